@@ -1,0 +1,9 @@
+"""The words that everybody shares, free of I/O.
+
+`names` holds groups, kinds, label keys and other constants of the wire;
+`quantity` Kubernetes quantities; `merge` the strategic merge patch; `errors`
+field paths and field errors as the API server prints them; `fields` typed
+reading of untyped JSON; `documents` YAML as kubectl reads it.
+
+Called by every other room; imports none of them.
+"""

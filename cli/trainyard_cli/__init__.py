@@ -1,0 +1,1 @@
+"""The `trainyard` command: thin; each subcommand calls one of the rooms."""

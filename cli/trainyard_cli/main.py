@@ -1,0 +1,31 @@
+"""Assembles the `trainyard` command, and turns its errors into exit codes.
+
+0: fine. 1: the answer is no. 2: it could not be asked.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from trainyard_sandbox.errors import SandboxError
+
+from .sandbox import app as sandbox_app
+
+app = typer.Typer(
+    help="Distributed AI training on Kubernetes, declared in git.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(sandbox_app, name="sandbox")
+
+
+def main() -> None:
+    """Entry point of the command."""
+    try:
+        app()
+    except SandboxError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

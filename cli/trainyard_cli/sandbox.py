@@ -1,0 +1,121 @@
+"""`trainyard sandbox`: the local cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from trainyard_sandbox.cluster import CONTROL_PLANE_TOOLS, NODE_TOOLS, Sandbox
+from trainyard_sandbox.errors import SandboxError
+from trainyard_sandbox.images import Images
+from trainyard_sandbox.paths import Instance
+from trainyard_sandbox.progress import Progress
+from trainyard_sandbox.toolchain import Toolchain
+
+app = typer.Typer(help="A real single-node Kubernetes on this machine, without Docker.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Option("--name", help="Which sandbox; several can live side by side.")]
+ControlPlaneOnly = Annotated[
+    bool,
+    typer.Option("--control-plane-only", help="Simulated nodes, nothing runs in pods; needs no root."),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
+
+
+@app.command()
+def up(
+    name: Name = "default",
+    control_plane_only: ControlPlaneOnly = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Loopback port of the API server; a free one unless given."),
+    ] = None,
+) -> None:
+    """Bring the sandbox up, or repair it.
+
+    Builds what is missing (once; later it is free), starts what does not run
+    and waits until the node is Ready.
+
+    Example: trainyard sandbox up && trainyard sandbox exec -- kubectl get nodes
+    """
+    sandbox = Sandbox(Instance(name))
+    with Progress() as progress:
+        sandbox.up(progress, control_plane_only=control_plane_only, port=port)
+    flag = "" if name == "default" else f" --name {name}"
+    print(f"export KUBECONFIG={sandbox.instance.kubeconfig}")
+    print(
+        f"The sandbox {name!r} is up. Use it with the line above, or with "
+        f"`trainyard sandbox exec{flag} -- kubectl get nodes`; end it with `trainyard sandbox down{flag}`.",
+        file=sys.stderr,
+    )
+
+
+@app.command()
+def down(name: Name = "default") -> None:
+    """Take the sandbox down; nothing of it is left but the caches."""
+    Sandbox(Instance(name)).down()
+    print(f"The sandbox {name!r} is down.", file=sys.stderr)
+
+
+@app.command()
+def build(control_plane_only: ControlPlaneOnly = False, images: bool = True) -> None:
+    """Build the toolchain and the images alone, so that a later `up` is quick."""
+    with Progress() as progress:
+        toolchain = Toolchain(CONTROL_PLANE_TOOLS if control_plane_only else NODE_TOOLS)
+        toolchain.build(progress)
+        if images and not control_plane_only:
+            Images.read(toolchain).store(progress)
+
+
+@app.command()
+def status(name: Name = "default", as_json: Json = False) -> None:
+    """Say how the sandbox is. Exit code 1 unless it is up and all of it runs."""
+    answer = Sandbox(Instance(name)).status()
+    if as_json:
+        print(json.dumps(dataclasses.asdict(answer), indent=2))
+    elif answer.components:
+        table = Table(box=None, pad_edge=False)
+        for heading in ("COMPONENT", "STATE", "PID", "EXIT CODE"):
+            table.add_column(heading)
+        for component, running in answer.components.items():
+            exit_code = "" if running["exit_code"] is None else str(running["exit_code"])
+            table.add_row(component, running["state"], str(running["pid"] or ""), exit_code)
+        Console(highlight=False).print(table)
+    if answer.problem:
+        print(answer.problem, file=sys.stderr)
+    raise typer.Exit(0 if answer.healthy else 1)
+
+
+@app.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def execute(
+    command: Annotated[list[str], typer.Argument(help="What to run, after `--`.")], name: Name = "default"
+) -> None:
+    """Run a command that uses the sandbox: its kubectl, its Pulumi backend, its kubeconfig.
+
+    Example: trainyard sandbox exec -- pulumi up --stack sandbox
+    """
+    environment = {**os.environ, **Sandbox(Instance(name)).environment()}
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606 (this is what exec is for)
+    except FileNotFoundError:
+        raise SandboxError(f"{command[0]}: there is no such command on PATH or in the sandbox.") from None
+
+
+@app.command()
+def logs(
+    component: Annotated[str, typer.Argument(help="A component, `supervisor` or `audit`.")],
+    name: Name = "default",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
+) -> None:
+    """Print the log of a component. Example: trainyard sandbox logs kubelet"""
+    log = Sandbox(Instance(name)).log_file(component)
+    follow_flags = ["--follow"] if follow else []
+    raise typer.Exit(subprocess.run(["tail", "--lines=+1", *follow_flags, str(log)], check=False).returncode)

@@ -1,0 +1,3 @@
+module trainyard.dev/toolchain/pause
+
+go 1.26.0

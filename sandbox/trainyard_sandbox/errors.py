@@ -1,0 +1,28 @@
+"""What can go wrong, in words for the person at the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class SandboxError(Exception):
+    """The sandbox could not do what it was asked; the text says what to do about it.
+
+    Args:
+        message: One sentence that names the thing and the way out.
+        log: A log whose last lines show the cause, or None.
+    """
+
+    def __init__(self, message: str, log: Path | None = None) -> None:
+        self.message = message
+        self.log = log
+        super().__init__(message if log is None else f"{message}\n{last_lines(log)}\n(whole log: {log})")
+
+
+def last_lines(log: Path, count: int = 15) -> str:
+    """The last `count` lines of `log`, indented; says so if there are none."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()[-count:]
+    except FileNotFoundError:
+        lines = []
+    return "\n".join(f"    {line}" for line in lines) or "    (the log is empty)"

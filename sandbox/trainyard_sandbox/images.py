@@ -1,0 +1,306 @@
+"""Container images without a registry: built here, kept unpacked, keyed by their input.
+
+`sandbox/images/images.yaml` says which. Each is built once for its content (a
+change in its Dockerfile, files, binaries, wheels or base gives a new key) and
+imported into a store of containerd's that new sandboxes get as hard links.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .commands import new_log, run_logged
+from .errors import SandboxError
+from .locks import locked
+from .node import containerd_config
+from .paths import PROJECT, cache_dir
+from .progress import Progress
+from .toolchain import Toolchain
+
+IMAGES = PROJECT / "sandbox" / "images"
+_RECIPE = "2"
+"""Part of every key: raise it when this module builds differently."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """A Debian root file system to build on."""
+
+    name: str
+    suite: str
+    packages: Sequence[str]
+
+    def key(self) -> str:
+        """Changes with what it is made from."""
+        return _digest([_RECIPE, self.suite, *self.packages])
+
+
+@dataclass(frozen=True)
+class Image:
+    """One entry of `images.yaml`."""
+
+    name: str
+    tag: str
+    dockerfile: str = ""
+    base: str | None = None
+    binaries: Sequence[str] = ()
+    files: Sequence[str] = ()
+    wheels: str | None = None
+
+    @property
+    def dockerfile_path(self) -> Path:
+        """Where its Dockerfile lies."""
+        return PROJECT / self.dockerfile if self.dockerfile else IMAGES / self.name / "Dockerfile"
+
+    def key(self, bases: Mapping[str, Base], toolchain: Toolchain) -> str:
+        """Changes with everything that goes into the image."""
+        parts = [_RECIPE, self.tag, bases[self.base].key() if self.base else ""]
+        inputs = [self.dockerfile_path, *(PROJECT / self.wheels for _ in [1] if self.wheels)]
+        for path in [*inputs, *self._project_files()]:
+            parts += [str(path.relative_to(PROJECT)), hashlib.sha256(path.read_bytes()).hexdigest()]
+        # A binary's folder is named by what it was built from.
+        parts += [str(toolchain.binary(name).parent.name) for name in self.binaries]
+        return _digest(parts)
+
+    def _project_files(self) -> Iterator[Path]:
+        for folder in self.files:
+            for path in sorted((PROJECT / folder).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    yield path
+
+    def fill(self, context: Path, toolchain: Toolchain, log: Path) -> None:
+        """Put everything that the Dockerfile copies into the folder `context`."""
+        shutil.copyfile(self.dockerfile_path, context / "Dockerfile")
+        for name in self.binaries:
+            shutil.copy(toolchain.binary(name), context / name)
+        for path in self._project_files():
+            target = context / path.relative_to(PROJECT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        if self.wheels:
+            requirements = PROJECT / self.wheels
+            shutil.copyfile(requirements, context / requirements.name)
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes"]
+            target_python = ["--only-binary", ":all:", "--python-version", "3.11"]
+            arguments = [*pip, *target_python, "-r", str(requirements), "-d", str(context / "wheels")]
+            run_logged(arguments, log, f"fetch the wheels of {self.wheels}")
+
+
+@dataclass(frozen=True)
+class Images:
+    """All of `images.yaml`, and how to have it."""
+
+    toolchain: Toolchain
+    bases: Mapping[str, Base] = field(default_factory=dict)
+    images: Sequence[Image] = ()
+
+    @classmethod
+    def read(cls, toolchain: Toolchain) -> Images:
+        """Read `images.yaml`."""
+        document: dict[str, Any] = yaml.safe_load((IMAGES / "images.yaml").read_text())
+        bases = {name: Base(name, **entry) for name, entry in document["bases"].items()}
+        images = [Image(name, **entry) for name, entry in document["images"].items()]
+        return cls(toolchain, bases, images)
+
+    def keys(self) -> dict[str, str]:
+        """Tag and key of every image."""
+        return {image.tag: image.key(self.bases, self.toolchain) for image in self.images}
+
+    def store(self, progress: Progress) -> Store:
+        """A store that holds all images in their current content.
+
+        Raises:
+            SandboxError: If one can't be built, with the end of its log.
+        """
+        store = Store(cache_dir() / "store")
+        with locked(cache_dir() / "locks" / "images.lock", "another build of images"):
+            wanted = self.keys()
+            stale = [image for image in self.images if store.keys().get(image.tag) != wanted[image.tag]]
+            if stale:
+                archives = {image.tag: self._archive(image, wanted[image.tag], progress) for image in stale}
+                with progress.step(f"unpack {', '.join(image.name for image in stale)}"):
+                    store.load(archives, wanted)
+        return store
+
+    def _archive(self, image: Image, key: str, progress: Progress) -> Path:
+        archive = cache_dir() / "images" / f"{image.name}-{key}.tar"
+        if archive.exists():
+            return archive
+        arguments: list[str | Path] = []
+        if image.base:
+            arguments = ["--build-arg", f"BASE=oci-archive:{self._base(self.bases[image.base], progress)}"]
+        log = new_log(f"image-{image.name}")
+        with progress.step(f"build image {image.name}"), _builder(log) as builder:
+            image.fill(builder.context, self.toolchain, log)
+            builder.build(image.tag, arguments, archive)
+        _forget_older(archive, image.name)
+        return archive
+
+    def _base(self, base: Base, progress: Progress) -> Path:
+        archive = cache_dir() / "images" / f"base-{base.name}-{base.key()}.tar"
+        if archive.exists():
+            return archive
+        log = new_log(f"base-{base.name}")
+        with progress.step(f"build base {base.name} ({base.suite})"), _builder(log) as builder:
+            exclude = ("man", "doc", "locale", "info", "lintian")
+            bootstrap = [
+                "mmdebstrap",
+                "--quiet",
+                "--variant=minbase",
+                f"--include={','.join(base.packages)}",
+                *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in exclude),
+                base.suite,
+                str(builder.context / "rootfs.tar"),
+            ]
+            run_logged(bootstrap, log, f"make the base {base.name}")
+            (builder.context / "Dockerfile").write_text("FROM scratch\nADD rootfs.tar /\n")
+            builder.build(f"docker.io/trainyard/base-{base.name}:sandbox", [], archive)
+        _forget_older(archive, f"base-{base.name}")
+        return archive
+
+
+class _Builder:
+    """buildah with a storage of its own that goes with it."""
+
+    def __init__(self, folder: Path, log: Path) -> None:
+        self.context = folder / "context"
+        self.context.mkdir()
+        self._log = log
+        self._buildah: list[str | Path] = [
+            "buildah",
+            "--storage-driver=vfs",
+            "--root",
+            folder / "root",
+            "--runroot",
+            folder / "runroot",
+        ]
+
+    def build(self, tag: str, arguments: Sequence[str | Path], archive: Path) -> None:
+        build = ["build", "--quiet", "--isolation=chroot", "--format=oci", *arguments, "--tag", tag]
+        run_logged([*self._buildah, *build, self.context], self._log, f"build the image {tag}")
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        partial = archive.with_suffix(".partial")
+        partial.unlink(missing_ok=True)
+        run_logged(
+            [*self._buildah, "push", "--quiet", tag, f"oci-archive:{partial}:{tag}"],
+            self._log,
+            f"write the image {tag}",
+        )
+        partial.rename(archive)
+
+
+@contextmanager
+def _builder(log: Path) -> Iterator[_Builder]:
+    scratch = cache_dir() / "images"
+    scratch.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".building-", dir=scratch))
+    try:
+        yield _Builder(folder, log)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Store:
+    """containerd's root folder with every image unpacked, to be copied as hard links."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._root = folder / "root"
+        self._keys = folder / "keys.json"
+
+    def keys(self) -> dict[str, str]:
+        """Tag and key of the images in the store."""
+        try:
+            keys: dict[str, str] = json.loads(self._keys.read_text())
+        except FileNotFoundError:
+            return {}
+        return keys
+
+    def load(self, archives: Mapping[str, Path], wanted: Mapping[str, str]) -> None:
+        """Import archives (by tag) with a containerd that runs just for this."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        log = new_log("store")
+        with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
+            socket = f"{scratch}/containerd.sock"
+            config = Path(scratch, "config.toml")
+            config.write_text(containerd_config(self._root, Path(scratch), socket))
+            with log.open("ab") as output:
+                # Mounts made while unpacking stay in a namespace of their own.
+                containerd = subprocess.Popen(
+                    ["unshare", "--mount", "/usr/bin/containerd", "--config", config],
+                    stdout=output,
+                    stderr=output,
+                    stdin=subprocess.DEVNULL,
+                )
+            try:
+                _wait_for(Path(socket), containerd, log)
+                for tag, archive in archives.items():
+                    ctr = ["ctr", "--address", socket, "--namespace", "k8s.io", "images", "import"]
+                    run_logged([*ctr, archive], log, f"unpack the image {tag}")
+            finally:
+                containerd.terminate()
+                containerd.wait()
+        known = {**self.keys(), **{tag: wanted[tag] for tag in archives}}
+        partial = self._keys.with_suffix(".partial")
+        partial.write_text(json.dumps(known, indent=1))
+        partial.replace(self._keys)
+
+    def clone(self, target: Path) -> None:
+        """Make `target` a containerd root of its own: hard links, but its databases are copies.
+
+        Unpacked layers are never written to again, only linked over or removed,
+        so that sandboxes can share them. On another file system they are copied.
+        """
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(cache_dir() / "locks" / "images.lock", "another build of images"):
+            linked = subprocess.run(["cp", "-al", self._root, target], capture_output=True, check=False)
+            if linked.returncode:
+                shutil.rmtree(target, ignore_errors=True)
+                run_logged(["cp", "-a", self._root, target], new_log("clone"), "copy the images")
+                return
+            for database in target.rglob("*.db"):
+                copy = database.with_suffix(".copy")
+                shutil.copyfile(database, copy)
+                copy.replace(database)
+
+
+def _wait_for(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not socket.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise SandboxError("containerd does not start.", log)
+        time.sleep(0.05)
+
+
+def _forget_older(archive: Path, name: str) -> None:
+    """Keep one archive an image; unpacked, they are in the store."""
+    for other in archive.parent.glob(f"{name}-*.tar"):
+        if other != archive:
+            other.unlink()
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def free_bytes(path: Path) -> int:
+    """Free space on the file system that `path` is on, or will be on."""
+    while not path.exists():
+        path = path.parent
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize

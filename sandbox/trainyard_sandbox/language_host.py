@@ -1,0 +1,184 @@
+"""Pulumi's Python language host, for machines without the official distribution.
+
+`pulumi up` starts a plug-in named `pulumi-language-python` to run a Python
+program. The official distribution ships one; an engine built from source does
+not. An executable of that name on PATH that runs `python -m
+trainyard_sandbox.language_host` takes its place, built on the SDK's own server
+for inline programs.
+
+What it does: the handshake, running a program (`Run`) and running a policy
+pack (`RunPlugin` of kind `analyzer`), both with the interpreter that runs this
+module: that environment has to hold what they import, and the `virtualenv`
+option of `Pulumi.yaml` is not looked at.
+
+What it deliberately does not do: create environments or install dependencies,
+generate or convert programs, discover plug-ins, run component providers, and
+attach debuggers. Where the official host is on PATH, use that.
+"""
+
+import functools
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, Any
+
+# Neither package ships types.
+import grpc  # type: ignore[import-untyped]
+from google.protobuf import empty_pb2  # type: ignore[import-untyped]
+from pulumi import RunError
+from pulumi.automation._server import LanguageServer
+from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
+
+_WORKERS = 8
+_MESSAGE_LIMIT = 400 * 1024 * 1024  # the engine's own limit: CRDs are large
+
+
+def program_path(info: language_pb2.ProgramInfo) -> str:
+    """Where the program is: a folder with a `__main__.py`, or a file."""
+    return os.path.normpath(Path(info.program_directory) / info.entry_point)
+
+
+def run_program(path: str) -> None:
+    """Run a program as `python <path>` would, and report failures in its own words.
+
+    A `RunError` is a message for the user and passes as it is; of any other
+    exception the user needs the traceback; `sys.exit(0)` is no failure.
+    """
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except RunError:
+        raise
+    except SystemExit as stop:
+        if stop.code not in (None, 0):
+            raise RunError(f"{path} ended itself with exit code {stop.code}") from None
+    except Exception:
+        raise RunError(f"{path} failed:\n{traceback.format_exc()}") from None
+
+
+def plugin_command(request: language_pb2.RunPluginRequest) -> list[str]:
+    """The command line of a policy pack; `ValueError` for every other kind of plug-in."""
+    if request.kind != "analyzer":
+        raise ValueError(
+            f"this language host runs policy packs alone, not plug-ins of kind {request.kind!r}: "
+            "install the official Pulumi distribution for those"
+        )
+    return [sys.executable, "-u", "-m", "pulumi.policy", *request.args, request.info.program_directory]
+
+
+def stream_command(
+    command: list[str], *, cwd: str, env: dict[str, str]
+) -> Iterator[language_pb2.RunPluginResponse]:
+    """Run a command; yield its output as it comes, and its exit code last."""
+    process = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    responses: SimpleQueue[language_pb2.RunPluginResponse | None] = SimpleQueue()
+
+    def pump(stream: IO[bytes], wrap: Callable[[bytes], language_pb2.RunPluginResponse]) -> None:
+        for line in stream:
+            responses.put(wrap(line))
+        responses.put(None)
+
+    pipes = (
+        (process.stdout, lambda line: language_pb2.RunPluginResponse(stdout=line)),
+        (process.stderr, lambda line: language_pb2.RunPluginResponse(stderr=line)),
+    )
+    for stream, wrap in pipes:
+        Thread(target=pump, args=(stream, wrap), daemon=True).start()
+    try:
+        for _ in pipes:
+            while (response := responses.get()) is not None:
+                yield response
+        yield language_pb2.RunPluginResponse(exitcode=process.wait())
+    finally:
+        # The engine hung up: a policy pack serves until it is told to stop.
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+
+
+def _no_program() -> None:
+    """Stand-in until `Run` names the program."""
+
+
+class LanguageHost(LanguageServer):
+    """The RPCs that the engine needs to run a program and a policy pack.
+
+    `About`, `GetRequiredPlugins` and `GetRequiredPackages` are the SDK's.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_no_program)
+
+    def Handshake(  # noqa: N802 (the name of the RPC)
+        self, request: language_pb2.LanguageHandshakeRequest, context: grpc.ServicerContext
+    ) -> language_pb2.LanguageHandshakeResponse:
+        """Greet the engine; there is nothing to agree on."""
+        return language_pb2.LanguageHandshakeResponse()
+
+    def GetPluginInfo(  # noqa: N802 (the name of the RPC)
+        self, request: empty_pb2.Empty, context: grpc.ServicerContext
+    ) -> plugin_pb2.PluginInfo:
+        """Say no version: this host is not a release of the official one."""
+        return plugin_pb2.PluginInfo()
+
+    def Run(  # noqa: N802 (the name of the RPC)
+        self, request: language_pb2.RunRequest, context: grpc.ServicerContext
+    ) -> language_pb2.RunResponse:
+        """Run a Pulumi program to its end."""
+        os.chdir(request.pwd)
+        self.program = functools.partial(run_program, program_path(request.info))
+        run: Any = super().Run
+        response: language_pb2.RunResponse = run(request, context)
+        if response.error:
+            # The SDK has already logged it; `bail` keeps the engine from printing it twice.
+            return language_pb2.RunResponse(bail=True)
+        return response
+
+    def RunPlugin(  # noqa: N802 (the name of the RPC)
+        self, request: language_pb2.RunPluginRequest, context: grpc.ServicerContext
+    ) -> Iterator[language_pb2.RunPluginResponse]:
+        """Run a policy pack until it ends or the engine hangs up."""
+        try:
+            command = plugin_command(request)
+        except ValueError as error:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, str(error))
+        env = dict(entry.split("=", 1) for entry in request.env) if request.env else dict(os.environ)
+        yield from stream_command(command, cwd=request.info.program_directory, env=env)
+
+
+def serve() -> tuple[grpc.Server, int]:
+    """Start the server on a free loopback port; return it with its port."""
+    server = grpc.server(
+        futures.ThreadPoolExecutor(max_workers=_WORKERS),
+        options=[
+            ("grpc.max_receive_message_length", _MESSAGE_LIMIT),
+            ("grpc.max_send_message_length", _MESSAGE_LIMIT),
+        ],
+    )
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageHost(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+def main() -> None:
+    """Print the port, as the engine expects, and serve until the engine is gone."""
+    # Ctrl-C reaches the whole process group; it is the engine that decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    engine = os.getppid()
+    server, port = serve()
+    print(port, flush=True)
+    while os.getppid() == engine and server.wait_for_termination(timeout=1.0):
+        pass
+    server.stop(grace=None)
+
+
+if __name__ == "__main__":
+    main()

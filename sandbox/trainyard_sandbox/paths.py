@@ -1,0 +1,88 @@
+"""Where things lie: the project, the user's cache, one sandbox's state."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import SandboxError
+
+PROJECT = Path(__file__).resolve().parents[2]
+TOOLCHAIN = PROJECT / "sandbox" / "toolchain"
+
+_NAME = re.compile(r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")
+
+
+def cache_dir() -> Path:
+    """`$TRAINYARD_CACHE`, else `trainyard/` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`)."""
+    if override := os.environ.get("TRAINYARD_CACHE"):
+        return Path(override)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainyard"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One sandbox: a name within one checkout of the project.
+
+    Raises:
+        SandboxError: If the name is not a DNS label of at most 20 characters.
+    """
+
+    name: str = "default"
+    project: Path = PROJECT
+
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name):
+            raise SandboxError(
+                f"--name {self.name!r}: a sandbox's name has at most 20 of a-z, 0-9 and '-', "
+                "starts with a letter and ends with a letter or digit."
+            )
+
+    @property
+    def id(self) -> str:
+        """Unique on this machine, so that two checkouts can have a sandbox of one name each."""
+        digest = hashlib.sha256(str(self.project).encode()).hexdigest()[:8]
+        return f"trainyard-{self.name}-{digest}"
+
+    @property
+    def dir(self) -> Path:
+        """All of this sandbox's state; `down` removes it."""
+        return self.project / ".sandbox" / self.name
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever changes this sandbox. In the cache, because `down` removes all else."""
+        return cache_dir() / "locks" / f"{self.id}.lock"
+
+    @property
+    def logs(self) -> Path:
+        """One `<component>.log` each, and the API server's audit log."""
+        return self.dir / "logs"
+
+    @property
+    def pki(self) -> Path:
+        """Certificates and keys; readable by the owner alone."""
+        return self.dir / "pki"
+
+    @property
+    def config(self) -> Path:
+        """Configuration files of the components."""
+        return self.dir / "config"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The user's way in: cluster-admin, through the forwarded loopback port."""
+        return self.dir / "kubeconfig"
+
+    @property
+    def plan_file(self) -> Path:
+        """What the supervisor shall run (`supervisor.Plan` as JSON)."""
+        return self.dir / "plan.json"
+
+    @property
+    def state_file(self) -> Path:
+        """What the supervisor last saw of its components."""
+        return self.dir / "state.json"

@@ -1,0 +1,298 @@
+"""Starts the components of one sandbox, watches them, and ends them.
+
+Run by `cluster` as `python -m trainyard_sandbox.supervisor PLAN.json`. It
+tells what it sees in a state file and restarts nothing by itself: a component
+that died is news, not noise. SIGHUP starts what has ended, SIGTERM ends all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import isolation
+from .errors import SandboxError
+from .pki import write_private
+
+_GRACE_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Component:
+    """A program to keep running.
+
+    Attributes:
+        name: Also the name of its log.
+        argv: Absolute path and arguments.
+        after: Components that must answer before this one starts.
+        ready: Where it answers once it works: `HOST:PORT` or the path of a socket;
+            None: it works when it runs.
+        env: Its whole environment besides PATH.
+    """
+
+    name: str
+    argv: Sequence[str]
+    after: Sequence[str] = ()
+    ready: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one supervisor runs, and where.
+
+    Attributes:
+        components: In the order in which they are named to people.
+        logs: Folder of the logs.
+        state_file: Where the supervisor tells what it sees.
+        cgroup: The control group of all processes; None: no isolation at all,
+            everything runs as the user in the host's own namespaces.
+        kubelet_dir, var_log: What /var/lib/kubelet and /var/log are inside.
+        listen, forward: Loopback port on the host, and the address inside that it leads to.
+    """
+
+    components: Sequence[Component]
+    logs: str
+    state_file: str
+    cgroup: str | None = None
+    kubelet_dir: str = ""
+    var_log: str = ""
+    listen: int = 0
+    forward: str = ""
+
+    def write(self, path: Path) -> None:
+        """Write the plan as JSON."""
+        write_private(path, json.dumps(asdict(self), indent=1).encode())
+
+    @classmethod
+    def read(cls, path: Path) -> Plan:
+        """Read back what `write` wrote."""
+        document: dict[str, Any] = json.loads(path.read_text())
+        components = [Component(**component) for component in document.pop("components")]
+        return cls(components=components, **document)
+
+
+@dataclass
+class Running:
+    """What is known of a component: `waiting`, `starting`, `ready` or `ended`."""
+
+    state: str = "waiting"
+    pid: int | None = None
+    exit_code: int | None = None
+    """As a shell would say it: negative for the signal that ended it."""
+    since: float = field(default_factory=time.time)
+
+
+@dataclass
+class State:
+    """What a supervisor last wrote of itself."""
+
+    pid: int
+    components: dict[str, Running]
+    error: str | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> State | None:
+        """The last state written, None where there is none."""
+        try:
+            document = json.loads(path.read_text())
+        except FileNotFoundError:
+            return None
+        components = {name: Running(**running) for name, running in document.pop("components").items()}
+        return cls(components=components, **document)
+
+    def write(self, path: Path) -> None:
+        """Write it, whole or not at all."""
+        write_private(path, json.dumps(asdict(self), indent=1).encode())
+
+
+class Supervisor:
+    """Carries out a plan until it is told to stop."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._state_file = Path(plan.state_file)
+        self._state = State(os.getpid(), {component.name: Running() for component in plan.components})
+        self._stopping = asyncio.Event()
+        self._names: dict[int, str] = {}
+        self._ended: dict[int, asyncio.Event] = {}
+
+    def isolate(self) -> socket.socket | None:
+        """Take the port on the host, then leave the host. Returns the listening socket.
+
+        Raises:
+            SandboxError: If the port is taken or the kernel refuses a namespace.
+        """
+        isolation.become_subreaper()
+        if self._plan.cgroup is None:
+            return None
+        try:
+            listener = socket.create_server(("127.0.0.1", self._plan.listen))
+        except OSError as error:
+            raise SandboxError(f"Port {self._plan.listen} on 127.0.0.1: {error.strerror}.") from None
+        isolation.enter_cgroup(self._plan.cgroup)
+        isolation.enter_namespaces(Path(self._plan.kubelet_dir), Path(self._plan.var_log))
+        return listener
+
+    def fail(self, error: str) -> None:
+        """Tell in the state file why nothing runs."""
+        self._state.error = error
+        self._tell()
+
+    async def run(self, listener: socket.socket | None) -> None:
+        """Run everything until SIGTERM, then end everything."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
+        loop.add_signal_handler(signal.SIGINT, self._stopping.set)
+        loop.add_signal_handler(signal.SIGHUP, self._restart_ended)
+        loop.add_signal_handler(signal.SIGCHLD, self._collect)
+        server = None
+        if listener is not None:
+            server = await asyncio.start_server(self._forward, sock=listener)
+        self._tell()
+        starters = asyncio.create_task(self._start_all())
+        await self._stopping.wait()
+        starters.cancel()
+        await self._stop_all()
+        if server:
+            server.close()
+        if self._plan.cgroup:
+            isolation.kill_cgroup(self._plan.cgroup)
+
+    def _restart_ended(self) -> None:
+        for running in self._state.components.values():
+            if running.state == "ended":
+                running.state, running.exit_code = "waiting", None
+        self._tell()
+
+    async def _start_all(self) -> None:
+        """Start what waits as soon as what it needs answers; look again for ever (SIGHUP)."""
+        while True:
+            for component in self._plan.components:
+                running = self._state.components[component.name]
+                if running.state == "waiting" and all(
+                    self._state.components[name].state == "ready" for name in component.after
+                ):
+                    self._start(component, running)
+                if running.state == "starting" and await _answers(component.ready):
+                    running.state = "ready"
+                    self._tell()
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _start(self, component: Component, running: Running) -> None:
+        log = Path(self._plan.logs) / f"{component.name}.log"
+        with log.open("ab") as output:
+            # setpriv: a supervisor that is killed takes its components with it.
+            process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", *component.argv],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={"PATH": os.environ["PATH"], **component.env},
+                start_new_session=True,
+            )
+        self._names[process.pid] = component.name
+        self._ended[process.pid] = asyncio.Event()
+        process.returncode = 0  # we collect it ourselves; Popen must not
+        running.state, running.pid, running.since = "starting", process.pid, time.time()
+        self._tell()
+
+    def _collect(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            if name := self._names.pop(pid, None):
+                self._ended.pop(pid).set()
+                running = self._state.components[name]
+                running.state, running.exit_code = "ended", os.waitstatus_to_exitcode(status)
+                running.since = time.time()
+                self._tell()
+
+    async def _stop_all(self) -> None:
+        for component in reversed(self._plan.components):
+            pid = self._state.components[component.name].pid
+            if pid is None or not (ended := self._ended.get(pid)):
+                continue
+            os.kill(pid, signal.SIGTERM)
+            try:
+                await asyncio.wait_for(ended.wait(), _GRACE_SECONDS)
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+
+    def _tell(self) -> None:
+        self._state.write(self._state_file)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = self._plan.forward.rsplit(":", 1)
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
+        except OSError:
+            writer.close()
+            return
+        pumps = [
+            asyncio.ensure_future(_pump(reader, inner_writer)),
+            asyncio.ensure_future(_pump(inner_reader, writer)),
+        ]
+        try:
+            await asyncio.gather(*pumps)
+        except OSError:
+            return  # one side is gone; there is nobody left to tell
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            for side in (writer, inner_writer):
+                side.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy until one side ends; the other learns of it."""
+    while chunk := await reader.read(1 << 16):
+        writer.write(chunk)
+        await writer.drain()
+    writer.write_eof()
+
+
+async def _answers(where: str | None) -> bool:
+    if where is None:
+        return True
+    try:
+        if where.startswith("/"):
+            _, writer = await asyncio.open_unix_connection(where)
+        else:
+            host, port = where.rsplit(":", 1)
+            _, writer = await asyncio.open_connection(host, int(port))
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def main() -> int:
+    """Carry out the plan named on the command line. Exit code 2: it could not even begin."""
+    supervisor = Supervisor(Plan.read(Path(sys.argv[1])))
+    try:
+        listener = supervisor.isolate()
+    except SandboxError as error:
+        supervisor.fail(str(error))
+        return 2
+    asyncio.run(supervisor.run(listener))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
