@@ -127,7 +127,6 @@ class Sandbox:
         return {
             "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")]),
             "KUBECONFIG": str(self.instance.kubeconfig),
-            "TRAINYARD_ARTIFACTS": str(artifacts_dir()),
             "PULUMI_BACKEND_URL": f"file://{pulumi}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(pulumi / "passphrase"),
             "PULUMI_HOME": str(pulumi / "home"),
@@ -184,8 +183,9 @@ class Sandbox:
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
             self._stop()
             shutil.rmtree(self.instance.dir, ignore_errors=True)
-        if not any(self.instance.dir.parent.glob("[!.]*")):
-            shutil.rmtree(self.instance.dir.parent, ignore_errors=True)
+        home = self.instance.dir.parent
+        if home.exists() and not any(path.is_dir() and not path.is_symlink() for path in home.iterdir()):
+            shutil.rmtree(home)  # no other sandbox is left
 
     # -- how ------------------------------------------------------------------
 
@@ -320,7 +320,11 @@ class Sandbox:
         )
 
     def _write_pulumi_files(self, toolchain: Toolchain) -> None:
-        """What Pulumi needs to work without an account: a passphrase of its own, and a language host."""
+        """What Pulumi needs here: a passphrase of its own, a language host, the artifacts' folder."""
+        # Where stacks/Pulumi.sandbox.yaml says that they are.
+        artifacts = self.instance.dir.parent / "artifacts"
+        if not artifacts.is_symlink():
+            artifacts.symlink_to(artifacts_dir())
         passphrase = self.instance.dir / "pulumi" / "passphrase"
         if not passphrase.exists():
             write_private(passphrase, secrets.token_urlsafe(32).encode())
@@ -381,20 +385,15 @@ class Sandbox:
         write_private(manifests, yaml.safe_dump_all(BOOTSTRAP if with_node else FAKE_NODES).encode())
         with progress.step("wait for a Ready node"):
             deadline = time.monotonic() + _READY_SECONDS
-            apply = [
-                *kubectl,
-                "apply",
-                "--server-side",
-                "--field-manager=trainyard-sandbox",
-                "-f",
-                str(manifests),
-            ]
-            wait = [*kubectl, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=5s"]
-            for doing, command in (("set up the cluster", apply), ("see a Ready node", wait)):
+            apply = ["apply", "--server-side", "--field-manager=trainyard", "-f", str(manifests)]
+            node = ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=5s"]
+            account = ["wait", "--for=create", "serviceaccount/default", "--timeout=5s"]
+            steps = {"set up the cluster": apply, "see a Ready node": node, "see a service account": account}
+            for doing, command in steps.items():
                 while True:
                     self._fail_if_ended(State.read(self.instance.state_file))
                     try:
-                        run_logged(command, log, doing)
+                        run_logged([*kubectl, *command], log, doing)
                         break
                     except SandboxError:
                         if time.monotonic() > deadline:

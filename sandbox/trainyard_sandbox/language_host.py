@@ -73,15 +73,23 @@ def plugin_command(request: language_pb2.RunPluginRequest) -> list[str]:
     return [sys.executable, "-u", "-m", "pulumi.policy", *request.args, request.info.program_directory]
 
 
-def stream_command(
-    command: list[str], *, cwd: str, env: dict[str, str]
-) -> Iterator[language_pb2.RunPluginResponse]:
-    """Run a command; yield its output as it comes, and its exit code last."""
-    process = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def start(command: list[str], *, cwd: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start a plug-in with its output on pipes."""
+    return subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a plug-in that still runs: a policy pack serves until it is told to stop."""
+    if process.poll() is None:
+        process.terminate()
+
+
+def stream(process: subprocess.Popen[bytes]) -> Iterator[language_pb2.RunPluginResponse]:
+    """A plug-in's output as it comes, and its exit code last."""
     responses: SimpleQueue[language_pb2.RunPluginResponse | None] = SimpleQueue()
 
-    def pump(stream: IO[bytes], wrap: Callable[[bytes], language_pb2.RunPluginResponse]) -> None:
-        for line in stream:
+    def pump(pipe: IO[bytes], wrap: Callable[[bytes], language_pb2.RunPluginResponse]) -> None:
+        for line in pipe:
             responses.put(wrap(line))
         responses.put(None)
 
@@ -89,18 +97,12 @@ def stream_command(
         (process.stdout, lambda line: language_pb2.RunPluginResponse(stdout=line)),
         (process.stderr, lambda line: language_pb2.RunPluginResponse(stderr=line)),
     )
-    for stream, wrap in pipes:
-        Thread(target=pump, args=(stream, wrap), daemon=True).start()
-    try:
-        for _ in pipes:
-            while (response := responses.get()) is not None:
-                yield response
-        yield language_pb2.RunPluginResponse(exitcode=process.wait())
-    finally:
-        # The engine hung up: a policy pack serves until it is told to stop.
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
+    for pipe, wrap in pipes:
+        Thread(target=pump, args=(pipe, wrap), daemon=True).start()
+    for _ in pipes:
+        while (response := responses.get()) is not None:
+            yield response
+    yield language_pb2.RunPluginResponse(exitcode=process.wait())
 
 
 def _no_program() -> None:
@@ -150,7 +152,9 @@ class LanguageHost(LanguageServer):
         except ValueError as error:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, str(error))
         env = dict(entry.split("=", 1) for entry in request.env) if request.env else dict(os.environ)
-        yield from stream_command(command, cwd=request.info.program_directory, env=env)
+        process = start(command, cwd=request.info.program_directory, env=env)
+        context.add_callback(lambda: stop(process))
+        yield from stream(process)
 
 
 def serve() -> tuple[grpc.Server, int]:

@@ -1,0 +1,69 @@
+# One list of commands: `make help`. Everything runs in .venv, which make makes.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= python3
+BIN := .venv/bin
+TRAINYARD := $(BIN)/trainyard
+IN_SANDBOX := $(TRAINYARD) sandbox exec --
+SOURCES := api cli examples operator platform sandbox tests
+
+.PHONY: help
+help: ## Say what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.venv/.done: pyproject.toml requirements/dev.txt
+	@echo "Making the environment .venv ..." >&2
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is `$(PYTHON) --version`. Say which with: make PYTHON=..." >&2; exit 2; }
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: environment
+environment: .venv/.done ## Make or update .venv
+
+.PHONY: demo
+demo: environment ## From a fresh clone to a finished distributed TrainJob
+	@$(TRAINYARD) sandbox up > /dev/null
+	@echo; echo "== pulumi up --stack sandbox"
+	@$(IN_SANDBOX) pulumi stack select --create sandbox
+	@$(IN_SANDBOX) pulumi up --stack sandbox --yes --skip-preview --suppress-outputs
+	@echo; echo "== a TrainJob through the Kubeflow SDK (examples/digits)"
+	@$(IN_SANDBOX) python examples/digits/submit.py
+	@echo; $(IN_SANDBOX) kubectl get trainjobs,jobsets,pods
+	@echo
+	@echo "The platform runs on. Use it:    $(TRAINYARD) sandbox exec -- kubectl get trainjobs"
+	@echo "                                 $(TRAINYARD) sandbox exec -- python examples/digits/submit.py"
+	@echo "Stop it and remove all of it:    $(TRAINYARD) sandbox down"
+
+.PHONY: check
+check: environment ## Lint, types and unit tests (2 minutes)
+	@$(BIN)/ruff check --quiet $(SOURCES)
+	@$(BIN)/ruff format --quiet --check $(SOURCES)
+	@$(BIN)/mypy
+	@$(BIN)/mypy platform/__main__.py
+	@$(BIN)/lint-imports
+	@$(BIN)/pytest -m "not sandbox and not soak"
+
+# The toolchain builds while lint and unit tests run.
+.PHONY: test
+test: environment ## All that CI runs: check, and end-to-end tests on a sandbox
+	@$(TRAINYARD) sandbox build & build=$$!; \
+	$(MAKE) --no-print-directory check || { kill $$build 2>/dev/null; wait $$build; exit 1; }; \
+	wait $$build
+	@$(BIN)/pytest -m sandbox
+
+.PHONY: soak
+soak: environment ## The exhaustive runs (hours)
+	@$(BIN)/pytest -m "sandbox or soak"
+
+.PHONY: lock
+lock: environment ## Lock the requirements anew after a change in pyproject.toml
+	@$(BIN)/python requirements/lock.py
+
+.PHONY: clean
+clean: ## Take sandboxes down and remove what make made; caches stay
+	@[ ! -x $(TRAINYARD) ] || for name in $$(ls .sandbox 2>/dev/null | grep -v '^artifacts$$'); do $(TRAINYARD) sandbox down --name $$name; done
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

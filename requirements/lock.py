@@ -1,0 +1,32 @@
+"""Lock the requirements: one file a deliverable, with hashes and without index addresses.
+
+`dev.txt` is resolved first and holds everything; the others are its parts.
+`go.txt` carries a Go command for machines without one. Run by `make lock`.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parent
+COMMON = ["--quiet", "--python-version", "3.11", "--generate-hashes"]
+PLAIN = ["--no-emit-index-url", "--no-annotate", "--no-header"]
+
+
+def compile_requirements(source: str, target: str, *arguments: str) -> None:
+    """Resolve `source` into `target` (in this folder), keeping pins that still fit."""
+    uv = [str(Path(sys.executable).parent / "uv"), "pip", "compile", *COMMON, *PLAIN]
+    subprocess.run([*uv, *arguments, source, "-o", f"requirements/{target}"], cwd=PROJECT, check=True)
+
+
+def main() -> None:
+    """Lock all of them."""
+    compile_requirements("pyproject.toml", "dev.txt", "--all-extras", "--group", "dev")
+    for group in ("operator", "platform", "policies", "cli"):
+        compile_requirements("pyproject.toml", f"{group}.txt", "--extra", group, "-c", "requirements/dev.txt")
+    compile_requirements("requirements/go.in", "go.txt")
+
+
+if __name__ == "__main__":
+    main()

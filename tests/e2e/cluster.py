@@ -1,0 +1,161 @@
+"""A sandbox as the tests use it: the command line that users have, and answers as values."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainyard_sandbox.cluster import Sandbox
+from trainyard_sandbox.paths import PROJECT, Instance
+
+Object = dict[str, Any]
+
+
+def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+    """Run the `trainyard` command of this environment."""
+    command = [str(PROJECT / ".venv" / "bin" / "trainyard"), *arguments]
+    answer = subprocess.run(
+        command,
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+    )
+    if check:
+        assert answer.returncode == 0, f"{' '.join(command)}\n{answer.stdout}\n{answer.stderr}"
+    return answer
+
+
+def eventually(what: str, ask: Callable[[], Any], *, timeout: float = 120) -> Any:
+    """What `ask` answers as soon as that is something; fails with its last word otherwise."""
+    deadline = time.monotonic() + timeout
+    last: Any = None
+    while time.monotonic() < deadline:
+        try:
+            if last := ask():
+                return last
+        except AssertionError as error:
+            last = error
+        time.sleep(0.3)
+    raise AssertionError(f"not within {timeout:.0f} s: {what}; at last: {last}")
+
+
+@dataclass
+class Cluster:
+    """A sandbox with, perhaps, the platform on it."""
+
+    name: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        return Sandbox(Instance(self.name))
+
+    def run(
+        self, *command: str, check: bool = True, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command as `trainyard sandbox exec` does."""
+        if not self.environment:
+            self.environment = self.sandbox.environment()
+        answer = subprocess.run(
+            command,
+            cwd=PROJECT,
+            env={**os.environ, **self.environment},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        if check:
+            assert answer.returncode == 0, f"{' '.join(command)}\n{answer.stdout}\n{answer.stderr}"
+        return answer
+
+    def kubectl(self, *arguments: str, check: bool = True, stdin: str | None = None) -> str:
+        answer = self.run("kubectl", *arguments, check=check, stdin=stdin)
+        return answer.stdout
+
+    def apply(self, *manifests: Object) -> None:
+        self.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+
+    def get(self, kind: str, name: str) -> Object | None:
+        """The object, None if it does not exist."""
+        text = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
+        return json.loads(text) if text else None
+
+    def list(self, kind: str, selector: str = "") -> list[Object]:
+        return list(json.loads(self.kubectl("get", kind, "-l", selector, "-o", "json"))["items"])
+
+    def pods(self, job: str) -> list[Object]:
+        return self.list("pods", f"jobset.sigs.k8s.io/jobset-name={job}")
+
+    def condition(self, job: str, kind: str) -> Object | None:
+        """The condition of a TrainJob, None if it has none of that type."""
+        trainjob = self.get("trainjob", job) or {}
+        conditions = trainjob.get("status", {}).get("conditions", [])
+        return next((c for c in conditions if c["type"] == kind), None)
+
+    def wait_for_condition(self, job: str, kind: str, status: str = "True", timeout: float = 180) -> Object:
+        def ask() -> Object | None:
+            found = self.condition(job, kind)
+            assert found is None or found["status"] == status, found
+            return found
+
+        found: Object = eventually(f"{job} has {kind}={status}", ask, timeout=timeout)
+        return found
+
+    def pulumi(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.run("pulumi", *arguments, "--non-interactive", check=check)
+
+    def operator_pids(self) -> list[int]:
+        """The operator's processes, as the host sees them."""
+        group = Path("/sys/fs/cgroup")
+        procs = {
+            int(pid)
+            for file in group.glob(f"**/{self.sandbox.instance.id}/**/cgroup.procs")
+            for pid in file.read_text().split()
+        }
+        return sorted(pid for pid in procs if b"trainyard_operator" in _cmdline(pid))
+
+    def audited_writes(self, user: str, name: str) -> list[str]:
+        """`verb resource/subresource` of every write that a user made to objects of that name."""
+        writes = []
+        for line in self.sandbox.log_file("audit").read_text().splitlines():
+            event = json.loads(line)
+            target = event.get("objectRef", {})
+            if (
+                event["user"]["username"] == user
+                and event["verb"] in ("create", "update", "patch", "delete")
+                and target.get("name") == name
+            ):
+                sub = f"/{target['subresource']}" if "subresource" in target else ""
+                writes.append(f"{event['verb']} {target['resource']}{sub}")
+        return writes
+
+
+def _cmdline(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def trainjob(name: str, script: str = "true", runtime: str = "plain", **spec: Any) -> Object:
+    """A TrainJob of one node that runs a shell script."""
+    trainer = {"numNodes": 1, "command": ["sh", "-c", script]}
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"runtimeRef": {"name": runtime}, "trainer": trainer, **spec},
+    }

@@ -1,0 +1,24 @@
+"""One sandbox and one platform for all end-to-end tests; each test names its own objects."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from .cluster import Cluster, trainyard
+
+
+@pytest.fixture(scope="session")
+def bare() -> Iterator[Cluster]:
+    """A sandbox with nothing installed."""
+    cluster = Cluster("test")
+    trainyard("sandbox", "up", "--name", cluster.name, timeout=4500)
+    yield cluster
+    trainyard("sandbox", "down", "--name", cluster.name)
+
+
+@pytest.fixture(scope="session")
+def platform(bare: Cluster) -> Cluster:
+    """The sandbox with the platform that `pulumi up` makes of stacks/Pulumi.sandbox.yaml."""
+    bare.pulumi("stack", "init", "sandbox")
+    bare.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
+    return bare

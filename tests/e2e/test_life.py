@@ -1,0 +1,167 @@
+"""The life of a TrainJob: suspended, too long, blocked, and with an operator that dies."""
+
+import os
+import signal
+
+import pytest
+
+from .cluster import Cluster, Object, eventually, trainjob
+
+pytestmark = pytest.mark.sandbox
+
+
+def runtime(name: str) -> Object:
+    """A runtime of one node with a shell."""
+    container = {
+        "name": "node",
+        "image": "docker.io/trainyard/torch-cpu:sandbox",
+        "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": "EDITION", "value": "first"}],
+    }
+    pod = {"containers": [container]}
+    job = {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {"template": {"spec": pod}},
+    }
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": name, "labels": {"trainer.kubeflow.org/framework": "plain"}},
+        "spec": {
+            "mlPolicy": {"numNodes": 1},
+            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}},
+        },
+    }
+
+
+def uid(found: Object | None) -> str | None:
+    return found["metadata"]["uid"] if found else None
+
+
+def set_suspend(platform: Cluster, name: str, value: bool) -> None:
+    patch = f'{{"spec":{{"suspend":{str(value).lower()}}}}}'
+    platform.kubectl("patch", "trainjob", name, "--type=merge", "-p", patch)
+
+
+def test_a_job_that_starts_suspended_has_a_jobset_and_no_pods_until_it_is_resumed(platform: Cluster) -> None:
+    platform.apply(trainjob("starts-suspended", suspend=True))
+    suspended = platform.wait_for_condition("starts-suspended", "Suspended")
+    assert (suspended["reason"], suspended["message"]) == ("Suspended", "TrainJob is suspended")
+    jobset = eventually("its JobSet", lambda: platform.get("jobset", "starts-suspended"))
+    assert jobset["spec"]["suspend"] is True
+    assert platform.pods("starts-suspended") == []
+
+    set_suspend(platform, "starts-suspended", False)
+    platform.wait_for_condition("starts-suspended", "Complete")
+    resumed = platform.condition("starts-suspended", "Suspended")
+    assert resumed is not None
+    assert (resumed["status"], resumed["reason"], resumed["message"]) == (
+        "False",
+        "Resumed",
+        "TrainJob is resumed",
+    )
+    assert uid(platform.get("jobset", "starts-suspended")) == jobset["metadata"]["uid"]
+
+
+def test_a_running_job_loses_its_pods_when_suspended_and_runs_again_when_resumed(platform: Cluster) -> None:
+    platform.apply(trainjob("pauses", "sleep 5"))
+    eventually("it runs", lambda: platform.pods("pauses"))
+    set_suspend(platform, "pauses", True)
+    platform.wait_for_condition("pauses", "Suspended")
+    eventually("its pods are gone", lambda: platform.pods("pauses") == [])
+    set_suspend(platform, "pauses", False)
+    platform.wait_for_condition("pauses", "Complete")
+
+
+def test_a_suspended_job_keeps_the_runtime_that_it_started_with(platform: Cluster) -> None:
+    first = runtime("editions")
+    platform.apply(first)
+    platform.apply(trainjob("keeps-its-edition", "echo edition=$EDITION", "editions", suspend=True))
+    eventually("its JobSet", lambda: platform.get("jobset", "keeps-its-edition"))
+    container = first["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"][
+        "spec"
+    ]["containers"][0]
+    container["env"][0]["value"] = "second"
+    platform.apply(first)
+    set_suspend(platform, "keeps-its-edition", False)
+    platform.wait_for_condition("keeps-its-edition", "Complete")
+    [pod] = platform.pods("keeps-its-edition")
+    assert platform.kubectl("logs", pod["metadata"]["name"]) == "edition=first\n"
+
+
+def test_a_job_past_its_deadline_fails_and_frees_its_nodes(platform: Cluster) -> None:
+    platform.apply(trainjob("too-long", "sleep 600", activeDeadlineSeconds=5))
+    failed = platform.wait_for_condition("too-long", "Failed")
+    assert (failed["reason"], failed["message"]) == (
+        "DeadlineExceeded",
+        "TrainJob exceeded its active deadline",
+    )
+    eventually("its JobSet is gone", lambda: platform.get("jobset", "too-long") is None)
+
+
+def test_an_operator_killed_in_mid_job_changes_nothing_for_the_job(platform: Cluster) -> None:
+    platform.apply(trainjob("survives", "sleep 8"))
+    eventually("it runs", lambda: [p for p in platform.pods("survives") if p["status"]["phase"] == "Running"])
+    jobset = uid(platform.get("jobset", "survives"))
+    [killed] = platform.operator_pids()
+    os.kill(killed, signal.SIGKILL)
+    platform.wait_for_condition("survives", "Complete")
+    eventually("the operator is back", lambda: [p for p in platform.operator_pids() if p != killed])
+    assert uid(platform.get("jobset", "survives")) == jobset
+    assert len(platform.pods("survives")) == 1
+
+
+def test_a_job_whose_runtime_is_missing_says_so_and_goes_on_by_itself_when_it_appears(
+    platform: Cluster,
+) -> None:
+    platform.apply(trainjob("waits", runtime="appears-later"))
+    blocked = platform.wait_for_condition("waits", "Blocked")
+    assert blocked["reason"] == "RuntimeNotFound"
+    assert "appears-later" in blocked["message"]
+    events = eventually(
+        "an Event says the same",
+        lambda: [e for e in platform.list("events") if e["involvedObject"]["name"] == "waits"],
+    )
+    assert (events[0]["reason"], bool(events[0]["firstTimestamp"])) == ("RuntimeNotFound", True)
+    platform.apply(runtime("appears-later"))
+    platform.wait_for_condition("waits", "Complete")
+    assert platform.condition("waits", "Blocked") is None
+
+
+def test_a_jobset_of_the_same_name_that_is_not_ours_is_never_touched(platform: Cluster) -> None:
+    pod = {"containers": [{"name": "c", "image": "docker.io/trainyard/torch-cpu:sandbox"}]}
+    theirs = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "taken", "namespace": "default"},
+        "spec": {
+            "suspend": True,
+            "replicatedJobs": [{"name": "x", "template": {"spec": {"template": {"spec": pod}}}}],
+        },
+    }
+    platform.apply(theirs)
+    before = eventually("it has its first status", lambda: platform.get("jobset", "taken"))
+    platform.apply(trainjob("taken"))
+    assert platform.wait_for_condition("taken", "Blocked")["reason"] == "JobSetConflict"
+    after = platform.get("jobset", "taken")
+    assert after is not None
+    assert (uid(after), after["spec"]) == (uid(before), before["spec"])
+    platform.kubectl("delete", "jobset", "taken")
+    platform.wait_for_condition("taken", "Complete")
+
+
+def test_a_job_managed_elsewhere_is_left_alone(platform: Cluster) -> None:
+    platform.apply(trainjob("elsewhere", managedBy="kueue.x-k8s.io/multikueue"), trainjob("here"))
+    platform.wait_for_condition("here", "Complete")
+    elsewhere = platform.get("trainjob", "elsewhere")
+    assert elsewhere is not None
+    assert ("status" in elsewhere, platform.get("jobset", "elsewhere")) == (False, None)
+
+
+def test_an_impossible_job_is_refused_by_the_api_server(platform: Cluster) -> None:
+    impossible = trainjob("impossible", activeDeadlineSeconds=0)
+    answer = platform.run(
+        "kubectl", "create", "-f", "-", stdin=str(impossible).replace("'", '"'), check=False
+    )
+    assert answer.returncode == 1
+    assert "spec.activeDeadlineSeconds: Invalid value" in answer.stderr

@@ -1,0 +1,92 @@
+"""`pulumi up`, again, wrong, and back: what is installed, and what is never taken away."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from trainyard_sandbox.paths import PROJECT
+
+from .cluster import Cluster, eventually, trainjob
+
+pytestmark = pytest.mark.sandbox
+
+
+def changes(platform: Cluster) -> dict[str, Any]:
+    """What the last update changed, by kind of change."""
+    [last, *_] = json.loads(platform.pulumi("stack", "history", "--json", "--stack", "sandbox").stdout)
+    return dict(last["resourceChanges"])
+
+
+def test_a_second_up_changes_nothing(platform: Cluster) -> None:
+    platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
+    assert set(changes(platform)) == {"same"}
+
+
+def test_the_checked_in_stack_file_stays_as_it_is(platform: Cluster) -> None:
+    assert "encryptionsalt" not in (PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text()
+
+
+def test_a_wrong_key_stops_the_preview_with_its_path_and_the_nearest_name(platform: Cluster) -> None:
+    stack = platform.sandbox.instance.dir / "wrong.yaml"
+    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    settings = document["config"]["trainyard:platform"]
+    settings["operater"] = settings.pop("operator")
+    stack.write_text(yaml.safe_dump(document))
+    answer = platform.pulumi("preview", "--stack", "sandbox", "--config-file", str(stack), check=False)
+    said = answer.stdout + answer.stderr
+    assert answer.returncode != 0
+    assert re.search(r"trainyard:platform\.operater.*operator", said), said
+    assert "Traceback" not in said
+
+
+def test_every_binary_on_this_way_is_a_real_one(platform: Cluster) -> None:
+    """Compiled programs: no script of ours stands in for one, but for the language host."""
+    for name in ("kube-apiserver", "kubelet", "kubectl", "etcd", "pulumi", "pulumi-resource-kubernetes"):
+        path = platform.run("sh", "-c", f"command -v {name}").stdout.strip() or str(
+            platform.sandbox.instance.dir / name
+        )
+        with open(path, "rb") as file:
+            assert file.read(4) == b"\x7fELF", path
+
+
+def test_the_operator_runs_without_privileges(platform: Cluster) -> None:
+    [pod] = json.loads(platform.kubectl("get", "pods", "-n", "trainyard-system", "-o", "json"))["items"]
+    [container] = pod["spec"]["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert pod["status"]["containerStatuses"][0]["ready"] is True
+
+
+def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluster) -> None:
+    platform.apply(trainjob("outlives", "sleep 600"))
+    eventually("it runs", lambda: [p for p in platform.pods("outlives") if p["status"]["phase"] == "Running"])
+    crds = {crd["metadata"]["name"] for crd in platform.list("crds")}
+
+    def uids() -> list[str]:
+        found = [
+            platform.get("trainjob", "outlives"),
+            platform.get("jobset", "outlives"),
+            *platform.pods("outlives"),
+        ]
+        return [o["metadata"]["uid"] for o in found if o]
+
+    before = uids()
+    assert len(before) == 3
+    platform.pulumi("destroy", "--stack", "sandbox", "--yes", "--skip-preview")
+    assert {crd["metadata"]["name"] for crd in platform.list("crds")} == crds
+    assert uids() == before
+    assert platform.get("namespace", "trainyard-system") is None
+
+    platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
+    assert uids() == before
+    platform.apply(trainjob("after-the-next-up"))
+    platform.wait_for_condition("after-the-next-up", "Complete")
+    assert uids() == before
+    platform.kubectl("delete", "trainjob", "outlives")

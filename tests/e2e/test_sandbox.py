@@ -1,0 +1,179 @@
+"""The sandbox leaves nothing, survives anything, and lives beside others."""
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import pytest
+
+from trainyard_sandbox.isolation import cgroup_processes
+from trainyard_sandbox.paths import PROJECT
+
+from .cluster import Cluster, eventually, trainyard
+
+pytestmark = pytest.mark.sandbox
+
+
+@pytest.fixture
+def spare() -> Iterator[Cluster]:
+    """A sandbox that a test brings up itself, and that is down afterwards."""
+    cluster = Cluster("spare")
+    yield cluster
+    trainyard("sandbox", "down", "--name", cluster.name)
+
+
+def host_state() -> dict[str, Any]:
+    """All that a sandbox could leave on its host."""
+
+    def output(*command: str) -> list[str]:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    own = {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "mnt", "pid")}
+    processes, namespaces = set(), set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+            theirs = {kind: os.readlink(folder / "ns" / kind) for kind in own}
+        except OSError:
+            continue
+        namespaces |= {*theirs.values()}
+        if command and (theirs != own or "/spare/" in command):
+            processes.add(command)
+    sysctls = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
+    return {
+        "processes": processes,
+        "namespaces": namespaces,
+        "mounts and their propagation": Path("/proc/self/mountinfo").read_text(),
+        "named network namespaces": output("ip", "netns", "list"),
+        "links": list(output("ip", "-oneline", "link")),
+        "routes": output("ip", "route", "show", "table", "all"),
+        "rules": [line for line in output("iptables-save") if not line.startswith("#")],
+        "control groups": {str(p) for p in Path("/sys/fs/cgroup").rglob("*trainyard-spare*")},
+        "sysctls": {name: Path("/proc/sys", name).read_text() for name in sysctls},
+        "folders": {p for p in ("/var/lib/kubelet", "/run/containerd", "/run/netns") if Path(p).exists()},
+        "state": (PROJECT / ".sandbox" / "spare").exists(),
+    }
+
+
+def ready_nodes(cluster: Cluster) -> list[str]:
+    nodes = cluster.list("nodes")
+    return [
+        node["metadata"]["name"]
+        for node in nodes
+        if any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])
+    ]
+
+
+def test_down_leaves_the_host_as_it_was_before_up(spare: Cluster) -> None:
+    before = host_state()
+    trainyard("sandbox", "up", "--name", "spare")
+    spare.kubectl("run", "web", "--image=docker.io/trainyard/torch-cpu:sandbox", "--", "sleep", "600")
+    spare.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+    trainyard("sandbox", "down", "--name", "spare")
+    assert host_state() == before
+
+
+def test_up_after_kill_9_of_everything_has_the_same_objects_running_again(spare: Cluster) -> None:
+    trainyard("sandbox", "up", "--name", "spare")
+    spare.kubectl("run", "web", "--image=docker.io/trainyard/torch-cpu:sandbox", "--", "sleep", "600")
+    spare.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+    uid = spare.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}")
+    for pid in cgroup_processes(spare.sandbox.instance.id):
+        os.kill(pid, signal.SIGKILL)
+    assert trainyard("sandbox", "status", "--name", "spare", check=False).returncode == 1
+    trainyard("sandbox", "up", "--name", "spare")
+    assert ready_nodes(spare) == ["spare-node"]
+    eventually(
+        "the pod runs again",
+        lambda: (
+            "1"
+            in spare.kubectl(
+                "get", "pod", "web", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"
+            )
+        ),
+    )
+    spare.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+    assert spare.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}") == uid
+
+
+def test_a_component_that_dies_is_reported_and_up_starts_it_again(spare: Cluster) -> None:
+    trainyard("sandbox", "up", "--name", "spare")
+    before = spare.sandbox.status()
+    os.kill(before.components["kube-scheduler"]["pid"], signal.SIGKILL)
+    eventually("status tells", lambda: not spare.sandbox.status().healthy)
+    answer = trainyard("sandbox", "status", "--name", "spare", check=False)
+    assert answer.returncode == 1
+    assert "Ended by themselves: kube-scheduler." in answer.stderr
+    trainyard("sandbox", "up", "--name", "spare")
+    after = spare.sandbox.status()
+    assert after.healthy
+    same = {name: c["pid"] for name, c in before.components.items() if name != "kube-scheduler"}
+    assert {name: after.components[name]["pid"] for name in same} == same
+
+
+def test_two_ups_of_one_name_make_one_sandbox_and_two_names_live_side_by_side(
+    spare: Cluster, bare: Cluster
+) -> None:
+    with ThreadPoolExecutor() as pool:
+        ups = [pool.submit(trainyard, "sandbox", "up", "--name", "spare") for _ in range(2)]
+        assert [up.result().returncode for up in ups] == [0, 0]
+    assert ready_nodes(spare) == ["spare-node"]
+    assert ready_nodes(bare) == ["test-node"]
+    supervisors = [
+        folder
+        for folder in Path("/proc").glob("[0-9]*")
+        if str(spare.sandbox.instance.plan_file).encode() in _read(folder / "cmdline")
+    ]
+    assert len(supervisors) == 1
+
+
+def test_without_root_there_is_a_control_plane_with_simulated_nodes(spare: Cluster) -> None:
+    """A user namespace of its own takes root's rights away, as for any other user."""
+    command = [
+        "unshare",
+        "--user",
+        str(PROJECT / ".venv" / "bin" / "trainyard"),
+        "sandbox",
+        "up",
+        "--name",
+        "spare",
+    ]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "needs root" in refused.stderr
+    assert not spare.sandbox.instance.dir.exists()
+    subprocess.run([*command, "--control-plane-only"], check=True, capture_output=True)
+    assert ready_nodes(spare) == ["fake-0", "fake-1"]
+
+
+def test_a_port_that_is_taken_is_one_sentence_exit_code_2_and_nothing_left(spare: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        answer = trainyard("sandbox", "up", "--name", "spare", "--port", port, check=False)
+    assert answer.returncode == 2
+    assert f"Port {port} on 127.0.0.1 can't be had" in answer.stderr
+    assert not spare.sandbox.instance.dir.exists()
+
+
+def test_nobody_gets_in_without_a_certificate(bare: Cluster) -> None:
+    url = f"{bare.sandbox.status().server}/api"
+    with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        urlopen(url, timeout=10)
+    trusted = ssl.create_default_context(cafile=bare.sandbox.instance.pki / "ca.crt")
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(url, timeout=10, context=trusted)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

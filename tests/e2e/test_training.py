@@ -1,0 +1,56 @@
+"""The main job: a distributed TrainJob trains on real data in real containers and completes."""
+
+import re
+
+import pytest
+
+from .cluster import Cluster, Object, eventually
+
+pytestmark = pytest.mark.sandbox
+
+
+def check_that_two_ranks_have_trained(platform: Cluster, job: Object) -> None:
+    """What the cluster itself says of a finished digits job."""
+    name = job["metadata"]["name"]
+    complete = next(c for c in job["status"]["conditions"] if c["type"] == "Complete")
+    assert (complete["status"], complete["reason"]) == ("True", "AllJobsCompleted")
+    assert job["status"]["jobsStatus"] == [
+        {"name": "node", "ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 0}
+    ]
+    pods = platform.pods(name)
+    assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
+    logs = {pod["metadata"]["name"]: platform.kubectl("logs", pod["metadata"]["name"]) for pod in pods}
+    ranks = {name: re.findall(r"rank (\d) of 2 on (\S+):", text) for name, text in logs.items()}
+    hosts = {f"{name}-node-0-{rank}" for rank in (0, 1)}
+    assert sorted(rank for [(rank, _)] in ranks.values()) == ["0", "1"]
+    assert {host for [(_, host)] in ranks.values()} == hosts
+    [accuracy] = [float(found) for text in logs.values() for found in re.findall(r"accuracy ([\d.]+)", text)]
+    assert accuracy >= 0.95
+
+
+def test_a_function_sent_with_the_kubeflow_sdk_trains_on_two_nodes(platform: Cluster) -> None:
+    before = {job["metadata"]["name"] for job in platform.list("trainjobs")}
+    shown = platform.run("python", "examples/digits/submit.py").stdout
+    [job] = [job for job in platform.list("trainjobs") if job["metadata"]["name"] not in before]
+    check_that_two_ranks_have_trained(platform, job)
+    assert "Runtimes: plain, torch-distributed" in shown
+    assert f"TrainJob {job['metadata']['name']} is Complete" in shown
+
+
+def test_the_same_job_sent_with_kubectl_trains_on_two_nodes(platform: Cluster) -> None:
+    platform.kubectl("apply", "-f", "examples/digits/trainjob.yaml")
+    platform.wait_for_condition("digits", "Complete")
+    check_that_two_ranks_have_trained(
+        platform, eventually("digits", lambda: platform.get("trainjob", "digits"))
+    )
+
+
+def test_a_job_costs_the_api_server_few_writes(platform: Cluster) -> None:
+    """Two until the JobSet has its first status, four more over its life."""
+    platform.kubectl("apply", "-f", "examples/digits/trainjob.yaml")
+    platform.wait_for_condition("digits", "Complete")
+    user = "system:serviceaccount:trainyard-system:trainyard-operator"
+    writes = platform.audited_writes(user, "digits")
+    assert writes.count("create jobsets") == 1
+    assert set(writes) == {"create jobsets", "patch trainjobs/status"}
+    assert len(writes) <= 6

@@ -1,0 +1,117 @@
+"""The repository keeps its own promises: layout, names, and what it never holds."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+PROJECT = Path(__file__).parents[1]
+SOURCE_ROOTS = ("api", "cli", "operator", "platform", "policies", "sandbox")
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files that git holds, or would with the next `git add`."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    answer = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    return [PROJECT / line for line in answer.stdout.splitlines() if (PROJECT / line).is_file()]
+
+
+def texts() -> dict[Path, str]:
+    """All text files that git holds, by path."""
+    found = {}
+    for path in tracked():
+        content = path.read_bytes()
+        if b"\0" not in content:
+            found[path] = content.decode()
+    return found
+
+
+@pytest.mark.parametrize("root", SOURCE_ROOTS)
+def test_a_source_root_is_no_package_and_shadows_no_standard_module(root: str) -> None:
+    folder = PROJECT / root
+    names = {path.stem for path in folder.glob("*.py")} | {p.name for p in folder.iterdir() if p.is_dir()}
+    assert "__init__" not in names
+    assert names & set(sys.stdlib_module_names) - {"__main__"} == set()
+
+
+def test_every_test_folder_is_a_package_so_that_equal_file_names_do_not_hide_each_other() -> None:
+    folders = {path.parent for path in tracked("tests/**/test_*.py")}
+    assert {str(f.relative_to(PROJECT)) for f in folders if not (f / "__init__.py").exists()} == set()
+
+
+def test_no_file_names_a_package_registry_by_its_host() -> None:
+    host = re.compile(
+        r"://[a-z0-9.-]*(golang|pypi|pythonhosted|npmjs|crates|debian|maven)[a-z.]*(/|:|$|[^a-z.])"
+    )
+    found = {str(path.relative_to(PROJECT)) for path, text in texts().items() if host.search(text)}
+    assert found == set()
+
+
+def test_the_operator_image_has_no_kubernetes_package() -> None:
+    locked = (PROJECT / "requirements" / "operator.txt").read_text()
+    assert not re.search(r"^kubernetes", locked, re.MULTILINE)
+    assert "kopf==" in locked
+
+
+@pytest.mark.parametrize("name", ["dev", "operator", "platform", "policies", "cli", "go"])
+def test_requirements_are_locked_by_hash(name: str) -> None:
+    lines = (PROJECT / "requirements" / f"{name}.txt").read_text().splitlines()
+    pins = [line for line in lines if line and not line.startswith((" ", "#"))]
+    assert pins
+    assert [line for line in pins if not re.fullmatch(r"[a-zA-Z0-9._-]+==[^ ]+( ;.*)? \\", line)] == []
+
+
+def test_every_requirements_file_pins_what_dev_pins() -> None:
+    def pins(name: str) -> dict[str, str]:
+        text = (PROJECT / "requirements" / f"{name}.txt").read_text()
+        return dict(re.findall(r"^([a-zA-Z0-9._-]+)==([^ ]+)", text, re.MULTILINE))
+
+    dev = pins("dev")
+    for name in ("operator", "platform", "policies", "cli"):
+        assert {k: v for k, v in pins(name).items() if dev.get(k) != v} == {}, name
+
+
+def test_every_package_of_ours_is_shipped_typed_and_guarded() -> None:
+    config = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    packages = {path.parent.name for path in tracked(":(glob)*/trainyard_*/__init__.py")}
+    shipped = {Path(p).name for p in config["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]}
+    assert shipped == packages
+    assert set(config["tool"]["mypy"]["packages"]) == packages
+    assert set(config["tool"]["importlinter"]["root_packages"]) == packages
+
+
+def test_make_help_names_every_target() -> None:
+    makefile = (PROJECT / "Makefile").read_text()
+    targets = set(re.findall(r"^\.PHONY: (.+)$", makefile, re.MULTILINE))
+    described = set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))
+    assert described == targets
+
+
+def test_every_decision_record_says_status_context_decision_and_consequences() -> None:
+    records = tracked("docs/adr/*.md")
+    assert records
+    for path in records:
+        assert re.match(r"\d{4}-[a-z0-9-]+\.md$", path.name), path
+        headings = re.findall(r"^## (.+)$", path.read_text(), re.MULTILINE)
+        assert headings == ["Status", "Context", "Decision", "Consequences"], path
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    broken = []
+    for path in tracked("*.md", "**/*.md"):
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text()):
+            if "://" not in target and not (path.parent / target).exists():
+                broken.append(f"{path.relative_to(PROJECT)}: {target}")
+    assert broken == []
+
+
+def test_the_digits_trainjob_runs_the_function_that_the_sdk_ships() -> None:
+    folder = PROJECT / "examples" / "digits"
+    source = (folder / "train.py").read_text()
+    function = source[source.index("def train_digits") :]
+    script = yaml.safe_load((folder / "trainjob.yaml").read_text())["spec"]["trainer"]["command"][-1]
+    assert script == f"{function}\n\ntrain_digits()\n"

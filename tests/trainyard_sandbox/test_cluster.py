@@ -1,0 +1,97 @@
+"""What a sandbox says when it can't be, before it has done anything."""
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from trainyard_sandbox import cluster, images
+from trainyard_sandbox.cluster import Sandbox, Status
+from trainyard_sandbox.errors import SandboxError
+from trainyard_sandbox.paths import Instance
+from trainyard_sandbox.progress import Progress
+from trainyard_sandbox.supervisor import Component, Plan, Running, State
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    return Sandbox(Instance("default", project=tmp_path))
+
+
+@pytest.mark.parametrize("name", ["", "-a", "A", "a_b", "a" * 21, "../x"])
+def test_a_name_that_is_no_short_dns_label_is_refused(name: str) -> None:
+    with pytest.raises(SandboxError, match="a sandbox's name has at most 20 of a-z, 0-9 and '-'"):
+        Instance(name)
+
+
+def test_two_checkouts_have_different_sandboxes_of_one_name(tmp_path: Path) -> None:
+    assert Instance("a", tmp_path / "1").id != Instance("a", tmp_path / "2").id
+
+
+def test_without_root_it_says_so_offers_the_control_plane_and_leaves_nothing(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(SandboxError, match=r"needs root .* `--control-plane-only`"):
+        sandbox.up(Progress())
+    assert not sandbox.instance.dir.parent.exists()
+
+
+def test_without_disk_it_says_how_much_it_needs_and_where(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "free_bytes", lambda path: 3 << 30)
+    with pytest.raises(SandboxError, match=r"has 3 GiB free; 30 GiB are needed .* TRAINYARD_CACHE"):
+        sandbox.up(Progress(), control_plane_only=True)
+    assert not sandbox.instance.dir.parent.exists()
+
+
+def test_free_space_is_that_of_the_nearest_folder_that_exists(tmp_path: Path) -> None:
+    assert images.free_bytes(tmp_path / "not" / "yet") > 0
+
+
+def test_a_port_that_is_taken_is_named(sandbox: Sandbox) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(SandboxError, match=f"Port {port} on 127.0.0.1 .*choose another with --port"):
+            cluster._require_port(port)
+
+
+def test_a_sandbox_that_is_not_up_says_so(sandbox: Sandbox) -> None:
+    assert sandbox.status() == Status(False, False, {}, None, "It is not up: run `trainyard sandbox up`.")
+    with pytest.raises(SandboxError, match=r"The sandbox 'default' is not up"):
+        sandbox.environment()
+    with pytest.raises(SandboxError, match=r"There is no log of 'kubelet'\. The sandbox is not up\."):
+        sandbox.log_file("kubelet")
+
+
+def test_a_killed_supervisor_is_reported_with_the_way_out(sandbox: Sandbox) -> None:
+    sandbox.instance.dir.mkdir(parents=True)
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "with_node": True}))
+    State(999_999_999, {"etcd": Running("ready", 1)}).write(sandbox.instance.state_file)
+    status = sandbox.status()
+    assert (status.running, status.components["etcd"]["state"]) == (False, "gone")
+    assert status.problem == "Its supervisor was killed: run `trainyard sandbox up` to repair it."
+
+
+def test_a_log_that_is_not_there_names_those_that_are(sandbox: Sandbox) -> None:
+    sandbox.instance.logs.mkdir(parents=True)
+    (sandbox.instance.logs / "etcd.log").touch()
+    with pytest.raises(SandboxError, match=r"There is no log of 'x'\. There are: etcd\."):
+        sandbox.log_file("x")
+
+
+def test_a_sandbox_of_the_other_kind_is_not_turned_into_this_one(sandbox: Sandbox) -> None:
+    sandbox.instance.dir.mkdir(parents=True)
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "with_node": True}))
+    with pytest.raises(SandboxError, match="was brought up with a node: take it down first"):
+        sandbox.up(Progress(), control_plane_only=True)
+
+
+def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    plan = Plan([Component("a", ["/bin/true"], ["b"], "1.2.3.4:5", {"K": "V"})], "logs", "state", "group")
+    plan.write(tmp_path / "plan.json")
+    assert Plan.read(tmp_path / "plan.json") == plan

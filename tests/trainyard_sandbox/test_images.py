@@ -1,0 +1,48 @@
+"""Images are rebuilt only when what goes into them has changed."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trainyard_sandbox import images
+from trainyard_sandbox.images import Base, Image, Images
+from trainyard_sandbox.toolchain import Toolchain
+
+BASES: Mapping[str, Base] = {"debian": Base("debian", "bookworm", ["python3"])}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(images, "PROJECT", tmp_path)
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.py").write_text("1")
+    (tmp_path / "locked.txt").write_text("x==1")
+    return tmp_path
+
+
+def test_a_key_changes_with_every_input_and_with_nothing_else(project: Path) -> None:
+    toolchain = Toolchain([])
+    image = Image("i", "t:1", "Dockerfile", base="debian", files=["code"], wheels="locked.txt")
+    seen = [image.key(BASES, toolchain)]
+
+    (project / "code" / "__pycache__").mkdir()
+    (project / "code" / "__pycache__" / "a.pyc").write_text("compiled")
+    (project / "unrelated").write_text("x")
+    assert image.key(BASES, toolchain) == seen[0]
+
+    for path in ("Dockerfile", "code/a.py", "locked.txt"):
+        (project / path).write_text("changed")
+        seen.append(image.key(BASES, toolchain))
+    seen.append(image.key({"debian": replace(BASES["debian"], packages=["python3", "bash"])}, toolchain))
+    seen.append(replace(image, tag="t:2").key(BASES, toolchain))
+    assert len(set(seen)) == len(seen)
+
+
+def test_every_image_of_the_sandbox_has_a_dockerfile_and_a_known_base() -> None:
+    listed = Images.read(Toolchain([]))
+    assert {image.name for image in listed.images} == {"pause", "jobset", "operator", "torch-cpu"}
+    assert [i.name for i in listed.images if not i.dockerfile_path.exists()] == []
+    assert {image.base for image in listed.images} <= {None, *listed.bases}

@@ -1,0 +1,79 @@
+"""The toolchain is pinned, and a binary of another version is never taken."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trainyard_sandbox.errors import SandboxError
+from trainyard_sandbox.paths import TOOLCHAIN
+from trainyard_sandbox.progress import Progress
+from trainyard_sandbox.toolchain import Tool, Toolchain, tools
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def script(folder: Path, name: str, prints: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho '{prints}'\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("tool", tools().values(), ids=lambda tool: tool.name)
+def test_the_version_is_the_one_that_go_mod_requires(tool: Tool) -> None:
+    requirement = re.compile(rf"\b{re.escape(tool.module or '')} {re.escape(tool.required)}\b")
+    assert tool.module is None or requirement.search((tool.folder / "go.mod").read_text())
+
+
+def test_every_folder_is_an_entry_and_every_entry_a_folder() -> None:
+    assert {path.name for path in TOOLCHAIN.iterdir() if path.is_dir()} == set(tools())
+
+
+def test_kubernetes_uses_its_own_version_of_every_staging_module() -> None:
+    replaced = re.findall(r"=> (\S+) (\S+)", (TOOLCHAIN / "kubernetes" / "go.mod").read_text())
+    assert {version for _, version in replaced} == {tools()["kubernetes"].version.replace("v1.", "v0.")}
+
+
+def test_a_binary_on_path_of_the_right_version_is_taken(tmp_path: Path) -> None:
+    found = script(tmp_path / "bin", "etcd", "etcd Version: 3.6.6")
+    toolchain = Toolchain(["etcd"], path=str(tmp_path / "bin"))
+    assert (toolchain.binary("etcd"), toolchain.missing()) == (found, [])
+
+
+def test_a_binary_on_path_of_another_version_is_not_taken(tmp_path: Path) -> None:
+    script(tmp_path / "bin", "etcd", "etcd Version: 3.6.60")
+    toolchain = Toolchain(["etcd"], path=str(tmp_path / "bin"))
+    assert [tool.name for tool in toolchain.missing()] == ["etcd"]
+    with pytest.raises(SandboxError, match="etcd is not built yet: run `trainyard sandbox build`"):
+        toolchain.binary("etcd")
+
+
+def test_the_key_changes_with_the_version_and_the_stamps_and_not_otherwise() -> None:
+    etcd = tools()["etcd"]
+    changed = [replace(etcd, version="v3.6.7"), replace(etcd, stamp={"main.Version": "x"})]
+    assert len({etcd.key(), *(tool.key() for tool in changed)}) == 3
+    assert etcd.key() == tools()["etcd"].key()
+
+
+def test_a_build_that_fails_shows_the_end_of_its_log_and_leaves_no_binary(
+    tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = script(tmp_path / "bin", "go", "go1.26.8")
+    go.write_text("#!/bin/sh\n[ $1 = env ] && echo go1.26.8 && exit\necho main.go:1: no luck; exit 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    with pytest.raises(SandboxError, match=r"Could not build pause v1\.0\.0 .*(?s:.*)main.go:1: no luck"):
+        Toolchain(["pause"]).build(Progress())
+    assert not (empty_cache / "bin").exists()
+
+
+def test_what_is_built_is_found_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Toolchain(["pause"]).build(Progress())
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert Toolchain(["pause"]).binary("pause").read_bytes()[:4] == b"\x7fELF"
