@@ -28,7 +28,6 @@ environment: .venv/.done ## Make or update .venv
 demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@$(TRAINYARD) sandbox up > /dev/null
 	@echo; echo "== pulumi up --stack sandbox"
-	@$(IN_SANDBOX) pulumi stack select --create sandbox
 	@$(IN_SANDBOX) pulumi up --stack sandbox --yes --skip-preview --suppress-outputs
 	@echo; echo "== a TrainJob through the Kubeflow SDK (examples/digits)"
 	@$(IN_SANDBOX) python examples/digits/submit.py

@@ -11,6 +11,8 @@ import typer
 
 from trainyard_sandbox.errors import SandboxError
 
+from . import render
+from .operator import app as operator_app
 from .sandbox import app as sandbox_app
 
 app = typer.Typer(
@@ -20,6 +22,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(sandbox_app, name="sandbox")
+app.add_typer(operator_app, name="operator")
+app.command(name="render")(render.command)
 
 
 def main() -> None:

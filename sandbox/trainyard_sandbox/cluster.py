@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -22,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from . import isolation
+from . import isolation, pulumi
 from .commands import new_log, run_logged
 from .control_plane import AUDIT_POLICY, ControlPlane, Credentials
 from .errors import SandboxError
@@ -34,7 +33,7 @@ from .paths import PROJECT, Instance, cache_dir
 from .pki import write_private
 from .progress import Progress
 from .supervisor import Component, Plan, State
-from .toolchain import Toolchain, artifacts_dir
+from .toolchain import Toolchain
 
 NODE_TOOLS = (
     "kubernetes",
@@ -122,16 +121,11 @@ class Sandbox:
         if settings is None or not self.status().running:
             raise SandboxError(f"The sandbox {self.instance.name!r} is not up: run `trainyard sandbox up`.")
         toolchain = Toolchain(self._tools(settings["with_node"]))
-        folders = [*toolchain.folders(), self.instance.dir / "bin", Path(sys.prefix) / "bin"]
-        pulumi = self.instance.dir / "pulumi"
+        folders = [*toolchain.folders(), pulumi.tools_dir(self.instance), Path(sys.prefix) / "bin"]
         return {
             "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")]),
             "KUBECONFIG": str(self.instance.kubeconfig),
-            "PULUMI_BACKEND_URL": f"file://{pulumi}",
-            "PULUMI_CONFIG_PASSPHRASE_FILE": str(pulumi / "passphrase"),
-            "PULUMI_HOME": str(pulumi / "home"),
-            "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_OPTION_CONFIG_FILE": str(self._stack_file()),
+            **pulumi.environment(self.instance),
         }
 
     def log_file(self, component: str) -> Path:
@@ -239,7 +233,7 @@ class Sandbox:
             self.instance.dir / "settings.json",
             json.dumps({"port": port, "with_node": store is not None}).encode(),
         )
-        self._write_pulumi_files(toolchain)
+        pulumi.prepare(self.instance, toolchain)
         plan.write(self.instance.plan_file)
         self.instance.state_file.unlink(missing_ok=True)
         with progress.step("start the control plane" + (" and the node" if store else "")):
@@ -318,36 +312,6 @@ class Sandbox:
             ca=ca.pair.cert,
             serving=ca.issue("kubelet-serving", name, hosts=(name, isolation.NODE_ADDRESS)),
         )
-
-    def _write_pulumi_files(self, toolchain: Toolchain) -> None:
-        """What Pulumi needs here: a passphrase of its own, a language host, the artifacts' folder."""
-        # Where stacks/Pulumi.sandbox.yaml says that they are.
-        artifacts = self.instance.dir.parent / "artifacts"
-        if not artifacts.is_symlink():
-            artifacts.symlink_to(artifacts_dir())
-        passphrase = self.instance.dir / "pulumi" / "passphrase"
-        if not passphrase.exists():
-            write_private(passphrase, secrets.token_urlsafe(32).encode())
-        launcher = self.instance.dir / "bin" / "pulumi-language-python"
-        launcher.parent.mkdir(parents=True, exist_ok=True)
-        if (toolchain.binary("pulumi").parent / launcher.name).exists():
-            launcher.unlink(missing_ok=True)  # the official distribution brings its own
-        else:
-            launcher.write_text(
-                f'#!/bin/sh\nexec "{sys.executable}" -m trainyard_sandbox.language_host "$@"\n'
-            )
-            launcher.chmod(0o755)
-
-    def _stack_file(self) -> Path:
-        """A copy of the stack file: Pulumi writes its encryption salt into it, and git stays clean."""
-        source = PROJECT / "stacks" / "Pulumi.sandbox.yaml"
-        copy = self.instance.dir / "pulumi" / source.name
-        old = copy.read_text().splitlines() if copy.exists() else []
-        salt = [line for line in old if line.startswith("encryptionsalt:")]
-        text = "\n".join([*salt, source.read_text()])
-        if not copy.exists() or copy.read_text() != text:
-            write_private(copy, text.encode())
-        return copy
 
     def _wait_for_components(self, supervisor: subprocess.Popen[bytes] | None = None) -> None:
         """Until all are ready; `supervisor` is the one just started, if it was."""

@@ -19,6 +19,5 @@ def bare() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def platform(bare: Cluster) -> Cluster:
     """The sandbox with the platform that `pulumi up` makes of stacks/Pulumi.sandbox.yaml."""
-    bare.pulumi("stack", "init", "sandbox")
     bare.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
     return bare

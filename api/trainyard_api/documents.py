@@ -1,0 +1,183 @@
+"""YAML as kubectl reads it, with line numbers; and written so that kubectl reads it back.
+
+Called by the command line with text that it has read, and for the runtime
+snapshots that Kubeflow Trainer keeps as YAML. Reads no files itself.
+
+It differs from PyYAML's safe loader where kubectl does: `n` and `y` are
+booleans, dates stay text, `1:30` is no number, `1e3` is one, keys become
+text. What a manifest has no use for is refused: aliases (a few lines of them
+unfold to gigabytes), duplicate keys, nesting beyond 50, more than 3 MiB.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import yaml
+
+Json = Mapping[str, Any]
+
+MAX_BYTES: Final = 3 * 2**20
+MAX_DEPTH: Final = 50
+
+_RESOLVERS: Final = (
+    ("tag:yaml.org,2002:null", re.compile(r"~|null|Null|NULL|"), ["~", "n", "N", ""]),
+    (
+        "tag:yaml.org,2002:bool",
+        re.compile(r"y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF"),
+        list("yYtToOnNfF"),
+    ),
+    (
+        "tag:yaml.org,2002:int",
+        re.compile(r"[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)"),
+        list("-+0123456789"),
+    ),
+    (
+        "tag:yaml.org,2002:float",
+        re.compile(
+            r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+        ),
+        list("-+0123456789."),
+    ),
+)
+
+
+class DocumentError(ValueError):
+    """Text that is no manifest; its message begins with `source:line:`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One YAML document that holds an object, and where it begins."""
+
+    source: str
+    line: int
+    value: Json
+
+    @property
+    def place(self) -> str:
+        """`source:line`, for messages."""
+        return f"{self.source}:{self.line}"
+
+
+def parse(text: str, source: str) -> tuple[Document, ...]:
+    """The documents in `text`, empty ones left out; `source` names it in messages.
+
+    Raises `DocumentError` when the text is not YAML, when a document is not an
+    object, or when it holds what is refused.
+    """
+    if len(text.encode()) > MAX_BYTES:
+        raise DocumentError(f"{source}:1: larger than {MAX_BYTES >> 20} MiB")
+    try:
+        return tuple(_documents(text, source))
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise DocumentError(f"{source}:{line}: {str(error).splitlines()[0]}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise DocumentError(f"{source}:{mark.line + 1 if mark else 1}: {error.problem}") from error
+
+
+def dump(documents: Iterable[Json]) -> str:
+    """The objects as YAML documents, keys sorted, quoted wherever kubectl would read no text."""
+    return yaml.dump_all(list(documents), Dumper=_Dumper, sort_keys=True, width=2**20, allow_unicode=True)
+
+
+def _documents(text: str, source: str) -> Iterator[Document]:
+    loader = _Loader(text)
+    while loader.check_node():
+        node = cast(yaml.Node, loader.get_node())
+        line = node.start_mark.line + 1
+        value = loader.construct_document(node)
+        if value is None:
+            continue
+        if not isinstance(value, dict):
+            raise DocumentError(f"{source}:{line}: a document must be an object")
+        yield Document(source, line, value)
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (PyYAML's own attribute)
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "aliases are not allowed", mark)
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise yaml.composer.ComposerError(None, None, f"nested deeper than {MAX_DEPTH} levels", mark)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+    def construct_object_of_texts(self, node: yaml.Node) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = _key(self.construct_object(key_node, deep=True), key_node)
+            if key in result:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"duplicate key {key!r}", key_node.start_mark
+                )
+            result[key] = self.construct_object(value_node, deep=True)
+        return result
+
+    def construct_whole_number(self, node: yaml.Node) -> int:
+        digits = node.value.replace("_", "")
+        unsigned = digits.lstrip("+-")
+        if re.fullmatch(r"0[0-7]+", unsigned):
+            digits = digits.replace(unsigned, "0o" + unsigned)
+        try:
+            return int(digits, 0)
+        except ValueError as error:
+            raise yaml.constructor.ConstructorError(None, None, "not a number", node.start_mark) from error
+
+    def construct_number(self, node: yaml.Node) -> float:
+        try:
+            number = float(node.value)
+        except ValueError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{node.value} is no JSON number", node.start_mark
+            )
+        return number
+
+    def construct_truth(self, node: yaml.Node) -> bool:
+        return node.value.lower() in ("y", "yes", "true", "on")
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_object_of_texts)
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_whole_number)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
+_Loader.add_constructor("tag:yaml.org,2002:bool", _Loader.construct_truth)
+
+
+class _Dumper(yaml.SafeDumper):
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (PyYAML's own attribute)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+for _class in (_Loader, _Dumper):
+    for _tag, _pattern, _first in _RESOLVERS:
+        _class.add_implicit_resolver(_tag, re.compile(f"(?:{_pattern.pattern})$"), _first)
+
+
+def _key(value: Any, node: yaml.Node) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    raise yaml.constructor.ConstructorError(None, None, "a key must be a string", node.start_mark)

@@ -1,0 +1,100 @@
+"""Field paths and field errors, worded as Kubernetes words them.
+
+Called by everything that refuses a manifest: the operator's plugins,
+admission, the command line. The text of a `FieldError` equals that of
+`k8s.io/apimachinery/pkg/util/validation/field`, because people and tools
+match on it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class ErrorType(StrEnum):
+    """What is wrong with a field; the value is how Kubernetes prints it."""
+
+    DUPLICATE = "Duplicate value"
+    FORBIDDEN = "Forbidden"
+    INTERNAL = "Internal error"
+    INVALID = "Invalid value"
+    NOT_FOUND = "Not found"
+    NOT_SUPPORTED = "Unsupported value"
+    REQUIRED = "Required value"
+    TOO_LONG = "Too long"
+
+
+_WITHOUT_VALUE = frozenset({ErrorType.FORBIDDEN, ErrorType.INTERNAL, ErrorType.REQUIRED, ErrorType.TOO_LONG})
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """The address of a field, such as `spec.replicatedJobs[0].template`."""
+
+    text: str = ""
+
+    def child(self, *names: str) -> FieldPath:
+        """The field of that name (or names, one below the other)."""
+        return FieldPath(".".join((self.text, *names)) if self.text else ".".join(names))
+
+    def index(self, position: int) -> FieldPath:
+        """The list element at that position."""
+        return FieldPath(f"{self.text}[{position}]")
+
+    def key(self, name: str) -> FieldPath:
+        """The map entry of that key."""
+        return FieldPath(f"{self.text}[{name}]")
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing that is wrong with one field.
+
+    `value` is the offending JSON value; it is printed for the types where
+    Kubernetes prints it and ignored for the others.
+    """
+
+    type: ErrorType
+    path: str
+    value: Any
+    detail: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.path, self.type.value]
+        if self.type not in _WITHOUT_VALUE:
+            parts.append(_go_json(self.value))
+        if self.detail:
+            parts.append(self.detail)
+        return ": ".join(parts)
+
+
+class InvalidFieldError(ValueError):
+    """Raised where a value cannot be worked with; carries the field errors."""
+
+    def __init__(self, *errors: FieldError) -> None:
+        super().__init__("; ".join(str(error) for error in errors))
+        self.errors = errors
+
+
+def invalid(path: FieldPath | str, value: Any, detail: str) -> InvalidFieldError:
+    """The exception for a field whose value is wrong."""
+    return InvalidFieldError(FieldError(ErrorType.INVALID, str(path), value, detail))
+
+
+def required(path: FieldPath | str, detail: str = "") -> InvalidFieldError:
+    """The exception for a field that is missing."""
+    return InvalidFieldError(FieldError(ErrorType.REQUIRED, str(path), None, detail))
+
+
+def _go_json(value: Any) -> str:
+    """JSON as Go's encoder writes it; a lone string as `%q` does."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, str):
+        return text
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -1,0 +1,143 @@
+"""Typed reading of untyped JSON.
+
+Called wherever a manifest is taken apart. Each reader takes a value and its
+path, treats null as absent, and raises `InvalidFieldError` naming the path
+when the value has another type; so a malformed manifest becomes a sentence,
+never a TypeError somewhere below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .errors import FieldPath, invalid, required
+
+Json = Mapping[str, Any]
+
+MAX_DEPTH = 100
+"""Nesting beyond which no Kubernetes object goes; guards the recursive readers."""
+
+_SHOWN = 100
+
+
+def mapping(value: Any, path: FieldPath) -> Json:
+    """The object at `path`; empty when absent."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise invalid(path, _shown(value), "must be an object")
+    return value
+
+
+def optional_mapping(value: Any, path: FieldPath) -> Json | None:
+    """The object at `path`; None when absent, which an empty object is not."""
+    return None if value is None else mapping(value, path)
+
+
+def objects(value: Any, path: FieldPath) -> Sequence[Json]:
+    """The list of objects at `path`; empty when absent."""
+    items = _list(value, path, "must be a list of objects")
+    for position, item in enumerate(items):
+        if item is None:
+            raise required(path.index(position))
+        mapping(item, path.index(position))
+    return items
+
+
+def named_objects(value: Any, path: FieldPath, key: str = "name") -> Sequence[Json]:
+    """The list of objects at `path`, each with a text in the field `key`."""
+    items = objects(value, path)
+    for position, item in enumerate(items):
+        required_text(item.get(key), path.index(position).child(key))
+    return items
+
+
+def texts(value: Any, path: FieldPath) -> Sequence[str]:
+    """The list of texts at `path`; empty when absent."""
+    items = _list(value, path, "must be a list of strings")
+    for position, item in enumerate(items):
+        if not isinstance(item, str):
+            raise invalid(path.index(position), _shown(item), "must be a string")
+    return items
+
+
+def text_map(value: Any, path: FieldPath) -> Mapping[str, str]:
+    """The object of texts at `path`, as labels are; empty when absent."""
+    entries = mapping(value, path)
+    for name, item in entries.items():
+        if not isinstance(item, str):
+            raise invalid(path.key(name), _shown(item), "must be a string")
+    return entries
+
+
+def text(value: Any, path: FieldPath) -> str | None:
+    """The text at `path`; None when absent."""
+    if value is not None and not isinstance(value, str):
+        raise invalid(path, _shown(value), "must be a string")
+    return value
+
+
+def required_text(value: Any, path: FieldPath) -> str:
+    """The text at `path`, which must be there and not be empty."""
+    found = text(value, path)
+    if not found:
+        raise required(path)
+    return found
+
+
+def integer(value: Any, path: FieldPath) -> int | None:
+    """The whole number at `path`, 2.0 included; None when absent."""
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise invalid(path, _shown(value), "must be an integer")
+    return value
+
+
+def boolean(value: Any, path: FieldPath) -> bool:
+    """The truth value at `path`; False when absent."""
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise invalid(path, _shown(value), "must be a boolean")
+    return value
+
+
+def require_shallow(value: Any, path: FieldPath) -> None:
+    """Refuse what is nested deeper than `MAX_DEPTH`, without recursion."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for item in level for child in _children(item)]
+        if not level:
+            return
+    raise invalid(path, "...", f"must not be nested deeper than {MAX_DEPTH} levels")
+
+
+def _children(value: Any) -> Sequence[Any]:
+    if isinstance(value, Mapping):
+        return tuple(value.values())
+    if isinstance(value, list | tuple):
+        return value
+    return ()
+
+
+def _list(value: Any, path: FieldPath, detail: str) -> Sequence[Any]:
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise invalid(path, _shown(value), detail)
+    return value
+
+
+def _shown(value: Any) -> Any:
+    """What an error may repeat of a value that somebody else chose."""
+    if isinstance(value, str):
+        return value if len(value) <= _SHOWN else value[:_SHOWN] + "..."
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else "..."
+    return "object" if isinstance(value, Mapping) else "list"

@@ -1,0 +1,73 @@
+"""Groups, kinds, label keys and other constants of the wire.
+
+Called wherever a name crosses a border. A name stands here once, so that two
+rooms can never spell it differently; nothing here computes anything.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Kubeflow Trainer v2.3
+TRAINER_GROUP: Final = "trainer.kubeflow.org"
+TRAINER_API_VERSION: Final = f"{TRAINER_GROUP}/v1alpha1"
+TRAINJOB: Final = "TrainJob"
+TRAINING_RUNTIME: Final = "TrainingRuntime"
+CLUSTER_TRAINING_RUNTIME: Final = "ClusterTrainingRuntime"
+RUNTIME_KINDS: Final = frozenset({TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME})
+
+MANAGED_BY_TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
+"""`spec.managedBy` of the jobs that are the operator's; absent means the same."""
+
+ANCESTOR_LABEL: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
+"""Label of a job template: which step of a TrainJob the ReplicatedJob is."""
+ANCESTOR_TRAINER: Final = "trainer"
+DATASET_INITIALIZER: Final = "dataset-initializer"
+MODEL_INITIALIZER: Final = "model-initializer"
+NODE: Final = "node"
+"""The container that trains, and the ReplicatedJob that its addresses are made of."""
+LAUNCHER: Final = "launcher"
+"""The ReplicatedJob that starts the processes of an MPI job."""
+INITIALIZER_VOLUME: Final = "initializer"
+"""The volume into which the initializers load."""
+
+SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
+"""Label of a runtime: how long it will be there."""
+SUPPORT_DEPRECATED: Final = "deprecated"
+
+TRAINER_PORT: Final = 29500
+JOB_COMPLETION_INDEX_PATH: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+
+# Conditions of a TrainJob
+SUSPENDED: Final = "Suspended"
+COMPLETE: Final = "Complete"
+FAILED: Final = "Failed"
+BLOCKED: Final = "Blocked"
+
+# JobSet v1alpha2
+JOBSET_GROUP: Final = "jobset.x-k8s.io"
+JOBSET_API_VERSION: Final = f"{JOBSET_GROUP}/v1alpha2"
+JOBSET: Final = "JobSet"
+JOBSET_COMPLETED: Final = "Completed"
+JOBSET_FAILED: Final = "Failed"
+
+# Gang schedulers
+POD_GROUP: Final = "PodGroup"
+COSCHEDULING_API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
+COSCHEDULING_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+VOLCANO_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
+VOLCANO_GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+VOLCANO_QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
+
+# Trainyard's own
+OWN_PREFIX: Final = "trainyard.dev/"
+RUNTIME_REVISION_ANNOTATION: Final = "trainyard.dev/runtime-revision"
+"""On a JobSet: the ControllerRevision of the runtime that it was built from."""
+RENDERED_ANNOTATION: Final = "trainyard.dev/rendered"
+"""On a child of a TrainJob: digest of the manifest that the operator wrote last."""
+TRAINJOB_UID_LABEL: Final = "trainyard.dev/trainjob-uid"
+"""On the children beside the JobSet: uid of their TrainJob. A watch selects them by it."""
+RUNTIME_UID_LABEL: Final = "trainyard.dev/runtime-uid"
+"""On a ControllerRevision: uid of the runtime that it keeps."""
+IN_FORCE_SINCE_ANNOTATION: Final = "trainyard.dev/in-force-since"
+"""On a ControllerRevision: when the runtime took the content that it keeps."""

@@ -1,0 +1,274 @@
+"""From a Plan's writes to guarded requests.
+
+Every write names the very object it was decided on (uid, resourceVersion), so
+that a stale decision is refused by the API server instead of carried out. The
+answers go into the cache, so that a lagging watch causes no second write. A
+refusal that more tries alone will not change becomes `RefusedError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from . import model, revisions
+from .cache import Cache, Key, revision_of, trainjob_of
+from .client import ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
+from .informer import JOBSETS, jobset_of
+from .queue import RetryError
+
+logger = logging.getLogger(__name__)
+
+MANAGER = "trainyard"
+STATUS_MANAGER = "trainyard-status"
+
+TRAINJOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
+REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+RESOURCES = {
+    (resource.api_version, resource.kind): resource
+    for resource in (
+        TRAINJOBS,
+        JOBSETS,
+        REVISIONS,
+        CONFIGMAPS,
+        SECRETS,
+        Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
+        Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
+    )
+}
+
+
+class RefusedError(Exception):
+    """The API server will not have this write, however often it is sent."""
+
+    def __init__(self, rejection: model.Rejection) -> None:
+        super().__init__(f"{rejection.reason}: {rejection.message}")
+        self.rejection = rejection
+
+
+class Applier:
+    """Carries out writes for one TrainJob at a time.
+
+    `namespace` is the operator's, where runtime revisions are kept.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        *,
+        namespace: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._namespace = namespace
+        self._clock = clock
+        self._recording = asyncio.Lock()
+
+    async def write(self, key: Key, write: model.Write) -> None:
+        """Carry out one write of the TrainJob `key`.
+
+        Raises `RefusedError`, `RetryError` if what was observed is not so any more (the
+        cache then has what is), or the client's errors.
+        """
+        match write:
+            case model.Create(manifest):
+                await self._create(key, manifest)
+            case model.Update():
+                await self._update(key, write)
+            case model.Delete():
+                await self._delete(key, write)
+            case model.RecordRevision():
+                await self._record(write)
+
+    async def status(self, trainjob: model.TrainJob, status: model.Json) -> None:
+        """Merge-patch the status of this very version of the TrainJob. Raises like `write`."""
+        key = Key(trainjob.namespace, trainjob.name)
+        path = TRAINJOBS.path(key.namespace, key.name)
+        body = {"metadata": {"resourceVersion": trainjob.resource_version}, "status": status}
+        try:
+            live = await self._client.patch(f"{path}/status", body, manager=STATUS_MANAGER)
+        except NotFoundError:
+            self._cache.remove_trainjob(key, uid=trainjob.uid)
+            return
+        except ConflictError as conflict:
+            await self.refresh_trainjob(key)
+            raise RetryError("the TrainJob has changed") from conflict
+        self._cache.observe_trainjob(trainjob_of(live), ours=True)
+
+    async def refresh_trainjob(self, key: Key) -> None:
+        """Read the TrainJob itself into the cache."""
+        try:
+            live = await self._client.get(TRAINJOBS.path(key.namespace, key.name))
+        except NotFoundError:
+            self._cache.remove_trainjob(key)
+            return
+        self._cache.observe_trainjob(trainjob_of(live), ours=True)
+
+    async def _create(self, key: Key, manifest: model.Json) -> None:
+        resource = resource_of(manifest["apiVersion"], manifest["kind"])
+        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        try:
+            live = await self._client.create(resource.path(namespace), manifest, manager=MANAGER)
+        except ConflictError:
+            live = await self._client.get(resource.path(namespace, name))
+            if resource is JOBSETS:
+                self._remember(key, resource, live)
+                raise RetryError("the JobSet exists already") from None
+            await self._adopt(resource, manifest, live)
+            return
+        except ApiError as error:
+            raise refusal(error, resource, name) from error
+        self._remember(key, resource, live)
+
+    async def _adopt(self, resource: Resource, manifest: model.Json, live: dict[str, Any]) -> None:
+        """A companion of the JobSet is there: left by an earlier try of ours, or somebody else's."""
+        wanted, found = _controller(manifest), _controller(live)
+        name = live["metadata"]["name"]
+        if found.get("uid") != wanted.get("uid"):
+            if live["metadata"].get("deletionTimestamp") or (found.get("kind"), found.get("name")) == (
+                wanted.get("kind"),
+                wanted.get("name"),
+            ):
+                raise RetryError(f"{resource.kind} {name} of an earlier TrainJob is not collected yet")
+            raise RefusedError(
+                model.Rejection(
+                    "JobSetConflict",
+                    f"{resource.kind} {name} exists and is not controlled by this TrainJob",
+                )
+            )
+        # Keys are drawn once: the Secret of an earlier try is as good as a new one, and in use.
+        if resource is SECRETS or all(live.get(part) == body for part, body in _content(manifest).items()):
+            return
+        body = {**live, **_content(manifest)}
+        try:
+            await self._client.replace(
+                resource.path(live["metadata"]["namespace"], name), body, manager=MANAGER
+            )
+        except ConflictError as conflict:
+            raise RetryError(f"{resource.kind} {name} has changed") from conflict
+        except ApiError as error:
+            raise refusal(error, resource, name) from error
+
+    async def _update(self, key: Key, write: model.Update) -> None:
+        manifest = write.manifest
+        resource = resource_of(manifest["apiVersion"], manifest["kind"])
+        wanted = manifest["metadata"]
+        path = resource.path(wanted["namespace"], wanted["name"])
+        try:
+            live = await self._client.get(path)
+        except NotFoundError as error:
+            if resource is JOBSETS:
+                self._cache.jobsets.remove(key, uid=write.uid)
+            raise RetryError(f"{resource.kind} {wanted['name']} is gone") from error
+        metadata = live["metadata"]
+        if metadata["uid"] != write.uid or metadata["resourceVersion"] != write.resource_version:
+            self._remember(key, resource, live)
+            raise RetryError(f"{resource.kind} {wanted['name']} is not what was observed")
+        body = {
+            **live,
+            **_content(manifest),
+            "metadata": {
+                **metadata,
+                "labels": wanted.get("labels") or {},
+                "annotations": wanted.get("annotations") or {},
+            },
+        }
+        try:
+            live = await self._client.replace(path, body, manager=MANAGER)
+        except (ConflictError, NotFoundError) as error:
+            raise RetryError(f"{resource.kind} {wanted['name']} has changed") from error
+        except ApiError as error:
+            raise refusal(error, resource, wanted["name"]) from error
+        self._remember(key, resource, live)
+
+    async def _delete(self, key: Key, write: model.Delete) -> None:
+        resource = resource_of(write.api_version, write.kind)
+        try:
+            answer = await self._client.delete(resource.path(write.namespace, write.name), uid=write.uid)
+        except (NotFoundError, ConflictError):
+            answer = {"kind": "Status"}  # gone, or replaced by another that is not ours to delete
+        except ApiError as error:
+            raise refusal(error, resource, write.name) from error
+        if resource is not JOBSETS:
+            return
+        if answer.get("kind") == JOBSETS.kind:
+            self._remember(key, resource, answer)
+        else:
+            self._cache.jobsets.remove(key, uid=write.uid)
+
+    async def _record(self, write: model.RecordRevision) -> None:
+        self._cache.revisions_used[write.name] = self._clock()
+        async with self._recording:  # many jobs of a new runtime come at once: one records it
+            await self._record_once(write)
+
+    async def _record_once(self, write: model.RecordRevision) -> None:
+        if write.name in self._cache.revisions:
+            return
+        manifest = revisions.manifest_of(write.runtime, self._namespace)
+        path = REVISIONS.path(self._namespace)
+        try:
+            live = await self._client.create(path, manifest, manager=MANAGER)
+        except ConflictError:
+            live = await self._client.get(f"{path}/{write.name}")
+        except ApiError as error:
+            raise refusal(error, REVISIONS, write.name) from error
+        self._cache.revisions.wrote(write.name, revision_of(live))
+
+    def _remember(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> None:
+        if resource is JOBSETS:
+            self._cache.jobsets.wrote(key, jobset_of(msgspec.json.encode(live)))
+
+
+def resource_of(api_version: str, kind: str) -> Resource:
+    """The resource of a manifest; by the usual plural for kinds that plugins may add."""
+    if (known := RESOURCES.get((api_version, kind))) is not None:
+        return known
+    group, _, version = api_version.rpartition("/")
+    return Resource(group, version, f"{kind.lower()}s", kind)
+
+
+def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
+    """The exception for a failed write: `RefusedError` if no further try will change the answer."""
+    if isinstance(error, RetriableError | ConflictError):
+        return error
+    what = f"{resource.kind} {name}"
+    causes = error.details.get("causes") or ()
+    if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
+        return RetryError("the namespace is being deleted")
+    if isinstance(error, NotFoundError):
+        if not error.resource_missing:
+            return RetryError(error.message)  # the namespace, and so the TrainJob, is gone
+        return RefusedError(
+            model.Rejection("CRDMissing", f"the API server does not know {resource.plural}.{resource.group}")
+        )
+    message = f"{what}: {error.message}"
+    # Webhooks and admission policies answer 403 as well; only the rest is about permissions.
+    denied = "admission webhook" in message or "denied request" in message
+    if error.code == 403 and "exceeded quota" in message:
+        return RefusedError(model.Rejection("QuotaExceeded", message))
+    if error.code == 403 and not denied:
+        return RefusedError(model.Rejection("Forbidden", message))
+    return RefusedError(model.Rejection("JobSetRejected", message))
+
+
+def _controller(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    owners = manifest["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def _content(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest wants, less who it is and what others report on it."""
+    return {
+        part: body
+        for part, body in manifest.items()
+        if part not in {"apiVersion", "kind", "metadata", "status"}
+    }

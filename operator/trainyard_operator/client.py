@@ -1,0 +1,417 @@
+"""A small typed client of the Kubernetes API.
+
+Used by everything in the shell. It does one request a call: no cache, no
+retries, no decisions; those are `queue`'s and `apply`'s. Bodies are JSON by
+msgspec: plain values, or the msgspec type the caller asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+import aiohttp
+import msgspec
+
+from .credentials import Credentials
+
+T = TypeVar("T")
+
+REQUEST_TIMEOUT = 30.0
+"""Seconds for one request with an answer of known length."""
+CONNECT_TIMEOUT = 10.0
+MAX_RETRY_AFTER = 60.0
+"""Seconds; a server that asks for more is asked again after this."""
+MAX_WATCH_LINE = 64 * 1024 * 1024
+"""Bytes; a watch event cannot be longer: etcd holds objects of 1.5 MiB."""
+
+
+class ApiError(Exception):
+    """The API server said no.
+
+    `code` is the HTTP status (0: no answer), `reason` the machine-readable
+    word of the Status object (`AlreadyExists`, `Invalid`, ...), `details` its
+    `details` as plain JSON.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int = 0,
+        reason: str = "",
+        details: Mapping[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.reason = reason
+        self.details: Mapping[str, Any] = details or {}
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.reason}: {self.message}" if self.code else self.message
+
+
+class RetriableError(ApiError):
+    """The same request may work later: overload, a server error, or no connection at all.
+
+    `retry_after` is in seconds, None if the server did not say.
+    """
+
+
+class UnauthorizedError(RetriableError):
+    """401: our credentials are not (or no longer) accepted."""
+
+
+class ConflictError(ApiError):
+    """409: the object is not, or no longer, as the request assumed."""
+
+
+class NotFoundError(ApiError):
+    """404: the object, its namespace, or the whole resource."""
+
+    @property
+    def resource_missing(self) -> bool:
+        """True if the server does not know the resource at all (no CRD), rather than one object of it."""
+        return not self.details.get("name")
+
+
+class GoneError(ApiError):
+    """410: the resourceVersion to resume from is compacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind as the API server's paths spell it."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or the version alone for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def base(self) -> str:
+        """The path of the group and version, which answers 404 while no CRD serves it."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
+        """The path of an object or, without `name`, of the collection (of all namespaces without one)."""
+        parts = [self.base]
+        if namespace and self.namespaced:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, sub) if part]
+        return "/".join(parts)
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: dict[str, Any] | None = None
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Page(msgspec.Struct):
+    """One page of a LIST, its items still raw JSON."""
+
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+    """None for an empty list of some kinds."""
+
+
+def error_from(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
+    """Turn an HTTP status and the body that came with it into the error to raise."""
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Proxies, and the server itself before its filters run, answer in plain text.
+        status = _Status(message=body[:500].decode(errors="replace").strip())
+    message = status.message or f"HTTP {code}"
+    seconds: float | None = None
+    if retry_after is not None and retry_after.isdigit():
+        seconds = min(float(retry_after), MAX_RETRY_AFTER)
+    kind: type[ApiError] = ApiError
+    if code == 401:
+        kind = UnauthorizedError
+    elif code == 404:
+        kind = NotFoundError
+    elif code == 409:
+        kind = ConflictError
+    elif code == 410:
+        kind = GoneError
+    elif code in {408, 429} or code >= 500:
+        kind = RetriableError
+    # etcd's refusal of an object above its limit comes as a 500, but no retry will change it.
+    if code == 500 and "request is too large" in message:
+        kind = ApiError
+    return kind(message, code=code, reason=status.reason, details=status.details, retry_after=seconds)
+
+
+class Client:
+    """An API server as one identity. Use as an async context manager, in one event loop.
+
+    `limit` is the number of connections at a time; `observer` is called with
+    method, path and status code of each request (see `Credentials.session`).
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        limit: int = 64,
+        observer: Callable[[str, str, int], None] | None = None,
+    ) -> None:
+        self.credentials = credentials
+        self._limit = limit
+        self._observer = observer
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Client:
+        self._session = self.credentials.session(limit=self._limit, observer=self._observer)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """The open session; a client that was not entered has none."""
+        if self._session is None:
+            raise RuntimeError("the client is not open")
+        return self._session
+
+    async def get(self, path: str, *, params: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """GET one object."""
+        return _object(await self._request("GET", path, params=params))
+
+    async def list(
+        self,
+        path: str,
+        *,
+        limit: int = 500,
+        params: Mapping[str, str] | None = None,
+        accept: str = "application/json",
+    ) -> AsyncIterator[Page]:
+        """LIST in pages of `limit` objects, each page with the list's resourceVersion.
+
+        Raises `GoneError` if a page outlives its snapshot: start again.
+        """
+        token = ""
+        while True:
+            query = {**(params or {}), "limit": str(limit)}
+            if token:
+                query["continue"] = token
+                query.pop("resourceVersion", None)
+                query.pop("resourceVersionMatch", None)
+            page = _decode(await self._request("GET", path, params=query, accept=accept), Page)
+            yield page
+            token = page.metadata.continue_
+            if not token:
+                return
+
+    async def create(
+        self, path: str, body: Mapping[str, Any], *, manager: str | None = None
+    ) -> dict[str, Any]:
+        """POST an object to its collection; 409 `ConflictError` if it exists."""
+        params = {"fieldManager": manager} if manager else None
+        return _object(await self._request("POST", path, body=body, params=params))
+
+    async def replace(
+        self, path: str, body: Mapping[str, Any], *, manager: str | None = None
+    ) -> dict[str, Any]:
+        """PUT an object; `metadata.resourceVersion` in the body makes it conditional."""
+        params = {"fieldManager": manager} if manager else None
+        return _object(await self._request("PUT", path, body=body, params=params))
+
+    async def patch(
+        self,
+        path: str,
+        body: Mapping[str, Any] | tuple[Mapping[str, Any], ...],
+        *,
+        kind: Literal["merge", "json"] = "merge",
+        manager: str | None = None,
+    ) -> dict[str, Any]:
+        """PATCH an object with a merge patch (an object) or a JSON patch (a tuple of operations)."""
+        params = {"fieldManager": manager} if manager else None
+        content = f"application/{kind}-patch+json"
+        return _object(await self._request("PATCH", path, body=body, params=params, content_type=content))
+
+    async def delete(
+        self,
+        path: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        propagation: str = "Background",
+    ) -> dict[str, Any]:
+        """DELETE the object with this uid, never another of its name.
+
+        Returns what the server answers: a Status, or the object if finalizers hold it.
+        """
+        preconditions = {"uid": uid}
+        if resource_version is not None:
+            preconditions["resourceVersion"] = resource_version
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": preconditions,
+            "propagationPolicy": propagation,
+        }
+        return _object(await self._request("DELETE", path, body=body))
+
+    async def watch(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str],
+        inactivity: float = 70.0,
+    ) -> AsyncGenerator[bytes, None]:
+        """Stream the lines of a WATCH, each one event as JSON.
+
+        Ends when the server ends the stream. `inactivity` is the number of
+        seconds without a byte after which the connection counts as dead; that,
+        and any other broken connection, raises `RetriableError`.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity)
+        async with self._send(
+            "GET", path, params={**params, "watch": "true"}, body=None, content_type=None, timeout=timeout
+        ) as response:
+            buffer = bytearray()
+            try:
+                async for chunk in response.content.iter_any():
+                    buffer += chunk
+                    if b"\n" not in chunk:
+                        if len(buffer) > MAX_WATCH_LINE:
+                            raise RetriableError(f"{path}: a watch event of more than {MAX_WATCH_LINE} bytes")
+                        continue
+                    *lines, rest = bytes(buffer).split(b"\n")
+                    buffer = bytearray(rest)
+                    for line in lines:
+                        if line.strip():
+                            yield line
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise _no_answer("WATCH", path, error) from error
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> bytes:
+        timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT)
+        async with self._send(
+            method,
+            path,
+            params=params,
+            body=None if body is None else msgspec.json.encode(body),
+            content_type=content_type,
+            timeout=timeout,
+            accept=accept,
+        ) as response:
+            try:
+                return await response.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise _no_answer(method, path, error) from error
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str | None,
+        timeout: aiohttp.ClientTimeout,
+        accept: str = "application/json",
+    ) -> _Response:
+        headers = {"Accept": accept}
+        if body is not None and content_type is not None:
+            headers["Content-Type"] = content_type
+        return _Response(
+            self.session.request(
+                method,
+                self.credentials.server + path,
+                params=params,
+                data=body,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+            ),
+            method,
+            path,
+        )
+
+
+class _Response:
+    """An answer with a 2xx status, or an `ApiError` on entering."""
+
+    def __init__(self, request: Any, method: str, path: str) -> None:
+        self._request = request
+        self._method = method
+        self._path = path
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        try:
+            response: aiohttp.ClientResponse = await self._request.__aenter__()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _no_answer(self._method, self._path, error) from error
+        if response.status < 300:
+            return response
+        try:
+            body = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _no_answer(self._method, self._path, error) from error
+        finally:
+            response.release()
+        raise error_from(response.status, body, response.headers.get("Retry-After"))
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._request.__aexit__(kind, error, traceback)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    return _decode(body, dict[str, Any])
+
+
+def _decode(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RetriableError(f"the API server's answer is not what was asked for: {error}") from error
+
+
+def _no_answer(method: str, path: str, error: BaseException) -> RetriableError:
+    what = "timed out" if isinstance(error, (TimeoutError, asyncio.TimeoutError)) else str(error)
+    return RetriableError(f"{method} {path}: {what or type(error).__name__}")

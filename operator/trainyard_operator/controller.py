@@ -1,0 +1,348 @@
+"""One reconciliation of one TrainJob: observe, ask the core, carry out its plan.
+
+Called by the queue's workers. Decides nothing about TrainJobs itself; what it
+adds to the core is order, memory of refusals, and that no status is written
+more than once a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from . import model, reconcile
+from .apply import Applier, RefusedError
+from .cache import Cache, Key, RuntimeKey, runtime_of, trainjob_of, version
+from .client import ApiError, ConflictError, RetriableError
+from .events import Events
+from .informer import State
+from .metrics import Metrics
+from .queue import Queue, RetryError
+from .runtimes import Runtimes
+
+logger = logging.getLogger(__name__)
+
+STATUS_INTERVAL = 1.0
+"""Seconds between two status writes of one TrainJob, unless it has finished."""
+RETRY_REFUSED = 60.0
+"""Seconds after which a refused write is tried again at the latest."""
+TERMINAL = ("Complete", "Failed")
+KINDS = {"trainingruntimes": "TrainingRuntime", "clustertrainingruntimes": "ClusterTrainingRuntime"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    rejection: model.Rejection
+    trainjob: str
+    spec: model.Json
+    runtime: model.Runtime | model.RuntimeProblem
+
+
+class Controller:
+    """Everything between an event and a write.
+
+    `working` says whether this replica's workers run: while they do not,
+    nothing is queued, and everything is when they start.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: Cache,
+        queue: Queue[Key],
+        applier: Applier,
+        runtimes: Runtimes,
+        events: Events,
+        metrics: Metrics,
+        working: Callable[[], bool],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.jobsets = State.STARTING
+        self.unreadable: dict[tuple[str, Key | RuntimeKey], int] = {}
+        """Objects that could not be read, at the version that could not."""
+        self.relisted: Callable[[], None] = lambda: None
+        """Called when a stream has begun anew and deletions may have been missed."""
+        self._cache = cache
+        self._queue = queue
+        self._applier = applier
+        self._runtimes = runtimes
+        self._events = events
+        self._metrics = metrics
+        self._working = working
+        self._now = now
+        self._clock = clock
+        self._refusals: dict[Key, _Refusal] = {}
+        self._status_at: dict[Key, float] = {}
+
+    def touched(self, key: Key) -> None:
+        """Something that the TrainJob depends on has changed."""
+        if self._working() and key in self._cache.trainjobs:
+            self._queue.add(key)
+
+    def everything(self) -> None:
+        """Look at all TrainJobs again."""
+        for key in self._cache.trainjobs:
+            self.touched(key)
+
+    def jobsets_changed(self, state: State) -> None:
+        """The JobSet informer has synced, or found that there is no such resource."""
+        self.jobsets = state
+        self.everything()
+
+    def seen(self, plural: str, kind: str | None, manifest: Mapping[str, Any]) -> None:
+        """An event of a TrainJob or runtime; `kind` is None for objects of a list."""
+        if kind is None:
+            self.relisted()
+        try:
+            if plural == "trainjobs":
+                self._seen_trainjob(kind, manifest)
+            else:
+                self._seen_runtime(plural, kind, manifest)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            metadata = manifest.get("metadata") or {}
+            key: Key | RuntimeKey
+            if plural == "trainjobs":
+                key = Key(metadata.get("namespace", ""), metadata.get("name", ""))
+            else:
+                key = RuntimeKey(KINDS[plural], metadata.get("namespace"), metadata.get("name", ""))
+            self.unreadable[plural, key] = version(str(metadata.get("resourceVersion")))
+            logger.error("%s %s is not readable: %r", plural, key, error)
+
+    def _seen_trainjob(self, kind: str | None, manifest: Mapping[str, Any]) -> None:
+        trainjob = trainjob_of(manifest)
+        key = Key(trainjob.namespace, trainjob.name)
+        self.unreadable.pop(("trainjobs", key), None)
+        if kind == "DELETED":
+            if self._cache.remove_trainjob(key, uid=trainjob.uid, resource_version=trainjob.resource_version):
+                self._forget(key)
+        elif self._cache.observe_trainjob(trainjob):
+            self.touched(key)
+
+    def _seen_runtime(self, plural: str, kind: str | None, manifest: Mapping[str, Any]) -> None:
+        runtime = runtime_of(manifest, KINDS[plural])
+        key = RuntimeKey(runtime.runtime.kind, runtime.runtime.namespace, runtime.runtime.name)
+        self.unreadable.pop((plural, key), None)
+        if kind == "DELETED":
+            changed = self._cache.runtimes.remove(
+                key, uid=runtime.uid, resource_version=runtime.resource_version
+            )
+        else:
+            changed = self._cache.runtimes.observe(key, runtime)
+        if changed:
+            self.runtime_changed(key)
+
+    def runtime_changed(self, key: RuntimeKey) -> None:
+        """Look again at the TrainJobs of a runtime that have not finished."""
+        for user in self._cache.users(key):
+            trainjob = self._cache.trainjobs.get(user)
+            if trainjob is not None and not finished(trainjob.status):
+                self.touched(user)
+
+    def vanished(self, key: Key, at: str) -> None:
+        """A TrainJob is in no list of this version."""
+        self.unreadable.pop(("trainjobs", key), None)
+        if self._cache.remove_trainjob(key, resource_version=at):
+            logger.info("%s has vanished", key)
+            self._forget(key)
+
+    def runtime_vanished(self, plural: str, key: RuntimeKey, at: str) -> None:
+        """A runtime is in no list of this version."""
+        self.unreadable.pop((plural, key), None)
+        if self._cache.runtimes.remove(key, resource_version=at):
+            self.runtime_changed(key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Reconcile one TrainJob; returns the seconds after which it is to be looked at again."""
+        start = self._clock()
+        try:
+            return await self._reconcile(key)
+        except RetryError as retry:
+            self._metrics.reconcile_errors.labels("conflict").inc()
+            logger.info("%s: %s, looking again", key, retry.reason)
+            raise
+        except ConflictError as conflict:
+            self._metrics.reconcile_errors.labels("conflict").inc()
+            logger.info("%s: %s", key, conflict)
+            raise RetryError(str(conflict)) from conflict
+        except ApiError as error:
+            self._metrics.reconcile_errors.labels("api").inc()
+            logger.warning("%s: %s", key, error)
+            at_least = error.retry_after if isinstance(error, RetriableError) else None
+            raise RetryError(str(error), at_least=at_least or 0.0) from error
+        finally:
+            self._metrics.reconcile_seconds.observe(self._clock() - start)
+
+    async def _reconcile(self, key: Key) -> float | None:
+        trainjob = self._cache.trainjobs.get(key)
+        if trainjob is None:
+            self._forget(key)
+            return None
+        observed = await self._observe(key, trainjob)
+        plan = reconcile.reconcile(observed, self._now())
+        refused = False
+        wrote = False
+        for write in plan.writes:
+            try:
+                await self._applier.write(key, write)
+            except RefusedError as refusal:
+                refused = True
+                self._remember_refusal(key, observed, refusal.rejection)
+                # The plan was made for a world in which its writes succeed: ask again in this one.
+                plan = reconcile.reconcile(replace(observed, rejection=refusal.rejection), self._now())
+                break
+            wrote = True
+            self._metrics.writes.labels(type(write).__name__).inc()
+        if wrote and not refused:
+            self._refusals.pop(key, None)
+        waiting = await self._write_status(key, trainjob, plan)
+        if waiting is not None:
+            return waiting
+        for note in plan.events:
+            await self._events.post(trainjob, note)
+        if wrote and not refused:
+            self._queue.add(key)  # decided on what was: look once more at what is
+        again = plan.requeue_after
+        if key in self._refusals:
+            again = RETRY_REFUSED if again is None else min(again, RETRY_REFUSED)
+        return again
+
+    async def _observe(self, key: Key, trainjob: model.TrainJob) -> model.Observed:
+        seen = self._cache.jobsets.get(key)
+        jobset = None if seen is None else seen.jobset
+        chosen = await self._runtimes.choose(trainjob, jobset)
+        return model.Observed(
+            trainjob=trainjob,
+            runtime=chosen.runtime,
+            jobset=jobset,
+            rejection=self._rejection(key, trainjob, chosen.runtime),
+            runtime_revision_lost=chosen.lost,
+        )
+
+    def _rejection(
+        self, key: Key, trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem
+    ) -> model.Rejection | None:
+        if self.jobsets is State.MISSING:
+            return model.Rejection(
+                "CRDMissing",
+                "the API server does not know jobsets.jobset.x-k8s.io",
+                self._now(),
+            )
+        refusal = self._refusals.get(key)
+        if refusal is None:
+            return None
+        if refusal.rejection.reason == "CRDMissing" and self.jobsets is State.SYNCED:
+            inputs_same = False  # it is back
+        else:
+            inputs_same = (
+                refusal.trainjob == trainjob.uid
+                and refusal.spec == trainjob.spec
+                and refusal.runtime == runtime
+            )
+        if not inputs_same:
+            del self._refusals[key]
+            return None
+        return refusal.rejection
+
+    def _remember_refusal(self, key: Key, observed: model.Observed, rejection: model.Rejection) -> None:
+        self._metrics.reconcile_errors.labels("refused").inc()
+        before = self._refusals.get(key)
+        if before is None or before.rejection.message != rejection.message:
+            logger.warning("%s: %s: %s", key, rejection.reason, rejection.message)
+        self._refusals[key] = _Refusal(
+            replace(rejection, at=self._now()),
+            observed.trainjob.uid,
+            observed.trainjob.spec,
+            observed.runtime,
+        )
+
+    async def _write_status(self, key: Key, trainjob: model.TrainJob, plan: model.Plan) -> float | None:
+        """Patch the status; returns the seconds to wait with it if the last one is too fresh."""
+        if plan.status is None:
+            return None
+        due = self._status_at.get(key, -STATUS_INTERVAL) + STATUS_INTERVAL
+        if self._clock() < due and not finished(plan.status):
+            return due - self._clock()
+        await self._applier.status(trainjob, plan.status)
+        self._metrics.writes.labels("Status").inc()
+        self._status_at[key] = self._clock()
+        return None
+
+    def _forget(self, key: Key) -> None:
+        self._refusals.pop(key, None)
+        self._status_at.pop(key, None)
+        self._runtimes.forget(key)
+
+
+def finished(status: model.Json) -> bool:
+    """True if a status says `Complete` or `Failed`."""
+    conditions = status.get("conditions") or ()
+    return any(c.get("type") in TERMINAL and c.get("status") == "True" for c in conditions)
+
+
+class SweptTrainJobs:
+    """The TrainJobs of the cache, for the sweep."""
+
+    def __init__(self, cache: Cache, controller: Controller, resource: Any) -> None:
+        self.resource = resource
+        self._cache = cache
+        self._controller = controller
+
+    def key(self, namespace: str | None, name: str) -> Key:
+        """See `sweep.Swept`."""
+        return Key(namespace or "", name)
+
+    def versions(self) -> dict[Any, int]:
+        """See `sweep.Swept`."""
+        return _versions(self._cache.trainjobs, self._controller.unreadable, self.resource.plural)
+
+    def version(self, key: Any) -> int:
+        """See `sweep.Swept`."""
+        return _version(
+            self._cache.trainjobs.get(key), self._controller.unreadable, self.resource.plural, key
+        )
+
+    def vanished(self, key: Any, at: str) -> None:
+        """See `sweep.Swept`."""
+        self._controller.vanished(key, at)
+
+
+class SweptRuntimes:
+    """The runtimes of one kind in the cache, for the sweep."""
+
+    def __init__(self, cache: Cache, controller: Controller, resource: Any) -> None:
+        self.resource = resource
+        self._cache = cache
+        self._controller = controller
+
+    def key(self, namespace: str | None, name: str) -> RuntimeKey:
+        """See `sweep.Swept`."""
+        return RuntimeKey(self.resource.kind, namespace, name)
+
+    def versions(self) -> dict[Any, int]:
+        """See `sweep.Swept`."""
+        found = _versions(self._cache.runtimes, self._controller.unreadable, self.resource.plural)
+        return {key: number for key, number in found.items() if key.kind == self.resource.kind}
+
+    def version(self, key: Any) -> int:
+        """See `sweep.Swept`."""
+        return _version(self._cache.runtimes.get(key), self._controller.unreadable, self.resource.plural, key)
+
+    def vanished(self, key: Any, at: str) -> None:
+        """See `sweep.Swept`."""
+        self._controller.runtime_vanished(self.resource.plural, key, at)
+
+
+def _versions(store: Any, unreadable: Mapping[tuple[str, Any], int], plural: str) -> dict[Any, int]:
+    found = {key: version(store.get(key).resource_version) for key in store}
+    found |= {key: number for (of, key), number in unreadable.items() if of == plural}
+    return found
+
+
+def _version(value: Any, unreadable: Mapping[tuple[str, Any], int], plural: str, key: Any) -> int:
+    seen = -1 if value is None else version(value.resource_version)
+    return max(seen, unreadable.get((plural, key), -1))

@@ -1,0 +1,300 @@
+"""How to reach the API server and who to be there: kubeconfig files and in-cluster service accounts.
+
+Read once at start by `main`; `client` and the Kopf thread open their sessions
+with the result. TLS is always verified: a kubeconfig that asks for less is
+refused, as is one that would have us run a program to get a token.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import os
+import ssl
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import yaml
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where Kubernetes mounts a pod's token, CA and namespace."""
+
+TOKEN_TTL = 60.0
+"""Seconds after which a token file is read again; kubelet rotates it long before it expires."""
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class CredentialsError(Exception):
+    """The configuration does not say, in a way we accept, where the API server is or who we are."""
+
+
+@dataclass(slots=True)
+class TokenFile:
+    """A bearer token on disk that somebody else rotates."""
+
+    path: Path
+    clock: Callable[[], float] = time.monotonic
+    _token: str = ""
+    _read_at: float | None = None
+
+    def token(self) -> str:
+        """Return the token, read again once it is `TOKEN_TTL` old; the old one if reading fails."""
+        if self._read_at is None or self.clock() - self._read_at >= TOKEN_TTL:
+            self.reload()
+        return self._token
+
+    def reload(self) -> bool:
+        """Read the file now; True if the token changed."""
+        before = self._token
+        try:
+            self._token = self.path.read_text().strip()
+        except OSError:
+            if not before:
+                raise
+        self._read_at = self.clock()
+        return self._token != before
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """One API server and one identity on it."""
+
+    server: str
+    """Base URL without a trailing slash."""
+    tls: ssl.SSLContext | None
+    """Verifying context, with the client certificate if there is one; None for plain HTTP on loopback."""
+    token: str | None = None
+    token_file: TokenFile | None = None
+    server_hostname: str | None = None
+    """`tls-server-name`: the name to check the certificate against, if not the URL's host."""
+    source: str = ""
+    """Where this came from, in words, for messages."""
+    in_cluster: bool = False
+    headers: Mapping[str, str] = field(default_factory=lambda: {"User-Agent": "trainyard-operator"})
+
+    def session(
+        self,
+        *,
+        limit: int = 64,
+        observer: Callable[[str, str, int], None] | None = None,
+    ) -> aiohttp.ClientSession:
+        """Open an HTTP session in the running loop.
+
+        `limit` is the number of connections at a time (0: no limit);
+        `observer` gets the method, path with query and status code (0 if there
+        was no answer) of each request.
+        """
+        connector = aiohttp.TCPConnector(limit=limit, ssl=self.tls if self.tls is not None else True)
+
+        async def authenticate(
+            request: aiohttp.ClientRequest,
+            handler: Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]],
+        ) -> aiohttp.ClientResponse:
+            if self.token_file is None:
+                if self.token is not None:
+                    request.headers["Authorization"] = f"Bearer {self.token}"
+                return await handler(request)
+            request.headers["Authorization"] = f"Bearer {self.token_file.token()}"
+            response = await handler(request)
+            if response.status == 401 and self.token_file.reload():
+                response.release()
+                request.headers["Authorization"] = f"Bearer {self.token_file.token()}"
+                response = await handler(request)
+            return response
+
+        async def count(
+            request: aiohttp.ClientRequest,
+            handler: Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]],
+        ) -> aiohttp.ClientResponse:
+            status = 0
+            if self.server_hostname is not None:
+                request.server_hostname = self.server_hostname
+            try:
+                response = await handler(request)
+                status = response.status
+                return response
+            finally:
+                if observer is not None:
+                    observer(request.method, request.url.raw_path_qs, status)
+
+        return aiohttp.ClientSession(
+            connector=connector,
+            headers=dict(self.headers),
+            middlewares=(count, authenticate),
+            skip_auto_headers=("Accept-Encoding",),
+        )
+
+
+def load(kubeconfig: str | None = None, context: str | None = None) -> Credentials:
+    """Find credentials: the given kubeconfig, else $KUBECONFIG, else in-cluster, else ~/.kube/config.
+
+    `context` picks a context of the kubeconfig (default: its current one).
+    Raises `CredentialsError` with one line that says what is wrong and where.
+    """
+    if kubeconfig is not None:
+        return from_kubeconfig([Path(kubeconfig).expanduser()], context)
+    if env := os.environ.get("KUBECONFIG"):
+        return from_kubeconfig([Path(p).expanduser() for p in env.split(os.pathsep) if p], context)
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and context is None:
+        return in_cluster()
+    default = Path("~/.kube/config").expanduser()
+    if not default.exists():
+        raise CredentialsError(
+            "no kubeconfig: pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account"
+        )
+    return from_kubeconfig([default], context)
+
+
+def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
+    """Read the pod's service account; `folder` is where it is mounted."""
+    host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+    port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    token = TokenFile(folder / "token")
+    try:
+        token.reload()
+        tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    except (OSError, ssl.SSLError) as error:
+        raise CredentialsError(f"service account in {folder}: {error}") from error
+    if ":" in host:
+        host = f"[{host}]"
+    return Credentials(
+        server=f"https://{host}:{port}",
+        tls=tls,
+        token_file=token,
+        source=f"service account in {folder}",
+        in_cluster=True,
+    )
+
+
+def from_kubeconfig(paths: list[Path], context: str | None = None) -> Credentials:
+    """Read one or more kubeconfig files (the first one that names a thing wins)."""
+    merged: dict[str, dict[str, tuple[Mapping[str, Any], Path]]] = {
+        "contexts": {},
+        "clusters": {},
+        "users": {},
+    }
+    current = context
+    present = [path for path in paths if path.exists()] or paths[:1]
+    for path in present:
+        document = _document(path)
+        current = current or document.get("current-context")
+        for section, entries in merged.items():
+            for entry in document.get(section) or ():
+                entries.setdefault(entry["name"], (entry.get(section[:-1]) or {}, path))
+    source = os.pathsep.join(str(path) for path in present)
+
+    def find(section: str, name: object) -> tuple[Mapping[str, Any], Path]:
+        try:
+            return merged[section][str(name)]
+        except KeyError:
+            known = ", ".join(sorted(merged[section])) or "none"
+            raise CredentialsError(f"{source}: no {section[:-1]} {name!r} (there are: {known})") from None
+
+    if not current:
+        raise CredentialsError(f"{source}: no current-context; pass --context")
+    chosen, _ = find("contexts", current)
+    cluster, cluster_file = find("clusters", chosen.get("cluster"))
+    user, user_file = find("users", chosen.get("user")) if chosen.get("user") else ({}, cluster_file)
+    where = f"{source}, context {current!r}"
+    return _credentials(cluster, cluster_file.parent, user, user_file.parent, where)
+
+
+def _document(path: Path) -> Mapping[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CredentialsError(f"kubeconfig {path}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict):
+        raise CredentialsError(f"kubeconfig {path}: not a kubeconfig")
+    for section in ("contexts", "clusters", "users"):
+        entries = document.get(section) or []
+        if not isinstance(entries, list) or not all(isinstance(e, dict) and "name" in e for e in entries):
+            raise CredentialsError(f"kubeconfig {path}: {section} is not a list of named entries")
+    return document
+
+
+def _credentials(
+    cluster: Mapping[str, Any], cluster_dir: Path, user: Mapping[str, Any], user_dir: Path, where: str
+) -> Credentials:
+    server = str(cluster.get("server") or "").rstrip("/")
+    url = urlsplit(server)
+    if url.scheme not in {"https", "http"} or not url.hostname:
+        raise CredentialsError(f"{where}: server {server!r} is not a URL")
+    if url.scheme == "http" and url.hostname not in LOOPBACK:
+        raise CredentialsError(f"{where}: server {server} is not https")
+    if cluster.get("insecure-skip-tls-verify"):
+        raise CredentialsError(f"{where}: insecure-skip-tls-verify is not accepted; give the cluster's CA")
+    if cluster.get("proxy-url"):
+        raise CredentialsError(f"{where}: proxy-url is not supported")
+    if user.get("exec") or user.get("auth-provider"):
+        raise CredentialsError(
+            f"{where}: exec and auth-provider plugins are not supported; "
+            "use a token, tokenFile or client certificate"
+        )
+    if user.get("username"):
+        raise CredentialsError(f"{where}: basic authentication is not supported")
+
+    tls: ssl.SSLContext | None = None
+    if url.scheme == "https":
+        try:
+            ca = _pem(cluster, "certificate-authority", cluster_dir)
+            tls = ssl.create_default_context(cadata=ca.decode() if ca is not None else None)
+            certificate = _pem(user, "client-certificate", user_dir)
+            key = _pem(user, "client-key", user_dir)
+            if (certificate is None) != (key is None):
+                raise CredentialsError(f"{where}: client certificate and key come in pairs")
+            if certificate is not None and key is not None:
+                with _as_file(certificate) as certfile, _as_file(key) as keyfile:
+                    tls.load_cert_chain(certfile, keyfile)
+        except (OSError, ssl.SSLError, binascii.Error, UnicodeDecodeError) as error:
+            raise CredentialsError(f"{where}: {error}") from error
+    token_file = None
+    if name := user.get("tokenFile"):
+        token_file = TokenFile(user_dir / Path(name).expanduser())
+        try:
+            token_file.reload()
+        except OSError as error:
+            raise CredentialsError(f"{where}: {error}") from error
+    return Credentials(
+        server=server,
+        tls=tls,
+        token=user.get("token"),
+        token_file=token_file,
+        server_hostname=cluster.get("tls-server-name"),
+        source=f"kubeconfig {where}",
+    )
+
+
+def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
+    if data := section.get(f"{name}-data"):
+        return base64.b64decode(data, validate=True)
+    if path := section.get(name):
+        return (folder / Path(path).expanduser()).read_bytes()
+    return None
+
+
+@contextlib.contextmanager
+def _as_file(data: bytes) -> Iterator[str]:
+    """Give the bytes a path, because `ssl` loads keys from files alone; not on disk if it can be helped."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("trainyard")
+        try:
+            os.write(descriptor, data)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        yield file.name

@@ -1,0 +1,42 @@
+"""The Kopf handlers, and nothing else: what Kopf sees is passed on as it is.
+
+Only `on.event`: such handlers add no finalizer and no annotation, so Kopf
+never writes to an object. What an event means is the controller's to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import kopf
+
+GROUP = "trainer.kubeflow.org"
+VERSION = "v1alpha1"
+PLURALS = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
+
+Seen = Callable[[str, str | None, Mapping[str, Any]], None]
+"""Called with the plural, the event's type (None: part of a list) and the object."""
+
+
+def registry(seen: Seen, login: Callable[[], Awaitable[kopf.AiohttpSession]]) -> kopf.OperatorRegistry:
+    """The handlers as one registry: `seen` gets all events, `login` opens sessions."""
+    handlers = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=handlers)
+    async def authenticate(**_: Any) -> kopf.AiohttpSession:
+        return await login()
+
+    @kopf.on.event(GROUP, VERSION, "trainjobs", registry=handlers)
+    async def trainjob(event: kopf.RawEvent, **_: Any) -> None:
+        seen("trainjobs", event["type"], event["object"])
+
+    @kopf.on.event(GROUP, VERSION, "trainingruntimes", registry=handlers)
+    async def runtime(event: kopf.RawEvent, **_: Any) -> None:
+        seen("trainingruntimes", event["type"], event["object"])
+
+    @kopf.on.event(GROUP, VERSION, "clustertrainingruntimes", registry=handlers)
+    async def cluster_runtime(event: kopf.RawEvent, **_: Any) -> None:
+        seen("clustertrainingruntimes", event["type"], event["object"])
+
+    return handlers

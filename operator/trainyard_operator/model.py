@@ -1,0 +1,191 @@
+"""The values that the core reads and returns.
+
+Called by everything in this package; deliberately without behaviour beyond
+reading its own fields: what follows from an observation is `reconcile`'s.
+Manifests are plain JSON values (`Json`), as they travel on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+Json = Mapping[str, Any]
+"""A JSON object as it came from, or goes to, the API server. Never mutated."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    """A TrainJob as last observed."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    created: datetime
+    spec: Json
+    status: Json = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A (Cluster)TrainingRuntime: the live object, or a recorded revision of it."""
+
+    kind: str
+    name: str
+    namespace: str | None
+    uid: str
+    spec: Json
+    labels: Mapping[str, str] = field(default_factory=dict)
+    revision: str | None = None
+    """Name of the ControllerRevision this was read from; None for the live object."""
+    created: datetime | None = None
+    """When the runtime was created; None when unknown."""
+    changed: datetime | None = None
+    """Since when its spec has been what it is; None when unknown (see `revisions.live`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedJobStatus:
+    """How many child Jobs of one ReplicatedJob are in which state (JobSet v1alpha2)."""
+
+    name: str
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    active: int = 0
+    suspended: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A metav1.Condition. `last_transition_time` stays text: it is copied, not computed with."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: str
+    observed_generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSet:
+    """The slim view of a JobSet: what a decision needs, not the pod templates."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str | None
+    """uid of the controller ownerReference, None without one."""
+    suspend: bool
+    deleting: bool = False
+    generation: int = 1
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """The `trainyard.dev/` annotations alone."""
+    conditions: Sequence[Condition] = ()
+    replicated_jobs_status: Sequence[ReplicatedJobStatus] = ()
+
+
+class RuntimeProblem(StrEnum):
+    """Why there is no runtime to build from."""
+
+    NOT_FOUND = "RuntimeNotFound"
+    NOT_SUPPORTED = "TrainingRuntimeNotSupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """An answer of the API server to an earlier write that more tries alone will not change."""
+
+    reason: str
+    """A `Blocked` reason: JobSetRejected, Forbidden, QuotaExceeded, CRDMissing, JobSetConflict."""
+    message: str
+    at: datetime | None = None
+    """When it was refused; None: just now, in the try before this reconciliation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything one reconciliation is decided on."""
+
+    trainjob: TrainJob
+    runtime: Runtime | RuntimeProblem
+    jobset: JobSet | None
+    rejection: Rejection | None = None
+    """What the API server refused on the last try, if it did."""
+    runtime_revision_lost: bool = False
+    """The revision the job started with is gone and `runtime` is the live one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """POST the object; it must not exist."""
+
+    manifest: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """PUT over the object that was observed with this uid and resourceVersion, never another.
+
+    `manifest` holds the whole desired spec, labels and annotations; the shell
+    keeps the live object's other metadata.
+    """
+
+    manifest: Json
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE with `preconditions.uid`."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRevision:
+    """Keep this runtime as a ControllerRevision in the operator's namespace, once."""
+
+    runtime: Runtime
+    name: str
+
+
+Write = Create | Update | Delete | RecordRevision
+
+
+@dataclass(frozen=True, slots=True)
+class EventNote:
+    """A core/v1 Event about the TrainJob, to be aggregated by reason and message."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do, in order: `writes` one after another, then `status`, then `events`."""
+
+    writes: tuple[Write, ...] = ()
+    status: Json | None = None
+    """The fields of `.status` to merge-patch (guarded by uid and resourceVersion); None: no patch."""
+    events: tuple[EventNote, ...] = ()
+    requeue_after: float | None = None
+    """Seconds after which to look again though nothing has changed."""
+
+
+NOTHING = Plan()

@@ -1,0 +1,111 @@
+"""What a TrainJob's runtimePatches may be, whatever the runtime (Trainer v2.3, `JobSet.Validate`).
+
+Called by the JobSet plugin's `validate`, and by `validation` where there is
+no runtime to look at. Upstream also has rules against names that the runtime
+does not know, but validates the runtime after the patches have been merged
+into it, so that they never apply; nor are they here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import ErrorType, FieldError, FieldPath
+
+from .model import JobSet, Json, TrainJob
+
+PATH: Final = FieldPath("spec.runtimePatches")
+
+_TIME: Final = "time"
+_OWN_CONTAINERS: Final = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER, names.NODE)
+"""Containers whose variables are the TrainJob's initializer and trainer."""
+
+_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LONGEST_SUBDOMAIN: Final = 253
+_SUBDOMAIN_DETAIL: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character "
+    f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+
+
+def validate(job: TrainJob, old: TrainJob | None, jobset: JobSet | None) -> Iterator[FieldError]:
+    """The errors of the patches; `old` and `jobset` are what they were and what runs, on an update.
+
+    Raises `InvalidFieldError` for patches that cannot be read.
+    """
+    wanted = _patches(job)
+    if old is not None and _without_times(wanted) != _without_times(_patches(old)):
+        yield from _change_errors(job, old, jobset)
+    for position, patch in enumerate(wanted):
+        yield from _manager_errors(patch)
+        yield from _env_errors(wanted, patch, PATH.index(position))
+
+
+def _patches(job: TrainJob) -> Sequence[Json]:
+    return fields.objects(job.spec.get("runtimePatches"), PATH)
+
+
+def _without_times(patches: Sequence[Json]) -> list[Any]:
+    """The patches without when they were made, which admission itself notes."""
+    return [{name: value for name, value in patch.items() if name != _TIME} for patch in patches]
+
+
+def _change_errors(job: TrainJob, old: TrainJob, jobset: JobSet | None) -> Iterator[FieldError]:
+    """Kueue patches and resumes in one request, hence suspended before or after is enough."""
+    if old.spec.get("suspend") is not True and job.spec.get("suspend") is not True:
+        detail = "RuntimePatches can only be modified when the TrainJob is suspended before or after the update"
+        yield FieldError(ErrorType.FORBIDDEN, str(PATH), None, detail)
+        return
+    for counts in () if jobset is None else jobset.replicated_jobs_status:
+        if counts.active > 0:
+            detail = (
+                f"RuntimePatches cannot be modified when the JobSet's ReplicatedJob {counts.name} is still active"
+            )
+            yield FieldError(ErrorType.FORBIDDEN, str(PATH), None, detail)
+
+
+def _manager_errors(patch: Json) -> Iterator[FieldError]:
+    path = PATH.child("manager")
+    manager = fields.text(patch.get("manager"), path) or ""
+    if not manager:
+        yield FieldError(ErrorType.REQUIRED, str(path), None)
+        return
+    host, _, name = manager.partition("/")
+    if not host or not name:
+        detail = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        yield FieldError(ErrorType.INVALID, str(path), manager, detail)
+        return
+    if len(host) > _LONGEST_SUBDOMAIN:
+        detail = f"must be no more than {_LONGEST_SUBDOMAIN} characters"
+        yield FieldError(ErrorType.INVALID, str(path), host, detail)
+    if re.fullmatch(_SUBDOMAIN, host) is None:
+        yield FieldError(ErrorType.INVALID, str(path), host, _SUBDOMAIN_DETAIL)
+    if re.fullmatch(_HTTP_PATH, name) is None:
+        detail = f"Invalid path (regex used for validation is '{_HTTP_PATH}')"
+        yield FieldError(ErrorType.INVALID, str(path), name, detail)
+
+
+def _env_errors(patches: Sequence[Json], patch: Json, path: FieldPath) -> Iterator[FieldError]:
+    fields.require_shallow(patch, path)
+    spec, path = _inner(patch, path, "trainingRuntimeSpec", "template", "spec")
+    path = path.child("replicatedJobs")
+    for position, job in enumerate(fields.objects(spec.get("replicatedJobs"), path)):
+        pod, at = _inner(job, path.index(position), "template", "spec", "template", "spec")
+        at = at.child("containers")
+        for place, container in enumerate(fields.objects(pod.get("containers"), at)):
+            env = fields.objects(container.get("env"), at.index(place).child("env"))
+            if env and container.get("name") in _OWN_CONTAINERS:
+                detail = f"must not have envs for the {', '.join(_OWN_CONTAINERS)} containers"
+                yield FieldError(ErrorType.INVALID, str(PATH), list(patches), detail)
+
+
+def _inner(value: Json, path: FieldPath, *names_: str) -> tuple[Json, FieldPath]:
+    for name in names_:
+        path = path.child(name)
+        value = fields.mapping(value.get(name), path)
+    return value, path

@@ -1,0 +1,176 @@
+"""JobSet: the one child that every TrainJob has, and what it says about the TrainJob.
+
+Follows plugin `JobSet` of Trainer v2.3: Kueue computes the same JobSet by
+itself, so names, order and counts of the ReplicatedJobs must not differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath, required
+
+from .. import templates
+from ..framework import Info, TrainJobStatus
+from ..model import Condition, JobSet, Json, TrainJob
+
+_TRAINER: Final = FieldPath("spec.trainer")
+_INITIALIZERS: Final = {names.DATASET_INITIALIZER: "dataset", names.MODEL_INITIALIZER: "model"}
+"""By ancestor label, which is also the container's name: the field in `spec.initializer`."""
+_TERMINAL: Final = {names.JOBSET_COMPLETED: names.COMPLETE, names.JOBSET_FAILED: names.FAILED}
+
+
+class JobSetPlugin:
+    """Builds the JobSet of a TrainJob and reads its state back."""
+
+    name = "jobset"
+    implements: frozenset[str] = frozenset()
+
+    def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
+        """Initializers for which the runtime has no place, and what runtimePatches may not do."""
+        wanted = fields.mapping(info.trainjob.spec.get("initializer"), FieldPath("spec.initializer"))
+        errors = [
+            error
+            for name, field in _INITIALIZERS.items()
+            if wanted.get(field) is not None
+            for error in _initializer_errors(info, name, field)
+        ]
+        return (*errors, *patches.validate(info.trainjob, old, jobset))
+
+    def identify_network(self, info: Info) -> Info:
+        """`info` with the subdomain: the template's own, else the JobSet's name."""
+        network = fields.mapping(info.spec.get("network"), templates.SPEC_PATH.child("network"))
+        return replace(info, subdomain=network.get("subdomain") or info.trainjob.name)
+
+    def build(self, info: Info) -> Sequence[Json]:
+        """The JobSet; raises `InvalidFieldError` if the runtime has no place for what `spec.trainer` asks."""
+        if info.trainer is not None:
+            _require_trainer(info)
+        metadata: dict[str, Any] = {
+            "name": info.trainjob.name,
+            "namespace": info.trainjob.namespace,
+            "ownerReferences": [owner_reference(info.trainjob)],
+        }
+        if info.labels:
+            metadata["labels"] = dict(info.labels)
+        if info.annotations:
+            metadata["annotations"] = dict(info.annotations)
+        jobs = [
+            _replicated_job(info, job, pods.count) for job, pods in zip(info.jobs, info.pod_sets, strict=True)
+        ]
+        suspend = fields.boolean(info.trainjob.spec.get("suspend"), FieldPath("spec.suspend"))
+        return (
+            {
+                "apiVersion": names.JOBSET_API_VERSION,
+                "kind": names.JOBSET,
+                "metadata": metadata,
+                "spec": {**info.spec, "replicatedJobs": jobs, "suspend": suspend},
+            },
+        )
+
+    def status(self, jobset: JobSet) -> TrainJobStatus:
+        """Completed and Failed become the TrainJob's, all else of them kept; counts are copied."""
+        conditions = [c for c in jobset.conditions if c.status == "True" and c.type in _TERMINAL]
+        conditions.sort(key=lambda c: list(_TERMINAL).index(c.type))
+        terminal: Condition | None = None
+        if conditions:
+            terminal = replace(conditions[0], type=_TERMINAL[conditions[0].type])
+        return TrainJobStatus(terminal, tuple(asdict(counts) for counts in jobset.replicated_jobs_status))
+
+
+def owner_reference(trainjob: TrainJob) -> Json:
+    """The controller reference that every child of a TrainJob carries."""
+    return {
+        "apiVersion": names.TRAINER_API_VERSION,
+        "kind": names.TRAINJOB,
+        "name": trainjob.name,
+        "uid": trainjob.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _initializer_errors(info: Info, name: str, field: str) -> Iterator[FieldError]:
+    """By the ReplicatedJob's name, though the JobSet is built by label: as in Trainer v2.3."""
+    detail = _initializer_problem(next((job for job in info.jobs if job["name"] == name), None), name, field)
+    if detail:
+        shown = revisions.shown_reference(info.trainjob)
+        yield FieldError(ErrorType.INVALID, "spec.runtimeRef", shown, detail)
+
+
+def _initializer_problem(job: Json | None, name: str, field: str) -> str:
+    if job is None:
+        return f"must have {name} job when trainJob is configured with input {field}Config"
+    pods = templates.pod_template(job)["spec"]
+    if not any(c["name"] == name for c in (*pods.get("initContainers", ()), *pods.get("containers", ()))):
+        return f"must have container with name - {name} in the {name} job"
+    volume = names.INITIALIZER_VOLUME
+    mounts = (templates.container(job, name) or {}).get("volumeMounts") or ()
+    if volume_is_needed(info_uri) and not any(mount.get("name") == volume for mount in mounts):
+        return f"must have volumeMount with name - {volume} in container {name} of the {name} job"
+    return ""
+
+
+def _require_trainer(info: Info) -> None:
+    path = templates.SPEC_PATH.child("replicatedJobs")
+    trainers = [
+        (i, job) for i, job in enumerate(info.jobs) if templates.ancestor(job) == names.ANCESTOR_TRAINER
+    ]
+    if not trainers:
+        wanted = f"{names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER}"
+        raise required(
+            path, f"one job template must have the label {wanted}, because the TrainJob sets spec.trainer"
+        )
+    for position, job in trainers:
+        if templates.container(job, names.NODE) is None:
+            where = path.index(position).child("template", "spec", "template", "spec", "containers")
+            raise required(
+                where, f"must have the container {names.NODE}, because the TrainJob sets spec.trainer"
+            )
+
+
+def _replicated_job(info: Info, job: Json, count: int) -> Json:
+    ancestor = templates.ancestor(job)
+    if ancestor in _INITIALIZERS:
+        job = _with_initializer({**job, "replicas": 1}, info.trainjob, ancestor)
+    elif ancestor == names.ANCESTOR_TRAINER:
+        job = _with_trainer({**job, "replicas": 1}, info.trainer or {})
+    return templates.with_job_spec(job, lambda spec: {**spec, "parallelism": count, "completions": count})
+
+
+def _with_initializer(job: Json, trainjob: TrainJob, ancestor: str) -> Json:
+    path = FieldPath("spec.initializer")
+    which = _INITIALIZERS[ancestor]
+    initializer = fields.mapping(trainjob.spec.get("initializer"), path)
+    path = path.child(which)
+    wanted = fields.mapping(initializer.get(which), path)
+    uri = fields.text(wanted.get("storageUri"), path.child("storageUri"))
+    env = list(templates.environment(wanted.get("env"), path.child("env")))
+    if uri is not None:
+        env.insert(0, {"name": "STORAGE_URI", "value": uri})
+    secret = fields.optional_mapping(wanted.get("secretRef"), path.child("secretRef"))
+
+    def edit(container: Json) -> Json:
+        edited = templates.with_env(container, env)
+        if secret is None:
+            return edited
+        sources = [*(container.get("envFrom") or ()), {"secretRef": {"name": secret.get("name", "")}}]
+        return {**edited, "envFrom": sources}
+
+    return templates.with_container(job, ancestor, edit)
+
+
+def _with_trainer(job: Json, trainer: Json) -> Json:
+    set_fields: dict[str, Any] = {}
+    image = fields.text(trainer.get("image"), _TRAINER.child("image"))
+    if image is not None:
+        set_fields["image"] = image
+    for name in ("command", "args"):
+        words = fields.texts(trainer.get(name), _TRAINER.child(name))
+        if words:
+            set_fields[name] = list(words)
+    env = templates.environment(trainer.get("env"), _TRAINER.child("env"))
+    return templates.with_container(job, names.NODE, lambda c: templates.with_env({**c, **set_fields}, env))

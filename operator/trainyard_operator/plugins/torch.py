@@ -1,0 +1,129 @@
+"""Torch: what `torchrun` reads to find its peers (Trainer v2.3, plugin `Torch`).
+
+Counts processes a node from the TrainJob's own resources alone when it names
+any, and knows a GPU by `gpu` in the resource's name, exactly as Trainer does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from trainyard_api import fields, names, quantity
+from trainyard_api.errors import ErrorType, FieldError, FieldPath, invalid
+
+from .. import resources, templates
+from ..framework import Info
+from ..model import JobSet, Json, TrainJob
+from . import reserved
+
+_TRAINER: Final = FieldPath("spec.trainer")
+_TARGETS: Final = FieldPath("spec.mlPolicy.torch.envInjection.targets")
+AUTO: Final = "auto"
+"""The number of processes that torchrun finds by itself: one for each GPU."""
+_RESERVED: Final = frozenset(
+    {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
+)
+_TORCHTUNE_COMMAND: Final = ("tune", "run")
+
+
+class Torch:
+    """Sets the trainer's pod count, variables and port for PyTorch."""
+
+    name = "torch"
+    implements = frozenset({"mlPolicy.torch"})
+
+    def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
+        """Injection targets that are missing, and PET_* variables that the TrainJob sets."""
+        policy = info.policy("torch")
+        if policy is None:
+            return ()
+        return (*_missing_targets(info, policy), *reserved.errors(info, _RESERVED))
+
+    def enforce_ml_policy(self, info: Info) -> Info:
+        """`info` with the PET_* variables; without `spec.trainer` nothing is injected, as in Trainer v2.3.
+
+        Raises `InvalidFieldError` for an injection target that is missing.
+        """
+        policy = info.policy("torch")
+        pods = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
+        trainer = info.trainer
+        if policy is None or pods is None or trainer is None:
+            return info
+        nodes = fields.integer(trainer.get("numNodes"), _TRAINER.child("numNodes"))
+        if nodes is not None:
+            info = info.with_count(pods.name, nodes)
+        if info.container(pods.name, names.NODE) is None:
+            return info
+
+        count = pods.count if nodes is None else nodes
+        rendezvous = _rendezvous(info.trainjob.name, count, processes(info, trainer))
+        injected = rendezvous[:3] if runs_torchtune(trainer) else rendezvous
+        env = (*templates.environment(trainer.get("env"), _TRAINER.child("env")), *injected)
+        info = info.with_env(pods.name, names.NODE, env).with_port(pods.name, names.NODE, names.TRAINER_PORT)
+        for target in _injection_targets(policy):
+            for container in target["containerNames"]:
+                _require_container(info, target["jobName"], container)
+                info = info.with_env(target["jobName"], container, rendezvous)
+        return info
+
+
+def runs_torchtune(trainer: Json) -> bool:
+    """Whether TorchTune's own launcher runs: it finds its peers by an argument, not by PET_MASTER_*."""
+    return tuple(fields.texts(trainer.get("command"), _TRAINER.child("command"))) == _TORCHTUNE_COMMAND
+
+
+def processes(info: Info, trainer: Json) -> str:
+    """PET_NPROC_PER_NODE: what the TrainJob says, else `auto` with GPUs, else one for each CPU."""
+    wanted = fields.integer(trainer.get("numProcPerNode"), _TRAINER.child("numProcPerNode"))
+    if wanted is not None:
+        return str(wanted)
+    found = resources.per_node(info)
+    if resources.gpu_count(found) != 0:
+        return AUTO
+    amounts = [quantity.parse(found.get(kind, {}).get("cpu", 0)) for kind in ("requests", "limits")]
+    cpu = amounts[0] if amounts[0].nano else amounts[1]
+    return str(max(1, cpu.ceil()))
+
+
+def _rendezvous(trainjob: str, nodes: int, processes: str) -> tuple[Json, ...]:
+    return (
+        {"name": "PET_NNODES", "value": str(nodes)},
+        {"name": "PET_NPROC_PER_NODE", "value": processes},
+        {"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}}},
+        {"name": "PET_MASTER_ADDR", "value": f"{trainjob}-{names.NODE}-0-0.{trainjob}"},
+        {"name": "PET_MASTER_PORT", "value": str(names.TRAINER_PORT)},
+    )
+
+
+def _injection_targets(policy: Json) -> Iterator[Json]:
+    """The targets, each with a list of container names."""
+    injection = fields.mapping(policy.get("envInjection"), FieldPath("spec.mlPolicy.torch.envInjection"))
+    targets = fields.named_objects(injection.get("targets"), _TARGETS, key="jobName")
+    for position, target in enumerate(targets):
+        path = _TARGETS.index(position).child("containerNames")
+        yield {"jobName": target["jobName"], "containerNames": fields.texts(target.get("containerNames"), path)}
+
+
+def _missing_targets(info: Info, policy: Json) -> Iterator[FieldError]:
+    for target in _injection_targets(policy):
+        for container in target["containerNames"]:
+            if not _has_container(info, target["jobName"], container):
+                yield FieldError(
+                    ErrorType.INVALID, "spec.runtimeRef", target, _missing(target["jobName"], container)
+                )
+
+
+def _require_container(info: Info, job: str, container: str) -> None:
+    if not _has_container(info, job, container):
+        raise invalid(_TARGETS, {"jobName": job, "containerName": container}, _missing(job, container))
+
+
+def _has_container(info: Info, job: str, container: str) -> bool:
+    pods: Any = next((templates.pod_template(j)["spec"] for j in info.jobs if j["name"] == job), {})
+    containers = (*pods.get("initContainers", ()), *pods.get("containers", ()))
+    return any(item["name"] == container for item in containers)
+
+
+def _missing(job: str, container: str) -> str:
+    return f'envInjection target podSet "{job}" container "{container}" not found in runtime template'

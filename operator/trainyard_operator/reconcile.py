@@ -1,0 +1,337 @@
+"""What to do about a TrainJob, decided on what was observed and on nothing else.
+
+Called by the shell with an `Observed` and the time; returns a `Plan`. Which
+event led here does not matter, and neither does how far an earlier plan got:
+every step leaves a state from which the next observation leads on.
+
+Two orders matter against crashes. A deadline is written into the status
+before the JobSet is deleted, in two rounds, because a TrainJob that is not
+finished and has no JobSet would get a new one. A runtime revision is recorded
+before the JobSet that refers to it is created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from trainyard_api import names
+from trainyard_api.errors import InvalidFieldError
+
+from . import conditions, framework, plugins, revisions
+from .framework import DEFAULT_SETTINGS, Settings
+from .model import (
+    NOTHING,
+    Condition,
+    Create,
+    Delete,
+    EventNote,
+    JobSet,
+    Json,
+    Observed,
+    Plan,
+    RecordRevision,
+    Rejection,
+    Runtime,
+    RuntimeProblem,
+    TrainJob,
+    Update,
+    Write,
+)
+
+RETRY_SECONDS: Final = 30.0
+"""After how long what blocks a TrainJob is tried again."""
+
+_LONGEST_WAIT: Final = 86400.0
+_LONGEST_MESSAGE: Final = 1000
+"""An Event's message holds 1024 bytes."""
+
+_NEXT_STEPS: Final = {
+    "JobSetConflict": "delete that JobSet, or create the TrainJob again under another name",
+    "JobSetRejected": "correct the runtime or the TrainJob's runtimePatches",
+    "Forbidden": "see which admission policy or missing permission of the operator refuses it",
+    "QuotaExceeded": "wait for other jobs to end, or have the namespace's ResourceQuota raised",
+    "CRDMissing": "install JobSet, or have the platform team do so",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """Reason and message of a condition."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What the JobSet needs next."""
+
+    writes: tuple[Write, ...] = ()
+    events: tuple[EventNote, ...] = ()
+    blocked: _Cause | None = None
+    waits: bool = False
+    """For something to vanish, of which another look is due even without an event."""
+
+
+def reconcile(observed: Observed, now: datetime, settings: Settings = DEFAULT_SETTINGS) -> Plan:
+    """The next writes, status and events for a TrainJob, and when to look again.
+
+    Never raises for anything that a TrainJob or a runtime can contain: that
+    becomes the condition `Blocked`.
+    """
+    job = observed.trainjob
+    if job.deleting or not is_managed(job):
+        return NOTHING
+    jobset = _own_jobset(observed)
+    before = conditions.of(job.status)
+    if conditions.finished(before):
+        return _after_the_end(job, jobset, before)
+
+    after = _mirrored(conditions.without(_suspension(job, before, now), names.BLOCKED), jobset)
+    if conditions.finished(after):
+        return Plan(status=_status(job, after, jobset))
+    if observed.runtime is RuntimeProblem.NOT_SUPPORTED:
+        return Plan(status=_status(job, _failed(after, _unsupported(job), now), jobset))
+    remaining = _remaining(job, after, now)
+    if remaining is not None and remaining <= 0:
+        overdue = _Cause("DeadlineExceeded", "TrainJob exceeded its active deadline")
+        return Plan(
+            status=_status(job, _failed(after, overdue, now), jobset),
+            requeue_after=None if jobset is None else 0.0,
+        )
+
+    step = _next_step(observed, now, settings)
+    events = step.events
+    if step.blocked is not None:
+        after = _with_blocked(before, after, step.blocked, now)
+        events += _announced(before, step.blocked)
+    return Plan(
+        writes=step.writes,
+        status=_status(job, after, jobset),
+        events=events,
+        requeue_after=_soonest(remaining, RETRY_SECONDS if step.blocked or step.waits else None),
+    )
+
+
+def is_managed(job: TrainJob) -> bool:
+    """Whether the TrainJob is this operator's, and not for example MultiKueue's."""
+    return (job.spec.get("managedBy") or names.MANAGED_BY_TRAINER) == names.MANAGED_BY_TRAINER
+
+
+def _own_jobset(observed: Observed) -> JobSet | None:
+    jobset = observed.jobset
+    return jobset if jobset is not None and jobset.owner_uid == observed.trainjob.uid else None
+
+
+def _is_suspended(job: TrainJob) -> bool:
+    return job.spec.get("suspend") is True
+
+
+# --- status -----------------------------------------------------------------
+
+
+def _after_the_end(job: TrainJob, jobset: JobSet | None, before: conditions.Conditions) -> Plan:
+    """A finished TrainJob starts nothing; past its deadline, what still runs is removed."""
+    failed = conditions.find(before, names.FAILED) or {}
+    writes: tuple[Write, ...] = ()
+    if jobset is not None and not jobset.deleting and failed.get("reason") == "DeadlineExceeded":
+        writes = (Delete(names.JOBSET_API_VERSION, names.JOBSET, jobset.namespace, jobset.name, jobset.uid),)
+    return Plan(writes=writes, status=_status(job, conditions.without(before, names.BLOCKED), jobset))
+
+
+def _suspension(job: TrainJob, before: conditions.Conditions, now: datetime) -> conditions.Conditions:
+    at = conditions.timestamp(now)
+    if _is_suspended(job):
+        wanted = Condition(names.SUSPENDED, "True", "Suspended", "TrainJob is suspended", at)
+        return conditions.with_condition(before, wanted)
+    if conditions.is_true(before, names.SUSPENDED):
+        wanted = Condition(names.SUSPENDED, "False", "Resumed", "TrainJob is resumed", at)
+        return conditions.with_condition(before, wanted)
+    return before
+
+
+def _mirrored(current: conditions.Conditions, jobset: JobSet | None) -> conditions.Conditions:
+    terminal = None if jobset is None else framework.status(jobset, plugins.ALL).terminal
+    return current if terminal is None else conditions.with_condition(current, terminal)
+
+
+def _failed(current: conditions.Conditions, why: _Cause, now: datetime) -> conditions.Conditions:
+    wanted = Condition(names.FAILED, "True", why.reason, why.message, conditions.timestamp(now))
+    return conditions.with_condition(current, wanted)
+
+
+def _unsupported(job: TrainJob) -> _Cause:
+    group, kind, _ = revisions.reference(job)
+    return _Cause("TrainingRuntimeNotSupported", f"unsupported runtime: {kind}.{group}")
+
+
+def _with_blocked(
+    before: conditions.Conditions, after: conditions.Conditions, blocked: _Cause, now: datetime
+) -> conditions.Conditions:
+    """`after` with the condition at its end, dated as it was in `before` if it was there."""
+    old = conditions.find(before, names.BLOCKED)
+    at = conditions.timestamp(now) if old is None else old["lastTransitionTime"]
+    wanted = Condition(names.BLOCKED, "True", blocked.reason, blocked.message, at)
+    return conditions.with_condition(after, wanted)
+
+
+def _announced(before: conditions.Conditions, blocked: _Cause) -> tuple[EventNote, ...]:
+    """The Event for a block that is new or another than before."""
+    old = conditions.find(before, names.BLOCKED) or {}
+    if (old.get("reason"), old.get("message")) == (blocked.reason, blocked.message):
+        return ()
+    return (EventNote("Warning", blocked.reason, blocked.message),)
+
+
+def _status(job: TrainJob, after: conditions.Conditions, jobset: JobSet | None) -> Json | None:
+    """The fields of the status that differ from what is there.
+
+    An empty list stands for no conditions, since a status without any field
+    is refused; jobsStatus is never emptied, for the same reason.
+    """
+    patch: dict[str, Any] = {}
+    if after != conditions.of(job.status):
+        patch["conditions"] = list(after)
+    if jobset is not None:
+        counts = framework.status(jobset, plugins.ALL).jobs_status
+        if counts and counts != tuple(job.status.get("jobsStatus") or ()):
+            patch["jobsStatus"] = list(counts)
+    return patch or None
+
+
+# --- time -------------------------------------------------------------------
+
+
+def _remaining(job: TrainJob, current: conditions.Conditions, now: datetime) -> float | None:
+    """Seconds until the deadline; None without one, and while suspended."""
+    seconds = job.spec.get("activeDeadlineSeconds")
+    if not isinstance(seconds, int) or seconds <= 0 or _is_suspended(job):
+        return None
+    resumed = conditions.find(current, names.SUSPENDED)
+    start = job.created if resumed is None else conditions.moment(resumed["lastTransitionTime"])
+    return float(min(seconds, 2**53)) - (now - start).total_seconds()
+
+
+def _soonest(deadline: float | None, retry: float | None) -> float | None:
+    waits = [min(max(1.0, wait), _LONGEST_WAIT) for wait in (deadline, retry) if wait is not None]
+    return min(waits, default=None)
+
+
+# --- JobSet -----------------------------------------------------------------
+
+
+def _next_step(observed: Observed, now: datetime, settings: Settings) -> _Step:
+    job, jobset = observed.trainjob, observed.jobset
+    if jobset is not None and jobset.deleting:
+        return _Step(waits=True)
+    if jobset is not None and jobset.owner_uid != job.uid:
+        return _Step(blocked=_foreign(jobset))
+    if jobset is not None and not jobset.suspend and not _is_suspended(job):
+        return _Step()
+    if isinstance(observed.runtime, RuntimeProblem):
+        # What is as suspended as it should be needs no runtime now.
+        if jobset is not None and jobset.suspend == _is_suspended(job):
+            return _Step()
+        return _Step(blocked=_runtime_missing(job))
+
+    try:
+        manifests = framework.build(job, observed.runtime, plugins.ALL, settings)
+    except framework.UnsupportedPolicyError as error:
+        return _Step(blocked=_policy_unsupported(observed.runtime, str(error)))
+    except InvalidFieldError as error:
+        return _Step(blocked=_runtime_invalid(observed.runtime, str(error)))
+
+    writes = _writes(observed.runtime, manifests, jobset)
+    if not writes:
+        return _Step()
+    if observed.rejection is not None and _is_recent(observed.rejection, now):
+        return _Step(blocked=_rejected(observed.rejection))
+    return _Step(writes=writes, events=_revision_lost(observed))
+
+
+def _writes(runtime: Runtime, manifests: Sequence[Json], jobset: JobSet | None) -> tuple[Write, ...]:
+    """What makes the children what they should be; empty if they are."""
+    record: tuple[Write, ...] = ()
+    revision = runtime.revision
+    if revision is None and runtime.uid:
+        revision = revisions.name_of(runtime)
+        record = (RecordRevision(runtime, revision),)
+    marked = tuple(_marked(m, revision) if m["kind"] == names.JOBSET else m for m in manifests)
+    if jobset is None:
+        return (*record, *(Create(manifest) for manifest in marked))
+    (wanted,) = (manifest for manifest in marked if manifest["kind"] == names.JOBSET)
+    digest = wanted["metadata"]["annotations"][names.RENDERED_ANNOTATION]
+    same = jobset.annotations.get(names.RENDERED_ANNOTATION) == digest
+    if same and jobset.suspend == wanted["spec"]["suspend"]:
+        return ()
+    return (*record, Update(wanted, jobset.uid, jobset.resource_version))
+
+
+def _marked(manifest: Json, revision: str | None) -> Json:
+    """The JobSet with the operator's annotations: what it was built from, and a digest of it all."""
+    annotations = dict(manifest["metadata"].get("annotations", {}))
+    if revision is not None:
+        annotations[names.RUNTIME_REVISION_ANNOTATION] = revision
+    marked = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
+    annotations[names.RENDERED_ANNOTATION] = revisions.digest(marked)
+    return marked
+
+
+def _is_recent(rejection: Rejection, now: datetime) -> bool:
+    return rejection.at is None or now - rejection.at < timedelta(seconds=RETRY_SECONDS)
+
+
+# --- words ------------------------------------------------------------------
+
+
+def _reference(job: TrainJob) -> str:
+    _, kind, name = revisions.reference(job)
+    return f'{kind} "{name}"'
+
+
+def _runtime_missing(job: TrainJob) -> _Cause:
+    message = (
+        f"{_reference(job)} is not found; create it, or create the TrainJob again with another runtimeRef"
+    )
+    return _Cause("RuntimeNotFound", message)
+
+
+def _runtime_invalid(runtime: Runtime, what: str) -> _Cause:
+    where = f'{runtime.kind} "{runtime.name}"'
+    step = "correct the runtime or the TrainJob"
+    return _Cause("RuntimeInvalid", _worded(f"no JobSet can be built from {where}: {what}", step))
+
+
+def _policy_unsupported(runtime: Runtime, what: str) -> _Cause:
+    known = ", ".join(sorted(framework.implemented("mlPolicy", plugins.ALL)))
+    message = _worded(f'{runtime.kind} "{runtime.name}": {what}', f"use a runtime with one of: {known}")
+    return _Cause("MLPolicyNotSupported", message)
+
+
+def _foreign(jobset: JobSet) -> _Cause:
+    message = f'JobSet "{jobset.name}" exists and belongs to another owner'
+    return _Cause("JobSetConflict", _worded(message, _NEXT_STEPS["JobSetConflict"]))
+
+
+def _rejected(rejection: Rejection) -> _Cause:
+    step = _NEXT_STEPS.get(rejection.reason, "see the operator's log")
+    return _Cause(rejection.reason, _worded(rejection.message, step))
+
+
+def _revision_lost(observed: Observed) -> tuple[EventNote, ...]:
+    if not observed.runtime_revision_lost:
+        return ()
+    message = (
+        f"{_reference(observed.trainjob)} has changed since the TrainJob began, and its earlier content "
+        "is not kept any more; the JobSet is built from the present one"
+    )
+    return (EventNote("Warning", "RuntimeRevisionLost", message),)
+
+
+def _worded(what: str, step: str) -> str:
+    """The sentence with the next step at its end, whatever must be cut before."""
+    room = _LONGEST_MESSAGE - len(step) - 5
+    return f"{what if len(what) <= room else what[:room] + '...'}; {step}"

@@ -1,0 +1,109 @@
+"""What pods ask for: GPUs, and the sums that gang schedulers are told.
+
+Called by the plugins. Follows Trainer v2.3, which knows a GPU by `gpu` in the
+resource's name, and Kubernetes' own sum of a pod's requests. Quantities are
+canonical text, as `templates.checked` leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from trainyard_api import fields, names, quantity
+from trainyard_api.errors import FieldPath
+from trainyard_api.quantity import Quantity
+
+from . import templates
+from .framework import Info
+from .model import Json
+
+Amounts = dict[str, Quantity]
+
+_PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
+_POD_LEVEL: Final = ("cpu", "memory")
+_POD_LEVEL_PREFIX: Final = "hugepages-"
+
+
+def per_node(info: Info) -> Json:
+    """The resources that processes are counted by.
+
+    The TrainJob's own alone when it names any, else those of the first
+    container `node` that trains or works for a launcher (Trainer v2.3 does
+    not merge the two).
+    """
+    own = fields.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _PATH)
+    if own is not None:
+        return templates.resources(own, _PATH)
+    for job in info.jobs:
+        if job["name"] == names.NODE or templates.ancestor(job) == names.ANCESTOR_TRAINER:
+            container = templates.container(job, names.NODE)
+            if container is not None:
+                found: Json = container["resources"]
+                return found
+    return {}
+
+
+def gpu_count(resources: Json) -> int:
+    """How many GPUs: the first resource, by name, with `gpu` in it; of the requests, else of the limits."""
+    for kind in ("requests", "limits"):
+        for name, amount in sorted(resources.get(kind, {}).items()):
+            if "gpu" in name.lower() and (count := quantity.parse(amount).ceil()) != 0:
+                return count
+    return 0
+
+
+def pod_requests(job: Json) -> Amounts:
+    """What one pod of a checked ReplicatedJob requests, as Kubernetes' scheduler sums it up.
+
+    Containers and sidecars run together; of the other init containers each
+    runs beside the sidecars before it. Requests of the pod as a whole replace
+    the sum; the overhead comes on top. Limits do not count.
+    """
+    spec = templates.pod_template(job)["spec"]
+    running: Amounts = {}
+    for container in spec.get("containers", ()):
+        _add(running, _requests(container))
+    sidecars: Amounts = {}
+    starting: Amounts = {}
+    for container in spec.get("initContainers", ()):
+        wanted = _requests(container)
+        if container.get("restartPolicy") == "Always":
+            _add(running, wanted)
+            _add(sidecars, wanted)
+            wanted = dict(sidecars)
+        else:
+            _add(wanted, sidecars)
+        _raise_to(starting, wanted)
+    _raise_to(running, starting)
+    for name, amount in _requests(spec).items():
+        if name in _POD_LEVEL or name.startswith(_POD_LEVEL_PREFIX):
+            running[name] = amount
+    _add(running, _parsed(spec.get("overhead") or {}))
+    return running
+
+
+def total(requests: Mapping[str, Quantity], pods: int, sum_so_far: Amounts) -> Amounts:
+    """The sum with so many pods more, each of which requests this."""
+    result = dict(sum_so_far)
+    _add(result, {name: amount.times(pods) for name, amount in requests.items()})
+    return result
+
+
+def _requests(owner: Json) -> Amounts:
+    return _parsed((owner.get("resources") or {}).get("requests") or {})
+
+
+def _parsed(amounts: Json) -> Amounts:
+    return {name: quantity.parse(amount) for name, amount in amounts.items()}
+
+
+def _add(target: Amounts, more: Mapping[str, Quantity]) -> None:
+    for name, amount in more.items():
+        target[name] = target.get(name, quantity.ZERO) + amount
+
+
+def _raise_to(target: Amounts, floor: Mapping[str, Quantity]) -> None:
+    for name, amount in floor.items():
+        if name not in target or amount.nano > target[name].nano:
+            target[name] = amount

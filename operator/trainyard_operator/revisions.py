@@ -1,0 +1,246 @@
+"""Runtime revisions: a TrainJob keeps the runtime that it started with.
+
+Called by `reconcile` for names, and by the shell to store revisions and to
+choose the runtime of a job. A revision is a ControllerRevision in the
+operator's own namespace, named by the hash of what it keeps; what does not
+match its own name or label is not honoured, and users cannot write there.
+Stores and collects nothing itself.
+
+Which content was in force at a job's creation is decided by `Runtime.changed`,
+kept with the revision: the time at which a revision was stored says little,
+for it is stored when it is first used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from trainyard_api import documents, fields, names
+from trainyard_api.errors import FieldPath
+
+from .conditions import moment, timestamp
+from .model import JobSet, Json, Runtime, RuntimeProblem, TrainJob
+
+API_VERSION: Final = "apps/v1"
+KIND: Final = "ControllerRevision"
+SNAPSHOT_SUFFIX: Final = "-runtime-snapshot"
+"""What follows the TrainJob's name in the name of Trainer v2.3's snapshot ConfigMap."""
+
+
+class Reference(NamedTuple):
+    """What a runtimeRef names."""
+
+    group: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The runtime to build a job from."""
+
+    runtime: Runtime | RuntimeProblem
+    lost: bool = False
+    """The content that the job started with, or was created for, is not known any more."""
+
+
+def live(manifest: Json) -> Runtime:
+    """A runtime as the API server returns it, with what its metadata tells about its age.
+
+    `changed` is exact while the generation is 1; later it is the last write
+    that managedFields record of somebody who owns fields of the spec.
+    """
+    metadata = manifest["metadata"]
+    created = _time(metadata.get("creationTimestamp"))
+    writes = [
+        _time(entry.get("time"))
+        for entry in metadata.get("managedFields") or ()
+        if "f:spec" in (entry.get("fieldsV1") or {})
+    ]
+    last = max((at for at in writes if at is not None), default=None)
+    return Runtime(
+        kind=manifest["kind"],
+        name=metadata["name"],
+        namespace=metadata.get("namespace"),
+        uid=metadata["uid"],
+        spec=manifest.get("spec") or {},
+        labels=metadata.get("labels") or {},
+        created=created,
+        changed=created if metadata.get("generation") == 1 else last,
+    )
+
+
+def name_of(runtime: Runtime) -> str:
+    """Name of the revision that keeps this runtime: the same content has the same name."""
+    return "runtime-" + digest(_content(runtime))[:32]
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a JSON value, independent of the order of keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def manifest_of(runtime: Runtime, namespace: str) -> Json:
+    """The ControllerRevision, in the operator's namespace, that keeps this runtime."""
+    metadata: dict[str, Any] = {
+        "name": name_of(runtime),
+        "namespace": namespace,
+        "labels": {names.RUNTIME_UID_LABEL: runtime.uid},
+    }
+    if runtime.changed is not None:
+        metadata["annotations"] = {names.IN_FORCE_SINCE_ANNOTATION: timestamp(runtime.changed)}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": metadata,
+        "data": _content(runtime),
+        "revision": 1,
+    }
+
+
+def read(manifest: Json) -> Runtime | None:
+    """The runtime that a ControllerRevision keeps; None if it is not what its name and label say."""
+    try:
+        metadata = manifest["metadata"]
+        data = manifest["data"]
+        since = (metadata.get("annotations") or {}).get(names.IN_FORCE_SINCE_ANNOTATION)
+        runtime = Runtime(
+            kind=data["kind"],
+            name=data["name"],
+            namespace=data.get("namespace"),
+            uid=data["uid"],
+            spec=data["spec"],
+            revision=metadata["name"],
+            changed=_time(since or metadata.get("creationTimestamp")),
+        )
+        labelled = (metadata.get("labels") or {}).get(names.RUNTIME_UID_LABEL)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return runtime if name_of(runtime) == runtime.revision and labelled == runtime.uid else None
+
+
+def read_snapshot(config_map: Json, trainjob: TrainJob) -> Runtime | None:
+    """The runtime in the ConfigMap that Trainer v2.3 kept for a JobSet of its own making.
+
+    It has no uid: users can write ConfigMaps, so what it says of its identity
+    is not believed, and it is never recorded as a revision.
+
+    None if the ConfigMap is not this TrainJob's, cannot be read, or holds
+    another runtime than the TrainJob refers to.
+    """
+    metadata = config_map.get("metadata") or {}
+    owners = [o.get("uid") for o in metadata.get("ownerReferences") or () if o.get("controller")]
+    text = (config_map.get("data") or {}).get("runtime")
+    if owners != [trainjob.uid] or not isinstance(text, str):
+        return None
+    try:
+        (document,) = documents.parse(text, SNAPSHOT_SUFFIX)
+        runtime = live({**document.value, "metadata": {**document.value["metadata"], "uid": ""}})
+        runtime = replace(runtime, spec=fields.mapping(runtime.spec, FieldPath("spec")), changed=None)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return runtime if refers(trainjob, runtime) else None
+
+
+def reference(trainjob: TrainJob) -> Reference:
+    """What the TrainJob's runtimeRef names, with the defaults of its CRD schema."""
+    value = trainjob.spec.get("runtimeRef")
+    found = value if isinstance(value, Mapping) else {}
+    return Reference(
+        found.get("apiGroup") or names.TRAINER_GROUP,
+        found.get("kind") or names.CLUSTER_TRAINING_RUNTIME,
+        found.get("name") or "",
+    )
+
+
+def shown_reference(trainjob: TrainJob) -> Json:
+    """The runtimeRef as field errors show it: in Trainer's order of fields."""
+    group, kind, name = reference(trainjob)
+    return {"name": name, "apiGroup": group, "kind": kind}
+
+
+def refers(trainjob: TrainJob, runtime: Runtime) -> bool:
+    """Whether this is the runtime that the TrainJob's runtimeRef names."""
+    _, kind, name = reference(trainjob)
+    namespace = trainjob.namespace if kind == names.TRAINING_RUNTIME else None
+    return (runtime.kind, runtime.name, runtime.namespace) == (kind, name, namespace)
+
+
+def supported(trainjob: TrainJob) -> bool:
+    """Whether the runtimeRef is of a kind that can be built from at all."""
+    group, kind, _ = reference(trainjob)
+    return group == names.TRAINER_GROUP and kind in names.RUNTIME_KINDS
+
+
+def choose(
+    trainjob: TrainJob,
+    jobset: JobSet | None,
+    live_runtime: Runtime | None,
+    recorded: Sequence[Runtime],
+    snapshot: Runtime | None = None,
+) -> Chosen:
+    """The runtime to build this job from.
+
+    `recorded` are the revisions of the runtimeRef's runtime as `read` returns
+    them; only those are honoured that carry the live runtime's uid (any uid
+    once the runtime is gone). With a JobSet of this job:
+
+    1. the revision that its annotation names;
+    2. without that annotation Trainer v2.3 made it: the `snapshot`;
+    3. else the live runtime, and what it started with is lost.
+
+    Without one, what was in force when the job was created:
+
+    1. the live runtime, unless it has changed since, or was created later;
+    2. the newest revision in force by then;
+    3. the live runtime; lost if an older content is known to have existed.
+    """
+    if not supported(trainjob):
+        return Chosen(RuntimeProblem.NOT_SUPPORTED)
+    honoured = [
+        revision
+        for revision in recorded
+        if refers(trainjob, revision) and (live_runtime is None or revision.uid == live_runtime.uid)
+    ]
+    if jobset is not None and jobset.owner_uid == trainjob.uid:
+        return _started_with(jobset, live_runtime, honoured, snapshot)
+    return _in_force(trainjob.created, live_runtime, honoured)
+
+
+def _started_with(
+    jobset: JobSet, live_runtime: Runtime | None, honoured: Sequence[Runtime], snapshot: Runtime | None
+) -> Chosen:
+    wanted = jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
+    kept = snapshot if wanted is None else next((r for r in honoured if r.revision == wanted), None)
+    if kept is not None:
+        return Chosen(kept)
+    if live_runtime is None:
+        return Chosen(RuntimeProblem.NOT_FOUND, lost=True)
+    return Chosen(live_runtime, lost=wanted is None or name_of(live_runtime) != wanted)
+
+
+def _in_force(created: datetime, live_runtime: Runtime | None, honoured: Sequence[Runtime]) -> Chosen:
+    if live_runtime is not None and live_runtime.changed is not None and live_runtime.changed <= created:
+        return Chosen(live_runtime)
+    by_then = [(r.changed, r) for r in honoured if r.changed is not None and r.changed <= created]
+    if by_then:
+        return Chosen(max(by_then, key=lambda entry: entry[0])[1])
+    if live_runtime is None:
+        return Chosen(RuntimeProblem.NOT_FOUND)
+    existed = live_runtime.created is not None and live_runtime.created <= created
+    return Chosen(live_runtime, lost=existed and live_runtime.changed is not None)
+
+
+def _content(runtime: Runtime) -> Json:
+    content = {"kind": runtime.kind, "name": runtime.name, "uid": runtime.uid, "spec": runtime.spec}
+    return content if runtime.namespace is None else {**content, "namespace": runtime.namespace}
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else moment(text)

@@ -1,0 +1,186 @@
+"""What admission answers about TrainJobs and runtimes.
+
+Called by the webhooks and by `trainyard validate`. Texts and field paths are
+those of Trainer v2.3's webhooks, because people and tools match on them; what
+the CRD schema refuses is the API server's business, and not repeated here.
+
+An update is never refused because of a runtime unless it needs one: what
+touches no spec passes, and a TrainJob can be suspended whatever has become of
+its runtime. Trainyard's own `limits` come last, and only for what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
+
+from . import framework, limits, patches, plugins, revisions, templates
+from .framework import DEFAULT_SETTINGS, Plugin, Settings
+from .limits import Limits
+from .model import JobSet, Json, Runtime, TrainJob
+
+_POLICY: Final = "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
+_DEPRECATED: Final = (
+    "is deprecated and will be removed in a future release of Kubeflow Trainer. "
+    f"See runtime deprecation policy: {_POLICY}"
+)
+_REFERENCE: Final = "spec.runtimeRef"
+_CLUSTER_REFERENCE: Final = "spec.RuntimeRef"
+"""Upstream's spelling for a ClusterTrainingRuntime that is missing."""
+
+_REQUIRED_CONTAINERS: Final = {
+    names.ANCESTOR_TRAINER: names.NODE,
+    names.DATASET_INITIALIZER: names.DATASET_INITIALIZER,
+    names.MODEL_INITIALIZER: names.MODEL_INITIALIZER,
+}
+"""By ancestor label: the container that the ReplicatedJob must have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said to the user; the object is refused if there are errors."""
+
+    warnings: tuple[str, ...] = ()
+    errors: tuple[FieldError, ...] = ()
+
+
+def validate(
+    job: TrainJob,
+    old: TrainJob | None,
+    runtime: Runtime | None,
+    jobset: JobSet | None = None,
+    *,
+    allowed: Limits = limits.DEFAULT,
+    settings: Settings = DEFAULT_SETTINGS,
+    using: Sequence[Plugin] = plugins.ALL,
+) -> Answer:
+    """The answer for a TrainJob that is created, or updated from `old`.
+
+    `runtime` is what the TrainJob is built from: the live one, or after its
+    start the revision that it started with; None if there is none. `jobset`
+    is the JobSet of the TrainJob, if it has one.
+    """
+    if old is not None and old.spec == job.spec:
+        return Answer()
+    suspends = old is not None and _is_suspended(job) and not _is_suspended(old)
+    try:
+        if suspends:
+            return Answer(errors=tuple(patches.validate(job, old, jobset)))
+        if not revisions.supported(job):
+            return Answer(errors=(_unsupported(job),))
+        if runtime is None:
+            return Answer(errors=(_missing(job),))
+        return Answer(
+            tuple(_warnings("Referenced ", runtime)),
+            tuple(_errors(job, old, runtime, jobset, allowed, settings, using)),
+        )
+    except InvalidFieldError as error:
+        return Answer(errors=error.errors)
+
+
+def validate_runtime(
+    runtime: Runtime, old: Runtime | None = None, *, using: Sequence[Plugin] = plugins.ALL
+) -> Answer:
+    """The answer for a runtime that is created, or updated from `old`.
+
+    Both kinds are treated alike, and updates too, where Trainer v2.3 looks at
+    ClusterTrainingRuntimes alone. As there, the warning comes once, on creation.
+    """
+    warnings = tuple(_warnings("", runtime)) if old is None else ()
+    try:
+        return Answer(warnings, tuple(_runtime_errors(runtime, using)))
+    except InvalidFieldError as error:
+        return Answer(warnings, error.errors)
+
+
+def _is_suspended(job: TrainJob) -> bool:
+    return job.spec.get("suspend") is True
+
+
+def _unsupported(job: TrainJob) -> FieldError:
+    group, kind, _ = revisions.reference(job)
+    shown = revisions.shown_reference(job)
+    return FieldError(ErrorType.INVALID, _REFERENCE, shown, f"unsupported runtime: {kind}.{group}")
+
+
+def _missing(job: TrainJob) -> FieldError:
+    group, kind, name = revisions.reference(job)
+    path = _CLUSTER_REFERENCE if kind == names.CLUSTER_TRAINING_RUNTIME else _REFERENCE
+    detail = (
+        f'{kind.lower()}s.{group} "{name}" not found: specified {kind[0].lower()}{kind[1:]} '
+        "must be created before the TrainJob is created"
+    )
+    return FieldError(ErrorType.INVALID, path, revisions.shown_reference(job), detail)
+
+
+def _warnings(prefix: str, runtime: Runtime) -> Iterator[str]:
+    if runtime.labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED:
+        yield f'{prefix}{runtime.kind} "{runtime.name}" {_DEPRECATED}'
+
+
+def _errors(
+    job: TrainJob,
+    old: TrainJob | None,
+    runtime: Runtime,
+    jobset: JobSet | None,
+    allowed: Limits,
+    settings: Settings,
+    using: Sequence[Plugin],
+) -> Sequence[FieldError]:
+    """The plugins' errors; without any, what building the children shows; then the limits."""
+    resumes = old is not None and _without_suspend(old) == _without_suspend(job)
+    try:
+        framework.require_implemented(runtime, using)
+        found = tuple(framework.validate(job, runtime, old, jobset, using, settings))
+        if not resumes:
+            found += tuple(limits.of_trainjob(job, allowed))
+        if found:
+            return found
+        children = framework.build(job, runtime, using, settings)
+    except framework.UnsupportedPolicyError as error:
+        shown = revisions.shown_reference(job)
+        return (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
+    return () if resumes else tuple(limits.of_children(job, children, allowed))
+
+
+def _without_suspend(job: TrainJob) -> Json:
+    return {name: value for name, value in job.spec.items() if name != "suspend"}
+
+
+def _runtime_errors(runtime: Runtime, using: Sequence[Plugin]) -> Iterator[FieldError]:
+    yield from _policy_errors(runtime, "mlPolicy", using)
+    yield from _policy_errors(runtime, "podGroupPolicy", using)
+    template = fields.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
+    spec = fields.mapping(template.get("spec"), templates.SPEC_PATH)
+    checked = templates.checked(spec, templates.SPEC_PATH)
+    path = templates.SPEC_PATH.child("replicatedJobs")
+    for position, job in enumerate(checked["replicatedJobs"]):
+        yield from _replicated_job_errors(job, path.index(position))
+
+
+def _policy_errors(runtime: Runtime, policy: str, using: Iterable[Plugin]) -> Iterator[FieldError]:
+    """What no plugin implements, as Flux: a TrainJob with it would be refused."""
+    known = framework.implemented(policy, tuple(using))
+    path = FieldPath("spec").child(policy)
+    for source, value in fields.mapping(runtime.spec.get(policy), path).items():
+        if value is not None and source != "numNodes" and source not in known:
+            supported = ", ".join(f'"{name}"' for name in sorted(known))
+            yield FieldError(ErrorType.NOT_SUPPORTED, str(path), source, f"supported values: {supported}")
+
+
+def _replicated_job_errors(job: Json, path: FieldPath) -> Iterator[FieldError]:
+    wanted = _REQUIRED_CONTAINERS.get(templates.ancestor(job) or "")
+    if wanted is None:
+        return
+    replicas = fields.integer(job.get("replicas"), path.child("replicas"))
+    if replicas not in (None, 1):
+        yield FieldError(ErrorType.INVALID, str(path.child("replicas")), replicas, "always must be 1")
+    if templates.container(job, wanted) is None:
+        at = path.child("template", "spec", "template", "spec", "containers")
+        shown: Any = templates.pod_template(job)["spec"].get("containers")
+        detail = f"must contain the required container for the ancestor: {templates.ancestor(job)}"
+        yield FieldError(ErrorType.INVALID, str(at), shown, detail)

@@ -1,0 +1,33 @@
+"""The platform of one stack: its parts, in the order in which they need each other."""
+
+from pathlib import Path
+
+import pulumi
+
+from trainyard_platform import catalog, settings
+from trainyard_platform.artifacts import Artifacts
+from trainyard_platform.components import cluster
+from trainyard_platform.components.catalog import Catalog, CatalogArgs
+from trainyard_platform.components.crds import Crds, CrdsArgs
+from trainyard_platform.components.jobset import JobSet, JobSetArgs
+from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
+from trainyard_platform.components.operator import Operator, OperatorArgs
+
+root = Path(__file__).resolve().parent.parent
+stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
+artifacts = Artifacts(stack.artifacts, root)
+runtimes = catalog.load(root / "runtimes", stack.runtimes)
+on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
+
+crds = Crds("crds", CrdsArgs.of(artifacts), on_cluster)
+jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset]), on_cluster)
+kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
+operator = Operator(
+    "operator", OperatorArgs.of(stack.operator, after=[crds, jobset, installed, kubeflow]), on_cluster
+)
+
+pulumi.export("trainerVersion", artifacts.version("trainer"))
+pulumi.export("jobsetNamespace", jobset.namespace)
+pulumi.export("operatorNamespace", operator.namespace)
+pulumi.export("runtimes", installed.runtimes)

@@ -1,0 +1,177 @@
+"""Upstream's charts, manifests and images: what `artifacts.yaml` pins, and where a stack takes it from.
+
+Everything of other projects comes through here, so that an air-gapped site
+changes its source in one place and every byte with a known digest is checked.
+It installs nothing: components do.
+"""
+
+import hashlib
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from . import settings
+from .errors import PlatformError
+from .settings import ArtifactSource
+
+_DIGEST = r"^sha256:[0-9a-f]{64}$"
+_TIMEOUT_SECONDS = 60
+
+
+class _Pin(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    digest: str | None = Field(pattern=_DIGEST)
+
+
+class ManifestPin(_Pin):
+    """A YAML file of an upstream release."""
+
+    path: str
+    url: str = Field(pattern=r"^https://")
+
+
+class ChartPin(_Pin):
+    """A Helm chart in an OCI registry."""
+
+    path: str
+    url: str = Field(pattern=r"^oci://")
+    version: str
+
+
+class ImagePin(_Pin):
+    """A container image."""
+
+    name: str
+    tag: str
+
+
+class ArtifactPin(BaseModel):
+    """All that is taken of one upstream project."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: str
+    manifests: tuple[ManifestPin, ...] = ()
+    chart: ChartPin | None = None
+    image: ImagePin | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """What Helm is told: a chart's address or folder, and its version where the address needs one."""
+
+    chart: str
+    version: str | None
+
+
+def pins() -> Mapping[str, ArtifactPin]:
+    """The pinned artifacts, by name."""
+    text = Path(__file__).with_name("artifacts.yaml").read_text(encoding="utf-8")
+    return TypeAdapter(dict[str, ArtifactPin]).validate_python(yaml.safe_load(text))
+
+
+class Artifacts:
+    """The pinned artifacts as one stack gets them.
+
+    Args:
+        source: The stack's choice of source.
+        root: Folder of `Pulumi.yaml`, where relative folders start.
+    """
+
+    def __init__(self, source: settings.Artifacts, root: Path) -> None:
+        self._source = source
+        self._root = root
+        self._pins = pins()
+
+    def version(self, name: str) -> str:
+        """The pinned version of an artifact, such as `v2.3.0`."""
+        return self._pins[name].version
+
+    def manifests(self, name: str) -> list[dict[str, Any]]:
+        """Every object in the artifact's manifests, in the order of the pins."""
+        pin = self._pins[name]
+        objects: list[dict[str, Any]] = []
+        for manifest in pin.manifests:
+            place, content = self._read(name, pin.version, manifest)
+            _check_digest(place, content, manifest.digest)
+            documents = yaml.load_all(content, Loader=yaml.CSafeLoader)
+            objects.extend(document for document in documents if document is not None)
+        return objects
+
+    def chart(self, name: str) -> Chart:
+        """The artifact's chart, as Helm takes it."""
+        pin = self._pins[name]
+        if pin.chart is None:
+            raise ValueError(f"artifact {name!r} has no chart")
+        match self._source.source:
+            case ArtifactSource.UPSTREAM:
+                return Chart(chart=pin.chart.url, version=pin.chart.version)
+            case ArtifactSource.MIRROR:
+                upstream = pin.chart.url.removeprefix("oci://")
+                return Chart(chart=f"oci://{self._source.registry}/{upstream}", version=pin.chart.version)
+            case ArtifactSource.FOLDER:
+                folder = self._folder(name, pin.version) / pin.chart.path
+                if not (folder / "Chart.yaml").is_file():
+                    raise PlatformError(f"{folder}: there is no chart here{_way_out(name)}")
+                return Chart(chart=str(folder), version=None)
+
+    def image(self, name: str) -> str:
+        """The artifact's image, from the mirror where there is one; a folder holds no images."""
+        pin = self._pins[name].image
+        if pin is None:
+            raise ValueError(f"artifact {name!r} has no image")
+        prefix = f"{self._source.registry}/" if self._source.source is ArtifactSource.MIRROR else ""
+        digest = f"@{pin.digest}" if pin.digest else ""
+        return f"{prefix}{pin.name}:{pin.tag}{digest}"
+
+    def _folder(self, name: str, version: str) -> Path:
+        return (self._root / Path(self._source.folder or "").expanduser()).resolve() / name / version
+
+    def _read(self, name: str, version: str, manifest: ManifestPin) -> tuple[str, bytes]:
+        match self._source.source:
+            case ArtifactSource.UPSTREAM:
+                return manifest.url, _download(name, manifest.url)
+            case ArtifactSource.MIRROR:
+                url = f"{self._source.manifests}/{name}/{version}/{manifest.path}"
+                return url, _download(name, url)
+            case ArtifactSource.FOLDER:
+                path = self._folder(name, version) / manifest.path
+                try:
+                    return str(path), path.read_bytes()
+                except OSError as error:
+                    raise PlatformError(f"{path}: {error.strerror}{_way_out(name)}") from error
+
+
+def _download(name: str, url: str) -> bytes:
+    try:
+        # The pins and the settings both admit https:// alone.
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310
+            content: bytes = response.read()
+            return content
+    except (urllib.error.URLError, TimeoutError) as error:
+        raise PlatformError(f"{url}: {error}{_way_out(name)}") from error
+
+
+def _way_out(name: str) -> str:
+    return (
+        f" (artifact {name!r}: check {settings.CONFIG_KEY}.artifacts; "
+        "`trainyard sandbox up` fills the sandbox's folder, and source upstream needs no folder)"
+    )
+
+
+def _check_digest(place: str, content: bytes, digest: str | None) -> None:
+    if digest is None:
+        return
+    seen = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    if seen != digest:
+        raise PlatformError(
+            f"{place}: these are not the pinned bytes: {seen}, but artifacts.yaml pins {digest}; "
+            "take the pinned version, or update version and digest together"
+        )

@@ -1,0 +1,169 @@
+"""The catalog: `runtimes/<framework>/<name>.yaml`, read, checked and adapted to a stack.
+
+Files are data: nothing here builds a runtime, it only refuses wrong ones with
+`file:line` and applies what the stack changes. Registering them with Pulumi is
+`components.catalog`.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainyard_api import names
+
+from . import yamlfile
+from .errors import PlatformError
+from .settings import CONFIG_KEY, RuntimeOverlay, nearest
+from .yamlfile import YamlFile
+
+FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
+"""Which framework a runtime is for; the SDK lists runtimes by it."""
+
+_JOBS = ("spec", "template", "spec", "replicatedJobs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """A ClusterTrainingRuntime as the stack installs it."""
+
+    name: str
+    framework: str
+    manifest: dict[str, Any]
+
+
+def load(folder: Path, overlays: Mapping[str, RuntimeOverlay]) -> tuple[Runtime, ...]:
+    """Every runtime of the catalog that the stack enables, sorted by name, with the stack's changes."""
+    files = sorted(folder.glob("*/*.yaml"))
+    if not files:
+        raise PlatformError(f"{yamlfile.display(folder)}: the catalog holds no <framework>/<name>.yaml")
+    runtimes: dict[str, Runtime] = {}
+    paths: dict[str, Path] = {}
+    for path in files:
+        runtime = read(path)
+        if runtime.name in runtimes:
+            raise PlatformError(
+                f"{yamlfile.display(path)}: the runtime {runtime.name!r} is already in "
+                f"{yamlfile.display(paths[runtime.name])}: names are unique in a cluster"
+            )
+        runtimes[runtime.name] = runtime
+        paths[runtime.name] = path
+    for name in overlays:
+        if name not in runtimes:
+            raise PlatformError(
+                f"{CONFIG_KEY}.runtimes.{name}: the catalog has no such runtime "
+                f"(it has: {', '.join(sorted(runtimes))}){nearest(name, list(runtimes))}"
+            )
+    return tuple(
+        adapt(runtimes[name], overlays.get(name, RuntimeOverlay()))
+        for name in sorted(runtimes)
+        if overlays.get(name, RuntimeOverlay()).enabled
+    )
+
+
+def read(path: Path) -> Runtime:
+    """Read and check one file of the catalog."""
+    file = yamlfile.load(path)
+    manifest = file.value
+    framework, name = path.parent.name, path.stem
+    for field, expected in (
+        ("apiVersion", names.TRAINER_API_VERSION),
+        ("kind", names.CLUSTER_TRAINING_RUNTIME),
+    ):
+        if manifest.get(field) != expected:
+            raise file.error(f"{field} must be {expected}, is {manifest.get(field)!r}", [field])
+    for field in manifest:
+        if field not in ("apiVersion", "kind", "metadata", "spec"):
+            raise file.error(f"{field!r} is no field of a {names.CLUSTER_TRAINING_RUNTIME}", [field])
+    metadata = _mapping(file, ["metadata"])
+    if metadata.get("name") != name:
+        raise file.error(
+            f"metadata.name must be the file's name, {name!r}, is {metadata.get('name')!r}",
+            ["metadata", "name"],
+        )
+    if "namespace" in metadata:
+        raise file.error(
+            f"a {names.CLUSTER_TRAINING_RUNTIME} has no namespace: remove the field",
+            ["metadata", "namespace"],
+        )
+    labels = _mapping(file, ["metadata", "labels"])
+    if labels.get(FRAMEWORK_LABEL) != framework:
+        raise file.error(
+            f"the label {FRAMEWORK_LABEL} must be the folder's name, {framework!r}, "
+            f"is {labels.get(FRAMEWORK_LABEL)!r}",
+            ["metadata", "labels", FRAMEWORK_LABEL],
+        )
+    _mapping(file, ["spec", "mlPolicy"])
+    _check_jobs(file)
+    return Runtime(name=name, framework=framework, manifest=manifest)
+
+
+def adapt(runtime: Runtime, overlay: RuntimeOverlay) -> Runtime:
+    """The runtime with a stack's changes in the containers of its trainer step."""
+    manifest = copy.deepcopy(runtime.manifest)
+    for job in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
+        if _step(job) != names.ANCESTOR_TRAINER:
+            continue
+        for container in job["template"]["spec"]["template"]["spec"]["containers"]:
+            _adapt_container(container, overlay)
+    return Runtime(name=runtime.name, framework=runtime.framework, manifest=manifest)
+
+
+def _adapt_container(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
+    if overlay.image is not None:
+        container["image"] = overlay.image
+    if overlay.image_pull_policy is not None:
+        container["imagePullPolicy"] = str(overlay.image_pull_policy)
+    if overlay.env:
+        kept = [entry for entry in container.get("env", []) if entry["name"] not in overlay.env]
+        container["env"] = kept + [{"name": name, "value": value} for name, value in overlay.env.items()]
+    if overlay.resources:
+        # Extended resources must have equal requests and limits; for CPU and
+        # memory that gives a training node what it was promised, no less.
+        resources = container.setdefault("resources", {})
+        for part in ("requests", "limits"):
+            resources[part] = {**resources.get(part, {}), **overlay.resources}
+
+
+def _check_jobs(file: YamlFile) -> None:
+    jobs = _at(file, _JOBS)
+    if not isinstance(jobs, list) or not jobs:
+        raise file.error(f"{'.'.join(_JOBS)} must be a list with at least one job", _JOBS)
+    for index, job in enumerate(jobs):
+        containers = _at(file, (*_JOBS, index, "template", "spec", "template", "spec", "containers"))
+        if not isinstance(containers, list) or not all(isinstance(one, dict) for one in containers):
+            raise file.error(
+                f"{'.'.join(_JOBS)}[{index}] has no pod template with containers", (*_JOBS, index)
+            )
+        if not isinstance(job.get("name"), str):
+            raise file.error(f"{'.'.join(_JOBS)}[{index}] has no name", (*_JOBS, index))
+    trainers = [job["name"] for job in jobs if _step(job) == names.ANCESTOR_TRAINER]
+    if len(trainers) != 1:
+        raise file.error(
+            "exactly one replicated job's template must carry the label "
+            f"{names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER}; here: {', '.join(trainers) or 'none'}",
+            _JOBS,
+        )
+
+
+def _step(job: dict[str, Any]) -> object:
+    metadata = job["template"].get("metadata") or {}
+    return (metadata.get("labels") or {}).get(names.ANCESTOR_LABEL)
+
+
+def _at(file: YamlFile, field: tuple[str | int, ...]) -> object:
+    value: Any = file.value
+    for step in field:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _mapping(file: YamlFile, field: list[str]) -> dict[str, Any]:
+    value = _at(file, tuple(field))
+    if not isinstance(value, dict):
+        raise file.error(f"{'.'.join(field)} must be a mapping", field)
+    return value

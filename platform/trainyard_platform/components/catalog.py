@@ -1,0 +1,41 @@
+"""The catalog's ClusterTrainingRuntimes, one resource each.
+
+They are data that a TrainJob refers to: deleting one, as `destroy` does, stops
+no job that has started, because a job keeps the revision it started with.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+
+from ..catalog import Runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogArgs:
+    """The runtimes as the stack wants them."""
+
+    runtimes: Sequence[Runtime]
+    after: Sequence[pulumi.Resource] = ()
+
+
+class Catalog(pulumi.ComponentResource):
+    """Installs the runtimes."""
+
+    runtimes: list[str]
+
+    def __init__(self, name: str, args: CatalogArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Catalog", name, {}, opts)
+        for runtime in args.runtimes:
+            CustomResource(
+                runtime.name,
+                api_version=runtime.manifest["apiVersion"],
+                kind=runtime.manifest["kind"],
+                metadata=runtime.manifest["metadata"],
+                spec=runtime.manifest["spec"],
+                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+            )
+        self.runtimes = [runtime.name for runtime in args.runtimes]
+        self.register_outputs({"runtimes": self.runtimes})

@@ -1,0 +1,30 @@
+"""The connection to the cluster: one explicit provider for everything the platform installs."""
+
+from pathlib import Path
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from ..settings import Cluster
+
+
+def provider(cluster: Cluster, stack: str) -> kubernetes.Provider:
+    """A provider that stays the same when the kubeconfig changes.
+
+    Without an identifier Pulumi takes a renewed kubeconfig for another cluster
+    and replaces everything. The kubeconfig is named by its path, so that no
+    credentials enter the state; $KUBECONFIG is the SDK's own default for it.
+    """
+    return kubernetes.Provider(
+        "cluster",
+        cluster_identifier=cluster.identifier or stack,
+        kubeconfig=str(Path(cluster.kubeconfig).expanduser()) if cluster.kubeconfig else None,
+        context=cluster.context,
+        enable_server_side_apply=True,
+        enable_config_map_mutable=True,
+    )
+
+
+def options(provider: kubernetes.Provider) -> pulumi.ResourceOptions:
+    """What a component is given so that its children use the provider."""
+    return pulumi.ResourceOptions(providers={"kubernetes": provider})

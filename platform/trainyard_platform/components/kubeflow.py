@@ -1,0 +1,77 @@
+"""What Kubeflow's own tools look for: the Trainer version, in the namespace `kubeflow-system`.
+
+The SDK reads it before it submits; whoever may talk to the cluster may read
+it. The namespace is shared with other Kubeflow components, so it outlives the
+stack (`kept`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.core.v1 import ConfigMap, Namespace
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRefArgs, SubjectArgs
+
+from .. import rbac
+from ..artifacts import Artifacts
+from ..settings import KubeflowNamespace, Operator
+from . import kept
+
+NAMESPACE = "kubeflow-system"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubeflowArgs:
+    """The version to show, and whose namespace it is."""
+
+    trainer_version: str
+    namespace: KubeflowNamespace
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(cls, operator: Operator, artifacts: Artifacts) -> "KubeflowArgs":
+        """What the stack says, with the version of the CRDs."""
+        return cls(trainer_version=artifacts.version("trainer"), namespace=operator.kubeflow_namespace)
+
+
+class Kubeflow(pulumi.ComponentResource):
+    """Shows Kubeflow's tools which Trainer API the cluster speaks."""
+
+    def __init__(self, name: str, args: KubeflowArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Kubeflow", name, {}, opts)
+        if args.namespace is not KubeflowNamespace.ABSENT:
+            self._show_version(args)
+        self.register_outputs({})
+
+    def _show_version(self, args: KubeflowArgs) -> None:
+        after = list(args.after)
+        if args.namespace is KubeflowNamespace.CREATE:
+            namespace = Namespace(
+                NAMESPACE,
+                metadata=ObjectMetaArgs(name=NAMESPACE, annotations=kept.ANNOTATIONS),
+                opts=kept.options(self, after),
+            )
+            after.append(namespace)
+        inside = pulumi.ResourceOptions(parent=self, depends_on=after)
+        metadata = ObjectMetaArgs(name=rbac.PUBLIC_CONFIG_MAP, namespace=NAMESPACE)
+        ConfigMap(
+            rbac.PUBLIC_CONFIG_MAP,
+            metadata=metadata,
+            data={"kubeflow_trainer_version": args.trainer_version},
+            opts=inside,
+        )
+        Role(
+            rbac.PUBLIC_CONFIG_MAP,
+            metadata=metadata,
+            rules=[PolicyRuleArgs(**rule) for rule in rbac.PUBLIC_VERSION],
+            opts=inside,
+        )
+        RoleBinding(
+            rbac.PUBLIC_CONFIG_MAP,
+            metadata=metadata,
+            role_ref=RoleRefArgs(api_group=RBAC_GROUP, kind="Role", name=rbac.PUBLIC_CONFIG_MAP),
+            subjects=[SubjectArgs(api_group=RBAC_GROUP, kind="Group", name="system:authenticated")],
+            opts=inside,
+        )

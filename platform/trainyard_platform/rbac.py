@@ -1,0 +1,72 @@
+"""What the operator may do, and no more, as RBAC rules.
+
+Cluster-wide rules are for what lives in any namespace; what the operator keeps
+for itself is bound to the namespace it is kept in.
+"""
+
+from typing import Any
+
+Rules = list[dict[str, Any]]
+
+LEASE = "trainyard-operator"
+UPSTREAM_LEASE = "trainer.kubeflow.org"
+PUBLIC_CONFIG_MAP = "kubeflow-trainer-public"
+
+CLUSTER: Rules = [
+    {
+        "api_groups": ["trainer.kubeflow.org"],
+        "resources": ["trainjobs", "trainingruntimes", "clustertrainingruntimes"],
+        "verbs": ["get", "list", "watch"],
+    },
+    {"api_groups": ["trainer.kubeflow.org"], "resources": ["trainjobs/status"], "verbs": ["patch"]},
+    # An owner reference with blockOwnerDeletion needs this where the admission
+    # plug-in OwnerReferencesPermissionEnforcement is on, as in OpenShift.
+    {"api_groups": ["trainer.kubeflow.org"], "resources": ["trainjobs/finalizers"], "verbs": ["update"]},
+    {
+        "api_groups": ["jobset.x-k8s.io"],
+        "resources": ["jobsets"],
+        "verbs": ["create", "delete", "get", "list", "update", "watch"],
+    },
+    {"api_groups": [""], "resources": ["events"], "verbs": ["create", "get", "patch"]},
+    # A job that upstream's controller started keeps its runtime in a ConfigMap
+    # `<job>-runtime-snapshot` beside it; names made of others cannot be listed here.
+    {"api_groups": [""], "resources": ["configmaps"], "verbs": ["get"]},
+]
+"""TrainJobs, the runtimes they name and the JobSets they become, wherever they are."""
+
+OWN_NAMESPACE: Rules = [
+    # A rule with names cannot allow a create: the name is not known yet.
+    {"api_groups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+    {
+        "api_groups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "resource_names": [LEASE],
+        "verbs": ["get", "update"],
+    },
+    {
+        "api_groups": ["apps"],
+        "resources": ["controllerrevisions"],
+        "verbs": ["create", "delete", "get", "list", "watch"],
+    },
+]
+"""The election's Lease and the revisions of runtimes."""
+
+UPSTREAM: Rules = [
+    {
+        "api_groups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "resource_names": [UPSTREAM_LEASE],
+        "verbs": ["get"],
+    },
+]
+"""Whether upstream's own controller is at work: bound in its namespace, where there is one."""
+
+PUBLIC_VERSION: Rules = [
+    {
+        "api_groups": [""],
+        "resources": ["configmaps"],
+        "resource_names": [PUBLIC_CONFIG_MAP],
+        "verbs": ["get"],
+    },
+]
+"""For everybody who may talk to the cluster: the Trainer version that the SDK asks for."""

@@ -1,0 +1,260 @@
+"""What a stack may say: the typed form of `trainyard:platform` in `stacks/Pulumi.<stack>.yaml`.
+
+`__main__.py` reads it once, with `load`, and hands values to the components;
+nothing else reads Pulumi's configuration. A key that does not exist and a
+value that is not allowed end the program with one message that names every
+one of them, so that a typo never reaches a cluster.
+"""
+
+import difflib
+import json
+import types
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+from .errors import PlatformError
+
+CONFIG_KEY = "trainyard:platform"
+
+_QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+Quantity = Annotated[str, Field(pattern=_QUANTITY, description="A Kubernetes quantity, such as 500m or 2Gi.")]
+_IMAGE = r"^([a-z0-9.-]+\.[a-z0-9-]+|localhost)(:[0-9]+)?/[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
+Image = Annotated[
+    str,
+    Field(
+        pattern=_IMAGE,
+        description="An image with its registry and its tag or digest: docker.io/library/busybox:1.37.",
+    ),
+]
+
+
+class ArtifactSource(StrEnum):
+    """Where the charts and manifests of upstream projects come from."""
+
+    UPSTREAM = "upstream"
+    MIRROR = "mirror"
+    FOLDER = "folder"
+
+
+class PullPolicy(StrEnum):
+    """When a node pulls an image, in Kubernetes' words."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class KubeflowNamespace(StrEnum):
+    """How the platform treats the namespace in which Kubeflow's own tools look for a Trainer."""
+
+    CREATE = "create"
+    EXISTING = "existing"
+    ABSENT = "absent"
+
+
+class Settings(BaseModel):
+    """Base of every part: closed, immutable, camelCase in YAML."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class Cluster(Settings):
+    """The cluster that the stack is applied to."""
+
+    identifier: str | None = Field(default=None, min_length=1)
+    """Name of the cluster, by default the stack's. Never change it: that would replace everything."""
+    kubeconfig: str | None = Field(default=None, min_length=1)
+    """Path of a kubeconfig; if left out, $KUBECONFIG, then ~/.kube/config."""
+    context: str | None = Field(default=None, min_length=1)
+    """Context in the kubeconfig; its current one if left out."""
+
+
+class Artifacts(Settings):
+    """Source of the charts, manifests and images that `artifacts.yaml` pins."""
+
+    source: ArtifactSource = ArtifactSource.UPSTREAM
+    """upstream: the projects' own addresses; mirror: registry and file server; folder: local files."""
+    registry: str | None = Field(default=None, min_length=1, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
+    """With source mirror: prefix, without a scheme, under which the registry keeps upstream's paths."""
+    manifests: str | None = Field(default=None, pattern=r"^https://\S+[^/]$")
+    """With source mirror: address under which manifests lie as <artifact>/<version>/<path>."""
+    folder: str | None = Field(default=None, min_length=1)
+    """With source folder: folder with <artifact>/<version>/<path>; a relative one starts at Pulumi.yaml."""
+
+    @model_validator(mode="after")
+    def _source_is_complete(self) -> "Artifacts":
+        needed = {
+            ArtifactSource.UPSTREAM: (),
+            ArtifactSource.MIRROR: ("registry", "manifests"),
+            ArtifactSource.FOLDER: ("folder",),
+        }[self.source]
+        for key in ("registry", "manifests", "folder"):
+            if key in needed and getattr(self, key) is None:
+                raise ValueError(f"source {self.source} needs the key {key!r}")
+            if key not in needed and getattr(self, key) is not None:
+                raise ValueError(f"source {self.source} has no use for the key {key!r}: remove it")
+        return self
+
+
+class ComputeResources(Settings):
+    """CPU and memory of a controller's container."""
+
+    cpu: Quantity
+    """Requested CPU; a controller has no CPU limit, which would only slow it down."""
+    memory: Quantity
+    """Requested memory, and its limit."""
+
+
+class JobSet(Settings):
+    """JobSet's controller, which runs what a TrainJob becomes."""
+
+    image: Image | None = None
+    """Its image; the pinned one from the artifacts' source if left out."""
+    image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    """When nodes pull the image."""
+    replicas: int = Field(default=1, ge=1, le=3)
+    """Replicas of the controller; one leads, the others answer webhooks and wait."""
+    resources: ComputeResources = ComputeResources(cpu="250m", memory="512Mi")
+    """CPU and memory of a replica."""
+
+
+class Operator(Settings):
+    """Trainyard's own operator, which turns TrainJobs into JobSets."""
+
+    image: Image
+    """Its image."""
+    image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    """When nodes pull the image."""
+    replicas: int = Field(default=1, ge=1, le=2)
+    """1, or 2 for a second replica that takes over at once."""
+    resources: ComputeResources = ComputeResources(cpu="100m", memory="256Mi")
+    """CPU and memory of a replica."""
+    args: tuple[str, ...] = ()
+    """Further arguments of the operator's command."""
+    kubeflow_namespace: KubeflowNamespace = KubeflowNamespace.CREATE
+    """kubeflow-system, where the SDK reads the Trainer version: create, existing or absent."""
+
+
+class RuntimeOverlay(Settings):
+    """What a stack changes in one runtime of the catalog."""
+
+    enabled: bool = True
+    """False leaves the runtime out of this stack."""
+    image: Image | None = None
+    """Image of the trainer's containers."""
+    image_pull_policy: PullPolicy | None = None
+    """When nodes pull that image."""
+    env: dict[str, str] = {}
+    """Environment variables of the trainer's containers; they win over the catalog's of the same name."""
+    resources: dict[str, Quantity] = {}
+    """Requests and limits of the trainer's containers, by resource name, such as nvidia.com/gpu."""
+
+
+class StackSettings(Settings):
+    """Everything that a stack says about the platform."""
+
+    cluster: Cluster = Cluster()
+    """Which cluster."""
+    artifacts: Artifacts = Artifacts()
+    """Where upstream's charts, manifests and images come from."""
+    jobset: JobSet = Field(default=JobSet(), alias="jobset")
+    """JobSet's controller."""
+    operator: Operator
+    """Trainyard's operator."""
+    runtimes: dict[str, RuntimeOverlay] = {}
+    """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
+
+
+def load(text: str | None, stack: str) -> StackSettings:
+    """Read the value of `trainyard:platform` (JSON, as Pulumi hands it over), or end with one message."""
+    file = f"stacks/Pulumi.{stack}.yaml"
+    if text is None:
+        raise PlatformError(
+            f"{file}: the key {CONFIG_KEY} is missing; see stacks/Pulumi.onprem.yaml for a short example"
+        )
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        value = text
+    try:
+        return StackSettings.model_validate(value, by_alias=True, by_name=False)
+    except ValidationError as error:
+        problems = "\n".join(f"  {_sentence(problem)}" for problem in error.errors())
+        raise PlatformError(f"{file} is not valid:\n{problems}") from None
+
+
+def nearest(name: str, allowed: Sequence[str]) -> str:
+    """`; did you mean 'x'?` if one of the allowed names is near, else nothing."""
+    close = difflib.get_close_matches(name, allowed, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    location = problem["loc"]
+    kind = problem["type"]
+    context = problem.get("ctx", {})
+    if kind == "extra_forbidden":
+        model = _model_at(location[:-1])
+        allowed = sorted(field.alias or name for name, field in model.model_fields.items())
+        return (
+            f"{_path(location)}: there is no such key "
+            f"(allowed here: {', '.join(allowed)}){nearest(str(location[-1]), allowed)}"
+        )
+    if kind == "missing":
+        return f"{_path(location)}: is required"
+    if kind == "enum":
+        choices = [part.strip("'") for part in context["expected"].replace(" or ", ", ").split(", ")]
+        given = problem["input"]
+        hint = nearest(str(given), choices)
+        return f"{_path(location)}: must be one of {', '.join(choices)}; is {given!r}{hint}"
+    if kind == "value_error":
+        return f"{_path(location)}: {context['error']}"
+    if kind == "string_pattern_mismatch":
+        return f"{_path(location)}: {_pattern_words(context['pattern'])}; is {problem['input']!r}"
+    if kind == "model_type":
+        return f"{_path(location)}: must be a mapping; is {problem['input']!r}"
+    message = problem["msg"].removeprefix("Input should be ")
+    return f"{_path(location)}: must be {message}; is {problem['input']!r}"
+
+
+def _pattern_words(pattern: str) -> str:
+    words = {
+        _QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
+        _IMAGE: "must be an image with its registry and its tag or digest, "
+        "such as docker.io/library/busybox:1.37",
+    }
+    return words.get(pattern, f"must match {pattern}")
+
+
+def _path(location: Sequence[str | int]) -> str:
+    path = CONFIG_KEY
+    for step in location:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path
+
+
+def _model_at(location: Sequence[str | int]) -> type[BaseModel]:
+    """The model whose keys stand at a location that pydantic reported."""
+    model: type[BaseModel] = StackSettings
+    steps = iter(location)
+    for step in steps:
+        field = next(f for name, f in model.model_fields.items() if step in (f.alias, name))
+        annotation: Any = field.annotation
+        if get_origin(annotation) is dict:
+            annotation = get_args(annotation)[1]
+            next(steps, None)
+        if get_origin(annotation) in (Union, types.UnionType):
+            annotation = next(arm for arm in get_args(annotation) if arm is not type(None))
+        model = annotation
+    return model

@@ -1,0 +1,81 @@
+"""YAML files with the line of every value, so that an error can say `file:line`.
+
+Values are read as kubectl reads them (`trainyard_api.documents`); this adds
+where each one stands.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainyard_api import documents
+
+from .errors import PlatformError
+
+
+@dataclass(frozen=True, kw_only=True)
+class YamlFile:
+    """One YAML document that holds a mapping, and where each part of it stands."""
+
+    path: Path
+    value: dict[str, Any]
+    root: yaml.Node
+
+    def where(self, field: Sequence[str | int] = ()) -> str:
+        """`file:line` of a field, or of the nearest parent that exists."""
+        node = self.root
+        line = node.start_mark.line
+        for step in field:
+            found = _child(node, step)
+            if found is None:
+                break
+            line, node = found
+        return f"{display(self.path)}:{line + 1}"
+
+    def error(self, message: str, field: Sequence[str | int] = ()) -> PlatformError:
+        """An error about one field of this file."""
+        return PlatformError(f"{self.where(field)}: {message}")
+
+
+def display(path: Path) -> str:
+    """A path as the user would write it: from the project's folder, where the file is in there."""
+    # Pulumi runs the program in platform/, people run their commands in the folder above.
+    for base in (Path.cwd(), Path.cwd().parent):
+        if path.is_relative_to(base):
+            return str(path.relative_to(base))
+    return str(path)
+
+
+def load(path: Path) -> YamlFile:
+    """Read a file that holds exactly one mapping; every other file is an error with its place."""
+    source = display(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlatformError(f"{source}: cannot be read: {error}") from error
+    try:
+        found = documents.parse(text, source)
+    except documents.DocumentError as error:
+        raise PlatformError(str(error)) from error
+    if len(found) != 1:
+        raise PlatformError(f"{source}:1: must hold one YAML document, holds {len(found)}")
+    root = next(node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if _is_mapping(node))
+    return YamlFile(path=path, value=dict(found[0].value), root=root)
+
+
+def _is_mapping(node: yaml.Node | None) -> bool:
+    return isinstance(node, yaml.MappingNode)
+
+
+def _child(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == step:
+                return key.start_mark.line, value
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        child = node.value[step]
+        return child.start_mark.line, child
+    return None

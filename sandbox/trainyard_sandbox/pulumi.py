@@ -1,0 +1,88 @@
+"""What Pulumi needs to work on a sandbox: no account, no network, nothing written into git's files.
+
+A file backend with a passphrase of its own, the stack `sandbox` in it, a copy
+of its stack file to write into, and a language host where the official one is
+missing.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+
+import yaml
+
+from .commands import new_log, run_logged
+from .paths import PROJECT, Instance
+from .pki import write_private
+from .toolchain import Toolchain, artifacts_dir
+
+STACK = "sandbox"
+
+
+def environment(instance: Instance) -> dict[str, str]:
+    """The variables with which the `pulumi` command uses the sandbox's backend."""
+    folder = instance.dir / "pulumi"
+    return {
+        "PULUMI_BACKEND_URL": f"file://{folder}",
+        "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
+        "PULUMI_HOME": str(folder / "home"),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_OPTION_CONFIG_FILE": str(_stack_file(folder)),
+    }
+
+
+def tools_dir(instance: Instance) -> Path:
+    """Holds the language host where the official distribution does not bring one."""
+    return instance.dir / "bin"
+
+
+def prepare(instance: Instance, toolchain: Toolchain) -> None:
+    """Make all of it, once; what is there is kept."""
+    # Where stacks/Pulumi.sandbox.yaml says that charts and CRDs are.
+    artifacts = instance.dir.parent / "artifacts"
+    if not artifacts.is_symlink():
+        artifacts.symlink_to(artifacts_dir())
+    _write_language_host(tools_dir(instance), toolchain.binary("pulumi"))
+    passphrase = instance.dir / "pulumi" / "passphrase"
+    if not passphrase.exists():
+        write_private(passphrase, secrets.token_urlsafe(32).encode())
+        _create_stack(instance, toolchain)
+
+
+def _write_language_host(folder: Path, pulumi: Path) -> None:
+    launcher = folder / "pulumi-language-python"
+    launcher.unlink(missing_ok=True)
+    if not (pulumi.parent / launcher.name).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trainyard_sandbox.language_host "$@"\n')
+        launcher.chmod(0o755)
+
+
+def _create_stack(instance: Instance, toolchain: Toolchain) -> None:
+    """Create the stack from a project of its own: `stack init` would write a salt into git's stack file."""
+    project = yaml.safe_load((PROJECT / "Pulumi.yaml").read_text())
+    folder = instance.dir / "pulumi" / "project"
+    write_private(
+        folder / "Pulumi.yaml", yaml.safe_dump({"name": project["name"], "runtime": "python"}).encode()
+    )
+    run_logged(
+        [str(toolchain.binary("pulumi")), "stack", "init", STACK, "--non-interactive", "--cwd", str(folder)],
+        new_log(f"pulumi-{instance.id}"),
+        f"create the Pulumi stack {STACK!r}",
+        env={**os.environ, **environment(instance)},
+    )
+
+
+def _stack_file(folder: Path) -> Path:
+    """A copy of the stack file for Pulumi to write its salt into; what it wrote is kept."""
+    source = PROJECT / "stacks" / f"Pulumi.{STACK}.yaml"
+    copy = folder / source.name
+    old = copy.read_text().splitlines() if copy.exists() else []
+    salt = [line for line in old if line.startswith("encryptionsalt:")]
+    text = "\n".join([*salt, source.read_text()])
+    if not copy.exists() or copy.read_text() != text:
+        write_private(copy, text.encode())
+    return copy

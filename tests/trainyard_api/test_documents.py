@@ -1,0 +1,96 @@
+"""YAML is read as kubectl reads it, and written so that kubectl reads it back."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainyard_api.documents import Document, DocumentError, dump, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: n", False),
+        ("a: Yes", True),
+        ("a: ~", None),
+        ("a:", None),
+        ("a: 010", 8),
+        ("a: 0o10", 8),
+        ("a: 0x1f", 31),
+        ("a: 1_000", 1000),
+        ("a: -0b11", -3),
+        ("a: 1:30", "1:30"),
+        ("a: 1e3", 1000.0),
+        ("a: .5", 0.5),
+        ("a: 2026-01-01", "2026-01-01"),
+        ("a: '1'", "1"),
+        ("a: 089", 89.0),
+        ("a: [1, {b: c}]", [1, {"b": "c"}]),
+    ],
+)
+def test_a_value_is_read(text, value):
+    assert parse(text, "f")[0].value == {"a": value}
+
+
+@pytest.mark.parametrize(("key", "name"), [("n", "false"), ("on", "true"), ("8", "8"), ("'n'", "n")])
+def test_a_key_becomes_text(key, name):
+    assert parse(f"{key}: x", "f")[0].value == {name: "x"}
+
+
+def test_documents_know_their_lines_and_empty_ones_are_left_out():
+    assert parse("# head\na: 1\n---\n---\n# note\nb: 2\n", "f.yaml") == (
+        Document("f.yaml", 2, {"a": 1}),
+        Document("f.yaml", 6, {"b": 2}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: [", "f:2: expected the node content, but found '<stream end>'"),
+        ("a: 1\na: 2", "f:2: duplicate key 'a'"),
+        ("a: &x 1\nb: *x", "f:2: aliases are not allowed"),
+        ("a: .nan", "f:1: .nan is no JSON number"),
+        ("~: 1", "f:1: a key must be a string"),
+        ("\n- 1", "f:2: a document must be an object"),
+        (
+            "a: !!python/name:os.system x",
+            "f:1: could not determine a constructor for the tag 'tag:yaml.org,2002:python/name:os.system'",
+        ),
+        ("a: \x07", "f:1: unacceptable character #x0007: special characters are not allowed"),
+        ("a: " + "[" * 60 + "]" * 60, "f:1: nested deeper than 50 levels"),
+        ("a: " + "x" * 3 * 2**20, "f:1: larger than 3 MiB"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_what_a_manifest_has_no_use_for_is_refused_with_its_line(text, message):
+    with pytest.raises(DocumentError) as raised:
+        parse(text, "f")
+    assert str(raised.value) == message
+
+
+def test_text_that_kubectl_would_take_for_something_else_is_quoted():
+    assert dump([{"n": "y", "a": "1e3", "b": "2026-01-01", "c": "010"}]) == (
+        "a: '1e3'\nb: 2026-01-01\nc: '010'\n'n': 'y'\n"
+    )
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=8)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63),
+    TEXT,
+    st.sampled_from(["n", "1e3", "0o7", "~", "<<", "="]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXT, inner, max_size=3)),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(value=st.dictionaries(TEXT, VALUES, max_size=4))
+def test_what_is_written_reads_back_the_same(value):
+    assert parse(dump([value]), "f")[0].value == value

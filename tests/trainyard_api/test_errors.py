@@ -1,0 +1,44 @@
+"""Field errors read as Kubernetes prints them."""
+
+import pytest
+
+from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (FieldError(ErrorType.INVALID, "spec.a", "x", "must be y"), 'spec.a: Invalid value: "x": must be y'),
+        (FieldError(ErrorType.INVALID, "spec.a", 2, "must be 1"), "spec.a: Invalid value: 2: must be 1"),
+        (FieldError(ErrorType.INVALID, "spec.a", None, "must be"), "spec.a: Invalid value: null: must be"),
+        (FieldError(ErrorType.INVALID, "spec.a", True), "spec.a: Invalid value: true"),
+        (
+            FieldError(ErrorType.INVALID, "spec.ref", {"name": "a&b", "kind": "Ü"}, "no"),
+            'spec.ref: Invalid value: {"name":"a\\u0026b","kind":"Ü"}: no',
+        ),
+        (FieldError(ErrorType.FORBIDDEN, "spec.a", "x", "not now"), "spec.a: Forbidden: not now"),
+        (FieldError(ErrorType.REQUIRED, "spec.a", None), "spec.a: Required value"),
+        (FieldError(ErrorType.DUPLICATE, "spec.a[1]", "x"), 'spec.a[1]: Duplicate value: "x"'),
+        (FieldError(ErrorType.NOT_FOUND, "spec.a", "x"), 'spec.a: Not found: "x"'),
+        (
+            FieldError(ErrorType.NOT_SUPPORTED, "spec.a", "x", 'supported values: "y"'),
+            'spec.a: Unsupported value: "x": supported values: "y"',
+        ),
+        (FieldError(ErrorType.INTERNAL, "spec.a", None, "oh"), "spec.a: Internal error: oh"),
+        (FieldError(ErrorType.TOO_LONG, "spec.a", "xx", "at most 1"), "spec.a: Too long: at most 1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_error_reads(error, text):
+    assert str(error) == text
+
+
+def test_a_path_is_made_of_fields_positions_and_keys():
+    path = FieldPath("spec").child("jobs").index(2).child("limits").key("nvidia.com/gpu")
+    assert str(path) == "spec.jobs[2].limits[nvidia.com/gpu]"
+    assert str(FieldPath().child("spec", "a")) == "spec.a"
+
+
+def test_an_exception_says_all_its_errors():
+    errors = (FieldError(ErrorType.REQUIRED, "a", None), FieldError(ErrorType.REQUIRED, "b", None))
+    assert str(InvalidFieldError(*errors)) == "a: Required value; b: Required value"

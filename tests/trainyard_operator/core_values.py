@@ -1,0 +1,87 @@
+"""Values that the tests of the core are made of; each keeps to what its test is not about."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from trainyard_operator import plugins
+from trainyard_operator.framework import DEFAULT_SETTINGS, build
+from trainyard_operator.model import JobSet, Observed, ReplicatedJobStatus, Runtime, TrainJob
+
+T0 = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+JOB_UID = "job-uid"
+
+
+def at(seconds):
+    return T0 + timedelta(seconds=seconds)
+
+
+def stamp(seconds):
+    return at(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def replicated_job(name="node", ancestor="trainer", containers=None, **spec):
+    metadata = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": ancestor}} if ancestor else {}
+    pod = {"containers": containers or [{"name": "node", "image": "img"}]}
+    return {
+        "name": name,
+        "groupName": "default",
+        "replicas": 1,
+        "template": {"metadata": metadata, "spec": {"template": {"spec": pod}, **spec}},
+    }
+
+
+def runtime(ml_policy=None, jobs=None, **template):
+    spec = {"template": {**template, "spec": {"replicatedJobs": jobs or [replicated_job()]}}}
+    if ml_policy is not None:
+        spec["mlPolicy"] = ml_policy
+    return Runtime(kind="ClusterTrainingRuntime", name="rt", namespace=None, uid="rt-uid", spec=spec)
+
+
+PLAIN = runtime({"numNodes": 1})
+
+
+def trainjob(spec=None, status=None, **others):
+    job = TrainJob(
+        namespace="team",
+        name="tj",
+        uid=JOB_UID,
+        resource_version="7",
+        created=T0,
+        spec={"runtimeRef": {"name": "rt"}, **(spec or {})},
+        status=status or {},
+    )
+    return replace(job, **others)
+
+
+def jobset(**fields):
+    values = {
+        "namespace": "team",
+        "name": "tj",
+        "uid": "js-uid",
+        "resource_version": "9",
+        "owner_uid": JOB_UID,
+        "suspend": False,
+    }
+    return JobSet(**{**values, **fields})
+
+
+def counts(name="node", **fields):
+    return ReplicatedJobStatus(name, **fields)
+
+
+def observed(job=None, js=None, rt=PLAIN, **fields):
+    return Observed(trainjob=job or trainjob(), runtime=rt, jobset=js, **fields)
+
+
+def built(job, rt):
+    """The JobSet that the framework builds."""
+    return next(m for m in build(job, rt, plugins.ALL, DEFAULT_SETTINGS) if m["kind"] == "JobSet")
+
+
+def containers(job, rt, replicated="node"):
+    """The containers by name, init containers included, of one ReplicatedJob of the JobSet."""
+    jobs = {
+        j["name"]: j["template"]["spec"]["template"]["spec"] for j in built(job, rt)["spec"]["replicatedJobs"]
+    }
+    pods = jobs[replicated]
+    return {c["name"]: c for c in [*pods.get("initContainers", []), *pods.get("containers", [])]}

@@ -1,0 +1,304 @@
+"""An API server in memory, at the HTTP boundary: objects, versions, preconditions and watches.
+
+What it answers is what a real one was seen to answer; what it does not know
+(schemas, admission, permissions) tests put in its mouth with `refuse_next`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from trainyard_operator.client import Client
+from trainyard_operator.credentials import Credentials
+
+T = TypeVar("T")
+END = "k8s.io/initial-events-end"
+SERVED = {
+    "v1": {"namespaces": "Namespace", "events": "Event"},
+    "apiextensions.k8s.io/v1": {"customresourcedefinitions": "CustomResourceDefinition"},
+    "jobset.x-k8s.io/v1alpha2": {"jobsets": "JobSet"},
+    "trainer.kubeflow.org/v1alpha1": {
+        "trainjobs": "TrainJob",
+        "trainingruntimes": "TrainingRuntime",
+        "clustertrainingruntimes": "ClusterTrainingRuntime",
+    },
+}
+
+
+def run(test: Callable[[], Coroutine[Any, Any, T]], timeout: float = 10.0) -> T:
+    """Run an asynchronous test body, and no longer than `timeout` seconds."""
+
+    async def limited() -> T:
+        async with asyncio.timeout(timeout):
+            return await test()
+
+    return asyncio.run(limited())
+
+
+async def eventually(condition: Callable[[], bool], within: float = 3.0) -> None:
+    """Wait until the condition holds."""
+    async with asyncio.timeout(within):
+        while not condition():  # noqa: ASYNC110 - what is waited for is in another task's hands
+            await asyncio.sleep(0.005)
+
+
+def status(code: int, reason: str, message: str = "", **details: Any) -> dict[str, Any]:
+    return {
+        "kind": "Status",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message or reason,
+        "details": details,
+    }
+
+
+class FakeApi:
+    """Objects by path. `requests` are all (method, path) in order."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.requests: list[tuple[str, str]] = []
+        self.bodies: list[Any] = []
+        self.missing: set[str] = set()
+        self.watch_list = True
+        self.page_size = 500
+        self._versions = itertools.count(100)
+        self._refusals: list[tuple[str, str, int, dict[str, Any], dict[str, str]]] = []
+        self._streams: dict[asyncio.Queue[dict[str, Any] | None], str] = {}
+
+    # What tests do to it.
+
+    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Store an object as if somebody else had written it."""
+        old = self.objects.get(path)
+        metadata = {
+            "uid": old["metadata"]["uid"] if old else str(uuid.uuid4()),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "name": path.rsplit("/", 1)[1],
+            **body.get("metadata", {}),
+            "resourceVersion": str(next(self._versions)),
+        }
+        parts = path.split("/")
+        if "namespaces" in parts:
+            metadata["namespace"] = parts[parts.index("namespaces") + 1]
+        stored = {**body, "metadata": metadata}
+        self.objects[path] = stored
+        self._tell(path, "MODIFIED" if old else "ADDED", stored)
+        return stored
+
+    def remove(self, path: str, *, silently: bool = False) -> None:
+        """Delete an object; `silently`: no watch will ever tell."""
+        old = self.objects.pop(path)
+        old = {**old, "metadata": {**old["metadata"], "resourceVersion": str(next(self._versions))}}
+        if not silently:
+            self._tell(path, "DELETED", old)
+
+    def say(self, path: str, event: dict[str, Any]) -> None:
+        """Send any event at all to the watches of a collection."""
+        for stream, collection in self._streams.items():
+            if collection == path:
+                stream.put_nowait(event)
+
+    def hang_up(self) -> None:
+        """End all watches."""
+        for stream in self._streams:
+            stream.put_nowait(None)
+
+    def refuse_next(
+        self, method: str, ending: str, body: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> None:
+        """Answer the next such request with this Status."""
+        self._refusals.append((method, ending, body["code"], body, headers or {}))
+
+    def writes(self) -> list[tuple[str, str]]:
+        return [(method, path) for method, path in self.requests if method != "GET"]
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        """Serve, and open a client to it."""
+        app = web.Application()
+        app.router.add_route("*", "/{tail:.*}", self._serve)
+        server = TestServer(app)
+        await server.start_server(access_log=None)
+        credentials = Credentials(server=str(server.make_url("")).rstrip("/"), tls=None)
+        try:
+            async with Client(credentials) as client:
+                yield client
+        finally:
+            self.hang_up()
+            await server.close()
+
+    # How it answers.
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        path = request.path
+        self.requests.append((request.method, path))
+        body = await request.json() if request.can_read_body else None
+        self.bodies.append(body)
+        for refusal in self._refusals:
+            method, ending, code, answer, headers = refusal
+            if request.method == method and path.endswith(ending):
+                self._refusals.remove(refusal)
+                return web.json_response(answer, status=code, headers=headers)
+        if any(path.startswith(prefix) for prefix in self.missing):
+            return web.Response(status=404, text="404 page not found\n")
+        if request.method == "GET" and request.query.get("watch") == "true":
+            return await self._watch(request)
+        answers: dict[str, Callable[[web.Request, Any], Awaitable[web.Response]]] = {
+            "GET": self._get,
+            "POST": self._post,
+            "PUT": self._put,
+            "PATCH": self._patch,
+            "DELETE": self._delete,
+        }
+        return await answers[request.method](request, body)
+
+    def _tell(self, path: str, kind: str, body: dict[str, Any]) -> None:
+        collections = {path.rsplit("/", 1)[0], _everywhere(path)}
+        for stream, collection in self._streams.items():
+            if collection in collections:
+                stream.put_nowait({"type": kind, "object": body})
+
+    def _within(self, collection: str) -> list[dict[str, Any]]:
+        return [
+            body
+            for path, body in self.objects.items()
+            if collection in (path.rsplit("/", 1)[0], _everywhere(path))
+        ]
+
+    async def _get(self, request: web.Request, _: Any) -> web.Response:
+        if request.path in self.objects:
+            return web.json_response(self.objects[request.path])
+        if request.path == "/version":
+            return web.json_response({"gitVersion": "v0"})
+        if (discovered := _discovery(request.path)) is not None:
+            return web.json_response(discovered)
+        if "limit" not in request.query:
+            return _answer(status(404, "NotFound", name=request.path.rsplit("/", 1)[1]))
+        items = self._within(request.path)
+        start = int(request.query.get("continue", "0"))
+        end = start + min(int(request.query["limit"]), self.page_size)
+        metadata = {"resourceVersion": str(next(self._versions))}
+        if end < len(items):
+            metadata["continue"] = str(end)
+        return web.json_response({"metadata": metadata, "items": items[start:end] or None})
+
+    async def _post(self, request: web.Request, body: Any) -> web.Response:
+        path = f"{request.path}/{body['metadata']['name']}"
+        if path in self.objects:
+            return _answer(status(409, "AlreadyExists", name=body["metadata"]["name"]))
+        return web.json_response(self.put(path, body), status=201)
+
+    async def _put(self, request: web.Request, body: Any) -> web.Response:
+        live = self.objects.get(request.path)
+        if live is None:
+            return _answer(status(404, "NotFound", name=body["metadata"]["name"]))
+        if body["metadata"].get("resourceVersion") not in {None, live["metadata"]["resourceVersion"]}:
+            return _answer(status(409, "Conflict", "the object has been modified"))
+        return web.json_response(self.put(request.path, body))
+
+    async def _patch(self, request: web.Request, body: Any) -> web.Response:
+        path = request.path.removesuffix("/status")
+        live = self.objects.get(path)
+        if live is None:
+            return _answer(status(404, "NotFound", name=path.rsplit("/", 1)[1]))
+        wanted = body.get("metadata", {}).get("resourceVersion")
+        if wanted not in {None, live["metadata"]["resourceVersion"]}:
+            return _answer(status(409, "Conflict", "the object has been modified"))
+        return web.json_response(self.put(path, _merged(live, body)))
+
+    async def _delete(self, request: web.Request, body: Any) -> web.Response:
+        live = self.objects.get(request.path)
+        if live is None:
+            return _answer(status(404, "NotFound", name=request.path.rsplit("/", 1)[1]))
+        if body["preconditions"]["uid"] != live["metadata"]["uid"]:
+            return _answer(status(409, "Conflict", "the UID in the precondition does not match"))
+        if live["metadata"].get("finalizers"):
+            deleting = {**live["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+            return web.json_response(self.put(request.path, {**live, "metadata": deleting}))
+        self.remove(request.path)
+        return web.json_response({"kind": "Status", "status": "Success"})
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        initial = request.query.get("sendInitialEvents") == "true"
+        if initial and not self.watch_list:
+            return _answer(status(422, "Invalid", "sendInitialEvents is forbidden"))
+        response = web.StreamResponse()
+        await response.prepare(request)
+        stream: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._streams[stream] = request.path
+        if initial:
+            for body in self._within(request.path):
+                stream.put_nowait({"type": "ADDED", "object": body})
+            metadata = {"resourceVersion": str(next(self._versions)), "annotations": {END: "true"}}
+            stream.put_nowait({"type": "BOOKMARK", "object": {"metadata": metadata}})
+        try:
+            while (event := await stream.get()) is not None:
+                await response.write(json.dumps(event).encode() + b"\n")
+        except ConnectionError:
+            return response
+        finally:
+            del self._streams[stream]
+        return response
+
+
+def _discovery(path: str) -> dict[str, Any] | None:
+    """What the server says it serves; everything here that is not `missing`."""
+    if path == "/api":
+        return {"versions": ["v1"]}
+    if path == "/apis":
+        return {
+            "groups": [
+                {"name": group, "versions": [{"version": version}], "preferredVersion": {"version": version}}
+                for group, version in (name.split("/") for name in SERVED if "/" in name)
+            ]
+        }
+    served = SERVED.get(path.removeprefix("/apis/").removeprefix("/api/"))
+    if served is None or not path.startswith("/api"):
+        return None
+    resources = [
+        {
+            "name": plural,
+            "singularName": kind.lower(),
+            "kind": kind,
+            "namespaced": not kind.startswith(("Cluster", "Namespace", "Custom")),
+            "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+        }
+        for plural, kind in served.items()
+    ]
+    return {"kind": "APIResourceList", "resources": resources}
+
+
+def _everywhere(path: str) -> str:
+    """The collection of all namespaces that an object's path is in."""
+    parts = path.split("/")
+    if "namespaces" in parts and len(parts) > parts.index("namespaces") + 3:
+        at = parts.index("namespaces")
+        return "/".join([*parts[:at], parts[at + 2]])
+    return path.rsplit("/", 1)[0]
+
+
+def _merged(live: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(live)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict) and isinstance(merged.get(name), dict):
+            merged[name] = _merged(merged[name], value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _answer(body: dict[str, Any]) -> web.Response:
+    return web.json_response(body, status=body["code"])

@@ -1,0 +1,305 @@
+"""Writes are guarded, remembered, and a lasting no is told from a passing one."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainyard_operator import model, revisions
+from trainyard_operator.apply import JOBSETS, Applier, RefusedError, refusal
+from trainyard_operator.cache import Cache, Key, trainjob_of
+from trainyard_operator.client import Client, error_from
+from trainyard_operator.informer import jobset_of
+from trainyard_operator.queue import RetryError
+
+from . import objects
+from .fake_api import FakeApi, run, status
+
+KEY = Key("team", "tj")
+PATH = f"{objects.JOBSETS}/tj"
+
+
+class Scene:
+    def __init__(self, client: Client) -> None:
+        self.cache = Cache()
+        self.applier = Applier(client, self.cache, namespace="trainyard-system")
+
+    @property
+    def jobset(self) -> model.JobSet | None:
+        seen = self.cache.jobsets.get(KEY)
+        return None if seen is None else seen.jobset
+
+
+def update(stored: dict[str, Any], **spec: Any) -> model.Update:
+    manifest = objects.jobset()
+    manifest["metadata"] = {"name": "tj", "namespace": "team", "labels": {"new": "label"}}
+    manifest["spec"] = spec
+    return model.Update(manifest, stored["metadata"]["uid"], stored["metadata"]["resourceVersion"])
+
+
+def delete(uid: str) -> model.Delete:
+    return model.Delete("jobset.x-k8s.io/v1alpha2", "JobSet", "team", "tj", uid)
+
+
+def test_what_we_created_is_known_before_any_watch_says_so() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            scene = Scene(client)
+            await scene.applier.write(KEY, model.Create(objects.jobset()))
+            assert scene.jobset is not None
+            assert scene.jobset.resource_version == api.objects[PATH]["metadata"]["resourceVersion"]
+
+    run(test)
+
+
+def test_a_jobset_that_exists_already_is_observed_and_decided_on_anew() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(PATH, objects.jobset(owner="another"))
+        async with api.client() as client:
+            scene = Scene(client)
+            with pytest.raises(RetryError):
+                await scene.applier.write(KEY, model.Create(objects.jobset()))
+            assert scene.jobset is not None
+            assert scene.jobset.owner_uid == "another"
+
+    run(test)
+
+
+def companion(owner: str = "job-uid", kind: str = "ConfigMap", **content: Any) -> dict[str, Any]:
+    return {**objects.jobset("tj-hostfile", owner), "apiVersion": "v1", "kind": kind, **content}
+
+
+def test_a_companion_that_an_earlier_try_left_is_as_good_as_created() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        path = "/api/v1/namespaces/team/configmaps/tj-hostfile"
+        api.put(path, companion(data={"hostfile": "old"}))
+        async with api.client() as client:
+            scene = Scene(client)
+            await scene.applier.write(KEY, model.Create(companion(data={"hostfile": "new"})))
+            assert api.objects[path]["data"] == {"hostfile": "new"}
+            before = len(api.writes())
+            await scene.applier.write(KEY, model.Create(companion(data={"hostfile": "new"})))
+            assert api.writes()[before:] == [("POST", "/api/v1/namespaces/team/configmaps")]
+
+    run(test)
+
+
+def test_the_keys_in_a_secret_are_drawn_once() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        path = "/api/v1/namespaces/team/secrets/tj-hostfile"
+        api.put(path, companion(kind="Secret", data={"key": "first"}))
+        async with api.client() as client:
+            write = model.Create(companion(kind="Secret", data={"key": "second"}))
+            await Scene(client).applier.write(KEY, write)
+            assert api.objects[path]["data"] == {"key": "first"}
+
+    run(test)
+
+
+def test_a_companion_of_somebody_else_is_left_alone() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        path = "/api/v1/namespaces/team/configmaps/tj-hostfile"
+        foreign = companion()
+        foreign["metadata"]["ownerReferences"] = []
+        api.put(path, foreign)
+        async with api.client() as client:
+            with pytest.raises(RefusedError, match="JobSetConflict"):
+                await Scene(client).applier.write(KEY, model.Create(companion()))
+
+    run(test)
+
+
+def test_a_companion_of_the_last_incarnation_is_waited_out() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put("/api/v1/namespaces/team/configmaps/tj-hostfile", companion(owner="last"))
+        async with api.client() as client:
+            with pytest.raises(RetryError, match="not collected"):
+                await Scene(client).applier.write(KEY, model.Create(companion()))
+
+    run(test)
+
+
+def test_an_update_replaces_what_is_wanted_and_keeps_the_rest() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        original = objects.jobset(status={"restarts": 1})
+        original["metadata"] |= {"labels": {"old": "label"}, "finalizers": ["keep"]}
+        stored = api.put(PATH, original)
+        async with api.client() as client:
+            scene = Scene(client)
+            await scene.applier.write(KEY, update(stored, suspend=True))
+            live = api.objects[PATH]
+            assert live["spec"] == {"suspend": True}
+            assert live["metadata"]["labels"] == {"new": "label"}
+            assert live["metadata"]["finalizers"] == ["keep"]
+            assert live["metadata"]["ownerReferences"] == original["metadata"]["ownerReferences"]
+            assert live["status"] == {"restarts": 1}
+            assert scene.jobset is not None
+            assert scene.jobset.suspend
+
+    run(test)
+
+
+def test_an_update_never_hits_what_was_not_observed() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        stored = api.put(PATH, objects.jobset())
+        decided = update(stored, suspend=True)
+        api.put(PATH, objects.jobset(status={"restarts": 2}))
+        async with api.client() as client:
+            scene = Scene(client)
+            with pytest.raises(RetryError):
+                await scene.applier.write(KEY, decided)
+            with pytest.raises(RetryError):
+                await scene.applier.write(KEY, replace(update(api.objects[PATH]), uid="another"))
+            assert api.writes() == []
+            assert scene.jobset is not None, "the next decision is made on what there is"
+
+    run(test)
+
+
+def test_an_update_never_brings_back_what_was_deleted() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        stored = api.put(PATH, objects.jobset())
+        api.remove(PATH)
+        async with api.client() as client:
+            scene = Scene(client)
+            scene.cache.jobsets.observe(KEY, jobset_of(msgspec.json.encode(stored)))
+            with pytest.raises(RetryError):
+                await scene.applier.write(KEY, update(stored))
+            assert (api.objects, scene.jobset) == ({}, None)
+
+    run(test)
+
+
+def test_a_delete_hits_the_uid_that_was_observed_or_nothing() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        stored = api.put(PATH, objects.jobset())
+        async with api.client() as client:
+            scene = Scene(client)
+            await scene.applier.write(KEY, delete("of an earlier incarnation"))
+            assert PATH in api.objects
+            await scene.applier.write(KEY, delete(stored["metadata"]["uid"]))
+            assert PATH not in api.objects
+            await scene.applier.write(KEY, delete(stored["metadata"]["uid"]))
+
+    run(test)
+
+
+def test_what_a_finalizer_holds_is_remembered_as_being_deleted() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        held = objects.jobset()
+        held["metadata"]["finalizers"] = ["foregroundDeletion"]
+        stored = api.put(PATH, held)
+        async with api.client() as client:
+            scene = Scene(client)
+            await scene.applier.write(KEY, delete(stored["metadata"]["uid"]))
+            assert scene.jobset is not None
+            assert scene.jobset.deleting
+
+    run(test)
+
+
+def test_a_revision_is_recorded_once() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        live = revisions.live(api.put(f"{objects.RUNTIMES}/rt", objects.runtime()))
+        write = model.RecordRevision(live, revisions.name_of(live))
+        async with api.client() as client:
+            scene = Scene(client)
+            await scene.applier.write(KEY, write)
+            await scene.applier.write(KEY, write)
+            assert api.writes() == [("POST", objects.REVISIONS)]
+            other = Scene(client)
+            await other.applier.write(KEY, write)
+            assert write.name in other.cache.revisions, "another replica had recorded it"
+            assert write.name in scene.cache.revisions_used
+
+    run(test)
+
+
+def test_a_status_goes_to_the_version_it_was_decided_on() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        job = trainjob_of(api.put(f"{objects.JOBS}/tj", objects.trainjob()))
+        async with api.client() as client:
+            scene = Scene(client)
+            scene.cache.observe_trainjob(job)
+            await scene.applier.status(job, {"conditions": []})
+            assert api.bodies[-1]["metadata"] == {"resourceVersion": job.resource_version}
+            known = scene.cache.trainjobs.get(KEY)
+            assert known is not None
+            assert known.status == {"conditions": []}
+            with pytest.raises(RetryError):
+                await scene.applier.status(job, {"conditions": [1]})
+            assert api.objects[f"{objects.JOBS}/tj"]["status"] == {"conditions": []}
+            api.remove(f"{objects.JOBS}/tj")
+            await scene.applier.status(job, {"conditions": []})
+            assert KEY not in scene.cache.trainjobs
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "reason"),
+    [
+        (422, 'JobSet.jobset.x-k8s.io "tj" is invalid: spec: bad', "JobSetRejected"),
+        (400, 'admission webhook "v" denied the request: no', "JobSetRejected"),
+        (403, 'admission webhook "vjobset.kb.io" denied the request: name too long', "JobSetRejected"),
+        (422, "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", "JobSetRejected"),
+        (500, "etcdserver: request is too large", "JobSetRejected"),
+        (403, 'jobsets "tj" is forbidden: exceeded quota: q, requested: count=1', "QuotaExceeded"),
+        (403, 'jobsets is forbidden: User "u" cannot create resource "jobsets"', "Forbidden"),
+    ],
+    ids=["schema", "webhook 400", "webhook", "policy", "too large", "quota", "permissions"],
+)
+def test_a_lasting_no_has_a_reason_that_a_user_can_act_on(code: int, message: str, reason: str) -> None:
+    error = error_from(code, msgspec.json.encode(status(code, "Any", message)))
+    refused = refusal(error, JOBSETS, "tj")
+    assert isinstance(refused, RefusedError)
+    assert refused.rejection == model.Rejection(reason, f"JobSet tj: {message}")
+
+
+def test_a_missing_crd_is_a_lasting_no_and_a_missing_namespace_a_passing_one() -> None:
+    crd = refusal(error_from(404, b"404 page not found\n"), JOBSETS, "tj")
+    assert isinstance(crd, RefusedError)
+    assert crd.rejection.reason == "CRDMissing"
+    gone = status(404, "NotFound", 'namespaces "team" not found', name="team", kind="namespaces")
+    assert isinstance(refusal(error_from(404, msgspec.json.encode(gone)), JOBSETS, "tj"), RetryError)
+    causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]
+    ending = status(403, "Forbidden", "it is being terminated", causes=causes)
+    assert isinstance(refusal(error_from(403, msgspec.json.encode(ending)), JOBSETS, "tj"), RetryError)
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_a_passing_no_is_never_a_condition(code: int) -> None:
+    error = error_from(code, b"{}")
+    assert refusal(error, JOBSETS, "tj") is error
+
+
+def test_two_replicas_that_create_at_once_make_one_jobset() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            scenes = Scene(client), Scene(client)
+            results = await asyncio.gather(
+                *(scene.applier.write(KEY, model.Create(objects.jobset())) for scene in scenes),
+                return_exceptions=True,
+            )
+        assert [type(result) for result in results if result is not None] == [RetryError]
+        assert list(api.objects) == [PATH]
+
+    run(test)

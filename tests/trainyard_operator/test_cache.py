@@ -1,0 +1,100 @@
+"""The cache: never back in time, whoever tells it what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from trainyard_operator.cache import Cache, Key, RuntimeKey, Store, trainjob_of
+from trainyard_operator.model import JobSet, TrainJob
+
+from . import objects
+
+
+def jobset(version: int, uid: str = "u") -> JobSet:
+    return JobSet("team", "tj", uid, str(version), "job-uid", suspend=False)
+
+
+def store(*, at: int | None = None) -> Store[str, JobSet]:
+    found: Store[str, JobSet] = Store()
+    if at is not None:
+        found.observe("tj", jobset(at))
+    return found
+
+
+def trainjob(version: int = 1, uid: str = "u", runtime: str = "rt") -> TrainJob:
+    return TrainJob(
+        "team", "tj", uid, str(version), datetime(2026, 1, 1, tzinfo=UTC), {"runtimeRef": {"name": runtime}}
+    )
+
+
+def test_an_older_or_equal_view_is_refused() -> None:
+    jobs = store(at=9)
+    assert not jobs.observe("tj", jobset(9))
+    assert not jobs.observe("tj", jobset(5, uid="earlier incarnation"))
+    assert jobs.get("tj") == jobset(9)
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    jobs = store(at=9)
+    assert jobs.observe("tj", jobset(10))
+
+
+def test_the_answer_to_our_write_counts_until_the_stream_is_past_it() -> None:
+    jobs = store(at=9)
+    assert jobs.wrote("tj", jobset(12))
+    assert not jobs.observe("tj", jobset(12)), "its echo is no news"
+    assert jobs.remove("tj", uid="u", resource_version="13")
+    assert not jobs.wrote("tj", jobset(12)), "a late answer must not bring back what is gone"
+
+
+def test_only_the_object_that_is_meant_is_removed() -> None:
+    jobs = store(at=9)
+    assert not jobs.remove("tj", uid="another")
+    assert not jobs.remove("tj", resource_version="8")
+    assert jobs.remove("tj", uid="u", resource_version="9")
+
+
+def test_a_complete_list_drops_what_it_does_not_hold_but_not_what_is_newer_than_it() -> None:
+    jobs = store(at=9)
+    jobs.observe("old", jobset(3))
+    jobs.wrote("new", jobset(30))
+    assert jobs.replace({"tj": jobset(12)}, at=20) == {"tj", "old"}
+    assert set(jobs) == {"tj", "new"}
+
+
+def test_a_runtime_knows_its_users() -> None:
+    cache = Cache()
+    runtime, other = (
+        RuntimeKey("ClusterTrainingRuntime", None, "rt"),
+        RuntimeKey("ClusterTrainingRuntime", None, "x"),
+    )
+    cache.observe_trainjob(trainjob(1))
+    assert cache.users(runtime) == {Key("team", "tj")}
+    cache.observe_trainjob(trainjob(2, uid="next", runtime="x"))
+    assert (cache.users(runtime), cache.users(other)) == (set(), {Key("team", "tj")})
+    cache.remove_trainjob(Key("team", "tj"), uid="next")
+    assert cache.users(other) == set()
+
+
+def test_a_trainjob_is_kept_without_what_nobody_reads() -> None:
+    manifest = objects.trainjob()
+    manifest["metadata"] |= {
+        "uid": "u",
+        "resourceVersion": "4",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "managedFields": [{}],
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{...}", "kept": "yes"},
+    }
+    expected = TrainJob(
+        namespace="team",
+        name="tj",
+        uid="u",
+        resource_version="4",
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        spec=manifest["spec"],
+        annotations={"kept": "yes"},
+    )
+    assert trainjob_of(manifest) == expected
+    manifest["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    assert trainjob_of(manifest) == replace(expected, deleting=True)

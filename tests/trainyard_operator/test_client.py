@@ -1,0 +1,269 @@
+"""The API client: what it sends, and which error an answer becomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from trainyard_operator import credentials
+from trainyard_operator.client import (
+    ApiError,
+    Client,
+    ConflictError,
+    GoneError,
+    NotFoundError,
+    Resource,
+    RetriableError,
+    UnauthorizedError,
+    error_from,
+)
+from trainyard_operator.credentials import Credentials, CredentialsError, TokenFile
+
+from . import objects
+from .fake_api import FakeApi, run, status
+
+
+def test_a_path_is_spelled_as_the_api_server_spells_it() -> None:
+    jobsets = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+    assert jobsets.path() == objects.ALL_JOBSETS
+    assert jobsets.path("team", "tj", "status") == f"{objects.JOBSETS}/tj/status"
+    assert Resource("", "v1", "events", "Event").path("team") == objects.EVENTS
+    cluster = Resource("trainer.kubeflow.org", "v1alpha1", "clustertrainingruntimes", "x", namespaced=False)
+    assert cluster.path(None, "rt") == f"{objects.RUNTIMES}/rt"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (400, ApiError),
+        (401, UnauthorizedError),
+        (403, ApiError),
+        (404, NotFoundError),
+        (409, ConflictError),
+        (410, GoneError),
+        (422, ApiError),
+        (429, RetriableError),
+        (500, RetriableError),
+        (503, RetriableError),
+    ],
+)
+def test_each_status_code_has_its_error(code: int, kind: type[ApiError]) -> None:
+    error = error_from(code, b'{"reason":"Why","message":"so","details":{"name":"x"}}')
+    assert type(error) is kind
+    assert (error.code, error.reason, error.message, error.details) == (code, "Why", "so", {"name": "x"})
+
+
+def test_retry_after_is_obeyed_up_to_a_minute() -> None:
+    assert error_from(429, b"", "7").retry_after == 7.0
+    assert error_from(429, b"", "86400").retry_after == 60.0
+    assert error_from(429, b"", "Wed, 21 Oct 2026 07:28:00 GMT").retry_after is None
+
+
+def test_an_answer_in_plain_text_is_an_error_like_any_other() -> None:
+    error = error_from(502, b"<html>bad gateway</html>")
+    assert isinstance(error, RetriableError)
+    assert "bad gateway" in str(error)
+
+
+def test_an_object_too_large_for_etcd_is_no_server_error() -> None:
+    error = error_from(500, b'{"message":"etcdserver: request is too large"}')
+    assert not isinstance(error, RetriableError)
+
+
+def test_a_missing_crd_is_told_from_a_missing_object() -> None:
+    missing = error_from(404, b"404 page not found\n")
+    absent = error_from(404, b'{"reason":"NotFound","details":{"name":"tj","kind":"jobsets"}}')
+    assert isinstance(missing, NotFoundError)
+    assert isinstance(absent, NotFoundError)
+    assert (missing.resource_missing, absent.resource_missing) == (True, False)
+
+
+def test_a_server_that_cannot_be_reached_is_worth_another_try() -> None:
+    async def test() -> None:
+        async with Client(Credentials(server="http://127.0.0.1:1", tls=None)) as client:
+            with pytest.raises(RetriableError):
+                await client.get("/version")
+
+    run(test)
+
+
+def test_a_list_comes_in_pages_with_the_version_of_each() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        for number in range(5):
+            api.put(f"{objects.JOBSETS}/j{number}", objects.jobset())
+        async with api.client() as client:
+            pages = [page async for page in client.list(objects.ALL_JOBSETS, limit=2)]
+        assert [len(page.items or ()) for page in pages] == [2, 2, 1]
+
+    run(test)
+
+
+def test_an_empty_list_may_come_as_null() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            assert [page.items async for page in client.list(objects.ALL_JOBSETS)] == [None]
+
+    run(test)
+
+
+def test_a_delete_names_the_uid_that_it_means() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        stored = api.put(f"{objects.JOBSETS}/tj", objects.jobset())
+        async with api.client() as client:
+            with pytest.raises(ConflictError):
+                await client.delete(f"{objects.JOBSETS}/tj", uid="another")
+            await client.delete(f"{objects.JOBSETS}/tj", uid=stored["metadata"]["uid"])
+        assert api.bodies[-1]["preconditions"] == {"uid": stored["metadata"]["uid"]}
+        assert api.bodies[-1]["propagationPolicy"] == "Background"
+
+    run(test)
+
+
+def test_the_retry_after_header_reaches_the_caller() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.refuse_next("GET", "/x", status(429, "TooManyRequests"), {"Retry-After": "3"})
+        async with api.client() as client:
+            with pytest.raises(RetriableError) as caught:
+                await client.get("/x")
+        assert caught.value.retry_after == 3.0
+
+    run(test)
+
+
+def test_a_stream_that_goes_silent_counts_as_broken() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            with pytest.raises(RetriableError):
+                async for _ in client.watch(objects.ALL_JOBSETS, params={}, inactivity=0.05):
+                    pass
+
+    run(test)
+
+
+def test_requests_are_counted_with_their_answers() -> None:
+    async def test() -> None:
+        seen: list[tuple[str, str, int]] = []
+        async with FakeApi().client() as plain:
+            counting = Client(plain.credentials, observer=lambda *request: seen.append(request))
+            async with counting as client:
+                with pytest.raises(NotFoundError):
+                    await client.get(f"{objects.JOBSETS}/tj")
+        assert seen == [("GET", f"{objects.JOBSETS}/tj", 404)]
+
+    run(test)
+
+
+def test_a_rotated_token_is_read_again_when_the_old_one_is_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        file = tmp_path / "token"
+        file.write_text("old")
+        seen: list[str] = []
+
+        async def answer(request: web.Request) -> web.Response:
+            seen.append(request.headers["Authorization"])
+            return web.json_response({}, status=200 if seen[-1] == "Bearer new" else 401)
+
+        app = web.Application()
+        app.router.add_get("/x", answer)
+        server = TestServer(app)
+        await server.start_server()
+        token = TokenFile(file)
+        token.reload()
+        file.write_text("new\n")
+        who = Credentials(server=str(server.make_url("")).rstrip("/"), tls=None, token_file=token)
+        async with Client(who) as client:
+            await client.get("/x")
+        await server.close()
+        assert seen == ["Bearer old", "Bearer new"]
+
+    run(test)
+
+
+def test_a_token_is_read_again_every_minute(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    now = [0.0]
+    token = TokenFile(file, clock=lambda: now[0])
+    assert token.token() == "one"
+    file.write_text("two")
+    now[0] = 59.0
+    assert token.token() == "one"
+    now[0] = 60.0
+    assert token.token() == "two"
+    file.unlink()
+    now[0] = 180.0
+    assert token.token() == "two"
+
+
+def kubeconfig(
+    folder: Path, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None
+) -> Path:
+    document = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.1:6443", **(cluster or {})}}],
+        "users": [{"name": "u", "user": user or {}}],
+    }
+    path = folder / "config"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def test_a_kubeconfig_names_server_and_token(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("secret\n")
+    found = credentials.load(str(kubeconfig(tmp_path, user={"tokenFile": "t"})))
+    assert found.server == "https://10.0.0.1:6443"
+    assert found.token_file is not None
+    assert found.token_file.token() == "secret"
+    assert found.tls is not None
+    assert found.tls.check_hostname
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "words"),
+    [
+        ({"insecure-skip-tls-verify": True}, {}, "insecure-skip-tls-verify"),
+        ({"server": "http://10.0.0.1"}, {}, "not https"),
+        ({"server": "nonsense"}, {}, "not a URL"),
+        ({"certificate-authority": "gone.crt"}, {}, "gone.crt"),
+        ({"certificate-authority-data": "%%%"}, {}, "here"),
+        ({}, {"exec": {"command": "aws"}}, "exec"),
+        ({}, {"client-certificate-data": "eA=="}, "pairs"),
+        ({}, {"username": "u", "password": "p"}, "basic"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_a_kubeconfig_must_not_ask_for_is_said_in_one_line(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(CredentialsError, match=words) as caught:
+        credentials.load(str(kubeconfig(tmp_path, cluster, user)))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_or_broken_kubeconfig_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match="No such file"):
+        credentials.load(str(tmp_path / "none"))
+    (tmp_path / "bad").write_text("{[")
+    with pytest.raises(CredentialsError, match="not YAML"):
+        credentials.load(str(tmp_path / "bad"))
+    with pytest.raises(CredentialsError, match=r"no context 'x' \(there are: here\)"):
+        credentials.load(str(kubeconfig(tmp_path)), "x")
+
+
+def test_sessions_do_not_ask_for_compression() -> None:
+    async def test() -> None:
+        session = Credentials(server="http://127.0.0.1:1", tls=None).session()
+        async with session:
+            assert aiohttp.hdrs.ACCEPT_ENCODING in session.skip_auto_headers
+
+    run(test)

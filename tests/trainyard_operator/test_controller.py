@@ -1,0 +1,364 @@
+"""A TrainJob from its event to its JobSet and status, with the real core and an API server in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainyard_operator.apply import Applier
+from trainyard_operator.cache import Cache, Key, RuntimeKey
+from trainyard_operator.client import Client
+from trainyard_operator.controller import Controller
+from trainyard_operator.events import Events
+from trainyard_operator.informer import State, jobset_of
+from trainyard_operator.metrics import Metrics
+from trainyard_operator.queue import Queue, RetryError
+from trainyard_operator.runtimes import UNREFERENCED, Collector, Runtimes
+
+from . import objects
+from .fake_api import FakeApi, run, status
+
+KEY = Key("team", "tj")
+JOB = f"{objects.JOBS}/tj"
+JOBSET = f"{objects.JOBSETS}/tj"
+RUNTIME = f"{objects.RUNTIMES}/rt"
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Scene:
+    """One replica's controller. Time is `second`."""
+
+    def __init__(self, api: FakeApi, client: Client) -> None:
+        self.api = api
+        self.client = client
+        self.second = 0.0
+        self.working = True
+        self.cache = Cache()
+        self.queue: Queue[Key] = Queue(clock=self.clock)
+        self.metrics = Metrics()
+        self.controller = Controller(
+            cache=self.cache,
+            queue=self.queue,
+            applier=Applier(client, self.cache, namespace="trainyard-system", clock=self.clock),
+            runtimes=Runtimes(client, self.cache, namespace="trainyard-system", clock=self.clock),
+            events=Events(client, clock=self.clock, now=self.now),
+            metrics=self.metrics,
+            working=lambda: self.working,
+            now=self.now,
+            clock=self.clock,
+        )
+        self.controller.jobsets = State.SYNCED
+
+    def clock(self) -> float:
+        return self.second
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.second)
+
+    def see(self, path: str, kind: str | None = "ADDED") -> None:
+        """Kopf delivers the object as it is now."""
+        self.controller.seen(path.split("/")[-2], kind, self.api.objects[path])
+
+    def see_jobset(self) -> None:
+        seen = jobset_of(msgspec.json.encode(self.api.objects[JOBSET]))
+        if self.cache.jobsets.observe(KEY, seen):
+            self.controller.touched(KEY)
+
+    async def settle(self) -> float | None:
+        """Work the queue off, as one worker would; returns the last delay that was asked for."""
+        again = None
+        for _ in range(20):
+            if not self.queue.depth:
+                return again
+            key = await self.queue.get()
+            try:
+                again = await self.controller.reconcile(key)
+            except RetryError:
+                self.queue.add(key)
+            finally:
+                self.queue.done(key)
+        raise AssertionError("the queue never becomes empty")
+
+    def conditions(self) -> dict[str, str]:
+        found = self.api.objects[JOB].get("status", {}).get("conditions", [])
+        return {condition["type"]: condition["reason"] for condition in found}
+
+
+@asynccontextmanager
+async def scene(*, with_runtime: bool = True) -> AsyncIterator[Scene]:
+    api = FakeApi()
+    if with_runtime:
+        api.put(RUNTIME, objects.runtime())
+    api.put(JOB, objects.trainjob())
+    async with api.client() as client:
+        found = Scene(api, client)
+        if with_runtime:
+            found.see(RUNTIME)
+        found.see(JOB)
+        yield found
+
+
+def test_a_trainjob_becomes_a_jobset_of_its_own() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            owner = s.api.objects[JOBSET]["metadata"]["ownerReferences"][0]
+            assert owner["uid"] == s.api.objects[JOB]["metadata"]["uid"]
+            assert [path for _, path in s.api.writes()] == [objects.REVISIONS, objects.JOBSETS]
+
+    run(test)
+
+
+def test_nothing_is_written_once_everything_is_as_it_should_be() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            before = s.api.writes()
+            s.see_jobset()
+            s.controller.everything()
+            await s.settle()
+            assert s.api.writes() == before
+            restarted = Scene(s.api, s.client)
+            restarted.see(RUNTIME, None)
+            restarted.see(JOB, None)
+            restarted.see_jobset()
+            await restarted.settle()
+            assert s.api.writes() == before
+
+    run(test)
+
+
+def test_what_the_jobset_says_comes_back_on_the_trainjob() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            done = {
+                "type": "Completed",
+                "status": "True",
+                "reason": "AllJobsCompleted",
+                "message": "jobset completed successfully",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": {"conditions": [done]}})
+            s.see_jobset()
+            await s.settle()
+            assert s.conditions() == {"Complete": "AllJobsCompleted"}
+
+    run(test)
+
+
+def test_a_job_without_its_runtime_is_blocked_until_the_runtime_comes() -> None:
+    async def test() -> None:
+        async with scene(with_runtime=False) as s:
+            again = await s.settle()
+            assert s.conditions() == {"Blocked": "RuntimeNotFound"}
+            assert again is not None
+            assert again <= 60
+            s.second = 2.0
+            s.api.put(RUNTIME, objects.runtime())
+            s.see(RUNTIME)
+            await s.settle()
+            assert JOBSET in s.api.objects
+            assert s.conditions() == {}
+
+    run(test)
+
+
+def test_a_runtime_that_was_created_just_before_its_job_is_not_called_missing() -> None:
+    async def test() -> None:
+        async with scene(with_runtime=False) as s:
+            s.api.put(RUNTIME, objects.runtime())  # its event is still on the way
+            await s.settle()
+            assert JOBSET in s.api.objects
+            assert s.conditions() == {}
+
+    run(test)
+
+
+def test_a_refusal_becomes_a_condition_and_is_tried_again_within_a_minute() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.refuse_next("POST", "/jobsets", status(403, "Forbidden", "exceeded quota: gpus"))
+            again = await s.settle()
+            assert s.conditions() == {"Blocked": "QuotaExceeded"}
+            assert again is not None
+            assert again <= 60
+            posts = s.api.requests.count(("POST", objects.JOBSETS))
+            s.second = 5.0
+            s.controller.touched(KEY)
+            await s.settle()
+            assert s.api.requests.count(("POST", objects.JOBSETS)) == posts, "not on every event"
+            s.second = 5.0 + again
+            s.controller.touched(KEY)
+            await s.settle()
+            assert JOBSET in s.api.objects
+            assert s.conditions() == {}
+
+    run(test)
+
+
+def test_a_refusal_is_forgotten_when_what_was_refused_changes() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.refuse_next("POST", "/jobsets", status(422, "Invalid", "no"))
+            await s.settle()
+            assert s.conditions() == {"Blocked": "JobSetRejected"}
+            s.second = 2.0
+            changed = {**s.api.objects[JOB], "spec": {**objects.trainjob()["spec"], "suspend": True}}
+            s.api.put(JOB, changed)
+            s.see(JOB, "MODIFIED")
+            await s.settle()
+            assert JOBSET in s.api.objects
+
+    run(test)
+
+
+def test_without_the_jobset_crd_jobs_say_so_until_it_is_there() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.controller.jobsets_changed(State.MISSING)
+            await s.settle()
+            assert s.conditions() == {"Blocked": "CRDMissing"}
+            s.second = 2.0
+            s.controller.jobsets_changed(State.SYNCED)
+            await s.settle()
+            assert JOBSET in s.api.objects
+            assert s.conditions() == {}
+
+    run(test)
+
+
+@pytest.mark.parametrize(("code", "after"), [(429, 9.0), (500, 0.0), (503, 0.0)])
+def test_an_overloaded_server_is_backoff_and_never_a_condition(code: int, after: float) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            headers = {"Retry-After": "9"} if code == 429 else {}
+            s.api.refuse_next("POST", "/jobsets", status(code, "Any"), headers)
+            with pytest.raises(RetryError) as caught:
+                await s.controller.reconcile(await s.queue.get())
+            assert caught.value.at_least == after
+            assert s.conditions() == {}
+
+    run(test)
+
+
+def test_a_jobset_of_another_owner_blocks_and_is_left_alone() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            foreign = s.api.put(JOBSET, objects.jobset(owner="somebody else"))
+            await s.settle()
+            assert s.conditions() == {"Blocked": "JobSetConflict"}
+            assert s.api.objects[JOBSET] == foreign
+
+    run(test)
+
+
+def test_a_status_is_written_at_most_once_a_second_and_the_last_one_always() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            delays = []
+            for ready in (0, 1, 2):
+                jobs = [
+                    {"name": "node", "ready": ready, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+                ]
+                s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": {"replicatedJobsStatus": jobs}})
+                s.see_jobset()
+                s.second += 0.1
+                delays.append(await s.settle())
+            assert s.api.objects[JOB]["status"]["jobsStatus"][0]["ready"] == 0
+            assert delays[-1] == pytest.approx(0.8)
+            s.second += 0.9
+            s.controller.touched(KEY)
+            await s.settle()
+            assert s.api.objects[JOB]["status"]["jobsStatus"][0]["ready"] == 2
+
+    run(test)
+
+
+def test_an_object_that_cannot_be_read_is_noted_and_stops_no_other() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            bad = {**s.api.objects[JOB]["metadata"], "name": "bad", "creationTimestamp": "yesterday"}
+            s.controller.seen("trainjobs", "ADDED", {"metadata": bad})
+            s.controller.seen("trainjobs", "ADDED", {"metadata": None})
+            assert ("trainjobs", Key("team", "bad")) in s.controller.unreadable
+            await s.settle()
+            assert JOBSET in s.api.objects
+
+    run(test)
+
+
+@pytest.mark.parametrize("spec", [{"runtimeRef": None}, {"trainer": [1]}, {"runtimePatches": {"a": 1}}, {}])
+def test_a_hostile_trainjob_fails_nowhere_but_in_its_own_condition(spec: dict[str, Any]) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.put(JOB, {**s.api.objects[JOB], "spec": spec or None})
+            s.see(JOB, "MODIFIED")
+            await s.settle()
+
+    run(test)
+
+
+def test_a_standby_queues_nothing() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.working = False
+            s.controller.everything()
+            assert s.queue.depth == 0
+
+    run(test)
+
+
+def test_a_deleted_trainjob_is_forgotten() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see(JOB, "DELETED")
+            assert KEY not in s.cache.trainjobs
+            assert await s.controller.reconcile(KEY) is None
+
+    run(test)
+
+
+def test_the_event_of_a_runtime_looks_at_the_jobs_that_have_not_finished() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.controller.runtime_changed(RuntimeKey("ClusterTrainingRuntime", None, "rt"))
+            assert s.queue.depth == 1
+            await s.settle()
+            finished = {"conditions": [{"type": "Failed", "status": "True", "reason": "x", "message": ""}]}
+            s.api.put(JOB, {**s.api.objects[JOB], "status": finished})
+            s.see(JOB, "MODIFIED")
+            await s.settle()
+            s.controller.runtime_changed(RuntimeKey("ClusterTrainingRuntime", None, "rt"))
+            assert s.queue.depth == 0
+
+    run(test)
+
+
+def test_a_revision_is_collected_a_day_after_its_last_jobset_and_not_before() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            (revision,) = s.cache.revisions
+            s.second = 2 * UNREFERENCED
+            assert await collector.collect() == 0, "a JobSet names it"
+            s.cache.jobsets.remove(KEY)
+            assert await collector.collect() == 0
+            s.second += UNREFERENCED - 1
+            assert await collector.collect() == 0
+            s.second += 1
+            assert await collector.collect() == 1
+            assert f"{objects.REVISIONS}/{revision}" not in s.api.objects
+            assert s.api.bodies[-1]["preconditions"].keys() == {"uid", "resourceVersion"}
+
+    run(test)

@@ -1,0 +1,241 @@
+"""The informer: its store equals what the server holds, whatever happens to the stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainyard_operator import informer as informer_module
+from trainyard_operator.cache import Cache, Key
+from trainyard_operator.informer import JOBSETS, Informer, JobSetSink, State, jobset_of
+from trainyard_operator.model import Condition, JobSet, ReplicatedJobStatus
+
+from . import objects
+from .fake_api import FakeApi, eventually, run, status
+
+KEY = Key("team", "tj")
+
+
+class Followed:
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+        self.cache = Cache()
+        self.touched: list[Key] = []
+        self.states: list[State] = []
+        self.wanted: set[Key] = set()
+        self.informer: Informer[Key, Any]
+
+    def names(self) -> set[str]:
+        return {key.name for key in self.cache.jobsets}
+
+
+@asynccontextmanager
+async def following(api: FakeApi, **options: Any) -> AsyncIterator[Followed]:
+    followed = Followed(api)
+    sink = JobSetSink(
+        followed.cache.jobsets,
+        wanted=followed.wanted.__contains__,
+        touched=followed.touched.append,
+        changed=followed.states.append,
+    )
+    async with api.client() as client:
+        followed.informer = Informer(client, JOBSETS, sink, **options)
+        task = asyncio.create_task(followed.informer.run())
+        try:
+            yield followed
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(informer_module, "FIRST_RETRY", 0.01)
+    monkeypatch.setattr(informer_module, "MISSING_RETRY", 0.01)
+
+
+def test_it_holds_what_there_is_and_follows_what_comes() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.JOBSETS}/a", objects.jobset("a"))
+        async with following(api) as found:
+            await eventually(lambda: found.states == [State.SYNCED])
+            assert found.names() == {"a"}
+            api.put(f"{objects.JOBSETS}/b", objects.jobset("b"))
+            await eventually(lambda: found.names() == {"a", "b"})
+            api.remove(f"{objects.JOBSETS}/a")
+            await eventually(lambda: found.names() == {"b"})
+            assert [key.name for key in found.touched] == ["a", "b", "a"]
+
+    run(test)
+
+
+def test_a_stream_that_the_server_ends_is_resumed_without_a_new_list() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with following(api) as found:
+            await eventually(lambda: found.states == [State.SYNCED])
+            api.hang_up()
+            await eventually(lambda: len(api.requests) >= 2)
+            api.put(f"{objects.JOBSETS}/a", objects.jobset("a"))
+            await eventually(lambda: found.names() == {"a"})
+            assert found.informer.restarts == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("watch_list", [True, False], ids=["streamed", "paged"])
+def test_what_vanished_while_nobody_watched_is_dropped_by_the_relist(watch_list: bool) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.watch_list = watch_list
+        api.page_size = 2
+        for name in ("a", "b", "c"):
+            api.put(f"{objects.JOBSETS}/{name}", objects.jobset(name))
+        async with following(api) as found:
+            await eventually(lambda: found.names() == {"a", "b", "c"})
+            api.remove(f"{objects.JOBSETS}/b", silently=True)
+            gone = {"type": "ERROR", "object": status(410, "Expired", "too old resource version")}
+            api.say(objects.ALL_JOBSETS, gone)
+            await eventually(lambda: found.names() == {"a", "c"})
+            assert found.touched[-1].name == "b"
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "ERROR", "object": status(500, "InternalError")},
+        {"type": "ERROR", "object": status(429, "TooManyRequests")},
+        {"type": "ADDED", "object": "nonsense"},
+        {"nonsense": True},
+        {"type": "NEWS", "object": {}},
+    ],
+    ids=["error 500", "error 429", "no object", "no event", "unknown type"],
+)
+def test_no_event_stops_it(event: dict[str, Any]) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with following(api) as found:
+            await eventually(lambda: found.states == [State.SYNCED])
+            api.say(objects.ALL_JOBSETS, event)
+            await asyncio.sleep(0.05)
+            await eventually(lambda: bool(api._streams))
+            api.put(f"{objects.JOBSETS}/a", objects.jobset("a"))
+            await eventually(lambda: found.names() == {"a"})
+
+    run(test)
+
+
+def test_an_object_that_cannot_be_read_hides_no_other() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.JOBSETS}/bad", {**objects.jobset("bad"), "spec": {"suspend": "perhaps"}})
+        api.put(f"{objects.JOBSETS}/good", objects.jobset("good"))
+        async with following(api) as found:
+            await eventually(lambda: found.states == [State.SYNCED])
+            assert found.names() == {"good"}
+            assert found.informer.undecodable == 1
+
+    run(test)
+
+
+def test_a_silent_stream_is_opened_again() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with following(api, inactivity=0.05) as found:
+            await eventually(lambda: len(api.requests) >= 3)
+            assert found.informer.restarts >= 2
+            assert found.states == [State.SYNCED]
+
+    run(test)
+
+
+def test_without_the_crd_there_are_no_jobsets_and_with_it_they_are_read() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.missing.add("/apis/jobset.x-k8s.io")
+        async with following(api) as found:
+            await eventually(lambda: found.states == [State.MISSING])
+            api.put(f"{objects.JOBSETS}/a", objects.jobset("a"))
+            api.missing.clear()
+            await eventually(lambda: found.states == [State.MISSING, State.SYNCED])
+            assert found.names() == {"a"}
+            api.missing.add("/apis/jobset.x-k8s.io")
+            api.hang_up()
+            await eventually(lambda: found.states[-1] is State.MISSING)
+            assert found.names() == set()
+
+    run(test)
+
+
+def test_a_404_that_discovery_denies_empties_nothing() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.JOBSETS}/a", objects.jobset("a"))
+        async with following(api) as found:
+            await eventually(lambda: found.names() == {"a"})
+            api.refuse_next("GET", "/jobsets", status(404, "NotFound"))
+            api.hang_up()
+            await eventually(lambda: found.informer.restarts >= 1)
+            assert found.names() == {"a"}
+            assert found.states == [State.SYNCED]
+
+    run(test)
+
+
+def test_jobsets_of_others_are_kept_only_where_a_trainjob_wants_the_name() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.JOBSETS}/foreign", objects.jobset("foreign", owner=None))
+        async with following(api) as found:
+            await eventually(lambda: found.states == [State.SYNCED])
+            assert found.names() == set()
+            found.wanted.add(KEY)
+            api.put(f"{objects.JOBSETS}/tj", objects.jobset("tj", owner=None))
+            await eventually(lambda: found.names() == {"tj"})
+
+    run(test)
+
+
+def test_a_jobset_is_kept_as_what_a_decision_needs() -> None:
+    raw = objects.jobset(
+        status={
+            "conditions": [
+                {
+                    "type": "Completed",
+                    "status": "True",
+                    "reason": "AllJobsCompleted",
+                    "message": "done",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "observedGeneration": 2,
+                }
+            ],
+            "replicatedJobsStatus": [{"name": "node", "ready": 0, "succeeded": 1, "failed": 0}],
+        }
+    )
+    raw["metadata"] |= {
+        "uid": "u",
+        "resourceVersion": "7",
+        "generation": 3,
+        "annotations": {"trainyard.dev/runtime-revision": "r", "other": "x"},
+    }
+    assert jobset_of(msgspec.json.encode(raw)).jobset == JobSet(
+        namespace="team",
+        name="tj",
+        uid="u",
+        resource_version="7",
+        owner_uid="job-uid",
+        suspend=False,
+        generation=3,
+        annotations={"trainyard.dev/runtime-revision": "r"},
+        conditions=(Condition("Completed", "True", "AllJobsCompleted", "done", "2026-01-01T00:00:00Z", 2),),
+        replicated_jobs_status=(ReplicatedJobStatus("node", succeeded=1),),
+    )

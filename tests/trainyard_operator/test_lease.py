@@ -1,0 +1,227 @@
+"""Leader election: one replica works, another takes over in time, none beside upstream's controller."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from trainyard_operator.client import Client
+from trainyard_operator.lease import Elector, Upstream
+
+from . import objects
+from .fake_api import FakeApi, run, status
+
+LEASE = f"{objects.SYSTEM_LEASES}/trainyard-operator"
+UPSTREAM = "/apis/coordination.k8s.io/v1/namespaces/kubeflow-system/leases/trainer.kubeflow.org"
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Replica:
+    def __init__(self, client: Client, name: str) -> None:
+        self.now = 0.0
+        self.allowed = True
+        self.history: list[str] = []
+        self.elector = Elector(
+            client,
+            "trainyard-system",
+            name,
+            started=self._started,
+            stopped=self._stopped,
+            allowed=lambda: self.allowed,
+            clock=lambda: self.now,
+            now=lambda: NOON + timedelta(seconds=self.now),
+        )
+
+    async def _started(self) -> None:
+        self.history.append("started")
+
+    async def _stopped(self) -> None:
+        self.history.append("stopped")
+
+    async def at(self, second: float) -> bool:
+        self.now = second
+        await self.elector.step()
+        return self.elector.leading
+
+
+def test_the_first_replica_leads_and_a_second_one_waits() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one, two = Replica(client, "one"), Replica(client, "two")
+            assert await one.at(0)
+            assert not await two.at(0)
+            assert await one.at(2)
+            assert not await two.at(14)
+            assert await one.at(15)
+            assert not await two.at(20), "it has been renewed meanwhile"
+            assert (one.history, two.history) == (["started"], [])
+        assert api.objects[LEASE]["spec"] == {
+            "holderIdentity": "one",
+            "leaseDurationSeconds": 15,
+            "leaseTransitions": 0,
+            "acquireTime": "2026-01-01T12:00:00.000000Z",
+            "renewTime": "2026-01-01T12:00:15.000000Z",
+        }
+
+    run(test)
+
+
+def test_a_lease_that_is_not_renewed_is_taken_over() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one, two = Replica(client, "one"), Replica(client, "two")
+            await one.at(0)
+            assert not await two.at(0)
+            assert not await two.at(14.9)
+            assert await two.at(15)
+            assert api.objects[LEASE]["spec"]["leaseTransitions"] == 1
+            assert not await one.at(16), "it wakes up and sees who holds the Lease"
+            assert one.history == ["started", "stopped"]
+
+    run(test)
+
+
+def test_the_clocks_of_other_machines_do_not_matter() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        held = {"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": "1999-01-01T00:00:00Z"}
+        api.put(LEASE, {"spec": held})
+        async with api.client() as client:
+            assert not await Replica(client, "two").at(0)
+
+    run(test)
+
+
+def test_a_released_lease_is_taken_at_once() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            one, two = Replica(client, "one"), Replica(client, "two")
+            await one.at(0)
+            await one.elector.release()
+            assert one.history == ["started", "stopped"]
+            assert await two.at(0.5)
+
+    run(test)
+
+
+def test_a_leader_that_cannot_renew_stops_before_anybody_else_can_start() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one = Replica(client, "one")
+            await one.at(0)
+            for second in (2, 4, 6, 8, 10):
+                api.refuse_next("GET", "/trainyard-operator", status(503, "ServiceUnavailable"))
+                assert await one.at(second) == (second < 10)
+            assert "ServiceUnavailable" in one.elector.problem
+            assert await one.at(12)
+            assert one.history == ["started", "stopped", "started"]
+
+    run(test)
+
+
+def test_of_two_takers_the_api_server_lets_one_win() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one = Replica(client, "one")
+            api.refuse_next("POST", "/leases", status(409, "AlreadyExists"))
+            assert not await one.at(0)
+            assert await one.at(2)
+
+    run(test)
+
+
+def test_a_replica_that_must_not_work_gives_the_lease_up() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            one, two = Replica(client, "one"), Replica(client, "two")
+            await one.at(0)
+            one.allowed = False
+            assert not await one.at(2)
+            assert await two.at(2)
+
+    run(test)
+
+
+def upstream(client: Client, second: list[float]) -> Upstream:
+    return Upstream(client, clock=lambda: second[0], now=lambda: NOON + timedelta(seconds=second[0]))
+
+
+def held(renewed: float, holder: str = "up") -> dict[str, Any]:
+    stamp = (NOON + timedelta(seconds=renewed)).isoformat().replace("+00:00", "Z")
+    return {"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": stamp}}
+
+
+def test_without_upstreams_lease_nothing_speaks_against_working() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            watch = upstream(client, [0.0])
+            assert not watch.absent, "before the first look nothing is known"
+            await watch.step()
+            assert watch.absent
+
+    run(test)
+
+
+def test_beside_a_living_controller_of_upstream_we_are_passive_and_say_why() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(UPSTREAM, held(renewed=-3))
+        second = [0.0]
+        async with api.client() as client:
+            watch = upstream(client, second)
+            await watch.step()
+            assert "up holds Lease kubeflow-system/trainer.kubeflow.org" in watch.reason
+            second[0] = 13.0
+            await watch.step()
+            assert watch.absent, "nobody has renewed it"
+
+    run(test)
+
+
+def test_a_controller_whose_clock_is_wrong_is_alive_while_it_renews() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(UPSTREAM, held(renewed=-9000))
+        second = [0.0]
+        async with api.client() as client:
+            watch = upstream(client, second)
+            await watch.step()
+            assert watch.absent
+            api.put(UPSTREAM, held(renewed=-8990))
+            second[0] = 5.0
+            await watch.step()
+            assert not watch.absent
+
+    run(test)
+
+
+def test_a_released_lease_of_upstream_does_not_count() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(UPSTREAM, held(renewed=0, holder=""))
+        async with api.client() as client:
+            watch = upstream(client, [0.0])
+            await watch.step()
+            assert watch.absent
+
+    run(test)
+
+
+def test_an_unanswered_look_changes_nothing() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            watch = upstream(client, [0.0])
+            api.refuse_next("GET", "/trainer.kubeflow.org", status(403, "Forbidden", "no access"))
+            await watch.step()
+            assert "no access" in watch.reason
+            await watch.step()
+            api.refuse_next("GET", "/trainer.kubeflow.org", status(503, "ServiceUnavailable"))
+            await watch.step()
+            assert watch.absent
+
+    run(test)

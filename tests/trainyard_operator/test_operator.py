@@ -1,0 +1,140 @@
+"""The whole operator, Kopf and all, against an API server in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import aiohttp
+import pytest
+
+from trainyard_operator import kopf_thread
+from trainyard_operator.credentials import Credentials
+from trainyard_operator.lease import LEASES, NAME, UPSTREAM_NAME, UPSTREAM_NAMESPACE
+from trainyard_operator.main import Operator
+from trainyard_operator.settings import Settings
+
+from . import objects
+from .fake_api import FakeApi, eventually, run
+
+LEASE = LEASES.path("trainyard-system", NAME)
+
+
+@asynccontextmanager
+async def operator(credentials: Credentials, identity: str = "one") -> AsyncIterator[Operator]:
+    settings = Settings(metrics_host="127.0.0.1", metrics_port=0, identity=identity)
+    running = Operator(settings, credentials)
+    task = asyncio.create_task(running.run())
+    try:
+        yield running
+    finally:
+        running.stopping.set()
+        await task
+
+
+async def probe(running: Operator, path: str) -> tuple[int, str]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{running.probes.port}{path}") as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+def holder(api: FakeApi) -> str:
+    lease = api.objects.get(LEASE, {"spec": {"holderIdentity": "nobody"}})
+    found: str = lease["spec"]["holderIdentity"]
+    return found
+
+
+def test_it_follows_trainjobs_from_its_start_to_its_stop() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        api.put(f"{objects.JOBS}/early", objects.trainjob("early"))
+        async with api.client() as client:
+            async with operator(client.credentials) as running:
+                await eventually(lambda: f"{objects.JOBSETS}/early" in api.objects, within=8)
+                await eventually(lambda: not running.unready(), within=5)
+                assert await probe(running, "/readyz") == (200, "ok\n")
+                assert await probe(running, "/healthz") == (200, "ok\n")
+                api.put(f"{objects.JOBS}/late", objects.trainjob("late"))
+                await eventually(lambda: f"{objects.JOBSETS}/late" in api.objects)
+                assert holder(api) == "one"
+            assert holder(api) == "", "the Lease is free for the next one"
+        touched = {path for _, path in api.writes() if "trainjobs" in path}
+        assert touched == set(), "no finalizer, no annotation, no write that nobody asked for"
+
+    run(test, timeout=20)
+
+
+def test_a_standby_is_ready_and_takes_over_when_the_leader_stops() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        async with api.client() as client:
+            async with operator(client.credentials) as leader:
+                await eventually(lambda: leader.workers.running, within=8)
+                standby_context = operator(client.credentials, "two")
+                standby = await standby_context.__aenter__()
+                await eventually(lambda: standby.synced and not standby.unready(), within=8)
+                assert not standby.workers.running
+            try:
+                await eventually(lambda: standby.workers.running, within=5)
+                api.put(f"{objects.JOBS}/tj", objects.trainjob())
+                await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
+            finally:
+                await standby_context.__aexit__(None, None, None)
+
+    run(test, timeout=30)
+
+
+def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        renewed = datetime.now(UTC).isoformat()
+        lease = {"holderIdentity": "up", "leaseDurationSeconds": 15, "renewTime": renewed}
+        api.put(LEASES.path(UPSTREAM_NAMESPACE, UPSTREAM_NAME), {"spec": lease})
+        api.put(f"{objects.JOBS}/tj", objects.trainjob())
+        async with api.client() as client, operator(client.credentials) as running:
+            await eventually(lambda: running.synced, within=8)
+            code, text = await probe(running, "/readyz")
+            assert code == 503
+            assert "Kubeflow Trainer's controller is alive" in text
+            assert api.writes() == []
+
+    run(test, timeout=20)
+
+
+def test_without_upstreams_crds_it_waits_and_says_for_what() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.missing.add("/apis/trainer.kubeflow.org")
+        async with api.client() as client, operator(client.credentials) as running:
+            await eventually(lambda: "CRDs missing" in running.kopf.reason, within=5)
+            code, text = await probe(running, "/readyz")
+            assert code == 503
+            assert "trainjobs, trainingruntimes, clustertrainingruntimes" in text
+            assert (await probe(running, "/healthz"))[0] == 200
+
+    run(test, timeout=20)
+
+
+def test_kopfs_streams_are_opened_again_when_one_of_them_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kopf_thread, "FIRST_RETRY", 0.05)
+    monkeypatch.setattr(kopf_thread, "END_TIMEOUT", 0.3)
+
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        async with api.client() as client, operator(client.credentials) as running:
+            await eventually(lambda: running.workers.running and not running.unready(), within=8)
+            fatal = {"type": "ERROR", "object": {"code": 500, "message": "fatal to Kopf"}}
+            api.say("/apis/trainer.kubeflow.org/v1alpha1/trainjobs", fatal)
+            await eventually(lambda: running.kopf.reason != "", within=5)
+            api.put(f"{objects.JOBS}/tj", objects.trainjob())
+            await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects, within=10)
+            await eventually(lambda: running.kopf.reason == "")
+
+    run(test, timeout=30)

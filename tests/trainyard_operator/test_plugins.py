@@ -1,0 +1,354 @@
+"""What each plugin makes of a TrainJob and its runtime; the golden corpus shows them together."""
+
+from dataclasses import replace
+
+import pytest
+
+from trainyard_api.errors import InvalidFieldError
+from trainyard_operator import plugins
+from trainyard_operator.framework import (
+    DEFAULT_SETTINGS,
+    Build,
+    EnforceMLPolicy,
+    IdentifyNetwork,
+    Status,
+    UnsupportedPolicyError,
+    build,
+    new_info,
+)
+from trainyard_operator.model import Condition
+from trainyard_operator.plugins.jobset import JobSetPlugin
+from trainyard_operator.plugins.torch import Torch
+
+from .core_values import built, containers, counts, jobset, replicated_job, runtime, trainjob
+
+RANK = {
+    "name": "PET_NODE_RANK",
+    "valueFrom": {
+        "fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}
+    },
+}
+
+
+def pet(nodes, processes):
+    return [
+        {"name": "PET_NNODES", "value": nodes},
+        {"name": "PET_NPROC_PER_NODE", "value": processes},
+        RANK,
+        {"name": "PET_MASTER_ADDR", "value": "tj-node-0-0.tj"},
+        {"name": "PET_MASTER_PORT", "value": "29500"},
+    ]
+
+
+def node(**fields):
+    return {"name": "node", "image": "img", **fields}
+
+
+def pods_of(job, rt):
+    spec = built(job, rt)["spec"]["replicatedJobs"][0]["template"]["spec"]
+    return spec["parallelism"], spec["completions"]
+
+
+# --- the framework ----------------------------------------------------------
+
+
+def test_the_plugins_run_in_this_order_and_jobset_builds_last():
+    phases = (EnforceMLPolicy, IdentifyNetwork, Build, Status)
+    assert [(p.name, [q.__name__ for q in phases if isinstance(p, q)]) for p in plugins.ALL] == [
+        ("plainml", ["EnforceMLPolicy"]),
+        ("torch", ["EnforceMLPolicy"]),
+        ("torchtune", ["EnforceMLPolicy"]),
+        ("jax", ["EnforceMLPolicy"]),
+        ("xgboost", ["EnforceMLPolicy"]),
+        ("jobset", ["IdentifyNetwork", "Build", "Status"]),
+    ]
+
+
+def test_a_policy_that_no_plugin_implements_is_refused():
+    with pytest.raises(UnsupportedPolicyError, match=r"spec\.mlPolicy\.torch is not supported"):
+        build(trainjob(), runtime({"torch": {}}), (JobSetPlugin(),), DEFAULT_SETTINGS)
+
+
+def test_building_changes_neither_the_trainjob_nor_the_runtime():
+    rt = runtime({"torch": {}}, [replicated_job(containers=[node(env=[{"name": "A", "value": "1"}])])])
+    job = trainjob({"trainer": {"env": [{"name": "B", "value": "2"}], "numNodes": 3}})
+    before = repr((rt, job))
+    build(job, rt, plugins.ALL, DEFAULT_SETTINGS)
+    assert repr((rt, job)) == before
+
+
+PARALLEL = [replicated_job(parallelism=3)]
+
+
+@pytest.mark.parametrize(
+    ("rt", "spec", "count"),
+    [
+        pytest.param(runtime(None, PARALLEL), {}, 3, id="the template's parallelism without an mlPolicy"),
+        pytest.param(runtime({}, PARALLEL), {}, 1, id="one with an mlPolicy that names no number"),
+        pytest.param(runtime({"numNodes": 2}, PARALLEL), {}, 2, id="the runtime's numNodes"),
+        pytest.param(runtime({"numNodes": 0}), {}, 1, id="a runtime has at least one"),
+        pytest.param(runtime({"numNodes": 2}), {"trainer": {"numNodes": 4}}, 4, id="the TrainJob's numNodes"),
+        pytest.param(
+            runtime({"numNodes": 2}), {"trainer": {"numNodes": 0}}, 0, id="none if the TrainJob says so"
+        ),
+        pytest.param(
+            runtime({"numNodes": 2}, [replicated_job(ancestor=None, parallelism=5)]),
+            {},
+            5,
+            id="the template's parallelism for what is no trainer",
+        ),
+    ],
+)
+def test_the_number_of_pods_is(rt, spec, count):
+    assert pods_of(trainjob(spec), rt) == (count, count)
+
+
+def test_resources_per_node_merge_by_name_and_drop_claims():
+    rt = runtime(
+        {},
+        [
+            replicated_job(
+                containers=[
+                    node(resources={"limits": {"cpu": 8, "memory": "1024Mi"}, "claims": [{"name": "c"}]}),
+                    {"name": "side", "resources": {"limits": {"cpu": "1"}}},
+                ]
+            )
+        ],
+    )
+    job = trainjob({"trainer": {"resourcesPerNode": {"limits": {"cpu": 2.5}, "requests": {"cpu": "500m"}}}})
+    assert {name: c["resources"] for name, c in containers(job, rt).items()} == {
+        "node": {"limits": {"cpu": "2500m", "memory": "1Gi"}, "requests": {"cpu": "500m"}},
+        "side": {"limits": {"cpu": "1"}},
+    }
+
+
+def test_resources_per_node_do_nothing_without_an_ml_policy():
+    job = trainjob({"trainer": {"resourcesPerNode": {"limits": {"cpu": 2}}}})
+    assert containers(job, runtime())["node"]["resources"] == {}
+
+
+def test_patched_jobs_keep_the_runtimes_order_and_new_ones_come_behind_the_first():
+    rt = runtime({}, [replicated_job("a", None), replicated_job("node")])
+    added = {"name": "z", "template": {"spec": {"template": {"spec": {}}}}}
+    patch = {
+        "trainingRuntimeSpec": {
+            "template": {"spec": {"replicatedJobs": [{"name": "node"}, added, {"name": "a"}]}}
+        }
+    }
+    jobs = built(trainjob({"runtimePatches": [patch]}), rt)["spec"]["replicatedJobs"]
+    assert [job["name"] for job in jobs] == ["z", "a", "node"]
+
+
+def test_later_patches_win():
+    def patch(value):
+        return {
+            "trainingRuntimeSpec": {
+                "template": {"metadata": {"labels": {"k": value}, "annotations": {value: "x"}}}
+            }
+        }
+
+    manifest = built(
+        trainjob({"runtimePatches": [patch("one"), patch("two")]}), runtime(metadata={"labels": {"k": "0"}})
+    )
+    assert (manifest["metadata"]["labels"], manifest["metadata"]["annotations"]) == (
+        {"k": "two"},
+        {"one": "x", "two": "x"},
+    )
+
+
+def test_addresses_are_made_one_at_a_time_under_the_templates_subdomain():
+    rt = runtime({"numNodes": 2**31 - 1})
+    rt = replace(
+        rt,
+        spec={
+            **rt.spec,
+            "template": {"spec": {**rt.spec["template"]["spec"], "network": {"subdomain": "s"}}},
+        },
+    )
+    info = JobSetPlugin().identify_network(new_info(trainjob(), rt, DEFAULT_SETTINGS))
+    addresses = info.endpoints(info.pod_sets[0])
+    assert [next(addresses), next(addresses)] == ["tj-node-0-0.s", "tj-node-0-1.s"]
+
+
+# --- plainml ----------------------------------------------------------------
+
+
+def test_plainml_does_nothing_for_torch():
+    info = new_info(trainjob({"trainer": {"numNodes": 4}}), runtime({"torch": {}}), DEFAULT_SETTINGS)
+    assert plugins.PlainML().enforce_ml_policy(info) == info
+
+
+def test_plainml_puts_variables_in_the_place_of_their_namesakes():
+    rt = runtime(
+        {},
+        [replicated_job(containers=[node(env=[{"name": "A", "value": "rt"}, {"name": "B", "value": "rt"}])])],
+    )
+    job = trainjob({"trainer": {"env": [{"name": "C", "value": "tj"}, {"name": "A", "value": "tj"}]}})
+    assert containers(job, rt)["node"]["env"] == [
+        {"name": "A", "value": "tj"},
+        {"name": "B", "value": "rt"},
+        {"name": "C", "value": "tj"},
+    ]
+
+
+# --- torch ------------------------------------------------------------------
+
+
+def test_torch_does_nothing_for_another_policy():
+    info = new_info(trainjob({"trainer": {}}), runtime({}), DEFAULT_SETTINGS)
+    assert Torch().enforce_ml_policy(info) == info
+
+
+def test_torch_injects_nothing_without_a_trainer():
+    assert containers(trainjob(), runtime({"torch": {}}))["node"] == node(resources={})
+
+
+def test_torch_adds_its_variables_behind_those_of_runtime_and_trainjob_and_opens_a_port():
+    rt = runtime(
+        {"torch": {}, "numNodes": 2}, [replicated_job(containers=[node(env=[{"name": "A", "value": "rt"}])])]
+    )
+    own = {"name": "E", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
+    assert containers(trainjob({"trainer": {"env": [own]}}), rt)["node"] == node(
+        env=[
+            {"name": "A", "value": "rt"},
+            {"name": "E", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            *pet("2", "1"),
+        ],
+        ports=[{"containerPort": 29500}],
+        resources={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("trainer", "runtime_resources", "processes"),
+    [
+        pytest.param(
+            {"numProcPerNode": 3}, {"limits": {"nvidia.com/gpu": 8}}, "3", id="what the TrainJob says"
+        ),
+        pytest.param({}, {"limits": {"nvidia.com/gpu": 8}}, "auto", id="auto with GPUs in the runtime"),
+        pytest.param({}, {"limits": {"nvidia.com/mig-1g.5gb": 1}}, "1", id="a slice of a GPU is not seen"),
+        pytest.param(
+            {}, {"requests": {"cpu": "2500m"}, "limits": {"cpu": 8}}, "3", id="CPUs requested, rounded up"
+        ),
+        pytest.param({}, {"requests": {"cpu": 0}, "limits": {"cpu": "8"}}, "8", id="else the limit of CPUs"),
+        pytest.param({}, {"limits": {"cpu": "700m"}}, "1", id="at least one"),
+        pytest.param({}, {}, "1", id="one if nothing is said"),
+        pytest.param(
+            {"resourcesPerNode": {"limits": {"cpu": 4.0}}},
+            {"limits": {"nvidia.com/gpu": 8}},
+            "4",
+            id="the TrainJob's resources alone if it has any",
+        ),
+    ],
+)
+def test_processes_per_node_are(trainer, runtime_resources, processes):
+    rt = runtime({"torch": {}}, [replicated_job(containers=[node(resources=runtime_resources)])])
+    env = containers(trainjob({"trainer": trainer}), rt)["node"]["env"]
+    assert env == pet("1", processes)
+
+
+def test_an_unnamed_port_is_replaced_and_a_named_one_stays():
+    ports = [{"containerPort": 8000, "name": "http"}, {"containerPort": 8080}]
+    rt = runtime({"torch": {}}, [replicated_job(containers=[node(ports=ports)])])
+    assert containers(trainjob({"trainer": {}}), rt)["node"]["ports"] == [ports[0], {"containerPort": 29500}]
+
+
+def test_a_port_that_is_open_already_is_not_opened_twice():
+    ports = [{"containerPort": 8080}, {"containerPort": 29500, "name": "torch"}]
+    rt = runtime({"torch": {}}, [replicated_job(containers=[node(ports=ports)])])
+    assert containers(trainjob({"trainer": {}}), rt)["node"]["ports"] == [ports[0], {"containerPort": 29500}]
+
+
+def test_torchtune_is_not_told_the_master():
+    env = containers(trainjob({"trainer": {"command": ["tune", "run"]}}), runtime({"torch": {}}))["node"][
+        "env"
+    ]
+    assert env == pet("1", "1")[:3]
+
+
+def injecting(containers_, *targets):
+    rt = runtime(
+        {"torch": {"envInjection": {"targets": [{"jobName": "node", "containerNames": [*targets]}]}}}
+    )
+    job = replicated_job(containers=[*containers_, node()])
+    job["template"]["spec"]["template"]["spec"]["initContainers"] = [{"name": "pre", "image": "p"}]
+    return replace(rt, spec={**rt.spec, "template": {"spec": {"replicatedJobs": [job]}}})
+
+
+def test_injection_targets_get_all_variables_and_no_port():
+    found = containers(trainjob({"trainer": {}}), injecting([{"name": "side"}], "pre", "side"))
+    assert found["pre"] == {"name": "pre", "image": "p", "env": pet("1", "1"), "resources": {}}
+    assert found["side"] == {"name": "side", "env": pet("1", "1"), "resources": {}}
+
+
+def test_an_injection_target_that_is_missing_is_an_error():
+    with pytest.raises(InvalidFieldError) as raised:
+        containers(trainjob({"trainer": {}}), injecting([], "zz"))
+    assert str(raised.value) == (
+        'spec.mlPolicy.torch.envInjection.targets: Invalid value: {"jobName":"node","containerName":"zz"}: '
+        'envInjection target podSet "node" container "zz" not found in runtime template'
+    )
+
+
+# --- jobset -----------------------------------------------------------------
+
+
+def test_the_trainers_image_command_and_arguments_replace_the_runtimes():
+    rt = runtime({}, [replicated_job(containers=[node(command=["a"], args=["b"])])])
+    job = trainjob({"trainer": {"image": "mine", "command": ["c", "d"]}})
+    assert containers(job, rt)["node"] == {
+        "name": "node",
+        "image": "mine",
+        "command": ["c", "d"],
+        "args": ["b"],
+        "resources": {},
+    }
+
+
+def test_initializers_get_their_uri_variables_and_secret():
+    initializer = {
+        "storageUri": "hf://a/b",
+        "env": [{"name": "X", "value": "1"}],
+        "secretRef": {"name": "token"},
+    }
+    rt = runtime(
+        {},
+        [
+            replicated_job(
+                "dataset-initializer",
+                "dataset-initializer",
+                [{"name": "dataset-initializer", "env": [{"name": "STORAGE_URI", "value": "hf://rt"}]}],
+            ),
+            replicated_job(),
+        ],
+    )
+    job = trainjob({"initializer": {"dataset": initializer}})
+    assert containers(job, rt, "dataset-initializer")["dataset-initializer"] == {
+        "name": "dataset-initializer",
+        "env": [{"name": "STORAGE_URI", "value": "hf://a/b"}, {"name": "X", "value": "1"}],
+        "envFrom": [{"secretRef": {"name": "token"}}],
+        "resources": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("conditions", "terminal"),
+    [
+        pytest.param((), None, id="nothing yet"),
+        pytest.param((("Suspended", "True"), ("Failed", "False")), None, id="nothing that ends it"),
+        pytest.param((("Failed", "True"),), "Failed", id="failed"),
+        pytest.param((("Failed", "True"), ("Completed", "True")), "Complete", id="complete before failed"),
+    ],
+)
+def test_the_jobset_says(conditions, terminal):
+    js = jobset(conditions=tuple(Condition(t, s, "Why", "what", "when", 2) for t, s in conditions))
+    found = JobSetPlugin().status(js).terminal
+    assert found == (Condition(terminal, "True", "Why", "what", "when", 2) if terminal else None)
+
+
+def test_counts_keep_the_jobsets_order():
+    js = jobset(replicated_jobs_status=(counts("b", ready=1), counts("a", failed=1)))
+    assert JobSetPlugin().status(js).jobs_status == (
+        {"name": "b", "ready": 1, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0},
+        {"name": "a", "ready": 0, "succeeded": 0, "failed": 1, "active": 0, "suspended": 0},
+    )

@@ -1,0 +1,575 @@
+"""What the operator does about a TrainJob, one observation at a time."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from trainyard_operator import revisions
+from trainyard_operator.model import (
+    NOTHING,
+    Condition,
+    Create,
+    Delete,
+    EventNote,
+    Observed,
+    Plan,
+    RecordRevision,
+    Rejection,
+    RuntimeProblem,
+    Update,
+)
+from trainyard_operator.reconcile import reconcile
+
+from .core_values import PLAIN, at, counts, jobset, observed, replicated_job, runtime, stamp, trainjob
+
+REVISION = revisions.name_of(PLAIN)
+RECORDED = replace(PLAIN, revision=REVISION)
+
+
+def rendered(suspend=False, revision=REVISION):
+    """The JobSet manifest, written out, of a TrainJob on the runtime PLAIN."""
+    manifest = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {
+            "name": "tj",
+            "namespace": "team",
+            "ownerReferences": [
+                {
+                    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+                    "kind": "TrainJob",
+                    "name": "tj",
+                    "uid": "job-uid",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+            "annotations": {"trainyard.dev/runtime-revision": revision} if revision else {},
+        },
+        "spec": {
+            "replicatedJobs": [
+                {
+                    "name": "node",
+                    "groupName": "default",
+                    "replicas": 1,
+                    "template": {
+                        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+                        "spec": {
+                            "parallelism": 1,
+                            "completions": 1,
+                            "template": {
+                                "metadata": {},
+                                "spec": {"containers": [{"name": "node", "image": "img", "resources": {}}]},
+                            },
+                        },
+                    },
+                }
+            ],
+            "suspend": suspend,
+        },
+    }
+    manifest["metadata"]["annotations"]["trainyard.dev/rendered"] = revisions.digest(manifest)
+    return manifest
+
+
+def annotations(**kwargs):
+    return rendered(**kwargs)["metadata"]["annotations"]
+
+
+def in_sync(suspend=False, **fields):
+    return jobset(suspend=suspend, annotations=annotations(suspend=suspend), **fields)
+
+
+def suspended(seconds):
+    return {
+        "type": "Suspended",
+        "status": "True",
+        "reason": "Suspended",
+        "message": "TrainJob is suspended",
+        "lastTransitionTime": stamp(seconds),
+    }
+
+
+def resumed(seconds):
+    return {
+        "type": "Suspended",
+        "status": "False",
+        "reason": "Resumed",
+        "message": "TrainJob is resumed",
+        "lastTransitionTime": stamp(seconds),
+    }
+
+
+def blocked(reason, message, seconds=5):
+    return {
+        "type": "Blocked",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": stamp(seconds),
+    }
+
+
+def deadline_exceeded(seconds):
+    return {
+        "type": "Failed",
+        "status": "True",
+        "reason": "DeadlineExceeded",
+        "message": "TrainJob exceeded its active deadline",
+        "lastTransitionTime": stamp(seconds),
+    }
+
+
+JOBSET_COMPLETED = Condition(
+    "Completed", "True", "AllJobsCompleted", "jobset completed successfully", stamp(3), 4
+)
+COMPLETE = {
+    "type": "Complete",
+    "status": "True",
+    "reason": "AllJobsCompleted",
+    "message": "jobset completed successfully",
+    "lastTransitionTime": stamp(3),
+    "observedGeneration": 4,
+}
+JOBSET_FAILED = Condition(
+    "Failed", "True", "FailedJobs", "jobset failed due to one or more job failures", stamp(3)
+)
+FAILED = {
+    "type": "Failed",
+    "status": "True",
+    "reason": "FailedJobs",
+    "message": "jobset failed due to one or more job failures",
+    "lastTransitionTime": stamp(3),
+}
+MISSING = (
+    'ClusterTrainingRuntime "rt" is not found; '
+    "create it, or create the TrainJob again with another runtimeRef"
+)
+CONFLICT = (
+    'JobSet "tj" exists and belongs to another owner; '
+    "delete that JobSet, or create the TrainJob again under another name"
+)
+REJECTED = "spec is wrong; correct the runtime or the TrainJob's runtimePatches"
+REJECTION = Rejection("JobSetRejected", "spec is wrong", at(5))
+SUSPENDED_JOB = {"suspend": True}
+DELETE = Delete("jobset.x-k8s.io/v1alpha2", "JobSet", "team", "tj", "js-uid")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One observation and the whole plan for it; the time is five seconds after the job's creation."""
+
+    id: str
+    observed: Observed
+    plan: Plan
+
+
+CASES = [
+    Case(
+        "a new TrainJob gets a revision of its runtime recorded, then its JobSet, and no status",
+        observed(),
+        Plan(writes=(RecordRevision(PLAIN, REVISION), Create(rendered()))),
+    ),
+    Case(
+        "a runtime that is recorded already is not recorded again",
+        observed(rt=RECORDED),
+        Plan(writes=(Create(rendered()),)),
+    ),
+    Case(
+        "a suspended TrainJob gets a suspended JobSet and the condition",
+        observed(trainjob(SUSPENDED_JOB), rt=RECORDED),
+        Plan(writes=(Create(rendered(suspend=True)),), status={"conditions": [suspended(5)]}),
+    ),
+    Case(
+        "a TrainJob of MultiKueue is left alone",
+        observed(trainjob({"managedBy": "kueue.x-k8s.io/multikueue"})),
+        NOTHING,
+    ),
+    Case(
+        "a TrainJob that names the built-in manager is ours",
+        observed(trainjob({"managedBy": "trainer.kubeflow.org/trainjob-controller"}), rt=RECORDED),
+        Plan(writes=(Create(rendered()),)),
+    ),
+    Case("a TrainJob that is being deleted is left alone", observed(trainjob(deleting=True)), NOTHING),
+    Case("a running JobSet is not touched", observed(js=in_sync()), NOTHING),
+    Case(
+        "a running JobSet is not touched even if the runtime has changed or is gone",
+        observed(js=jobset(annotations={"trainyard.dev/rendered": "other"}), rt=RuntimeProblem.NOT_FOUND),
+        NOTHING,
+    ),
+    Case(
+        "counts of child Jobs are copied when they change",
+        observed(js=in_sync(replicated_jobs_status=(counts(active=1),))),
+        Plan(
+            status={
+                "jobsStatus": [
+                    {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+                ]
+            }
+        ),
+    ),
+    Case(
+        "counts that are there already are not written again",
+        observed(
+            trainjob(
+                status={
+                    "jobsStatus": [
+                        {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+                    ]
+                }
+            ),
+            in_sync(replicated_jobs_status=(counts(active=1),)),
+        ),
+        NOTHING,
+    ),
+    Case(
+        "suspending a running TrainJob updates the JobSet that was seen and sets the condition",
+        observed(trainjob(SUSPENDED_JOB), in_sync(), RECORDED),
+        Plan(writes=(Update(rendered(suspend=True), "js-uid", "9"),), status={"conditions": [suspended(5)]}),
+    ),
+    Case(
+        "resuming updates the JobSet and turns the condition",
+        observed(trainjob(status={"conditions": [suspended(1)]}), in_sync(suspend=True), RECORDED),
+        Plan(writes=(Update(rendered(), "js-uid", "9"),), status={"conditions": [resumed(5)]}),
+    ),
+    Case(
+        "a suspended pair that agrees is not written again",
+        observed(trainjob(SUSPENDED_JOB, {"conditions": [suspended(1)]}), in_sync(suspend=True), RECORDED),
+        NOTHING,
+    ),
+    Case(
+        "a JobSet that somebody else resumed is suspended again",
+        observed(
+            trainjob(SUSPENDED_JOB, {"conditions": [suspended(1)]}),
+            jobset(suspend=False, annotations=annotations(suspend=True)),
+            RECORDED,
+        ),
+        Plan(writes=(Update(rendered(suspend=True), "js-uid", "9"),)),
+    ),
+    Case(
+        "a suspended JobSet whose revision is lost is rebuilt from the live runtime, with an Event",
+        observed(
+            trainjob(SUSPENDED_JOB, {"conditions": [suspended(1)]}),
+            jobset(suspend=True, annotations={"trainyard.dev/runtime-revision": "runtime-gone"}),
+            PLAIN,
+            runtime_revision_lost=True,
+        ),
+        Plan(
+            writes=(RecordRevision(PLAIN, REVISION), Update(rendered(suspend=True), "js-uid", "9")),
+            events=(
+                EventNote(
+                    "Warning",
+                    "RuntimeRevisionLost",
+                    'ClusterTrainingRuntime "rt" has changed since the TrainJob began, and its earlier '
+                    "content is not kept any more; the JobSet is built from the present one",
+                ),
+            ),
+        ),
+    ),
+    Case(
+        "a snapshot of another controller is built from and never recorded",
+        observed(trainjob(), jobset(suspend=True), replace(PLAIN, uid="")),
+        Plan(writes=(Update(rendered(revision=None), "js-uid", "9"),)),
+    ),
+    Case(
+        "what is as suspended as it should be needs no runtime",
+        observed(
+            trainjob(SUSPENDED_JOB, {"conditions": [suspended(1)]}),
+            jobset(suspend=True),
+            RuntimeProblem.NOT_FOUND,
+        ),
+        NOTHING,
+    ),
+    Case(
+        "a completed JobSet completes the TrainJob with a copy of its condition",
+        observed(js=in_sync(conditions=(JOBSET_COMPLETED,), replicated_jobs_status=(counts(succeeded=1),))),
+        Plan(
+            status={
+                "conditions": [COMPLETE],
+                "jobsStatus": [
+                    {"name": "node", "ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 0}
+                ],
+            }
+        ),
+    ),
+    Case(
+        "a failed JobSet fails the TrainJob with a copy of its condition, after Suspended",
+        observed(
+            trainjob(status={"conditions": [resumed(2)]}), in_sync(conditions=(JOBSET_FAILED,)), RECORDED
+        ),
+        Plan(status={"conditions": [resumed(2), FAILED]}),
+    ),
+    Case(
+        "a JobSet that completed is believed even while it is being deleted",
+        observed(js=in_sync(conditions=(JOBSET_COMPLETED,), deleting=True)),
+        Plan(status={"conditions": [COMPLETE]}),
+    ),
+    Case(
+        "a completed TrainJob never starts again though its JobSet is gone",
+        observed(trainjob(status={"conditions": [COMPLETE]})),
+        NOTHING,
+    ),
+    Case(
+        "a failed TrainJob never starts again though its JobSet is gone",
+        observed(trainjob(status={"conditions": [FAILED]})),
+        NOTHING,
+    ),
+    Case(
+        "a failed TrainJob keeps its JobSet",
+        observed(trainjob(status={"conditions": [FAILED]}), in_sync(conditions=(JOBSET_FAILED,))),
+        NOTHING,
+    ),
+    Case(
+        "the JobSet of an earlier TrainJob of this name is not believed and not touched",
+        observed(js=jobset(owner_uid="older", conditions=(JOBSET_COMPLETED,))),
+        Plan(
+            status={"conditions": [blocked("JobSetConflict", CONFLICT)]},
+            events=(EventNote("Warning", "JobSetConflict", CONFLICT),),
+            requeue_after=30.0,
+        ),
+    ),
+    Case(
+        "a JobSet that is being deleted is waited for, whoever owns it",
+        observed(js=jobset(owner_uid="older", deleting=True)),
+        Plan(requeue_after=30.0),
+    ),
+    Case(
+        "a missing runtime blocks and is looked for again",
+        observed(rt=RuntimeProblem.NOT_FOUND),
+        Plan(
+            status={"conditions": [blocked("RuntimeNotFound", MISSING)]},
+            events=(EventNote("Warning", "RuntimeNotFound", MISSING),),
+            requeue_after=30.0,
+        ),
+    ),
+    Case(
+        "a block that lasts is written and announced once",
+        observed(
+            trainjob(status={"conditions": [blocked("RuntimeNotFound", MISSING, 1)]}),
+            rt=RuntimeProblem.NOT_FOUND,
+        ),
+        Plan(requeue_after=30.0),
+    ),
+    Case(
+        "a block that turns into another keeps its time and is announced",
+        observed(
+            trainjob(status={"conditions": [blocked("RuntimeNotFound", MISSING, 1)]}),
+            jobset(owner_uid="older"),
+        ),
+        Plan(
+            status={"conditions": [blocked("JobSetConflict", CONFLICT, 1)]},
+            events=(EventNote("Warning", "JobSetConflict", CONFLICT),),
+            requeue_after=30.0,
+        ),
+    ),
+    Case(
+        "a block that is over is cleared by an empty list along with the JobSet's creation",
+        observed(trainjob(status={"conditions": [blocked("RuntimeNotFound", MISSING, 1)]}), rt=RECORDED),
+        Plan(writes=(Create(rendered()),), status={"conditions": []}),
+    ),
+    Case(
+        "a block that ends with the TrainJob is cleared",
+        observed(
+            trainjob(status={"conditions": [blocked("RuntimeNotFound", MISSING, 1)]}),
+            in_sync(conditions=(JOBSET_COMPLETED,)),
+        ),
+        Plan(status={"conditions": [COMPLETE]}),
+    ),
+    Case(
+        "a refusal by the API server blocks and is not tried again at once",
+        observed(rt=RECORDED, rejection=REJECTION),
+        Plan(
+            status={"conditions": [blocked("JobSetRejected", REJECTED)]},
+            events=(EventNote("Warning", "JobSetRejected", REJECTED),),
+            requeue_after=30.0,
+        ),
+    ),
+    Case(
+        "a refusal of half a minute ago is tried again",
+        observed(
+            trainjob(status={"conditions": [blocked("JobSetRejected", REJECTED, -25)]}),
+            rt=RECORDED,
+            rejection=replace(REJECTION, at=at(-25)),
+        ),
+        Plan(writes=(Create(rendered()),), status={"conditions": []}),
+    ),
+    Case(
+        "a refusal of what is not wanted any more does not block",
+        observed(js=in_sync(), rt=RECORDED, rejection=REJECTION),
+        NOTHING,
+    ),
+    Case(
+        "a runtime of an unknown kind fails the TrainJob for good",
+        observed(
+            trainjob({"runtimeRef": {"name": "x", "kind": "Foo", "apiGroup": "trainer.kubeflow.org"}}),
+            rt=RuntimeProblem.NOT_SUPPORTED,
+        ),
+        Plan(
+            status={
+                "conditions": [
+                    {
+                        "type": "Failed",
+                        "status": "True",
+                        "reason": "TrainingRuntimeNotSupported",
+                        "message": "unsupported runtime: Foo.trainer.kubeflow.org",
+                        "lastTransitionTime": stamp(5),
+                    }
+                ]
+            }
+        ),
+    ),
+    Case(
+        "before its deadline a TrainJob is looked at again when it comes",
+        observed(trainjob({"activeDeadlineSeconds": 65}), in_sync(), RECORDED),
+        Plan(requeue_after=60.0),
+    ),
+    Case(
+        "past its deadline the TrainJob fails first, and its JobSet is left for the next round",
+        observed(trainjob({"activeDeadlineSeconds": 5}), in_sync(), RECORDED),
+        Plan(status={"conditions": [deadline_exceeded(5)]}, requeue_after=0.0),
+    ),
+    Case(
+        "in the next round the JobSet is deleted",
+        observed(
+            trainjob({"activeDeadlineSeconds": 5}, {"conditions": [deadline_exceeded(5)]}),
+            in_sync(),
+            RECORDED,
+        ),
+        Plan(writes=(DELETE,)),
+    ),
+    Case(
+        "a JobSet that is on its way out is not deleted twice",
+        observed(
+            trainjob({"activeDeadlineSeconds": 5}, {"conditions": [deadline_exceeded(5)]}),
+            in_sync(deleting=True),
+        ),
+        NOTHING,
+    ),
+    Case(
+        "past its deadline a JobSet of somebody else is not deleted",
+        observed(
+            trainjob({"activeDeadlineSeconds": 5}, {"conditions": [deadline_exceeded(5)]}),
+            jobset(owner_uid="older"),
+        ),
+        NOTHING,
+    ),
+    Case(
+        "a deadline that passed before there was a JobSet leaves none to be created",
+        observed(trainjob({"activeDeadlineSeconds": 1}), rt=RECORDED),
+        Plan(status={"conditions": [deadline_exceeded(5)]}),
+    ),
+    Case(
+        "a JobSet that completed in time counts though the deadline has passed by now",
+        observed(trainjob({"activeDeadlineSeconds": 4}), in_sync(conditions=(JOBSET_COMPLETED,))),
+        Plan(status={"conditions": [COMPLETE]}),
+    ),
+    Case(
+        "the deadline does not run while suspended",
+        observed(
+            trainjob({"activeDeadlineSeconds": 1, "suspend": True}, {"conditions": [suspended(1)]}),
+            in_sync(suspend=True),
+            RECORDED,
+        ),
+        NOTHING,
+    ),
+    Case(
+        "the deadline starts anew at the resumption",
+        observed(trainjob({"activeDeadlineSeconds": 3}, {"conditions": [resumed(4)]}), in_sync(), RECORDED),
+        Plan(requeue_after=2.0),
+    ),
+    Case(
+        "a deadline in a billion years is no reason to wait as long",
+        observed(trainjob({"activeDeadlineSeconds": 2**63 - 1}), in_sync(), RECORDED),
+        Plan(requeue_after=86400.0),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_reconcile(case):
+    assert reconcile(case.observed, at(5)) == case.plan
+
+
+NOT_BUILT = 'no JobSet can be built from ClusterTrainingRuntime "rt": '
+STEP = "; correct the runtime or the TrainJob"
+JOBS = "spec.template.spec.replicatedJobs"
+
+INVALID = [
+    (
+        "flux is not supported",
+        runtime({"flux": {}}),
+        {},
+        "MLPolicyNotSupported",
+        'ClusterTrainingRuntime "rt": spec.mlPolicy.flux is not supported; use a runtime with one of: torch',
+    ),
+    (
+        "a gang scheduler without a plugin is not ignored",
+        replace(PLAIN, spec={**PLAIN.spec, "podGroupPolicy": {"gang": {}}}),
+        {},
+        "RuntimeInvalid",
+        f'{NOT_BUILT}spec.podGroupPolicy: Unsupported value: "gang": no such gang scheduler here{STEP}',
+    ),
+    (
+        "a runtime without ReplicatedJobs",
+        replace(PLAIN, spec={"template": {"spec": {}}}),
+        {},
+        "RuntimeInvalid",
+        f"{NOT_BUILT}{JOBS}: Required value: a runtime needs at least one ReplicatedJob{STEP}",
+    ),
+    (
+        "no job that trains, though the TrainJob sets a trainer",
+        runtime({"torch": {}}, [replicated_job(ancestor=None)]),
+        {"trainer": {}},
+        "RuntimeInvalid",
+        f"{NOT_BUILT}{JOBS}: Required value: one job template must have the label "
+        f"trainer.kubeflow.org/trainjob-ancestor-step: trainer, because the TrainJob sets spec.trainer{STEP}",
+    ),
+    (
+        "no container to train in, though the TrainJob sets a trainer",
+        runtime({"torch": {}}, [replicated_job(containers=[{"name": "main", "image": "i"}])]),
+        {"trainer": {}},
+        "RuntimeInvalid",
+        f"{NOT_BUILT}{JOBS}[0].template.spec.template.spec.containers: Required value: "
+        f"must have the container node, because the TrainJob sets spec.trainer{STEP}",
+    ),
+    (
+        "an amount that is none",
+        PLAIN,
+        {"trainer": {"resourcesPerNode": {"limits": {"cpu": "many"}}}},
+        "RuntimeInvalid",
+        f'{NOT_BUILT}spec.trainer.resourcesPerNode.limits[cpu]: Invalid value: "many": '
+        f"must be a quantity, such as 500m or 4Gi{STEP}",
+    ),
+    (
+        "a patch that cannot be applied",
+        PLAIN,
+        {
+            "runtimePatches": [
+                {"trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [{"template": {}}]}}}}
+            ]
+        },
+        "RuntimeInvalid",
+        f"{NOT_BUILT}spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].name: "
+        f"Required value: elements of this list are matched by it{STEP}",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rt", "spec", "reason", "message"), [case[1:] for case in INVALID], ids=[case[0] for case in INVALID]
+)
+def test_what_cannot_be_built_blocks_with_its_field_and_the_next_step(rt, spec, reason, message):
+    assert reconcile(observed(trainjob(spec), rt=rt), at(5)) == Plan(
+        status={"conditions": [blocked(reason, message)]},
+        events=(EventNote("Warning", reason, message),),
+        requeue_after=30.0,
+    )
+
+
+def test_a_very_long_cause_leaves_room_for_the_next_step():
+    refusal = Rejection("QuotaExceeded", "exceeded quota " * 500, at(5))
+    (event,) = reconcile(observed(rt=RECORDED, rejection=refusal), at(5)).events
+    assert len(event.message) <= 1000
+    assert event.message.endswith(
+        "...; wait for other jobs to end, or have the namespace's ResourceQuota raised"
+    )

@@ -1,0 +1,83 @@
+"""`trainyard render` as it is called: files in, YAML and an exit code out."""
+
+import io
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from trainyard_api import documents
+from trainyard_cli.render import command, run
+
+from .test_render import JOB, RUNTIME
+
+
+@pytest.fixture
+def call(tmp_path):
+    catalog = tmp_path / "catalog" / "plain"
+    catalog.mkdir(parents=True)
+    (catalog / "rt.yaml").write_text(RUNTIME % "i")
+
+    def call(text, **options):
+        file = tmp_path / "job.yaml"
+        if text is not None:
+            file.write_text(text)
+        out, err = io.StringIO(), io.StringIO()
+        code = run([file], catalog=tmp_path / "catalog", out=out, err=err, **options)
+        return code, out.getvalue(), err.getvalue().replace(str(file), "job.yaml")
+
+    return call
+
+
+def test_a_trainjob_is_printed_as_its_children_with_the_runtime_of_the_catalog(call):
+    code, out, err = call(JOB % "tj", namespace="team")
+    (child,) = (document.value for document in documents.parse(out, "out"))
+    assert (code, err) == (0, "")
+    assert (child["kind"], child["metadata"]["name"], child["metadata"]["namespace"]) == (
+        "JobSet",
+        "tj",
+        "team",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code", "message"),
+    [
+        pytest.param(
+            (JOB % "tj").replace("name: rt", "name: x"),
+            {},
+            1,
+            'job.yaml:2: ClusterTrainingRuntime "x" is neither in the files nor in the catalog\n',
+            id="the answer is no",
+        ),
+        pytest.param(
+            "a: [", {}, 2, "job.yaml:1: expected the node content, but found '<stream end>'\n", id="no YAML"
+        ),
+        pytest.param("- a", {}, 2, "job.yaml:1: a document must be an object\n", id="no object"),
+        pytest.param(None, {}, 2, "job.yaml:1: No such file or directory\n", id="no file"),
+        pytest.param("", {}, 2, "no TrainJob in the files\n", id="no TrainJob"),
+        pytest.param(
+            JOB % "tj",
+            {"feature_gates": "Magic=true"},
+            2,
+            "unknown feature gate Magic; known: none\n",
+            id="no gate",
+        ),
+    ],
+)
+def test_what_is_not_printed_is_explained(call, text, options, code, message):
+    assert call(text, **options) == (code, "", message)
+
+
+def test_the_command_takes_several_files_and_exits_with_the_answer(tmp_path):
+    app = typer.Typer()
+    app.command()(command)
+    job, runtime = tmp_path / "job.yaml", tmp_path / "runtime.yaml"
+    job.write_text(JOB % "tj")
+    runtime.write_text(RUNTIME % "i")
+    done = CliRunner().invoke(app, ["-f", str(job), "--file", str(runtime), "-n", "team"])
+    assert (done.exit_code, done.stdout.splitlines()[:2]) == (
+        0,
+        ["apiVersion: jobset.x-k8s.io/v1alpha2", "kind: JobSet"],
+    )
+    assert CliRunner().invoke(app, ["-f", str(runtime)]).exit_code == 2

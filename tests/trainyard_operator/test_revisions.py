@@ -1,0 +1,258 @@
+"""Which runtime a TrainJob is built from, and how it is kept."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import yaml
+
+from trainyard_operator import revisions
+from trainyard_operator.model import JobSet, Runtime, RuntimeProblem, TrainJob
+from trainyard_operator.revisions import Chosen
+
+from .core_values import at, jobset, stamp, trainjob
+
+LIVE = Runtime(
+    kind="ClusterTrainingRuntime",
+    name="rt",
+    namespace=None,
+    uid="rt-uid",
+    spec={"template": {"now": {}}},
+    created=at(-100),
+    changed=at(-50),
+)
+NAMED = {"trainyard.dev/runtime-revision": revisions.name_of(LIVE)}
+
+
+def recorded(content, changed, **fields):
+    value = replace(LIVE, spec={"template": {content: {}}}, changed=at(changed), created=None, **fields)
+    return replace(value, revision=revisions.name_of(value))
+
+
+JOB = trainjob()
+OLD, NEW = recorded("old", -90), recorded("new", 10)
+EDITED = replace(LIVE, changed=at(20))
+SNAPSHOT = replace(LIVE, uid="", created=None, changed=None)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A job created at second 0, what is known of its runtime, and what is chosen."""
+
+    id: str
+    chosen: Chosen
+    live: Runtime | None = LIVE
+    recorded: tuple[Runtime, ...] = ()
+    jobset: JobSet | None = None
+    job: TrainJob = JOB
+    snapshot: Runtime | None = None
+
+
+CASES = [
+    Case("a runtime that has not changed since the job was created", Chosen(LIVE)),
+    Case("also if an older revision of it is known", Chosen(LIVE), recorded=(OLD,)),
+    Case("a runtime edited since: the revision in force by then", Chosen(OLD), EDITED, (NEW, OLD)),
+    Case(
+        "a runtime edited since and nothing kept: the live one, and that is said",
+        Chosen(EDITED, lost=True),
+        EDITED,
+    ),
+    Case("a revision that came into force later is not taken", Chosen(EDITED, lost=True), EDITED, (NEW,)),
+    Case(
+        "a runtime created after the job has lost nothing",
+        Chosen(replace(LIVE, created=at(5), changed=at(5))),
+        replace(LIVE, created=at(5), changed=at(5)),
+    ),
+    Case("a runtime that tells no times", Chosen(SNAPSHOT), SNAPSHOT),
+    Case("no runtime", Chosen(RuntimeProblem.NOT_FOUND), None),
+    Case("no runtime any more, but what was in force", Chosen(OLD), None, (OLD,)),
+    Case(
+        "a kind that is no runtime",
+        Chosen(RuntimeProblem.NOT_SUPPORTED),
+        None,
+        job=trainjob({"runtimeRef": {"name": "rt", "kind": "Foo"}}),
+    ),
+    Case(
+        "with a JobSet: the revision that it names",
+        Chosen(OLD),
+        recorded=(OLD, NEW),
+        jobset=jobset(annotations={"trainyard.dev/runtime-revision": OLD.revision}),
+    ),
+    Case(
+        "also if the runtime is gone",
+        Chosen(OLD),
+        None,
+        (OLD,),
+        jobset(annotations={"trainyard.dev/runtime-revision": OLD.revision}),
+    ),
+    Case("the live runtime if its content is what is named", Chosen(LIVE), jobset=jobset(annotations=NAMED)),
+    Case(
+        "the live runtime if what is named is gone, and that is said",
+        Chosen(EDITED, lost=True),
+        EDITED,
+        jobset=jobset(annotations={"trainyard.dev/runtime-revision": "runtime-gone"}),
+    ),
+    Case(
+        "a revision of another runtime's uid is not honoured",
+        Chosen(LIVE, lost=True),
+        recorded=(recorded("old", -90, uid="other"),),
+        jobset=jobset(
+            annotations={"trainyard.dev/runtime-revision": recorded("old", -90, uid="other").revision}
+        ),
+    ),
+    Case(
+        "a revision of another runtime's name is not honoured though there is no runtime",
+        Chosen(RuntimeProblem.NOT_FOUND, lost=True),
+        None,
+        (recorded("old", -90, name="privileged"),),
+        jobset(
+            annotations={"trainyard.dev/runtime-revision": recorded("old", -90, name="privileged").revision}
+        ),
+    ),
+    Case(
+        "a JobSet of another controller: its snapshot", Chosen(SNAPSHOT), jobset=jobset(), snapshot=SNAPSHOT
+    ),
+    Case(
+        "a snapshot counts for nothing where a revision is named",
+        Chosen(LIVE),
+        jobset=jobset(annotations=NAMED),
+        snapshot=SNAPSHOT,
+    ),
+    Case(
+        "the JobSet of an earlier job says nothing",
+        Chosen(LIVE),
+        recorded=(OLD,),
+        jobset=jobset(owner_uid="older", annotations={"trainyard.dev/runtime-revision": OLD.revision}),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_runtime_of_a_job(case):
+    assert revisions.choose(case.job, case.jobset, case.live, case.recorded, case.snapshot) == case.chosen
+
+
+def test_a_revision_is_kept_under_its_content_and_read_back():
+    manifest = revisions.manifest_of(LIVE, "trainyard-system")
+    assert manifest == {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": revisions.name_of(LIVE),
+            "namespace": "trainyard-system",
+            "labels": {"trainyard.dev/runtime-uid": "rt-uid"},
+            "annotations": {"trainyard.dev/in-force-since": stamp(-50)},
+        },
+        "data": {
+            "kind": "ClusterTrainingRuntime",
+            "name": "rt",
+            "uid": "rt-uid",
+            "spec": {"template": {"now": {}}},
+        },
+        "revision": 1,
+    }
+    assert revisions.read(manifest) == replace(LIVE, created=None, revision=revisions.name_of(LIVE))
+
+
+def test_a_namespaced_runtime_is_read_back_with_its_namespace():
+    namespaced = replace(LIVE, kind="TrainingRuntime", namespace="team")
+    read = revisions.read(revisions.manifest_of(namespaced, "trainyard-system"))
+    assert read == replace(namespaced, created=None, revision=revisions.name_of(namespaced))
+    assert revisions.name_of(namespaced) != revisions.name_of(replace(namespaced, namespace="other"))
+
+
+def test_a_revision_without_a_time_of_its_own_counts_from_when_it_was_stored():
+    manifest = revisions.manifest_of(replace(LIVE, changed=None), "ns")
+    manifest = {**manifest, "metadata": {**manifest["metadata"], "creationTimestamp": stamp(3)}}
+    assert revisions.read(manifest).changed == at(3)
+
+
+def test_the_name_follows_the_content_alone():
+    same = replace(LIVE, labels={"a": "b"}, changed=at(7), spec={"template": {"now": {}}})
+    assert revisions.name_of(same) == revisions.name_of(LIVE)
+    assert revisions.name_of(replace(LIVE, spec={})) != revisions.name_of(LIVE)
+    assert revisions.name_of(replace(LIVE, uid="other")) != revisions.name_of(LIVE)
+
+
+def tampered(**changes):
+    manifest = revisions.manifest_of(LIVE, "ns")
+    return {**manifest, **changes}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytest.param(tampered(data={**tampered()["data"], "spec": {"evil": {}}}), id="other content"),
+        pytest.param(
+            tampered(metadata={**tampered()["metadata"], "labels": {"trainyard.dev/runtime-uid": "x"}}),
+            id="another label",
+        ),
+        pytest.param(tampered(metadata={"name": revisions.name_of(LIVE)}), id="no label"),
+        pytest.param(tampered(data=None), id="no content"),
+        pytest.param({}, id="nothing"),
+    ],
+)
+def test_a_revision_that_is_not_what_it_says_is_not_read(manifest):
+    assert revisions.read(manifest) is None
+
+
+def live_manifest(**metadata):
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "rt", "uid": "rt-uid", "creationTimestamp": stamp(-100), **metadata},
+        "spec": {"template": {"now": {}}},
+    }
+
+
+WRITES = [
+    {"manager": "a", "time": stamp(-80), "fieldsV1": {"f:spec": {}}},
+    {"manager": "b", "time": stamp(-50), "fieldsV1": {"f:metadata": {}, "f:spec": {}}},
+    {"manager": "c", "time": stamp(-10), "fieldsV1": {"f:metadata": {}}},
+]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "runtime"),
+    [
+        pytest.param(
+            live_manifest(generation=1, managedFields=WRITES),
+            replace(LIVE, changed=at(-100)),
+            id="never edited",
+        ),
+        pytest.param(
+            live_manifest(generation=2, managedFields=WRITES), LIVE, id="the last write to its spec"
+        ),
+        pytest.param(
+            live_manifest(generation=2), replace(LIVE, changed=None), id="edited, nobody knows when"
+        ),
+    ],
+)
+def test_a_live_runtime_has_been_what_it_is_since(manifest, runtime):
+    assert revisions.live(manifest) == runtime
+
+
+def snapshot(owner="job-uid", **changes):
+    return {
+        "metadata": {"ownerReferences": [{"uid": owner, "controller": True}]},
+        "data": {"runtime": yaml.safe_dump({**live_manifest(generation=1), **changes})},
+    }
+
+
+def test_a_snapshot_is_read_without_believing_its_identity():
+    assert revisions.read_snapshot(snapshot(), trainjob()) == replace(SNAPSHOT, created=at(-100))
+
+
+@pytest.mark.parametrize(
+    "config_map",
+    [
+        pytest.param(snapshot(owner="other"), id="of another job"),
+        pytest.param(snapshot(kind="TrainingRuntime"), id="of another runtime"),
+        pytest.param(snapshot(spec="text"), id="without a spec"),
+        pytest.param(snapshot(metadata=None), id="without metadata"),
+        pytest.param({**snapshot(), "data": {"runtime": "{"}}, id="that is not YAML"),
+        pytest.param({**snapshot(), "data": {}}, id="that is empty"),
+        pytest.param({}, id="that is nothing"),
+    ],
+)
+def test_a_snapshot_is_not_read(config_map):
+    assert revisions.read_snapshot(config_map, trainjob()) is None

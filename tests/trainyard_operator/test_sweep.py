@@ -1,0 +1,130 @@
+"""The sweep finds what streams do not tell: deletions, the end of the first list, and their own death."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+
+from trainyard_operator.client import Resource
+from trainyard_operator.sweep import Sweep
+
+from . import objects
+from .fake_api import FakeApi, run
+
+JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
+
+
+class Seen:
+    """A kind as a cache would hold it."""
+
+    resource = JOBS
+
+    def __init__(self) -> None:
+        self.held: dict[Hashable, int] = {}
+        self.gone: list[Hashable] = []
+
+    def key(self, namespace: str | None, name: str) -> Hashable:
+        return f"{namespace}/{name}"
+
+    def versions(self) -> dict[Hashable, int]:
+        return self.held
+
+    def version(self, key: Hashable) -> int:
+        return self.held.get(key, -1)
+
+    def vanished(self, key: Hashable, at: str) -> None:
+        del self.held[key]
+        self.gone.append(key)
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        self.seen = Seen()
+        self.late: list[str] = []
+        self.sweep: Sweep
+
+    def put(self, name: str) -> int:
+        stored = self.api.put(f"{objects.JOBS}/{name}", objects.trainjob(name))
+        return int(stored["metadata"]["resourceVersion"])
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Scene]:
+    found = Scene()
+    async with found.api.client() as client:
+        found.sweep = Sweep(client, (found.seen,), late=found.late.append, patience=0.15)
+        yield found
+
+
+def test_what_no_list_shows_is_dropped() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.seen.held = {"team/kept": s.put("kept"), "team/ghost": 3}
+            await s.sweep.once()
+            assert (s.seen.gone, s.sweep.dropped, s.sweep.synced) == (["team/ghost"], 1, True)
+
+    run(test)
+
+
+def test_the_cache_is_complete_once_it_has_held_what_was_listed() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            version = s.put("tj")
+            sweeping = asyncio.create_task(s.sweep.once())
+            await asyncio.sleep(0.05)
+            assert not s.sweep.synced
+            s.seen.held["team/tj"] = version
+            await sweeping
+            assert (s.sweep.synced, s.late) == (True, [])
+
+    run(test)
+
+
+def test_a_stream_that_delivers_nothing_is_late() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.put("tj")
+            await s.sweep.once()
+            assert (s.sweep.synced, s.late) == (False, ["trainjobs"])
+
+    run(test)
+
+
+def test_a_stale_view_is_as_late_as_a_missing_one() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.seen.held["team/tj"] = s.put("tj")
+            s.put("tj")
+            await s.sweep.once()
+            assert s.late == ["trainjobs"]
+
+    run(test)
+
+
+def test_what_was_deleted_after_the_list_is_nobodys_delay() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.put("tj")
+            sweeping = asyncio.create_task(s.sweep.once())
+            await asyncio.sleep(0.05)
+            s.api.remove(f"{objects.JOBS}/tj")
+            await sweeping
+            assert (s.sweep.synced, s.late) == (True, [])
+
+    run(test)
+
+
+def test_it_sweeps_when_told_to() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            task = asyncio.create_task(s.sweep.run())
+            await asyncio.sleep(0.05)
+            lists = len(s.api.requests)
+            s.sweep.soon()
+            await asyncio.sleep(0.4)
+            task.cancel()
+            assert len(s.api.requests) > lists
+
+    run(test)

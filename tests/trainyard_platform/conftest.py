@@ -1,0 +1,48 @@
+"""The registered resources of the sandbox's stack, once for all tests."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import TypeAdapter
+
+from trainyard_platform import artifacts
+from trainyard_platform.artifacts import ArtifactPin
+
+from . import program
+from .program import Registered
+
+
+@pytest.fixture
+def pins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`artifacts.yaml` replaced by pins of small files, and no kubeconfig of the environment's."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    small = TypeAdapter(dict[str, ArtifactPin]).validate_python(program.pinned())
+    monkeypatch.setattr(artifacts, "pins", lambda: small)
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Registered]:
+    """What the program registers for stacks/Pulumi.sandbox.yaml, by type and name."""
+    folder = program.artifacts_folder(tmp_path_factory.mktemp("artifacts"))
+    small = TypeAdapter(dict[str, ArtifactPin]).validate_python(program.pinned())
+    stack = yaml.safe_load((program.ROOT / "stacks/Pulumi.sandbox.yaml").read_text())
+    settings = {
+        **stack["config"]["trainyard:platform"],
+        "artifacts": {"source": "folder", "folder": str(folder)},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(artifacts, "pins", lambda: small)
+        patch.delenv("KUBECONFIG", raising=False)
+        registered = program.run(settings)
+    return {one.key: one for one in registered}
+
+
+@pytest.fixture
+def catalog_folder(tmp_path: Path) -> Path:
+    """A copy of the real catalog, to break."""
+    for source in sorted((program.ROOT / "runtimes").glob("*/*.yaml")):
+        target = tmp_path / "runtimes" / source.parent.name / source.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(source.read_text())
+    return tmp_path / "runtimes"

@@ -1,0 +1,148 @@
+"""Run the platform's program under mocks, to its end, and say what it registered."""
+
+import asyncio
+import json
+import runpy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import yaml
+from pulumi.runtime import mocks, rpc
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CRDS = {
+    "trainer": ("clustertrainingruntimes.trainer.kubeflow.org", "trainjobs.trainer.kubeflow.org"),
+    "jobset": ("jobsets.jobset.x-k8s.io",),
+}
+"""Names of the stand-ins for upstream's CRDs."""
+
+PINS: dict[str, dict[str, Any]] = {
+    "trainer": {"version": "v2.3.0"},
+    "jobset": {
+        "version": "v0.12.0",
+        "chart": {
+            "path": "chart",
+            "url": "oci://registry.k8s.io/jobset/charts/jobset",
+            "version": "0.12.0",
+            "digest": None,
+        },
+        "image": {"name": "registry.k8s.io/jobset/jobset", "tag": "v0.12.0", "digest": None},
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """One resource as the program asked the engine for it."""
+
+    type: str
+    name: str
+    parent: str
+    inputs: dict[str, Any]
+    depends_on: tuple[str, ...]
+    retain: bool
+
+    @property
+    def key(self) -> str:
+        """Type and name: unique in a program."""
+        return f"{self.type} {self.name}"
+
+
+class Recorder(mocks.MockMonitor):
+    """A mock engine that keeps what mocks do not show: options and dependencies."""
+
+    def __init__(self) -> None:
+        super().__init__(_Echo())
+        self.registered: list[Registered] = []
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (the name of the RPC)
+        deserialize: Callable[[Any], Any] = rpc.deserialize_properties
+        self.registered.append(
+            Registered(
+                type=request.type,
+                name=request.name,
+                parent=_key(request.parent),
+                inputs=deserialize(request.object),
+                depends_on=tuple(sorted(_key(urn) for urn in request.dependencies)),
+                retain=request.retainOnDelete,
+            )
+        )
+        register: Callable[[Any], Any] = super().RegisterResource
+        return register(request)
+
+
+class _Echo(mocks.Mocks):
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        return f"{args.name}-id", args.inputs
+
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[Any, Any], None]:
+        return {}, None
+
+
+def artifacts_folder(base: Path) -> Path:
+    """A folder of artifacts with small stand-ins for upstream's files."""
+    for artifact, names in CRDS.items():
+        folder = base / artifact / PINS[artifact]["version"]
+        (folder / "crds").mkdir(parents=True)
+        for name in names:
+            (folder / "crds" / f"{name}.yaml").write_text(yaml.safe_dump(crd(name)))
+    chart = base / "jobset" / "v0.12.0" / "chart"
+    chart.mkdir()
+    (chart / "Chart.yaml").write_text("name: jobset\n")
+    return base
+
+
+def pinned() -> dict[str, Any]:
+    """The content of an `artifacts.yaml` that pins the stand-ins."""
+    return {
+        artifact: {
+            **PINS[artifact],
+            "manifests": [
+                {"path": f"crds/{name}.yaml", "url": f"https://example.com/{name}.yaml", "digest": None}
+                for name in names
+            ],
+        }
+        for artifact, names in CRDS.items()
+    }
+
+
+def crd(name: str) -> dict[str, Any]:
+    """A CRD of that name with hardly anything in it."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name, "annotations": {"controller-gen.kubebuilder.io/version": "v0.18.0"}},
+        "spec": {"group": name.split(".", 1)[1], "scope": "Namespaced"},
+    }
+
+
+def run(settings: dict[str, Any]) -> list[Registered]:
+    """What `platform/__main__.py` registers for a stack with these settings."""
+    def program() -> None:
+        runpy.run_path(str(ROOT / "platform"), run_name="__main__")
+
+    driver: Callable[[Callable[[], None]], Callable[[], None]] = pulumi.runtime.test
+    # Pulumi asks for the thread's current loop, which any `asyncio.run` before has taken away.
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        recorder = Recorder()
+        pulumi.runtime.set_mocks(_Echo(), project="trainyard", stack="sandbox", monitor=recorder)
+        pulumi.runtime.set_all_config({"trainyard:platform": json.dumps(settings)})
+        driver(program)()
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+    assert recorder.registered, "the program registered nothing"
+    return recorder.registered
+
+
+def _key(urn: str) -> str:
+    if not urn:
+        return ""
+    kind, name = urn.split("::", 3)[2:]
+    return f"{kind.split('$')[-1]} {name}"

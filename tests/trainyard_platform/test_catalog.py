@@ -1,0 +1,271 @@
+"""The catalog: real files are sound, broken ones are refused with file and line."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubeflow.trainer.backends.kubernetes import utils
+from kubeflow_trainer_api import models  # type: ignore[import-untyped]
+
+from trainyard_platform import catalog
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.settings import PullPolicy, RuntimeOverlay
+
+from .program import ROOT
+
+CATALOG = sorted((ROOT / "runtimes").glob("*/*.yaml"))
+TORCH = "torch/torch-distributed.yaml"
+
+
+@pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
+def test_an_entry_round_trips_through_the_sdk_models(path: Path) -> None:
+    manifest = catalog.read(path).manifest
+    runtime = models.TrainerV1alpha1ClusterTrainingRuntime.from_dict(manifest)
+    assert runtime is not None
+    # The models drop what they do not know: a typo shows as a difference.
+    assert runtime.to_dict() == manifest
+
+
+@pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
+def test_the_sdk_finds_the_trainer_of_an_entry(path: Path) -> None:
+    runtime = models.TrainerV1alpha1ClusterTrainingRuntime.from_dict(catalog.read(path).manifest)
+    trainer = utils.get_runtime_trainer(
+        path.parent.name, runtime.spec.template.spec.replicated_jobs, runtime.spec.ml_policy
+    )
+    assert (trainer.framework, trainer.num_nodes) == (path.parent.name, 1)
+
+
+@pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
+def test_an_entry_says_what_it_is_for_with_an_example_that_names_it(path: Path) -> None:
+    header = [line.removeprefix("#") for line in path.read_text().splitlines() if line.startswith("#")]
+    example = yaml.safe_load(
+        "\n".join(header[header.index("   apiVersion: trainer.kubeflow.org/v1alpha1") :])
+    )
+    assert example["kind"] == "TrainJob"
+    assert example["spec"]["runtimeRef"]["name"] == path.stem
+
+
+@pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
+def test_images_in_the_catalog_name_their_registry_and_tag(path: Path) -> None:
+    manifest = catalog.read(path).manifest
+    for job in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
+        for container in job["template"]["spec"]["template"]["spec"]["containers"]:
+            RuntimeOverlay(image=container["image"])
+
+
+def replace(old: str, new: str) -> Callable[[str], str]:
+    def edit(text: str) -> str:
+        assert text.count(old) == 1, old
+        return text.replace(old, new)
+
+    return edit
+
+
+BODY = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: ClusterTrainingRuntime\n"
+
+
+@dataclass(frozen=True)
+class Broken:
+    id: str
+    edit: Callable[[str], str]
+    line: Callable[[str], int]
+    message: str
+
+
+def line_of(start: str) -> Callable[[str], int]:
+    """The last line that begins so."""
+
+    def find(text: str) -> int:
+        return max(number for number, line in enumerate(text.splitlines(), 1) if line.startswith(start))
+
+    return find
+
+
+BROKEN = [
+    Broken(
+        id="another kind",
+        edit=replace("\nkind: ClusterTrainingRuntime", "\nkind: TrainingRuntime"),
+        line=line_of("kind: TrainingRuntime"),
+        message="kind must be ClusterTrainingRuntime, is 'TrainingRuntime'",
+    ),
+    Broken(
+        id="another version",
+        edit=replace("\napiVersion: trainer.kubeflow.org/v1alpha1", "\napiVersion: trainer.kubeflow.org/v2"),
+        line=line_of("apiVersion: trainer.kubeflow.org/v2"),
+        message="apiVersion must be trainer.kubeflow.org/v1alpha1, is 'trainer.kubeflow.org/v2'",
+    ),
+    Broken(
+        id="a field that no runtime has",
+        edit=lambda text: text + "status: {}\n",
+        line=line_of("status: {}"),
+        message="'status' is no field of a ClusterTrainingRuntime",
+    ),
+    Broken(
+        id="a name that is not the file's",
+        edit=replace("\n  name: torch-distributed", "\n  name: torch"),
+        line=line_of("  name: torch"),
+        message="metadata.name must be the file's name, 'torch-distributed', is 'torch'",
+    ),
+    Broken(
+        id="a namespace",
+        edit=replace("\n  name: torch-distributed", "\n  namespace: a\n  name: torch-distributed"),
+        line=line_of("  namespace: a"),
+        message="a ClusterTrainingRuntime has no namespace: remove the field",
+    ),
+    Broken(
+        id="a framework that is not the folder's",
+        edit=replace("framework: torch\n", "framework: pytorch\n"),
+        line=line_of("    trainer.kubeflow.org/framework: pytorch"),
+        message="the label trainer.kubeflow.org/framework must be the folder's name, 'torch', is 'pytorch'",
+    ),
+    Broken(
+        id="no labels",
+        edit=replace("\n  labels:\n    trainer.kubeflow.org/framework: torch", ""),
+        line=line_of("metadata:"),
+        message="metadata.labels must be a mapping",
+    ),
+    Broken(
+        id="no policy",
+        edit=replace("\n  mlPolicy:\n    numNodes: 1\n    torch: {}", ""),
+        line=line_of("spec:"),
+        message="spec.mlPolicy must be a mapping",
+    ),
+    Broken(
+        id="no trainer",
+        edit=replace("trainjob-ancestor-step: trainer", "trainjob-ancestor-step: model-initializer"),
+        line=line_of("      replicatedJobs:"),
+        message="exactly one replicated job's template must carry the label "
+        "trainer.kubeflow.org/trainjob-ancestor-step: trainer; here: none",
+    ),
+    Broken(
+        id="no containers",
+        edit=lambda text: text[: text.index("                  containers:")],
+        line=line_of("        - name: node"),
+        message="spec.template.spec.replicatedJobs[0] has no pod template with containers",
+    ),
+    Broken(
+        id="not YAML",
+        edit=replace("\n  name: torch-distributed", "\n  name: [torch"),
+        line=line_of("  labels:"),
+        message="expected ',' or ']', but got ':'",
+    ),
+    Broken(
+        id="a key twice",
+        edit=lambda text: text + "kind: ClusterTrainingRuntime\n",
+        line=line_of("kind: ClusterTrainingRuntime"),
+        message="duplicate key 'kind'",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.id)
+def test_a_broken_file_is_refused_with_its_line(catalog_folder: Path, case: Broken) -> None:
+    path = catalog_folder / TORCH
+    text = case.edit(path.read_text())
+    path.write_text(text)
+    with pytest.raises(PlatformError) as stopped:
+        catalog.load(catalog_folder, {})
+    assert str(stopped.value) == f"{path}:{case.line(text)}: {case.message}"
+
+
+def test_two_documents_in_a_file_are_refused(catalog_folder: Path) -> None:
+    path = catalog_folder / TORCH
+    path.write_text(path.read_text() + "---\n" + BODY)
+    with pytest.raises(PlatformError) as stopped:
+        catalog.load(catalog_folder, {})
+    assert str(stopped.value) == f"{path}:1: must hold one YAML document, holds 2"
+
+
+def test_an_empty_file_is_refused(catalog_folder: Path) -> None:
+    path = catalog_folder / TORCH
+    path.write_text("# nothing\n")
+    with pytest.raises(PlatformError) as stopped:
+        catalog.load(catalog_folder, {})
+    assert str(stopped.value) == f"{path}:1: must hold one YAML document, holds 0"
+
+
+def test_a_name_in_two_folders_is_refused(catalog_folder: Path) -> None:
+    second = catalog_folder / "zorch/torch-distributed.yaml"
+    second.parent.mkdir()
+    second.write_text(
+        (catalog_folder / TORCH).read_text().replace("framework: torch\n", "framework: zorch\n")
+    )
+    with pytest.raises(PlatformError) as stopped:
+        catalog.load(catalog_folder, {})
+    assert str(stopped.value) == (
+        f"{second}: the runtime 'torch-distributed' is already in {catalog_folder / TORCH}: "
+        "names are unique in a cluster"
+    )
+
+
+def test_an_empty_catalog_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlatformError, match=r"the catalog holds no <framework>/<name>\.yaml$"):
+        catalog.load(tmp_path, {})
+
+
+def test_changes_to_a_runtime_that_does_not_exist_are_refused(catalog_folder: Path) -> None:
+    with pytest.raises(PlatformError) as stopped:
+        catalog.load(catalog_folder, {"torch-distribute": RuntimeOverlay()})
+    assert str(stopped.value) == (
+        "trainyard:platform.runtimes.torch-distribute: the catalog has no such runtime "
+        "(it has: plain, torch-distributed); did you mean 'torch-distributed'?"
+    )
+
+
+def test_without_changes_a_runtime_is_the_file(catalog_folder: Path) -> None:
+    loaded = {runtime.name: runtime for runtime in catalog.load(catalog_folder, {})}
+    assert list(loaded) == sorted(loaded)
+    assert loaded["torch-distributed"].manifest == yaml.safe_load((catalog_folder / TORCH).read_text())
+
+
+def test_a_disabled_runtime_is_left_out(catalog_folder: Path) -> None:
+    loaded = catalog.load(catalog_folder, {"plain": RuntimeOverlay(enabled=False)})
+    assert [runtime.name for runtime in loaded] == ["torch-distributed"]
+
+
+def container(runtime: catalog.Runtime) -> dict[str, Any]:
+    jobs = runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+    found: dict[str, Any] = jobs[0]["template"]["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def test_changes_reach_the_trainers_container_and_leave_the_rest(catalog_folder: Path) -> None:
+    (plain,) = (one for one in catalog.load(catalog_folder, {}) if one.name == "plain")
+    container(plain)["env"] = [{"name": "A", "value": "catalog"}, {"name": "B", "value": "catalog"}]
+    adapted = catalog.adapt(
+        plain,
+        RuntimeOverlay(
+            image="docker.io/a/b:1",
+            image_pull_policy=PullPolicy.NEVER,
+            env={"A": "stack", "C": "stack"},
+            resources={"nvidia.com/gpu": "8"},
+        ),
+    )
+    assert container(adapted) == {
+        "name": "node",
+        "image": "docker.io/a/b:1",
+        "imagePullPolicy": "Never",
+        "command": container(plain)["command"],
+        "env": [
+            {"name": "B", "value": "catalog"},
+            {"name": "A", "value": "stack"},
+            {"name": "C", "value": "stack"},
+        ],
+        "resources": {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}},
+    }
+    assert container(plain)["image"] != "docker.io/a/b:1", "the catalog's own copy must stay as it is"
+
+
+def test_changes_leave_other_steps_alone(catalog_folder: Path) -> None:
+    (plain,) = (one for one in catalog.load(catalog_folder, {}) if one.name == "plain")
+    jobs = plain.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+    other = {
+        "name": "dataset-initializer",
+        "template": {"spec": {"template": {"spec": {"containers": [{"name": "i", "image": "x"}]}}}},
+    }
+    jobs.append(other)
+    adapted = catalog.adapt(plain, RuntimeOverlay(image="docker.io/a/b:1"))
+    assert adapted.manifest["spec"]["template"]["spec"]["replicatedJobs"][1] == other

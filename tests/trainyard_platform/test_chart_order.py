@@ -1,0 +1,52 @@
+"""A chart's webhooks come after its controller and go before it."""
+
+import subprocess
+import sys
+from typing import Any
+
+import yaml
+
+from trainyard_platform import chart_order
+
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "c", "namespace": "n"}}
+
+
+def webhook(kind: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata}
+
+
+def secret(**content: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, **content}
+
+
+def test_webhooks_wait_for_the_deployments_and_for_their_ca() -> None:
+    given = [
+        webhook("MutatingWebhookConfiguration", {"name": "m", "annotations": None}),
+        webhook("ValidatingWebhookConfiguration", {"name": "v", "annotations": {"a": "b"}}),
+        DEPLOYMENT,
+    ]
+    waits = {
+        "config.kubernetes.io/depends-on": "apps/namespaces/n/Deployment/c",
+        "pulumi.com/waitFor": "jsonpath={.webhooks[*].clientConfig.caBundle}",
+    }
+    assert chart_order.order(given) == [
+        webhook("MutatingWebhookConfiguration", {"name": "m", "annotations": waits}),
+        webhook("ValidatingWebhookConfiguration", {"name": "v", "annotations": {"a": "b", **waits}}),
+        DEPLOYMENT,
+    ]
+
+
+def test_a_secret_that_the_controller_fills_states_nothing() -> None:
+    given = [secret(data={"ca.crt": "", "tls.key": None}), secret(data={"a": "Yg=="}), secret()]
+    assert chart_order.order(given) == [secret(), secret(data={"a": "Yg=="}), secret()]
+
+
+def test_other_objects_pass_unchanged() -> None:
+    assert chart_order.order([DEPLOYMENT]) == [DEPLOYMENT]
+
+
+def test_helm_can_run_it_by_its_path() -> None:
+    text = yaml.safe_dump_all([DEPLOYMENT, secret(data={"a": ""})]) + "---\n"
+    command = [sys.executable, "-P", chart_order.__file__]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    assert list(yaml.safe_load_all(done.stdout)) == [DEPLOYMENT, secret()]

@@ -1,0 +1,258 @@
+"""The resources that the sandbox's stack asks for: what they are, and in which order they come and go."""
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from trainyard_platform.errors import PlatformError
+
+from . import program
+from .program import CRDS, ROOT, Registered
+
+Graph = dict[str, Registered]
+
+GOLDEN = ROOT / "tests/trainyard_platform/golden/sandbox.json"
+CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+RUNTIME = "kubernetes:trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime"
+NAMESPACE = "kubernetes:core/v1:Namespace"
+CHART = "kubernetes:helm.sh/v4:Chart jobset"
+OPERATOR = "kubernetes:apps/v1:Deployment trainyard-operator"
+
+
+def of_type(graph: Graph, kind: str) -> list[Registered]:
+    found = [one for one in graph.values() if one.type == kind]
+    assert found, f"nothing of type {kind} was registered"
+    return found
+
+
+def before(graph: Graph, key: str) -> set[str]:
+    """Everything that stands before a resource is created, and outlasts it on the way down."""
+    seen: set[str] = set()
+    todo = [key]
+    while todo:
+        for one in graph[todo.pop()].depends_on:
+            if one not in seen and one in graph:
+                seen.add(one)
+                todo.append(one)
+    return seen
+
+
+def test_the_graph_is_the_recorded_one(graph: Graph) -> None:
+    """Refresh with TRAINYARD_UPDATE_GOLDEN=1 and read the difference: a changed name is a replacement."""
+    seen = [recorded(one) for one in sorted(graph.values(), key=lambda one: one.key)]
+    assert len(seen) > 20, "a recording of an empty program would pass for ever"
+    text = json.dumps(seen, indent=2, sort_keys=True) + "\n"
+    if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(text)
+    assert GOLDEN.read_text() == text
+
+
+def recorded(one: Registered) -> dict[str, Any]:
+    # Paths differ from machine to machine.
+    inputs = {key: value for key, value in one.inputs.items() if key not in ("postRenderer", "chart")}
+    return {
+        "type": one.type,
+        "name": one.name,
+        "parent": one.parent,
+        "dependsOn": list(one.depends_on),
+        "retainOnDelete": one.retain,
+        "inputs": inputs,
+    }
+
+
+def test_every_crd_stays_when_the_stack_goes(graph: Graph) -> None:
+    crds = of_type(graph, CRD)
+    assert {one.name for one in crds} == {name for names in CRDS.values() for name in names}
+    assert all(one.retain for one in crds)
+
+
+def test_a_crd_is_upstreams_but_for_how_pulumi_handles_it(graph: Graph) -> None:
+    for one in of_type(graph, CRD):
+        expected = program.crd(one.name)
+        expected["metadata"]["annotations"] |= {
+            "pulumi.com/patchFieldManager": "trainyard-platform",
+            "pulumi.com/patchForce": "true",
+            "pulumi.com/waitFor": "condition=Established",
+        }
+        assert one.inputs == expected
+
+
+def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
+    kept = {one.name: one.retain for one in of_type(graph, NAMESPACE)}
+    assert kept == {"jobset-system": False, "trainyard-system": True, "kubeflow-system": True}
+
+
+def test_nothing_else_stays(graph: Graph) -> None:
+    assert {one.type for one in graph.values() if one.retain} == {CRD, NAMESPACE}
+
+
+def test_crds_come_before_everything_that_uses_them(graph: Graph) -> None:
+    crds = {one.key for one in of_type(graph, CRD)}
+    for one in [*of_type(graph, RUNTIME), graph[CHART], graph[OPERATOR]]:
+        assert crds <= before(graph, one.key), one.key
+
+
+def test_runtimes_come_after_the_controller_whose_webhooks_they_need(graph: Graph) -> None:
+    for one in of_type(graph, RUNTIME):
+        assert CHART in before(graph, one.key)
+
+
+def test_the_operator_comes_last_and_goes_first(graph: Graph) -> None:
+    needs = before(graph, OPERATOR)
+    assert {one.key for one in of_type(graph, RUNTIME)} <= needs
+    assert CHART in needs
+    rights = [
+        one.key
+        for one in graph.values()
+        if one.type.startswith("kubernetes:rbac") and one.name.startswith("trainyard")
+    ]
+    assert len(rights) == 6
+    assert set(rights) <= needs
+
+
+def test_everything_uses_the_explicit_provider(graph: Graph) -> None:
+    provider = graph["pulumi:providers:kubernetes cluster"]
+    assert provider.inputs == {
+        "clusterIdentifier": "sandbox",
+        "enableConfigMapMutable": "true",
+        "enableServerSideApply": "true",
+    }
+
+
+def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
+    components = {one.type for one in graph.values() if one.type.startswith("trainyard:")}
+    assert components == {
+        f"trainyard:platform:{name}" for name in ("Crds", "JobSet", "Catalog", "Kubeflow", "Operator")
+    }
+    own = {one.parent for one in graph.values() if one.type.startswith("kubernetes:")}
+    assert all(parent.startswith("trainyard:platform:") for parent in own)
+
+
+def test_the_operators_pod_has_no_privilege(graph: Graph) -> None:
+    pod = graph[OPERATOR].inputs["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+    }
+    (mount,) = container["volumeMounts"]
+    assert mount["name"] == "tmp"
+    assert pod["volumes"] == [{"name": "tmp", "emptyDir": {}}]
+    assert pod["serviceAccountName"] == "trainyard-operator"
+
+
+def test_the_operators_pod_is_probed_and_bounded(graph: Graph) -> None:
+    (container,) = graph[OPERATOR].inputs["spec"]["template"]["spec"]["containers"]
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": 8080}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": 8080}
+    assert container["resources"] == {
+        "requests": {"cpu": "50m", "memory": "256Mi"},
+        "limits": {"memory": "256Mi"},
+    }
+    own = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    assert container["env"] == [{"name": "POD_NAMESPACE", "valueFrom": own}]
+
+
+def rules(graph: Graph, kind: str, name: str) -> list[tuple[str, ...]]:
+    found = graph[f"kubernetes:rbac.authorization.k8s.io/v1:{kind} {name}"].inputs["rules"]
+    return [
+        tuple(",".join(rule.get(part, ())) for part in ("apiGroups", "resources", "resourceNames", "verbs"))
+        for rule in found
+    ]
+
+
+def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
+    trainer = "trainer.kubeflow.org"
+    assert rules(graph, "ClusterRole", "trainyard-operator") == [
+        (trainer, "trainjobs,trainingruntimes,clustertrainingruntimes", "", "get,list,watch"),
+        (trainer, "trainjobs/status", "", "patch"),
+        (trainer, "trainjobs/finalizers", "", "update"),
+        ("jobset.x-k8s.io", "jobsets", "", "create,delete,get,list,update,watch"),
+        ("", "events", "", "create,get,patch"),
+        ("", "configmaps", "", "get"),
+    ]
+    assert rules(graph, "Role", "trainyard-operator") == [
+        ("coordination.k8s.io", "leases", "", "create"),
+        ("coordination.k8s.io", "leases", "trainyard-operator", "get,update"),
+        ("apps", "controllerrevisions", "", "create,delete,get,list,watch"),
+    ]
+    assert rules(graph, "Role", "trainyard-operator-kubeflow") == [
+        ("coordination.k8s.io", "leases", "trainer.kubeflow.org", "get"),
+    ]
+
+
+def test_everybody_may_read_the_trainer_version_and_nothing_else(graph: Graph) -> None:
+    name = "kubeflow-trainer-public"
+    assert graph[f"kubernetes:core/v1:ConfigMap {name}"].inputs["data"] == {
+        "kubeflow_trainer_version": "v2.3.0"
+    }
+    assert rules(graph, "Role", name) == [("", "configmaps", name, "get")]
+    binding = graph[f"kubernetes:rbac.authorization.k8s.io/v1:RoleBinding {name}"].inputs
+    assert binding["subjects"] == [
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}
+    ]
+
+
+def test_the_chart_installs_without_its_crd_and_with_the_stacks_image(graph: Graph) -> None:
+    chart = graph[CHART].inputs
+    assert chart["skipCrds"] is True
+    assert chart["namespace"] == "jobset-system"
+    assert chart["values"]["image"] == {
+        "repository": "registry.k8s.io/jobset/jobset",
+        "tag": "v0.12.0",
+        "pullPolicy": "IfNotPresent",
+    }
+
+
+MINIMAL = {"operator": {"image": "docker.io/trainyard/operator:1"}}
+
+
+@pytest.mark.usefixtures("pins")
+@pytest.mark.parametrize(
+    ("choice", "namespace", "version", "right"),
+    [("create", True, True, True), ("existing", False, True, True), ("absent", False, False, False)],
+)
+def test_kubeflows_namespace_is_treated_as_the_stack_says(
+    tmp_path: Any, choice: str, namespace: bool, version: bool, right: bool
+) -> None:
+    graph = stack(tmp_path, {"operator": {**MINIMAL["operator"], "kubeflowNamespace": choice}})
+    assert (f"{NAMESPACE} kubeflow-system" in graph) is namespace
+    assert ("kubernetes:core/v1:ConfigMap kubeflow-trainer-public" in graph) is version
+    assert ("kubernetes:rbac.authorization.k8s.io/v1:Role trainyard-operator-kubeflow" in graph) is right
+
+
+@pytest.mark.usefixtures("pins")
+def test_without_kubeflows_namespace_upstreams_lease_is_allowed_by_name(tmp_path: Any) -> None:
+    graph = stack(tmp_path, {"operator": {**MINIMAL["operator"], "kubeflowNamespace": "absent"}})
+    last = rules(graph, "ClusterRole", "trainyard-operator")[-1]
+    assert last == ("coordination.k8s.io", "leases", "trainer.kubeflow.org", "get")
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_stack_may_name_the_kubeconfig_and_its_context(tmp_path: Any) -> None:
+    graph = stack(tmp_path, {**MINIMAL, "cluster": {"kubeconfig": "/etc/kube", "context": "gpu"}})
+    provider = graph["pulumi:providers:kubernetes cluster"].inputs
+    assert (provider["kubeconfig"], provider["context"]) == ("/etc/kube", "gpu")
+    assert provider["clusterIdentifier"] == "sandbox", "the stack's name, where the settings give none"
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_wrong_setting_stops_the_program_before_it_registers_anything(tmp_path: Any) -> None:
+    with pytest.raises(PlatformError, match="did you mean 'operator'"):
+        stack(tmp_path, {"operater": {}})
+
+
+def stack(folder: Any, settings: dict[str, Any]) -> Graph:
+    source = {"source": "folder", "folder": str(program.artifacts_folder(folder / "artifacts"))}
+    return {one.key: one for one in program.run({**settings, "artifacts": source})}

@@ -1,0 +1,19 @@
+"""What the platform grants and probes is what the operator asks for: two rooms, one truth."""
+
+from trainyard_operator import lease
+from trainyard_operator import settings as operator_settings
+from trainyard_platform import rbac
+from trainyard_platform.components import kubeflow, operator
+
+
+def test_the_leases_are_the_operators() -> None:
+    assert (rbac.LEASE, rbac.UPSTREAM_LEASE) == (lease.NAME, lease.UPSTREAM_NAME)
+
+
+def test_the_namespaces_are_the_operators() -> None:
+    told = operator_settings.parse([])
+    assert (told.namespace, told.upstream_namespace) == (operator.NAMESPACE, kubeflow.NAMESPACE)
+
+
+def test_the_probes_go_to_the_operators_port() -> None:
+    assert operator_settings.parse([]).metrics_port == operator.PORT

@@ -1,0 +1,194 @@
+"""A stack file that is wrong ends with one message that names every mistake and the way out."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import yaml
+
+from trainyard_platform import schema, settings
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.settings import StackSettings
+
+from .program import ROOT
+
+OPERATOR = {"image": "docker.io/trainyard/operator:1"}
+QUANTITY = "must be a Kubernetes quantity such as 500m or 2Gi"
+IMAGE = "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37"
+
+
+@dataclass(frozen=True)
+class Case:
+    id: str
+    given: Any
+    message: str
+
+
+CASES = [
+    Case(
+        id="an unknown key at the top",
+        given={"operator": OPERATOR, "runtime": {}},
+        message="trainyard:platform.runtime: there is no such key "
+        "(allowed here: artifacts, cluster, jobset, operator, runtimes); did you mean 'runtimes'?",
+    ),
+    Case(
+        id="an unknown key in camelCase",
+        given={"operator": {**OPERATOR, "imagePullpolicy": "Always"}},
+        message="trainyard:platform.operator.imagePullpolicy: there is no such key "
+        "(allowed here: args, image, imagePullPolicy, kubeflowNamespace, replicas, resources); "
+        "did you mean 'imagePullPolicy'?",
+    ),
+    Case(
+        id="a key as Python spells it",
+        given={"operator": {**OPERATOR, "kubeflow_namespace": "absent"}},
+        message="trainyard:platform.operator.kubeflow_namespace: there is no such key "
+        "(allowed here: args, image, imagePullPolicy, kubeflowNamespace, replicas, resources); "
+        "did you mean 'kubeflowNamespace'?",
+    ),
+    Case(
+        id="a runtime with nothing behind its name",
+        given={"operator": OPERATOR, "runtimes": {"plain": None}},
+        message="trainyard:platform.runtimes.plain: must be a mapping; is None",
+    ),
+    Case(
+        id="an unknown key that resembles nothing",
+        given={"operator": OPERATOR, "cluster": {"zzz": 1}},
+        message="trainyard:platform.cluster.zzz: there is no such key "
+        "(allowed here: context, identifier, kubeconfig)",
+    ),
+    Case(
+        id="an unknown key in a runtime's changes",
+        given={"operator": OPERATOR, "runtimes": {"plain": {"images": "x"}}},
+        message="trainyard:platform.runtimes.plain.images: there is no such key "
+        "(allowed here: enabled, env, image, imagePullPolicy, resources); did you mean 'image'?",
+    ),
+    Case(
+        id="a required key is missing",
+        given={"operator": {}},
+        message="trainyard:platform.operator.image: is required",
+    ),
+    Case(
+        id="a whole part is missing",
+        given={},
+        message="trainyard:platform.operator: is required",
+    ),
+    Case(
+        id="a value that is none of the choices",
+        given={"operator": {**OPERATOR, "imagePullPolicy": "ifnotpresent"}},
+        message="trainyard:platform.operator.imagePullPolicy: must be one of Always, IfNotPresent, Never; "
+        "is 'ifnotpresent'; did you mean 'IfNotPresent'?",
+    ),
+    Case(
+        id="a number out of range",
+        given={"operator": {**OPERATOR, "replicas": 3}},
+        message="trainyard:platform.operator.replicas: must be less than or equal to 2; is 3",
+    ),
+    Case(
+        id="an image without a registry",
+        given={"operator": {"image": "trainyard/operator:1"}},
+        message=f"trainyard:platform.operator.image: {IMAGE}; is 'trainyard/operator:1'",
+    ),
+    Case(
+        id="an image without a tag",
+        given={"operator": {"image": "docker.io/trainyard/operator"}},
+        message=f"trainyard:platform.operator.image: {IMAGE}; is 'docker.io/trainyard/operator'",
+    ),
+    Case(
+        id="a quantity that is none",
+        given={"operator": {**OPERATOR, "resources": {"cpu": "much", "memory": "1Gi"}}},
+        message=f"trainyard:platform.operator.resources.cpu: {QUANTITY}; is 'much'",
+    ),
+    Case(
+        id="a quantity under a resource name",
+        given={"operator": OPERATOR, "runtimes": {"plain": {"resources": {"nvidia.com/gpu": "all"}}}},
+        message=f"trainyard:platform.runtimes.plain.resources.nvidia.com/gpu: {QUANTITY}; is 'all'",
+    ),
+    Case(
+        id="a list item of the wrong kind",
+        given={"operator": {**OPERATOR, "args": ["--a", 1]}},
+        message="trainyard:platform.operator.args[1]: must be a valid string; is 1",
+    ),
+    Case(
+        id="a scalar where a mapping belongs",
+        given={"operator": OPERATOR, "cluster": "kind"},
+        message="trainyard:platform.cluster: must be a mapping; is 'kind'",
+    ),
+    Case(
+        id="a folder without its path",
+        given={"operator": OPERATOR, "artifacts": {"source": "folder"}},
+        message="trainyard:platform.artifacts: source folder needs the key 'folder'",
+    ),
+    Case(
+        id="a mirror without its file server",
+        given={"operator": OPERATOR, "artifacts": {"source": "mirror", "registry": "harbor.example.com"}},
+        message="trainyard:platform.artifacts: source mirror needs the key 'manifests'",
+    ),
+    Case(
+        id="a key that the source has no use for",
+        given={"operator": OPERATOR, "artifacts": {"folder": "/srv"}},
+        message="trainyard:platform.artifacts: source upstream has no use for the key 'folder': remove it",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_a_wrong_setting_is_one_sentence(case: Case) -> None:
+    with pytest.raises(PlatformError) as stopped:
+        settings.load(json.dumps(case.given), "demo")
+    assert str(stopped.value) == f"stacks/Pulumi.demo.yaml is not valid:\n  {case.message}"
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    with pytest.raises(PlatformError) as stopped:
+        settings.load(json.dumps({"operator": {"replicas": 0}, "cluster": {"name": "x"}}), "demo")
+    assert str(stopped.value).splitlines() == [
+        "stacks/Pulumi.demo.yaml is not valid:",
+        "  trainyard:platform.cluster.name: there is no such key "
+        "(allowed here: context, identifier, kubeconfig)",
+        "  trainyard:platform.operator.image: is required",
+        "  trainyard:platform.operator.replicas: must be greater than or equal to 1; is 0",
+    ]
+
+
+def test_a_stack_without_settings_points_to_an_example() -> None:
+    with pytest.raises(PlatformError) as stopped:
+        settings.load(None, "demo")
+    assert str(stopped.value) == (
+        "stacks/Pulumi.demo.yaml: the key trainyard:platform is missing; "
+        "see stacks/Pulumi.onprem.yaml for a short example"
+    )
+
+
+def test_text_instead_of_settings_is_refused() -> None:
+    with pytest.raises(PlatformError) as stopped:
+        settings.load("sandbox", "demo")
+    assert str(stopped.value) == (
+        "stacks/Pulumi.demo.yaml is not valid:\n  trainyard:platform: must be a mapping; is 'sandbox'"
+    )
+
+
+def test_settings_cannot_be_changed() -> None:
+    loaded = settings.load(json.dumps({"operator": OPERATOR}), "demo")
+    with pytest.raises(ValueError, match="frozen"):
+        loaded.operator.replicas = 2
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "stacks").glob("Pulumi.*.yaml")), ids=lambda path: path.name)
+def test_every_stack_file_is_valid_and_holds_no_secret(path: Any) -> None:
+    stack = yaml.safe_load(path.read_text())
+    assert list(stack) == ["config"], "encryptionsalt belongs to the user's own copy"
+    StackSettings.model_validate(stack["config"]["trainyard:platform"])
+    assert path.read_text().startswith("# yaml-language-server: $schema=schema.json\n")
+
+
+def test_the_checked_in_schema_is_current() -> None:
+    checked_in = (ROOT / "stacks/schema.json").read_text()
+    assert checked_in == schema.text(), "run: python -m trainyard_platform.schema > stacks/schema.json"
+
+
+def test_the_schema_describes_every_key() -> None:
+    document = schema.document()
+    for name, definition in document["$defs"].items():
+        for key, value in definition.get("properties", {}).items():
+            assert value.get("description"), f"{name}.{key} has no description"
