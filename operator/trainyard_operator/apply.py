@@ -21,6 +21,7 @@ from .cache import Cache, Key, revision_of, trainjob_of
 from .client import ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
 from .informer import JOBSETS, jobset_of
 from .queue import RetryError
+from .replacement import spec_over
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class Applier:
             live = await self._client.get(resource.path(namespace, name))
             if resource is JOBSETS:
                 self._remember(key, resource, live)
-                raise RetryError("the JobSet exists already") from None
+                raise _taken(live) from None
             await self._adopt(resource, manifest, live)
             return
         except ApiError as error:
@@ -173,9 +174,12 @@ class Applier:
         if metadata["uid"] != write.uid or metadata["resourceVersion"] != write.resource_version:
             self._remember(key, resource, live)
             raise RetryError(f"{resource.kind} {wanted['name']} is not what was observed")
+        content = _content(manifest)
+        if resource is JOBSETS:
+            content["spec"] = spec_over(live["spec"], content["spec"])
         body = {
             **live,
-            **_content(manifest),
+            **content,
             "metadata": {
                 **metadata,
                 "labels": wanted.get("labels") or {},
@@ -258,6 +262,14 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
     if error.code == 403 and not denied:
         return RefusedError(model.Rejection("Forbidden", message))
     return RefusedError(model.Rejection("JobSetRejected", message))
+
+
+def _taken(live: Mapping[str, Any]) -> Exception:
+    """Why there is a JobSet already: a TrainJob's is in the cache now, a stranger's is kept in none."""
+    if _controller(live).get("kind") == "TrainJob":
+        return RetryError("the JobSet exists already")
+    what = f'JobSet "{live["metadata"]["name"]}" exists and belongs to another owner'
+    return RefusedError(model.Rejection("JobSetConflict", what))
 
 
 def _controller(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -71,6 +71,24 @@ def test_a_jobset_that_exists_already_is_observed_and_decided_on_anew() -> None:
     run(test)
 
 
+def test_a_jobset_that_no_trainjob_controls_is_a_lasting_no_though_no_cache_keeps_it() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        foreign = objects.jobset()
+        foreign["metadata"]["ownerReferences"] = []
+        api.put(PATH, foreign)
+        async with api.client() as client:
+            scene = Scene(client)
+            scene.cache.jobsets.seen = 1_000_000  # the stream is past it and did not keep it
+            with pytest.raises(RefusedError) as refused:
+                await scene.applier.write(KEY, model.Create(objects.jobset()))
+        assert refused.value.rejection == model.Rejection(
+            "JobSetConflict", 'JobSet "tj" exists and belongs to another owner'
+        )
+
+    run(test)
+
+
 def companion(owner: str = "job-uid", kind: str = "ConfigMap", **content: Any) -> dict[str, Any]:
     return {**objects.jobset("tj-hostfile", owner), "apiVersion": "v1", "kind": kind, **content}
 
@@ -139,7 +157,7 @@ def test_an_update_replaces_what_is_wanted_and_keeps_the_rest() -> None:
             scene = Scene(client)
             await scene.applier.write(KEY, update(stored, suspend=True))
             live = api.objects[PATH]
-            assert live["spec"] == {"suspend": True}
+            assert live["spec"] == {"suspend": True, "replicatedJobs": []}
             assert live["metadata"]["labels"] == {"new": "label"}
             assert live["metadata"]["finalizers"] == ["keep"]
             assert live["metadata"]["ownerReferences"] == original["metadata"]["ownerReferences"]
