@@ -7,26 +7,19 @@ prints; what the children are is `trainyard_operator.render`'s.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
 from trainyard_api import documents
 from trainyard_operator import framework, plugins
 from trainyard_operator import render as core
+from trainyard_operator.offline import DEFAULT_NAMESPACE
 
-CATALOG: Final = Path(__file__).resolve().parents[2] / "runtimes"
-"""The catalog of the clone that this package runs from."""
-
-FINE: Final = 0
-REFUSED: Final = 1
-CANNOT_ASK: Final = 2
-
-
-class _UsageError(Exception):
-    """What was asked makes no sense; said to the user as it stands."""
+from . import manifests
+from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED, UsageError, read
 
 
 def run(
@@ -36,7 +29,7 @@ def run(
     feature_gates: str = "",
     operator_namespace: str = framework.DEFAULT_SETTINGS.operator_namespace,
     service_name: str = framework.DEFAULT_SETTINGS.service_name,
-    namespace: str = core.DEFAULT_NAMESPACE,
+    namespace: str = DEFAULT_NAMESPACE,
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
@@ -49,11 +42,11 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     try:
         gates = _feature_gates(feature_gates)
-        given = _read(files)
-        known = _read(sorted(catalog.rglob("*.yaml")))
+        given = read(files)
+        known = manifests.catalog(catalog)
         settings = framework.Settings(gates, operator_namespace, service_name)
         children = core.render(given, known, settings, namespace)
-    except (_UsageError, documents.DocumentError, core.NothingToRenderError) as error:
+    except (UsageError, documents.DocumentError, core.NothingToRenderError) as error:
         print(error, file=err)
         return CANNOT_ASK
     except core.RenderError as error:
@@ -78,7 +71,7 @@ def command(
     ] = framework.DEFAULT_SETTINGS.service_name,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
-    ] = core.DEFAULT_NAMESPACE,
+    ] = DEFAULT_NAMESPACE,
 ) -> None:
     """Print the objects that the operator would create for a TrainJob, without a cluster."""
     code = run(
@@ -91,19 +84,6 @@ def command(
     raise typer.Exit(code)
 
 
-def _read(files: Iterable[Path]) -> list[documents.Document]:
-    found: list[documents.Document] = []
-    for file in files:
-        try:
-            text = file.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise _UsageError(f"{file}:1: not UTF-8") from error
-        except OSError as error:
-            raise _UsageError(f"{file}:1: {error.strerror}") from error
-        found += documents.parse(text, str(file))
-    return found
-
-
 def _feature_gates(text: str) -> frozenset[str]:
     """The gates that `Name=true,Other=false` turns on."""
     known = framework.implemented("featureGates", plugins.ALL)
@@ -111,9 +91,9 @@ def _feature_gates(text: str) -> frozenset[str]:
     for entry in filter(None, text.split(",")):
         name, _, value = entry.partition("=")
         if name not in known:
-            raise _UsageError(f"unknown feature gate {name}; known: {', '.join(sorted(known)) or 'none'}")
+            raise UsageError(f"unknown feature gate {name}; known: {', '.join(sorted(known)) or 'none'}")
         if value not in ("true", "false"):
-            raise _UsageError(f"feature gate {name} must be true or false")
+            raise UsageError(f"feature gate {name} must be true or false")
         if value == "true":
             on.add(name)
     return frozenset(on)

@@ -17,7 +17,7 @@ from trainyard_api import fields, merge, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
 from . import templates
-from .model import Condition, JobSet, Json, Runtime, TrainJob
+from .model import Condition, Generated, JobSet, Json, Runtime, TrainJob
 
 _ML_POLICY_PATH: Final = FieldPath("spec.mlPolicy")
 _POD_GROUP_PATH: Final = FieldPath("spec.podGroupPolicy")
@@ -32,6 +32,9 @@ class Settings:
     """The gates that are on."""
     operator_namespace: str = "kubeflow-system"
     service_name: str = "kubeflow-trainer-controller-manager"
+    status_server_port: int = 10443
+    status_server_ca: str = "CA"
+    """The CA of the status server as PEM; where there is no server, a placeholder."""
 
 
 DEFAULT_SETTINGS: Final = Settings()
@@ -78,6 +81,11 @@ class Info:
         policy = self.ml_policy or {}
         return fields.optional_mapping(policy.get(name), _ML_POLICY_PATH.child(name))
 
+    def pod_group(self, name: str) -> Json | None:
+        """The gang scheduler of that name in the runtime's podGroupPolicy, None if it has another or none."""
+        policy = self.pod_group_policy or {}
+        return fields.optional_mapping(policy.get(name), _POD_GROUP_PATH.child(name))
+
     def pod_set(self, *, ancestor: str) -> PodSet | None:
         """The first pod set that is this step of the TrainJob."""
         return next((p for p in self.pod_sets if p.ancestor == ancestor), None)
@@ -89,7 +97,11 @@ class Info:
     def endpoints(self, pod_set: PodSet) -> Iterator[str]:
         """The addresses of its pods, one at a time: there may be very many."""
         for index in range(pod_set.count):
-            yield f"{self.trainjob.name}-{pod_set.name}-0-{index}.{self.subdomain}"
+            yield self.endpoint(pod_set, index)
+
+    def endpoint(self, pod_set: PodSet, index: int) -> str:
+        """The address of one of its pods."""
+        return f"{self.trainjob.name}-{pod_set.name}-0-{index}.{self.subdomain}"
 
     def with_count(self, pod_set: str, count: int) -> Info:
         """With so many pods in the pod set of that name."""
@@ -112,6 +124,32 @@ class Info:
         return self.with_job(
             job, lambda j: templates.with_container(j, container, lambda c: templates.with_port(c, port))
         )
+
+    def with_volumes(self, job: str, volumes: Sequence[Json]) -> Info:
+        """With the volumes in the pods of that ReplicatedJob, each in the place of its namesake."""
+
+        def edit(template: Json) -> Json:
+            return {**template, "spec": templates.upserted(template["spec"], "volumes", "name", volumes)}
+
+        return self.with_job(job, lambda j: templates.with_pod_template(j, edit))
+
+    def with_mounts(self, job: str, container: str, mounts: Sequence[Json]) -> Info:
+        """With the mounts in that container, each in the place of the one at its path."""
+        return self.with_job(
+            job,
+            lambda j: templates.with_container(
+                j, container, lambda c: templates.upserted(c, "volumeMounts", "mountPath", mounts)
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child object of a TrainJob."""
+
+    manifest: Json
+    generated: Generated | None = None
+    """What in it is drawn when it is created; such an object is never updated."""
 
 
 class Plugin(Protocol):
@@ -163,7 +201,7 @@ class IdentifyNetwork(Protocol):
 class Build(Protocol):
     """Manifests of child objects."""
 
-    def build(self, info: Info) -> Sequence[Json]:
+    def build(self, info: Info) -> Sequence[Child]:
         """The child objects, owned by the TrainJob."""
 
 
@@ -191,6 +229,13 @@ class UnsupportedPolicyError(ValueError):
 def build(
     trainjob: TrainJob, runtime: Runtime, plugins: Sequence[Plugin], settings: Settings
 ) -> tuple[Json, ...]:
+    """The manifests of the `children`; raises like it."""
+    return tuple(child.manifest for child in children(trainjob, runtime, plugins, settings))
+
+
+def children(
+    trainjob: TrainJob, runtime: Runtime, plugins: Sequence[Plugin], settings: Settings
+) -> tuple[Child, ...]:
     """The child objects of a TrainJob. What is asked for is decided in this order:
 
     1. nothing is asked for that no plugin implements;
@@ -198,7 +243,7 @@ def build(
     3. each plugin enforces the ML policy;
     4. each plugin enforces the pod group policy;
     5. the network is identified;
-    6. each plugin builds its manifests.
+    6. each plugin builds its children.
 
     Raises `UnsupportedPolicyError`, or `InvalidFieldError` for what cannot be built from.
     """
@@ -213,18 +258,17 @@ def build(
     for plugin in plugins:
         if isinstance(plugin, IdentifyNetwork):
             info = plugin.identify_network(info)
-    return tuple(
-        manifest for plugin in plugins if isinstance(plugin, Build) for manifest in plugin.build(info)
-    )
+    return tuple(child for plugin in plugins if isinstance(plugin, Build) for child in plugin.build(info))
 
 
 def validate(
     trainjob: TrainJob,
     runtime: Runtime,
-    old: TrainJob | None,
-    jobset: JobSet | None,
     plugins: Sequence[Plugin],
     settings: Settings,
+    *,
+    old: TrainJob | None,
+    jobset: JobSet | None,
 ) -> Iterator[FieldError]:
     """What the plugins find wrong with a TrainJob that is created, or updated from `old`.
 

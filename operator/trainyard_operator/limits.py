@@ -59,7 +59,9 @@ def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
     if nodes is not None and nodes < 0:
         yield FieldError(ErrorType.INVALID, str(_NODES), nodes, "must be greater than or equal to 0")
     if nodes is not None and nodes > limits.pods:
-        yield FieldError(ErrorType.INVALID, str(_NODES), nodes, f"must be less than or equal to {limits.pods}")
+        yield FieldError(
+            ErrorType.INVALID, str(_NODES), nodes, f"must be less than or equal to {limits.pods}"
+        )
 
 
 def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iterator[FieldError]:
@@ -67,12 +69,16 @@ def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iter
     for jobset in (child for child in children if child["kind"] == names.JOBSET):
         size = _size(jobset)
         if size > limits.max_jobset_bytes:
-            detail = f"may not make a JobSet of more than {limits.max_jobset_bytes} bytes as JSON, but makes {size}"
+            detail = (
+                f"may not make a JobSet of more than {limits.max_jobset_bytes} bytes as JSON, "
+                f"but makes one of {size}"
+            )
             yield FieldError(ErrorType.TOO_LONG, "spec", None, detail)
         for replicated in jobset["spec"]["replicatedJobs"]:
             pods = replicated["template"]["spec"]["parallelism"]
             if pods > limits.pods:
-                detail = f"gives ReplicatedJob {replicated['name']} {pods} pods, but at most {limits.pods} are allowed"
+                name = replicated["name"]
+                detail = f"gives ReplicatedJob {name} {pods} pods, but at most {limits.pods} are allowed"
                 reference = revisions.shown_reference(job)
                 yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
         yield from _name_errors(job, jobset["spec"]["replicatedJobs"])
@@ -95,4 +101,5 @@ def _name_errors(job: TrainJob, replicated_jobs: Sequence[Json]) -> Iterator[Fie
 
 
 def _size(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode(errors="surrogatepass"))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 Json = Mapping[str, Any]
 """A JSON object as it came from, or goes to, the API server. Never mutated."""
@@ -94,6 +94,36 @@ class JobSet:
     replicated_jobs_status: Sequence[ReplicatedJobStatus] = ()
 
 
+class Identity(NamedTuple):
+    """Which object it is, among those in the namespace of a TrainJob."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """The slim view of a child beside the JobSet: PodGroup, Secret or ConfigMap, metadata alone."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str | None
+    """uid of the controller ownerReference, None without one."""
+    deleting: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """The `trainyard.dev/` annotations alone."""
+
+    @property
+    def identity(self) -> Identity:
+        """Which object it is."""
+        return Identity(self.api_version, self.kind, self.name)
+
+
 class RuntimeProblem(StrEnum):
     """Why there is no runtime to build from."""
 
@@ -123,6 +153,16 @@ class Observed:
     """What the API server refused on the last try, if it did."""
     runtime_revision_lost: bool = False
     """The revision the job started with is gone and `runtime` is the live one."""
+    companions: Sequence[Companion] = ()
+    """What exists of the children beside the JobSet; `reconcile.companions` tells which are asked for."""
+
+
+class Generated(StrEnum):
+    """Something random in an object, which whoever creates the object draws."""
+
+    SSH_KEY = "ssh-key"
+    """In `data`: `ssh-privatekey`, an ECDSA P-521 key as PEM, and `ssh-publickey`, its line for
+    authorized_keys; both in base64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +170,8 @@ class Create:
     """POST the object; it must not exist."""
 
     manifest: Json
+    generated: Generated | None = None
+    """What is to be drawn and put in the place of the manifest's placeholders; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,14 @@ def validate(job: TrainJob, old: TrainJob | None, jobset: JobSet | None) -> Iter
         yield from _env_errors(wanted, patch, PATH.index(position))
 
 
+def inner(value: Json, path: FieldPath, *steps: str) -> tuple[Json, FieldPath]:
+    """The object so many steps below, empty if it is not there, and where it is."""
+    for name in steps:
+        path = path.child(name)
+        value = fields.mapping(value.get(name), path)
+    return value, path
+
+
 def _patches(job: TrainJob) -> Sequence[Json]:
     return fields.objects(job.spec.get("runtimePatches"), PATH)
 
@@ -58,13 +66,16 @@ def _without_times(patches: Sequence[Json]) -> list[Any]:
 def _change_errors(job: TrainJob, old: TrainJob, jobset: JobSet | None) -> Iterator[FieldError]:
     """Kueue patches and resumes in one request, hence suspended before or after is enough."""
     if old.spec.get("suspend") is not True and job.spec.get("suspend") is not True:
-        detail = "RuntimePatches can only be modified when the TrainJob is suspended before or after the update"
+        detail = (
+            "RuntimePatches can only be modified when the TrainJob is suspended before or after the update"
+        )
         yield FieldError(ErrorType.FORBIDDEN, str(PATH), None, detail)
         return
     for counts in () if jobset is None else jobset.replicated_jobs_status:
         if counts.active > 0:
             detail = (
-                f"RuntimePatches cannot be modified when the JobSet's ReplicatedJob {counts.name} is still active"
+                "RuntimePatches cannot be modified when the JobSet's ReplicatedJob "
+                f"{counts.name} is still active"
             )
             yield FieldError(ErrorType.FORBIDDEN, str(PATH), None, detail)
 
@@ -92,20 +103,13 @@ def _manager_errors(patch: Json) -> Iterator[FieldError]:
 
 def _env_errors(patches: Sequence[Json], patch: Json, path: FieldPath) -> Iterator[FieldError]:
     fields.require_shallow(patch, path)
-    spec, path = _inner(patch, path, "trainingRuntimeSpec", "template", "spec")
+    spec, path = inner(patch, path, "trainingRuntimeSpec", "template", "spec")
     path = path.child("replicatedJobs")
     for position, job in enumerate(fields.objects(spec.get("replicatedJobs"), path)):
-        pod, at = _inner(job, path.index(position), "template", "spec", "template", "spec")
+        pod, at = inner(job, path.index(position), "template", "spec", "template", "spec")
         at = at.child("containers")
         for place, container in enumerate(fields.objects(pod.get("containers"), at)):
             env = fields.objects(container.get("env"), at.index(place).child("env"))
             if env and container.get("name") in _OWN_CONTAINERS:
                 detail = f"must not have envs for the {', '.join(_OWN_CONTAINERS)} containers"
                 yield FieldError(ErrorType.INVALID, str(PATH), list(patches), detail)
-
-
-def _inner(value: Json, path: FieldPath, *names_: str) -> tuple[Json, FieldPath]:
-    for name in names_:
-        path = path.child(name)
-        value = fields.mapping(value.get(name), path)
-    return value, path

@@ -12,7 +12,7 @@ before the JobSet that refers to it is created.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -21,13 +21,14 @@ from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 
 from . import conditions, framework, plugins, revisions
-from .framework import DEFAULT_SETTINGS, Settings
+from .framework import DEFAULT_SETTINGS, Child, Plugin, Settings
 from .model import (
     NOTHING,
     Condition,
     Create,
     Delete,
     EventNote,
+    Identity,
     JobSet,
     Json,
     Observed,
@@ -49,7 +50,7 @@ _LONGEST_MESSAGE: Final = 1000
 """An Event's message holds 1024 bytes."""
 
 _NEXT_STEPS: Final = {
-    "JobSetConflict": "delete that JobSet, or create the TrainJob again under another name",
+    "JobSetConflict": "delete it, or create the TrainJob again under another name",
     "JobSetRejected": "correct the runtime or the TrainJob's runtimePatches",
     "Forbidden": "see which admission policy or missing permission of the operator refuses it",
     "QuotaExceeded": "wait for other jobs to end, or have the namespace's ResourceQuota raised",
@@ -76,8 +77,16 @@ class _Step:
     """For something to vanish, of which another look is due even without an event."""
 
 
-def reconcile(observed: Observed, now: datetime, settings: Settings = DEFAULT_SETTINGS) -> Plan:
+def reconcile(
+    observed: Observed,
+    now: datetime,
+    settings: Settings = DEFAULT_SETTINGS,
+    using: Sequence[Plugin] = plugins.OPERATED,
+) -> Plan:
     """The next writes, status and events for a TrainJob, and when to look again.
+
+    The children beside the JobSet are created before it, each once. They are
+    updated while the JobSet is missing or suspended, and left alone while it runs.
 
     Never raises for anything that a TrainJob or a runtime can contain: that
     becomes the condition `Blocked`.
@@ -103,7 +112,7 @@ def reconcile(observed: Observed, now: datetime, settings: Settings = DEFAULT_SE
             requeue_after=None if jobset is None else 0.0,
         )
 
-    step = _next_step(observed, now, settings)
+    step = _next_step(observed, now, settings, using)
     events = step.events
     if step.blocked is not None:
         after = _with_blocked(before, after, step.blocked, now)
@@ -114,6 +123,28 @@ def reconcile(observed: Observed, now: datetime, settings: Settings = DEFAULT_SE
         events=events,
         requeue_after=_soonest(remaining, RETRY_SECONDS if step.blocked or step.waits else None),
     )
+
+
+def companions(
+    observed: Observed,
+    settings: Settings = DEFAULT_SETTINGS,
+    using: Sequence[Plugin] = plugins.OPERATED,
+) -> tuple[Identity, ...]:
+    """The children beside the JobSet that the next `reconcile` wants to know of.
+
+    The shell looks them up, and says in `observed.companions` which there
+    are. None for most TrainJobs, and for any whose JobSet runs.
+    """
+    job = observed.trainjob
+    if job.deleting or not is_managed(job) or conditions.finished(conditions.of(job.status)):
+        return ()
+    if _runs(observed) or isinstance(observed.runtime, RuntimeProblem):
+        return ()
+    try:
+        children = framework.children(job, observed.runtime, using, settings)
+    except (framework.UnsupportedPolicyError, InvalidFieldError):
+        return ()
+    return tuple(_identity(child.manifest) for child in children if child.manifest["kind"] != names.JOBSET)
 
 
 def is_managed(job: TrainJob) -> bool:
@@ -220,16 +251,16 @@ def _soonest(deadline: float | None, retry: float | None) -> float | None:
     return min(waits, default=None)
 
 
-# --- JobSet -----------------------------------------------------------------
+# --- children ---------------------------------------------------------------
 
 
-def _next_step(observed: Observed, now: datetime, settings: Settings) -> _Step:
+def _next_step(observed: Observed, now: datetime, settings: Settings, using: Sequence[Plugin]) -> _Step:
     job, jobset = observed.trainjob, observed.jobset
     if jobset is not None and jobset.deleting:
         return _Step(waits=True)
     if jobset is not None and jobset.owner_uid != job.uid:
-        return _Step(blocked=_foreign(jobset))
-    if jobset is not None and not jobset.suspend and not _is_suspended(job):
+        return _Step(blocked=_foreign(names.JOBSET, jobset.name))
+    if _runs(observed):
         return _Step()
     if isinstance(observed.runtime, RuntimeProblem):
         # What is as suspended as it should be needs no runtime now.
@@ -238,13 +269,18 @@ def _next_step(observed: Observed, now: datetime, settings: Settings) -> _Step:
         return _Step(blocked=_runtime_missing(job))
 
     try:
-        manifests = framework.build(job, observed.runtime, plugins.ALL, settings)
+        children = framework.children(job, observed.runtime, using, settings)
     except framework.UnsupportedPolicyError as error:
-        return _Step(blocked=_policy_unsupported(observed.runtime, str(error)))
+        return _Step(blocked=_policy_unsupported(observed.runtime, str(error), using))
     except InvalidFieldError as error:
         return _Step(blocked=_runtime_invalid(observed.runtime, str(error)))
 
-    writes = _writes(observed.runtime, manifests, jobset)
+    (wanted,) = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)
+    beside = [child for child in children if child.manifest["kind"] != names.JOBSET]
+    first = _companions_step(observed, beside)
+    if first.blocked is not None or first.waits:
+        return first
+    writes = _writes(observed.runtime, wanted, jobset, first.writes)
     if not writes:
         return _Step()
     if observed.rejection is not None and _is_recent(observed.rejection, now):
@@ -252,26 +288,68 @@ def _next_step(observed: Observed, now: datetime, settings: Settings) -> _Step:
     return _Step(writes=writes, events=_revision_lost(observed))
 
 
-def _writes(runtime: Runtime, manifests: Sequence[Json], jobset: JobSet | None) -> tuple[Write, ...]:
-    """What makes the children what they should be; empty if they are."""
+def _runs(observed: Observed) -> bool:
+    """Whether the JobSet is to be left alone, because it runs and should."""
+    jobset = observed.jobset
+    return jobset is not None and not jobset.suspend and not _is_suspended(observed.trainjob)
+
+
+def _identity(manifest: Json) -> Identity:
+    return Identity(manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"])
+
+
+def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
+    """What makes the children beside the JobSet what they should be."""
+    job = observed.trainjob
+    seen = {found.identity: found for found in observed.companions}
+    writes: list[Write] = []
+    for child in children:
+        wanted = _labelled(child.manifest, job)
+        found = seen.get(_identity(wanted))
+        if found is None:
+            writes.append(Create(wanted, child.generated))
+        elif found.deleting:
+            return _Step(waits=True)
+        elif found.owner_uid != job.uid:
+            return _Step(blocked=_foreign(found.kind, found.name))
+        elif child.generated is None and _digest(found.annotations) != _digest(
+            wanted["metadata"]["annotations"]
+        ):
+            writes.append(Update(wanted, found.uid, found.resource_version))
+    return _Step(writes=tuple(writes))
+
+
+def _writes(
+    runtime: Runtime, wanted: Json, jobset: JobSet | None, first: tuple[Write, ...]
+) -> tuple[Write, ...]:
+    """What makes the JobSet what it should be, behind its companions; empty if all are."""
     record: tuple[Write, ...] = ()
     revision = runtime.revision
     if revision is None and runtime.uid:
         revision = revisions.name_of(runtime)
         record = (RecordRevision(runtime, revision),)
-    marked = tuple(_marked(m, revision) if m["kind"] == names.JOBSET else m for m in manifests)
+    marked = _marked(wanted, revision)
     if jobset is None:
-        return (*record, *(Create(manifest) for manifest in marked))
-    (wanted,) = (manifest for manifest in marked if manifest["kind"] == names.JOBSET)
-    digest = wanted["metadata"]["annotations"][names.RENDERED_ANNOTATION]
-    same = jobset.annotations.get(names.RENDERED_ANNOTATION) == digest
-    if same and jobset.suspend == wanted["spec"]["suspend"]:
-        return ()
-    return (*record, Update(wanted, jobset.uid, jobset.resource_version))
+        return (*record, *first, Create(marked))
+    same = _digest(jobset.annotations) == _digest(marked["metadata"]["annotations"])
+    if same and jobset.suspend == marked["spec"]["suspend"]:
+        return (*record, *first) if first else ()
+    return (*record, *first, Update(marked, jobset.uid, jobset.resource_version))
+
+
+def _digest(annotations: Mapping[str, str]) -> str | None:
+    return annotations.get(names.RENDERED_ANNOTATION)
+
+
+def _labelled(manifest: Json, job: TrainJob) -> Json:
+    """The child with the label that it is found by, and a digest of it all."""
+    metadata = manifest["metadata"]
+    labels = {**metadata.get("labels", {}), names.TRAINJOB_UID_LABEL: job.uid}
+    return _marked({**manifest, "metadata": {**metadata, "labels": labels}}, None)
 
 
 def _marked(manifest: Json, revision: str | None) -> Json:
-    """The JobSet with the operator's annotations: what it was built from, and a digest of it all."""
+    """The child with the operator's annotations: what it was built from, if told, and a digest of it all."""
     annotations = dict(manifest["metadata"].get("annotations", {}))
     if revision is not None:
         annotations[names.RUNTIME_REVISION_ANNOTATION] = revision
@@ -305,14 +383,14 @@ def _runtime_invalid(runtime: Runtime, what: str) -> _Cause:
     return _Cause("RuntimeInvalid", _worded(f"no JobSet can be built from {where}: {what}", step))
 
 
-def _policy_unsupported(runtime: Runtime, what: str) -> _Cause:
-    known = ", ".join(sorted(framework.implemented("mlPolicy", plugins.ALL)))
+def _policy_unsupported(runtime: Runtime, what: str, using: Sequence[Plugin]) -> _Cause:
+    known = ", ".join(sorted(framework.implemented("mlPolicy", using)))
     message = _worded(f'{runtime.kind} "{runtime.name}": {what}', f"use a runtime with one of: {known}")
     return _Cause("MLPolicyNotSupported", message)
 
 
-def _foreign(jobset: JobSet) -> _Cause:
-    message = f'JobSet "{jobset.name}" exists and belongs to another owner'
+def _foreign(kind: str, name: str) -> _Cause:
+    message = f'{kind} "{name}" exists and belongs to another owner'
     return _Cause("JobSetConflict", _worded(message, _NEXT_STEPS["JobSetConflict"]))
 
 

@@ -83,10 +83,10 @@ def pod_requests(job: Json) -> Amounts:
     return running
 
 
-def total(requests: Mapping[str, Quantity], pods: int, sum_so_far: Amounts) -> Amounts:
-    """The sum with so many pods more, each of which requests this."""
-    result = dict(sum_so_far)
-    _add(result, {name: amount.times(pods) for name, amount in requests.items()})
+def added(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
+    """The sum of both."""
+    result = dict(one)
+    _add(result, other)
     return result
 
 

@@ -153,9 +153,9 @@ def reference(trainjob: TrainJob) -> Reference:
     value = trainjob.spec.get("runtimeRef")
     found = value if isinstance(value, Mapping) else {}
     return Reference(
-        found.get("apiGroup") or names.TRAINER_GROUP,
-        found.get("kind") or names.CLUSTER_TRAINING_RUNTIME,
-        found.get("name") or "",
+        str(found.get("apiGroup") or names.TRAINER_GROUP),
+        str(found.get("kind") or names.CLUSTER_TRAINING_RUNTIME),
+        str(found.get("name") or ""),
     )
 
 

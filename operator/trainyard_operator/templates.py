@@ -77,6 +77,16 @@ def with_job_spec(job: Json, edit: Edit) -> Json:
     return {**job, "template": {**job["template"], "spec": edit(job["template"]["spec"])}}
 
 
+def with_pod_metadata(job: Json, kind: str, entries: Json) -> Json:
+    """The ReplicatedJob with these labels or annotations (`kind`) on its pods."""
+
+    def edit(template: Json) -> Json:
+        metadata = template["metadata"]
+        return {**template, "metadata": {**metadata, kind: {**(metadata.get(kind) or {}), **entries}}}
+
+    return with_pod_template(job, edit)
+
+
 def with_container(job: Json, name: str, edit: Edit) -> Json:
     """The ReplicatedJob with `edit` applied to the containers and init containers of that name."""
 

@@ -23,7 +23,9 @@ from .framework import DEFAULT_SETTINGS, Plugin, Settings
 from .limits import Limits
 from .model import JobSet, Json, Runtime, TrainJob
 
-_POLICY: Final = "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
+_POLICY: Final = (
+    "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
+)
 _DEPRECATED: Final = (
     "is deprecated and will be removed in a future release of Kubeflow Trainer. "
     f"See runtime deprecation policy: {_POLICY}"
@@ -64,22 +66,21 @@ def validate(
     start the revision that it started with; None if there is none. `jobset`
     is the JobSet of the TrainJob, if it has one.
     """
-    if old is not None and old.spec == job.spec:
-        return Answer()
     suspends = old is not None and _is_suspended(job) and not _is_suspended(old)
     try:
+        fields.require_shallow(job.spec, FieldPath("spec"))
+        if old is not None and old.spec == job.spec:
+            return Answer()
         if suspends:
             return Answer(errors=tuple(patches.validate(job, old, jobset)))
         if not revisions.supported(job):
             return Answer(errors=(_unsupported(job),))
         if runtime is None:
             return Answer(errors=(_missing(job),))
-        return Answer(
-            tuple(_warnings("Referenced ", runtime)),
-            tuple(_errors(job, old, runtime, jobset, allowed, settings, using)),
-        )
     except InvalidFieldError as error:
         return Answer(errors=error.errors)
+    errors = _errors(job, runtime, using, settings, old=old, jobset=jobset, allowed=allowed)
+    return Answer(tuple(_warnings("Referenced ", runtime)), errors)
 
 
 def validate_runtime(
@@ -124,27 +125,30 @@ def _warnings(prefix: str, runtime: Runtime) -> Iterator[str]:
 
 def _errors(
     job: TrainJob,
-    old: TrainJob | None,
     runtime: Runtime,
+    using: Sequence[Plugin],
+    settings: Settings,
+    *,
+    old: TrainJob | None,
     jobset: JobSet | None,
     allowed: Limits,
-    settings: Settings,
-    using: Sequence[Plugin],
-) -> Sequence[FieldError]:
+) -> tuple[FieldError, ...]:
     """The plugins' errors; without any, what building the children shows; then the limits."""
-    resumes = old is not None and _without_suspend(old) == _without_suspend(job)
+    only_resumes = old is not None and _without_suspend(old) == _without_suspend(job)
     try:
         framework.require_implemented(runtime, using)
-        found = tuple(framework.validate(job, runtime, old, jobset, using, settings))
-        if not resumes:
+        found = tuple(framework.validate(job, runtime, using, settings, old=old, jobset=jobset))
+        if not only_resumes:
             found += tuple(limits.of_trainjob(job, allowed))
         if found:
             return found
         children = framework.build(job, runtime, using, settings)
+        return () if only_resumes else tuple(limits.of_children(job, children, allowed))
     except framework.UnsupportedPolicyError as error:
         shown = revisions.shown_reference(job)
         return (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
-    return () if resumes else tuple(limits.of_children(job, children, allowed))
+    except InvalidFieldError as error:
+        return error.errors
 
 
 def _without_suspend(job: TrainJob) -> Json:

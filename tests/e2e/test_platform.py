@@ -59,6 +59,7 @@ def test_the_operator_runs_without_privileges(platform: Cluster) -> None:
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
         "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
     }
     assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
     assert pod["status"]["containerStatuses"][0]["ready"] is True
@@ -82,7 +83,10 @@ def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluste
     platform.pulumi("destroy", "--stack", "sandbox", "--yes", "--skip-preview")
     assert {crd["metadata"]["name"] for crd in platform.list("crds")} == crds
     assert uids() == before
-    assert platform.get("namespace", "trainyard-system") is None
+    # Both controllers are gone; the namespace stays, with the revisions that running jobs were built from.
+    everywhere = platform.kubectl("get", "deployments", "--all-namespaces", "-o", "name")
+    assert everywhere == ""
+    assert platform.kubectl("get", "controllerrevisions", "-n", "trainyard-system", "-o", "name") != ""
 
     platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
     assert uids() == before

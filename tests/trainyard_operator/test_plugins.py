@@ -10,9 +10,11 @@ from trainyard_operator.framework import (
     DEFAULT_SETTINGS,
     Build,
     EnforceMLPolicy,
+    EnforcePodGroupPolicy,
     IdentifyNetwork,
     Status,
     UnsupportedPolicyError,
+    Validate,
     build,
     new_info,
 )
@@ -53,15 +55,24 @@ def pods_of(job, rt):
 
 
 def test_the_plugins_run_in_this_order_and_jobset_builds_last():
-    phases = (EnforceMLPolicy, IdentifyNetwork, Build, Status)
+    phases = (Validate, EnforceMLPolicy, EnforcePodGroupPolicy, IdentifyNetwork, Build, Status)
     assert [(p.name, [q.__name__ for q in phases if isinstance(p, q)]) for p in plugins.ALL] == [
         ("plainml", ["EnforceMLPolicy"]),
-        ("torch", ["EnforceMLPolicy"]),
-        ("torchtune", ["EnforceMLPolicy"]),
+        ("torch", ["Validate", "EnforceMLPolicy"]),
+        ("torchtune", ["Validate", "EnforceMLPolicy"]),
         ("jax", ["EnforceMLPolicy"]),
-        ("xgboost", ["EnforceMLPolicy"]),
-        ("jobset", ["IdentifyNetwork", "Build", "Status"]),
+        ("xgboost", ["Validate", "EnforceMLPolicy"]),
+        ("mpi", ["Validate", "EnforceMLPolicy", "Build"]),
+        ("trainjobstatus", ["EnforceMLPolicy", "Build"]),
+        ("coscheduling", ["EnforcePodGroupPolicy", "Build"]),
+        ("volcano", ["Validate", "EnforcePodGroupPolicy", "Build"]),
+        ("jobset", ["Validate", "IdentifyNetwork", "Build", "Status"]),
     ]
+
+
+def test_the_operator_carries_out_those_that_shape_the_jobset_alone():
+    assert [p.name for p in plugins.OPERATED] == ["plainml", "torch", "torchtune", "jax", "xgboost", "jobset"]
+    assert [p.name for p in plugins.OPERATED if isinstance(p, Build)] == ["jobset"]
 
 
 def test_a_policy_that_no_plugin_implements_is_refused():

@@ -147,7 +147,7 @@ MISSING = (
 )
 CONFLICT = (
     'JobSet "tj" exists and belongs to another owner; '
-    "delete that JobSet, or create the TrainJob again under another name"
+    "delete it, or create the TrainJob again under another name"
 )
 REJECTED = "spec is wrong; correct the runtime or the TrainJob's runtimePatches"
 REJECTION = Rejection("JobSetRejected", "spec is wrong", at(5))
@@ -500,7 +500,8 @@ INVALID = [
         runtime({"flux": {}}),
         {},
         "MLPolicyNotSupported",
-        'ClusterTrainingRuntime "rt": spec.mlPolicy.flux is not supported; use a runtime with one of: torch',
+        'ClusterTrainingRuntime "rt": spec.mlPolicy.flux is not supported; '
+        "use a runtime with one of: jax, torch, xgboost",
     ),
     (
         "a gang scheduler without a plugin is not ignored",

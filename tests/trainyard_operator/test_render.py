@@ -3,13 +3,8 @@
 import pytest
 
 from trainyard_api import documents
-from trainyard_operator.render import (
-    NothingToRenderError,
-    RenderError,
-    render,
-    with_runtime_defaults,
-    with_trainjob_defaults,
-)
+from trainyard_operator.offline import with_runtime_defaults, with_trainjob_defaults
+from trainyard_operator.render import NothingToRenderError, RenderError, render
 
 RUNTIME = """
 apiVersion: trainer.kubeflow.org/v1alpha1

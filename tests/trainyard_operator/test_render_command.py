@@ -60,7 +60,7 @@ def test_a_trainjob_is_printed_as_its_children_with_the_runtime_of_the_catalog(c
             JOB % "tj",
             {"feature_gates": "Magic=true"},
             2,
-            "unknown feature gate Magic; known: none\n",
+            "unknown feature gate Magic; known: TrainJobStatus\n",
             id="no gate",
         ),
     ],

@@ -122,6 +122,7 @@ def crd(name: str) -> dict[str, Any]:
 
 def run(settings: dict[str, Any]) -> list[Registered]:
     """What `platform/__main__.py` registers for a stack with these settings."""
+
     def program() -> None:
         runpy.run_path(str(ROOT / "platform"), run_name="__main__")
 

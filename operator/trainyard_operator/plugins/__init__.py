@@ -9,11 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from ..framework import Plugin
+from .coscheduling import CoScheduling
 from .jax import JAX
 from .jobset import JobSetPlugin
+from .mpi import MPI
 from .plainml import PlainML
 from .torch import Torch
 from .torchtune import TorchTune
+from .trainjobstatus import TrainJobStatusPlugin
+from .volcano import Volcano
 from .xgboost import XGBoost
 
 ALL: Final[tuple[Plugin, ...]] = (
@@ -22,5 +26,18 @@ ALL: Final[tuple[Plugin, ...]] = (
     TorchTune(),
     JAX(),
     XGBoost(),
+    MPI(),
+    TrainJobStatusPlugin(),
+    CoScheduling(),
+    Volcano(),
     JobSetPlugin(),
 )
+"""What can be rendered and validated."""
+
+_COMPANIONS_BUILT_BY: Final = frozenset({"mpi", "trainjobstatus", "coscheduling", "volcano"})
+
+OPERATED: Final[tuple[Plugin, ...]] = tuple(p for p in ALL if p.name not in _COMPANIONS_BUILT_BY)
+"""What the running operator carries out: it observes no children but the JobSet yet.
+
+TrainJobs that need the others are blocked with that reason, never built halfway.
+"""

@@ -6,20 +6,23 @@ itself, so names, order and counts of the ReplicatedJobs must not differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
 from trainyard_api import fields, names
-from trainyard_api.errors import FieldPath, required
+from trainyard_api.errors import ErrorType, FieldError, FieldPath, required
 
-from .. import templates
-from ..framework import Info, TrainJobStatus
+from .. import patches, revisions, templates
+from ..framework import Child, Info, TrainJobStatus
 from ..model import Condition, JobSet, Json, TrainJob
+from . import owned
 
 _TRAINER: Final = FieldPath("spec.trainer")
 _INITIALIZERS: Final = {names.DATASET_INITIALIZER: "dataset", names.MODEL_INITIALIZER: "model"}
 """By ancestor label, which is also the container's name: the field in `spec.initializer`."""
+_URI: Final = "STORAGE_URI"
+_CACHE_SCHEME: Final = "cache://"
 _TERMINAL: Final = {names.JOBSET_COMPLETED: names.COMPLETE, names.JOBSET_FAILED: names.FAILED}
 
 
@@ -31,13 +34,7 @@ class JobSetPlugin:
 
     def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
         """Initializers for which the runtime has no place, and what runtimePatches may not do."""
-        wanted = fields.mapping(info.trainjob.spec.get("initializer"), FieldPath("spec.initializer"))
-        errors = [
-            error
-            for name, field in _INITIALIZERS.items()
-            if wanted.get(field) is not None
-            for error in _initializer_errors(info, name, field)
-        ]
+        errors = (error for which in _INITIALIZERS for error in _initializer_errors(info, which))
         return (*errors, *patches.validate(info.trainjob, old, jobset))
 
     def identify_network(self, info: Info) -> Info:
@@ -45,15 +42,11 @@ class JobSetPlugin:
         network = fields.mapping(info.spec.get("network"), templates.SPEC_PATH.child("network"))
         return replace(info, subdomain=network.get("subdomain") or info.trainjob.name)
 
-    def build(self, info: Info) -> Sequence[Json]:
+    def build(self, info: Info) -> Sequence[Child]:
         """The JobSet; raises `InvalidFieldError` if the runtime has no place for what `spec.trainer` asks."""
         if info.trainer is not None:
             _require_trainer(info)
-        metadata: dict[str, Any] = {
-            "name": info.trainjob.name,
-            "namespace": info.trainjob.namespace,
-            "ownerReferences": [owner_reference(info.trainjob)],
-        }
+        metadata = owned.metadata(info.trainjob)
         if info.labels:
             metadata["labels"] = dict(info.labels)
         if info.annotations:
@@ -62,14 +55,13 @@ class JobSetPlugin:
             _replicated_job(info, job, pods.count) for job, pods in zip(info.jobs, info.pod_sets, strict=True)
         ]
         suspend = fields.boolean(info.trainjob.spec.get("suspend"), FieldPath("spec.suspend"))
-        return (
-            {
-                "apiVersion": names.JOBSET_API_VERSION,
-                "kind": names.JOBSET,
-                "metadata": metadata,
-                "spec": {**info.spec, "replicatedJobs": jobs, "suspend": suspend},
-            },
-        )
+        manifest = {
+            "apiVersion": names.JOBSET_API_VERSION,
+            "kind": names.JOBSET,
+            "metadata": metadata,
+            "spec": {**info.spec, "replicatedJobs": jobs, "suspend": suspend},
+        }
+        return (Child(manifest),)
 
     def status(self, jobset: JobSet) -> TrainJobStatus:
         """Completed and Failed become the TrainJob's, all else of them kept; counts are copied."""
@@ -81,37 +73,45 @@ class JobSetPlugin:
         return TrainJobStatus(terminal, tuple(asdict(counts) for counts in jobset.replicated_jobs_status))
 
 
-def owner_reference(trainjob: TrainJob) -> Json:
-    """The controller reference that every child of a TrainJob carries."""
-    return {
-        "apiVersion": names.TRAINER_API_VERSION,
-        "kind": names.TRAINJOB,
-        "name": trainjob.name,
-        "uid": trainjob.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def _initializer_errors(info: Info, name: str, field: str) -> Iterator[FieldError]:
+def _initializer_errors(info: Info, name: str) -> Iterator[FieldError]:
     """By the ReplicatedJob's name, though the JobSet is built by label: as in Trainer v2.3."""
-    detail = _initializer_problem(next((job for job in info.jobs if job["name"] == name), None), name, field)
+    path = FieldPath("spec.initializer")
+    field = _INITIALIZERS[name]
+    initializer = fields.mapping(info.trainjob.spec.get("initializer"), path)
+    path = path.child(field)
+    wanted = fields.optional_mapping(initializer.get(field), path)
+    if wanted is None:
+        return
+    uri = fields.text(wanted.get("storageUri"), path.child("storageUri"))
+    job = next((job for job in info.jobs if job["name"] == name), None)
+    detail = _initializer_problem(job, name, field, uri)
     if detail:
         shown = revisions.shown_reference(info.trainjob)
         yield FieldError(ErrorType.INVALID, "spec.runtimeRef", shown, detail)
 
 
-def _initializer_problem(job: Json | None, name: str, field: str) -> str:
+def _initializer_problem(job: Json | None, name: str, field: str, uri: str | None) -> str:
     if job is None:
         return f"must have {name} job when trainJob is configured with input {field}Config"
     pods = templates.pod_template(job)["spec"]
     if not any(c["name"] == name for c in (*pods.get("initContainers", ()), *pods.get("containers", ()))):
         return f"must have container with name - {name} in the {name} job"
     volume = names.INITIALIZER_VOLUME
-    mounts = (templates.container(job, name) or {}).get("volumeMounts") or ()
-    if volume_is_needed(info_uri) and not any(mount.get("name") == volume for mount in mounts):
+    container = templates.container(job, name) or {}
+    if not _is_cached(container, uri) and not any(
+        mount.get("name") == volume for mount in container.get("volumeMounts") or ()
+    ):
         return f"must have volumeMount with name - {volume} in container {name} of the {name} job"
     return ""
+
+
+def _is_cached(container: Json, uri: str | None) -> bool:
+    """Whether the data goes into a cache of its own and so needs no volume.
+
+    Trainer v2.3 asks for the volume all the same, and refuses its own runtime with a cache.
+    """
+    found = [variable.get("value") for variable in container.get("env") or () if variable["name"] == _URI]
+    return str(uri if uri is not None else next(iter(found), "")).startswith(_CACHE_SCHEME)
 
 
 def _require_trainer(info: Info) -> None:
@@ -150,7 +150,7 @@ def _with_initializer(job: Json, trainjob: TrainJob, ancestor: str) -> Json:
     uri = fields.text(wanted.get("storageUri"), path.child("storageUri"))
     env = list(templates.environment(wanted.get("env"), path.child("env")))
     if uri is not None:
-        env.insert(0, {"name": "STORAGE_URI", "value": uri})
+        env.insert(0, {"name": _URI, "value": uri})
     secret = fields.optional_mapping(wanted.get("secretRef"), path.child("secretRef"))
 
     def edit(container: Json) -> Json:

@@ -102,7 +102,10 @@ def _injection_targets(policy: Json) -> Iterator[Json]:
     targets = fields.named_objects(injection.get("targets"), _TARGETS, key="jobName")
     for position, target in enumerate(targets):
         path = _TARGETS.index(position).child("containerNames")
-        yield {"jobName": target["jobName"], "containerNames": fields.texts(target.get("containerNames"), path)}
+        yield {
+            "jobName": target["jobName"],
+            "containerNames": fields.texts(target.get("containerNames"), path),
+        }
 
 
 def _missing_targets(info: Info, policy: Json) -> Iterator[FieldError]:

@@ -1,0 +1,43 @@
+"""Manifests from files, for the commands that need no cluster.
+
+Called by `render` and `validate`. Reads; what the documents mean is the
+operator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from trainyard_api import documents
+
+CATALOG: Final = Path(__file__).resolve().parents[2] / "runtimes"
+"""The catalog of the clone that this package runs from."""
+
+FINE: Final = 0
+REFUSED: Final = 1
+CANNOT_ASK: Final = 2
+
+
+class UsageError(Exception):
+    """What was asked makes no sense; said to the user as it stands."""
+
+
+def read(files: Iterable[Path]) -> list[documents.Document]:
+    """The documents in the files; raises `UsageError` or `DocumentError` with the place."""
+    found: list[documents.Document] = []
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{file}:1: not UTF-8") from error
+        except OSError as error:
+            raise UsageError(f"{file}:1: {error.strerror}") from error
+        found += documents.parse(text, str(file))
+    return found
+
+
+def catalog(folder: Path) -> list[documents.Document]:
+    """The documents of a catalog; raises like `read`."""
+    return read(sorted(folder.rglob("*.yaml")))

@@ -1,0 +1,62 @@
+"""`trainyard validate`: what admission would answer, without a cluster.
+
+Called by `main`, which adds `command` to the application. Reads files and
+prints; what the answer is, is `trainyard_operator.validate`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from trainyard_api import documents
+from trainyard_operator import validate as core
+from trainyard_operator.offline import DEFAULT_NAMESPACE, UnreadableError
+
+from . import manifests
+from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED, UsageError, read
+
+
+def run(
+    files: Sequence[Path],
+    *,
+    catalog: Path = CATALOG,
+    namespace: str = DEFAULT_NAMESPACE,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print what admission would answer about the objects in `files`, as JSON; returns the exit code.
+
+    0: it would let them in; 1: it would not; 2: the files cannot be read or
+    hold nothing to ask about, which goes to `err` with `file:line`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    try:
+        answer = core.validate(read(files), manifests.catalog(catalog), namespace)
+    except (UsageError, documents.DocumentError, UnreadableError, core.NothingToValidateError) as error:
+        print(error, file=err)
+        return CANNOT_ASK
+    errors = [{"field": e.path, "type": e.type.value, "message": str(e)} for e in answer.errors]
+    json.dump({"warnings": list(answer.warnings), "errors": errors}, out, indent=2)
+    out.write("\n")
+    return REFUSED if errors else FINE
+
+
+def command(
+    files: Annotated[
+        list[Path], typer.Option("--file", "-f", help="A file with TrainJobs or runtimes; may be repeated.")
+    ],
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
+    ] = DEFAULT_NAMESPACE,
+) -> None:
+    """Print what admission would answer about a TrainJob or a runtime, without a cluster.
+
+    Of two TrainJobs in a file the second is the old object of an update.
+    """
+    raise typer.Exit(run(files, namespace=namespace))

@@ -1,0 +1,54 @@
+"""Coscheduling: a PodGroup for the scheduler plugin of that name (Trainer v2.3, plugin `CoScheduling`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath
+
+from .. import gang, templates
+from ..framework import Child, Info
+from . import owned
+
+_POLICY: Final = FieldPath("spec.podGroupPolicy.coscheduling")
+_DEFAULT_TIMEOUT: Final = 60
+
+
+class CoScheduling:
+    """Labels the pods of the gang and builds their PodGroup."""
+
+    name = "coscheduling"
+    implements = frozenset({"podGroupPolicy.coscheduling"})
+
+    def enforce_pod_group_policy(self, info: Info) -> Info:
+        """`info` with the group's label on the pods of the gang."""
+        if info.pod_group("coscheduling") is None:
+            return info
+        label = {names.COSCHEDULING_GROUP_LABEL: info.trainjob.name}
+        for job in gang.of(info).jobs:
+            info = info.with_job(job, lambda j: templates.with_pod_metadata(j, "labels", label))
+        return info
+
+    def build(self, info: Info) -> Sequence[Child]:
+        """The PodGroup, of the TrainJob's name."""
+        policy = info.pod_group("coscheduling")
+        if policy is None:
+            return ()
+        timeout = fields.integer(
+            policy.get("scheduleTimeoutSeconds"), _POLICY.child("scheduleTimeoutSeconds")
+        )
+        members = gang.of(info)
+        spec = {
+            "minMember": members.pods,
+            "minResources": members.requests,
+            "scheduleTimeoutSeconds": _DEFAULT_TIMEOUT if timeout is None else timeout,
+        }
+        manifest = {
+            "apiVersion": names.COSCHEDULING_API_VERSION,
+            "kind": names.POD_GROUP,
+            "metadata": owned.metadata(info.trainjob),
+            "spec": spec,
+        }
+        return (Child(manifest),)

@@ -1,0 +1,219 @@
+"""MPI: the key, the hosts and the variables by which a launcher starts processes (Trainer v2.3, `MPI`).
+
+The workers are the ReplicatedJob `node`, the launcher is the one of that
+name; both train in their container `node`. The SSH key is drawn when its
+Secret is created, by whoever writes it, and never again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import ErrorType, FieldError, FieldPath, invalid
+
+from .. import resources, templates
+from ..framework import Child, Info, PodSet
+from ..model import Generated, JobSet, Json, TrainJob
+from . import owned, reserved
+
+MAX_HOSTFILE_BYTES: Final = 1_000_000
+"""A ConfigMap holds 1 MiB."""
+PLACEHOLDER: Final = "(generated)"
+"""Stands in the Secret until the key is drawn."""
+
+_TRAINER: Final = FieldPath("spec.trainer")
+_POLICY: Final = FieldPath("spec.mlPolicy.mpi")
+_OPEN_MPI: Final = "OpenMPI"
+
+_KEY_SUFFIX: Final = "-mpi-ssh-auth"
+_CONFIG_MAP_SUFFIX: Final = "-mpi-hostfile"
+_KEY_VOLUME: Final = "mpi-ssh-auth"
+_HOSTS_VOLUME: Final = "mpi-hostfile"
+_HOSTS_FILE: Final = "hostfile"
+_HOSTS_FOLDER: Final = "/etc/mpi"
+_DEFAULT_KEY_FOLDER: Final = "/root/.ssh"
+_PRIVATE_KEY: Final = "ssh-privatekey"
+_PUBLIC_KEY: Final = "ssh-publickey"
+
+_HOSTS_VARIABLE: Final = "OMPI_MCA_orte_default_hostfile"
+_NAMES_VARIABLE: Final = "OMPI_MCA_orte_keep_fqdn_hostnames"
+_SLOTS_VARIABLE: Final = "OMPI_MCA_orte_set_default_slots"
+_SHELL_VARIABLE: Final = "OMPI_MCA_plm_rsh_args"
+_RESERVED: Final = frozenset({_HOSTS_VARIABLE, _NAMES_VARIABLE, _SLOTS_VARIABLE, _SHELL_VARIABLE})
+
+
+class MPI:
+    """Sets the number of workers, mounts the key and the hosts, and builds both."""
+
+    name = "mpi"
+    implements = frozenset({"mlPolicy.mpi"})
+
+    def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
+        """More than one node without both kinds of pods, and OMPI_* variables that the TrainJob sets."""
+        policy = info.policy("mpi")
+        if policy is None:
+            return ()
+        return (*_node_errors(info, policy), *reserved.errors(info, _RESERVED))
+
+    def enforce_ml_policy(self, info: Info) -> Info:
+        """`info` with the number of workers, the volumes, and the launcher's variables.
+
+        These are injected without `spec.trainer` too, unlike those of other
+        frameworks. Where the launcher trains it counts as one of the nodes,
+        but there is always a worker.
+
+        Raises `InvalidFieldError` for an implementation other than OpenMPI.
+        """
+        policy = info.policy("mpi")
+        if policy is None:
+            return info
+        trains_too = _launcher_trains(policy)
+        trainer = info.trainer or {}
+        nodes = fields.integer(trainer.get("numNodes"), _TRAINER.child("numNodes"))
+        if nodes is not None:
+            info = info.with_count(names.NODE, max(nodes - 1, 1) if trains_too else nodes)
+        for job in (names.NODE, names.LAUNCHER):
+            info = info.with_volumes(job, (_key_volume(info),))
+            info = info.with_mounts(job, names.NODE, (_key_mount(policy),))
+        info = info.with_volumes(names.LAUNCHER, (_hosts_volume(info),))
+        if info.container(names.LAUNCHER, names.NODE) is not None:
+            info = info.with_mounts(names.LAUNCHER, names.NODE, (_HOSTS_MOUNT,))
+            info = info.with_env(names.LAUNCHER, names.NODE, _launcher_env(policy, _slots(info, policy)))
+        if trains_too:
+            env = templates.environment(trainer.get("env"), _TRAINER.child("env"))
+            info = info.with_env(names.NODE, names.NODE, env)
+        return info
+
+    def build(self, info: Info) -> Sequence[Child]:
+        """The Secret with the key and the ConfigMap with the hosts.
+
+        Raises `InvalidFieldError` for more hosts than a ConfigMap holds; the
+        file is not even begun then.
+        """
+        policy = info.policy("mpi")
+        if policy is None:
+            return ()
+        return (
+            Child(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "metadata": owned.metadata(info.trainjob, _KEY_SUFFIX),
+                    "type": "kubernetes.io/ssh-auth",
+                    "immutable": True,
+                    "data": {_PRIVATE_KEY: PLACEHOLDER, _PUBLIC_KEY: PLACEHOLDER},
+                },
+                Generated.SSH_KEY,
+            ),
+            Child(
+                {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": owned.metadata(info.trainjob, _CONFIG_MAP_SUFFIX),
+                    "data": {_HOSTS_FILE: _hosts(info, policy)},
+                }
+            ),
+        )
+
+
+def _node_errors(info: Info, policy: Json) -> Iterator[FieldError]:
+    path = _TRAINER.child("numNodes")
+    nodes = fields.integer((info.trainer or {}).get("numNodes"), path)
+    if nodes is None or nodes < 2 or not _launcher_trains(policy):
+        return
+    if not {names.NODE, names.LAUNCHER} <= {pods.name for pods in info.pod_sets}:
+        detail = (
+            "must have 1 when MPI trainingRuntime with enabled runLauncherAsNode "
+            "does not have either launcher and node"
+        )
+        yield FieldError(ErrorType.INVALID, str(path), nodes, detail)
+
+
+def _launcher_trains(policy: Json) -> bool:
+    return fields.boolean(policy.get("runLauncherAsNode"), _POLICY.child("runLauncherAsNode"))
+
+
+def _slots(info: Info, policy: Json) -> int:
+    """Processes a node: the TrainJob's, else one for each GPU if the runtime says 1, else the runtime's."""
+    path = _TRAINER.child("numProcPerNode")
+    wanted = fields.integer((info.trainer or {}).get("numProcPerNode"), path)
+    if wanted is not None:
+        return wanted
+    given = fields.integer(policy.get("numProcPerNode"), _POLICY.child("numProcPerNode"))
+    slots = 1 if given is None else given
+    return max(1, resources.gpu_count(resources.per_node(info))) if slots == 1 else slots
+
+
+def _launcher_env(policy: Json, slots: int) -> tuple[Json, ...]:
+    path = _POLICY.child("mpiImplementation")
+    implementation = fields.text(policy.get("mpiImplementation"), path)
+    if implementation not in (None, _OPEN_MPI):
+        raise invalid(path, implementation, f"must be {_OPEN_MPI}")
+    return (
+        {"name": _HOSTS_VARIABLE, "value": f"{_HOSTS_FOLDER}/{_HOSTS_FILE}"},
+        {"name": _NAMES_VARIABLE, "value": "true"},
+        {"name": _SLOTS_VARIABLE, "value": str(slots)},
+        {"name": _SHELL_VARIABLE, "value": "-o ConnectionAttempts=10"},
+    )
+
+
+def _key_volume(info: Info) -> Json:
+    return {
+        "name": _KEY_VOLUME,
+        "secret": {
+            "secretName": f"{info.trainjob.name}{_KEY_SUFFIX}",
+            "defaultMode": 0o400,
+            "items": [
+                {"key": _PRIVATE_KEY, "path": "id_rsa", "mode": 0o640},
+                {"key": _PUBLIC_KEY, "path": "id_rsa.pub", "mode": 0o644},
+                {"key": _PUBLIC_KEY, "path": "authorized_keys", "mode": 0o644},
+            ],
+        },
+    }
+
+
+def _key_mount(policy: Json) -> Json:
+    folder = fields.text(policy.get("sshAuthMountPath"), _POLICY.child("sshAuthMountPath"))
+    return {"name": _KEY_VOLUME, "mountPath": _DEFAULT_KEY_FOLDER if folder is None else folder}
+
+
+def _hosts_volume(info: Info) -> Json:
+    return {
+        "name": _HOSTS_VOLUME,
+        "configMap": {
+            "name": f"{info.trainjob.name}{_CONFIG_MAP_SUFFIX}",
+            "items": [{"key": _HOSTS_FILE, "path": _HOSTS_FILE, "mode": 0o444}],
+        },
+    }
+
+
+_HOSTS_MOUNT: Final = {"name": _HOSTS_VOLUME, "mountPath": _HOSTS_FOLDER}
+
+
+def _hosts(info: Info, policy: Json) -> str:
+    hosts = (names.NODE, names.LAUNCHER) if _launcher_trains(policy) else (names.NODE,)
+    pod_sets = [pods for pods in info.pod_sets if pods.name in hosts and pods.count > 0]
+    slots = _slots(info, policy)
+    _require_room(info, pod_sets, slots)
+    return "".join(_line(host, slots) for pods in pod_sets for host in info.endpoints(pods))
+
+
+def _line(host: str, slots: int) -> str:
+    return f"{host} slots={slots}\n"
+
+
+def _require_room(info: Info, pod_sets: Sequence[PodSet], slots: int) -> None:
+    """Refuse what is too long by the length of its lines, before there are any."""
+    pods = sum(pod_set.count for pod_set in pod_sets)
+    longest = max(
+        (len(_line(info.endpoint(pod_set, pod_set.count - 1), slots)) for pod_set in pod_sets), default=1
+    )
+    if pods * longest > MAX_HOSTFILE_BYTES:
+        room = MAX_HOSTFILE_BYTES // longest
+        detail = (
+            f"must be less than or equal to {room}, since the list of hosts is kept in a ConfigMap, "
+            "which holds 1 MiB"
+        )
+        raise invalid(_TRAINER.child("numNodes"), pods, detail)

@@ -1,0 +1,91 @@
+"""Volcano: a PodGroup for that scheduler (Trainer v2.3, plugin `Volcano`).
+
+The pods' schedulerName is the runtime's business. Whether a PriorityClass
+exists is not asked: the API server refuses pods that name a missing one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import ErrorType, FieldError, FieldPath
+
+from .. import gang, patches, revisions, templates
+from ..framework import Child, Info
+from ..model import JobSet, Json, TrainJob
+from . import owned
+
+_POLICY: Final = FieldPath("spec.podGroupPolicy.volcano")
+_DEFAULT_TOPOLOGY: Final = {"mode": "hard", "highestTierAllowed": 1}
+
+
+class Volcano:
+    """Annotates the pods of the gang and builds their PodGroup."""
+
+    name = "volcano"
+    implements = frozenset({"podGroupPolicy.volcano"})
+
+    def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
+        """A queue that is named but has no name.
+
+        The field is the one that says so, where Trainer v2.3 names one that does not exist.
+        """
+        if info.pod_group("volcano") is None or info.annotations.get(names.VOLCANO_QUEUE_ANNOTATION) != "":
+            return ()
+        return (_queue_error(info),)
+
+    def enforce_pod_group_policy(self, info: Info) -> Info:
+        """`info` with the group's annotation on the pods of the gang."""
+        if info.pod_group("volcano") is None:
+            return info
+        annotation = {names.VOLCANO_GROUP_ANNOTATION: info.trainjob.name}
+        for job in gang.of(info).jobs:
+            info = info.with_job(job, lambda j: templates.with_pod_metadata(j, "annotations", annotation))
+        return info
+
+    def build(self, info: Info) -> Sequence[Child]:
+        """The PodGroup, of the TrainJob's name."""
+        policy = info.pod_group("volcano")
+        if policy is None:
+            return ()
+        members = gang.of(info)
+        spec: dict[str, Any] = {"minMember": members.pods, "minResources": members.requests}
+        queue = info.annotations.get(names.VOLCANO_QUEUE_ANNOTATION)
+        if queue is not None:
+            spec["queue"] = queue
+        for name in _priority_classes(info):
+            spec["priorityClassName"] = name
+        topology = fields.optional_mapping(policy.get("networkTopology"), _POLICY.child("networkTopology"))
+        if topology is not None:
+            spec["networkTopology"] = {**_DEFAULT_TOPOLOGY, **topology}
+        manifest = {
+            "apiVersion": names.VOLCANO_API_VERSION,
+            "kind": names.POD_GROUP,
+            "metadata": owned.metadata(info.trainjob),
+            "spec": spec,
+        }
+        return (Child(manifest),)
+
+
+def _queue_error(info: Info) -> FieldError:
+    detail = "Volcano queue name must not be empty"
+    for position, patch in enumerate(fields.objects(info.trainjob.spec.get("runtimePatches"), patches.PATH)):
+        metadata, path = patches.inner(
+            patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", "metadata"
+        )
+        annotations = fields.text_map(metadata.get("annotations"), path.child("annotations"))
+        if names.VOLCANO_QUEUE_ANNOTATION in annotations:
+            where = str(path.child("annotations").key(names.VOLCANO_QUEUE_ANNOTATION))
+            return FieldError(ErrorType.INVALID, where, "", detail)
+    return FieldError(ErrorType.INVALID, "spec.runtimeRef", revisions.shown_reference(info.trainjob), detail)
+
+
+def _priority_classes(info: Info) -> Iterator[str]:
+    """Those of the pods, in their order; the group gets the last one."""
+    for job in info.jobs:
+        spec: Json = templates.pod_template(job)["spec"]
+        name = fields.text(spec.get("priorityClassName"), FieldPath("priorityClassName"))
+        if name is not None:
+            yield name

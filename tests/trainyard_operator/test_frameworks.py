@@ -1,0 +1,218 @@
+"""What the plugins of JAX, XGBoost and TorchTune make of a TrainJob; the golden corpus has whole JobSets."""
+
+from dataclasses import replace
+
+import pytest
+
+from trainyard_operator.framework import DEFAULT_SETTINGS, new_info
+from trainyard_operator.plugins.jax import JAX
+from trainyard_operator.plugins.torchtune import TorchTune
+from trainyard_operator.plugins.xgboost import XGBoost
+
+from .core_values import built, containers, replicated_job, runtime, trainjob
+
+INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
+
+
+def node(**fields):
+    return {"name": "node", "image": "img", "resources": {}, **fields}
+
+
+def jax(processes):
+    return [
+        {"name": "JAX_NUM_PROCESSES", "value": processes},
+        {"name": "JAX_PROCESS_ID", "valueFrom": INDEX},
+        {"name": "JAX_COORDINATOR_ADDRESS", "value": "tj-node-0-0.tj:29500"},
+    ]
+
+
+def dmlc(workers):
+    return [
+        {"name": "DMLC_TRACKER_URI", "value": "tj-node-0-0.tj"},
+        {"name": "DMLC_TRACKER_PORT", "value": "29500"},
+        {"name": "DMLC_TASK_ID", "valueFrom": INDEX},
+        {"name": "DMLC_NUM_WORKER", "value": workers},
+    ]
+
+
+@pytest.mark.parametrize("plugin", [JAX(), XGBoost(), TorchTune()], ids=lambda p: p.name)
+def test_it_does_nothing_for_another_policy(plugin):
+    info = new_info(trainjob({"trainer": {"numNodes": 4}}), runtime({"numNodes": 2}), DEFAULT_SETTINGS)
+    assert plugin.enforce_ml_policy(info) == info
+
+
+@pytest.mark.parametrize("policy", ["jax", "xgboost"])
+def test_it_injects_nothing_without_a_trainer(policy):
+    assert containers(trainjob(), runtime({policy: {}, "numNodes": 2}))["node"] == node()
+
+
+@pytest.mark.parametrize("policy", ["jax", "xgboost"])
+def test_a_runtime_without_a_trainer_is_left_alone(policy):
+    rt = runtime({policy: {}}, [replicated_job(ancestor=None)])
+    assert containers(trainjob(), rt)["node"] == node()
+
+
+# --- jax --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("trainer", "pods"),
+    [
+        pytest.param({}, 2, id="the runtime's numNodes"),
+        pytest.param({"numNodes": 5}, 5, id="the TrainJob's numNodes"),
+    ],
+)
+def test_jax_processes_are(trainer, pods):
+    job, rt = trainjob({"trainer": trainer}), runtime({"jax": {}, "numNodes": 2})
+    assert containers(job, rt)["node"] == node(env=jax(str(pods)), ports=[{"containerPort": 29500}])
+    assert built(job, rt)["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == pods
+
+
+def test_a_user_may_overrule_what_jax_is_told():
+    job = trainjob({"trainer": {"env": [{"name": "JAX_NUM_PROCESSES", "value": "9"}]}})
+    assert containers(job, runtime({"jax": {}}))["node"]["env"] == [
+        {"name": "JAX_NUM_PROCESSES", "value": "9"},
+        *jax("1")[1:],
+    ]
+
+
+# --- xgboost ----------------------------------------------------------------
+
+TWO_GPUS = {"limits": {"nvidia.com/gpu": 2}}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "resources", "workers"),
+    [
+        pytest.param({"numNodes": 3}, {}, "3", id="one a node without GPUs"),
+        pytest.param({"numNodes": 3}, TWO_GPUS, "6", id="one for each GPU of the runtime"),
+        pytest.param(
+            {"numNodes": 3, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 4}}},
+            TWO_GPUS,
+            "12",
+            id="one for each GPU of the TrainJob",
+        ),
+        pytest.param(
+            {"resourcesPerNode": {"limits": {"cpu": 4}}},
+            TWO_GPUS,
+            "1",
+            id="the TrainJob's resources alone if it has any",
+        ),
+    ],
+)
+def test_xgboost_workers_are(trainer, resources, workers):
+    rt = runtime({"xgboost": {}}, [replicated_job(containers=[node(resources=resources)])])
+    found = containers(trainjob({"trainer": trainer}), rt)["node"]
+    assert (found["env"], found["ports"]) == (dmlc(workers), [{"containerPort": 29500}])
+
+
+def test_plainml_sets_xgboosts_variables_of_the_trainjob():
+    job = trainjob({"trainer": {"env": [{"name": "A", "value": "1"}]}})
+    env = containers(job, runtime({"xgboost": {}}))["node"]["env"]
+    assert env == [{"name": "A", "value": "1"}, *dmlc("1")]
+
+
+# --- torchtune --------------------------------------------------------------
+
+RENDEZVOUS = "--rdzv_endpoint=tj-node-0-0.tj:29500"
+LORA = "model.lora_attn_modules=[q_proj]"
+QUANTIZED = "model.quantize_base=True"
+
+
+def torchtune_runtime(name="torchtune-llama3.2-1b", gpus=2, command=()):
+    container = node(command=[*command], resources={"limits": {"nvidia.com/gpu": gpus}})
+    return replace(runtime({"torch": {}}, [replicated_job(containers=[container])]), name=name)
+
+
+def command(trainer, rt=None):
+    rt = rt or torchtune_runtime()
+    spec = {"trainer": {"command": ["tune", "run"], **trainer}, "runtimeRef": {"name": rt.name}}
+    return containers(trainjob(spec), rt)["node"]["command"]
+
+
+@pytest.mark.parametrize(
+    ("trainer", "gpus", "expected"),
+    [
+        pytest.param(
+            {}, 2, [RENDEZVOUS, "full_finetune_distributed", "llama3_2/1B_full"], id="full, several GPUs"
+        ),
+        pytest.param(
+            {}, 1, ["full_finetune_single_device", "llama3_2/1B_full_single_device"], id="full, one"
+        ),
+        pytest.param(
+            {"numProcPerNode": 1},
+            2,
+            ["full_finetune_single_device", "llama3_2/1B_full_single_device"],
+            id="full, one process",
+        ),
+        pytest.param(
+            {"args": [LORA]},
+            2,
+            [RENDEZVOUS, "lora_finetune_distributed", "llama3_2/1B_lora"],
+            id="LoRA, several GPUs",
+        ),
+        pytest.param(
+            {"args": [LORA]},
+            1,
+            ["lora_finetune_single_device", "llama3_2/1B_lora_single_device"],
+            id="LoRA, one GPU",
+        ),
+        pytest.param(
+            {"args": [LORA, QUANTIZED]},
+            1,
+            ["lora_finetune_single_device", "llama3_2/1B_qlora_single_device"],
+            id="QLoRA, one GPU",
+        ),
+        pytest.param(
+            {"args": [LORA, QUANTIZED, "model.use_dora=True"]},
+            1,
+            ["lora_finetune_single_device", "llama3_2/1B_lora_single_device"],
+            id="DoRA is not quantized",
+        ),
+        pytest.param(
+            {"args": ["model.quantize_base=False"]},
+            1,
+            ["full_finetune_single_device", "llama3_2/1B_full_single_device"],
+            id="a switch that is off",
+        ),
+        pytest.param(
+            {"numNodes": 2, "args": [LORA]},
+            1,
+            [RENDEZVOUS, "full_finetune_distributed", "llama3_2/1B_full_multinode"],
+            id="several nodes",
+        ),
+        pytest.param(
+            {"resourcesPerNode": {"limits": {"cpu": 4}}},
+            2,
+            [RENDEZVOUS, "full_finetune_distributed", "llama3_2/1B_full"],
+            id="a process for each CPU",
+        ),
+    ],
+)
+def test_torchtunes_recipe_is(trainer, gpus, expected):
+    *rendezvous, recipe, config = expected
+    assert command(trainer, torchtune_runtime(gpus=gpus)) == [
+        "tune",
+        "run",
+        *rendezvous,
+        recipe,
+        "--config",
+        config,
+    ]
+
+
+def test_of_the_runtimes_command_only_its_own_settings_are_kept():
+    words = ["tune", "run", "--rdzv_endpoint=localhost:29500", "dataset.source=parquet"]
+    own = ["output_dir=/o", "checkpointer.checkpoint_dir=/c", "tokenizer.path=/t", "tokenizer.merges_file=/m"]
+    found = command({}, torchtune_runtime(gpus=1, command=[*words, *own]))
+    assert found[5:] == own
+
+
+def test_the_model_is_read_off_the_name_of_the_runtime_and_is_empty_for_other_names():
+    assert command({}, torchtune_runtime("torchtune-qwen2.5-1.5b", 1))[4] == "qwen2_5/1.5B_full_single_device"
+    assert command({}, torchtune_runtime("mine", 1))[4] == "_full_single_device"
+
+
+@pytest.mark.parametrize("words", [["tune"], ["tune", "run", "x"], ["torchrun"]], ids=" ".join)
+def test_another_command_is_left_alone(words):
+    assert command({"command": words}) == words

@@ -1,0 +1,137 @@
+"""What MPI makes of a TrainJob beyond the golden corpus: counts, slots, hosts, and what it refuses."""
+
+import pytest
+
+from trainyard_api.errors import InvalidFieldError
+from trainyard_operator import plugins
+from trainyard_operator.framework import DEFAULT_SETTINGS, Child, build, children, new_info
+from trainyard_operator.model import Generated
+from trainyard_operator.plugins.mpi import MPI
+
+from .core_values import containers, replicated_job, runtime, trainjob
+
+OWNER = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "name": "tj",
+    "uid": "job-uid",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+
+
+def mpi_runtime(workers=None, launcher=None, **policy):
+    jobs = [
+        replicated_job("node", None, [workers or {"name": "node", "image": "i"}]),
+        replicated_job("launcher", "trainer", [launcher or {"name": "node", "image": "i"}]),
+    ]
+    return runtime({"mpi": {"numProcPerNode": 1, "runLauncherAsNode": True, **policy}}, jobs)
+
+
+def hosts(spec, rt):
+    (hostfile,) = (
+        m for m in build(trainjob(spec), rt, plugins.ALL, DEFAULT_SETTINGS) if m["kind"] == "ConfigMap"
+    )
+    return hostfile["data"]["hostfile"].splitlines()
+
+
+def test_it_does_nothing_for_another_policy():
+    info = new_info(trainjob({"trainer": {"numNodes": 4}}), runtime({"torch": {}}), DEFAULT_SETTINGS)
+    assert (MPI().enforce_ml_policy(info), MPI().build(info)) == (info, ())
+
+
+def test_the_key_is_drawn_by_whoever_creates_the_secret():
+    (secret,) = (
+        child
+        for child in children(trainjob(), mpi_runtime(), plugins.ALL, DEFAULT_SETTINGS)
+        if child.manifest["kind"] == "Secret"
+    )
+    assert secret == Child(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "tj-mpi-ssh-auth", "namespace": "team", "ownerReferences": [OWNER]},
+            "type": "kubernetes.io/ssh-auth",
+            "immutable": True,
+            "data": {"ssh-privatekey": "(generated)", "ssh-publickey": "(generated)"},
+        },
+        Generated.SSH_KEY,
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "policy", "names"),
+    [
+        pytest.param(1, {}, ["node-0-0", "launcher-0-0"], id="always a worker beside the launcher"),
+        pytest.param(3, {}, ["node-0-0", "node-0-1", "launcher-0-0"], id="the launcher is one of the nodes"),
+        pytest.param(
+            2, {"runLauncherAsNode": False}, ["node-0-0", "node-0-1"], id="a launcher that does not train"
+        ),
+        pytest.param(0, {"runLauncherAsNode": False}, [], id="no nodes"),
+    ],
+)
+def test_the_hosts_are(nodes, policy, names):
+    found = hosts({"trainer": {"numNodes": nodes}}, mpi_runtime(**policy))
+    assert found == [f"tj-{name}.tj slots=1" for name in names]
+
+
+GPUS = {"name": "node", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 4}}}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "rt", "slots"),
+    [
+        pytest.param({"numProcPerNode": 3}, mpi_runtime(GPUS), 3, id="what the TrainJob says"),
+        pytest.param({}, mpi_runtime(numProcPerNode=2), 2, id="what the runtime says"),
+        pytest.param({}, mpi_runtime(GPUS), 4, id="one for each GPU if the runtime says one"),
+        pytest.param({}, mpi_runtime(GPUS, numProcPerNode=2), 2, id="the runtime before its GPUs"),
+        pytest.param(
+            {"resourcesPerNode": {"limits": {"cpu": 2}}},
+            mpi_runtime(GPUS),
+            1,
+            id="the TrainJob's resources alone",
+        ),
+    ],
+)
+def test_the_slots_of_a_host_are(trainer, rt, slots):
+    assert hosts({"trainer": trainer}, rt)[0] == f"tj-node-0-0.tj slots={slots}"
+    env = {
+        e["name"]: e["value"]
+        for e in containers(trainjob({"trainer": trainer}), rt, "launcher")["node"]["env"]
+    }
+    assert env["OMPI_MCA_orte_set_default_slots"] == str(slots)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param({}, {"launcher": ["E"], "node": ["E"]}, id="launcher and workers"),
+        pytest.param({"runLauncherAsNode": False}, {"launcher": ["E"], "node": []}, id="the launcher alone"),
+    ],
+)
+def test_the_trainjobs_variables_go_to(policy, expected):
+    job = trainjob({"trainer": {"env": [{"name": "E", "value": "v"}]}})
+    assert {
+        name: [
+            e["name"]
+            for e in containers(job, mpi_runtime(**policy), name)["node"].get("env", [])
+            if e["name"] == "E"
+        ]
+        for name in ("launcher", "node")
+    } == expected
+
+
+def test_another_implementation_is_refused():
+    with pytest.raises(
+        InvalidFieldError, match=r'mpiImplementation: Invalid value: "Intel": must be OpenMPI'
+    ):
+        build(trainjob(), mpi_runtime(mpiImplementation="Intel"), plugins.ALL, DEFAULT_SETTINGS)
+
+
+def test_more_hosts_than_a_configmap_holds_are_refused_before_any_is_written():
+    with pytest.raises(InvalidFieldError) as raised:
+        hosts({"trainer": {"numNodes": 2**31 - 1}}, mpi_runtime())
+    assert str(raised.value) == (
+        "spec.trainer.numNodes: Invalid value: 2147483647: must be less than or equal to 31250, "
+        "since the list of hosts is kept in a ConfigMap, which holds 1 MiB"
+    )

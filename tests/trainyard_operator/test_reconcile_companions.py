@@ -1,0 +1,257 @@
+"""The children beside the JobSet: created before it, each once; guarded; updated while suspended."""
+
+import itertools
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from trainyard_operator import plugins, reconcile
+from trainyard_operator.framework import Settings
+from trainyard_operator.model import (
+    Companion,
+    Create,
+    Generated,
+    Plan,
+    RecordRevision,
+    RuntimeProblem,
+    Update,
+)
+
+from .core_values import at, jobset, observed, replicated_job, runtime, trainjob
+
+GPU_JOBS = [
+    replicated_job("node", None, [{"name": "node", "image": "i", "resources": {"requests": {"cpu": "1"}}}]),
+    replicated_job("launcher", "trainer"),
+]
+RT = runtime({"mpi": {"runLauncherAsNode": True}}, GPU_JOBS)
+RT = replace(RT, spec={**RT.spec, "podGroupPolicy": {"coscheduling": {}}})
+BESIDE = [("v1", "Secret", "tj-mpi-ssh-auth"), ("v1", "ConfigMap", "tj-mpi-hostfile")]
+BESIDE.append(("scheduling.x-k8s.io/v1alpha1", "PodGroup", "tj"))
+
+
+def decide(now=1, settings=None, **fields):
+    return reconcile.reconcile(observed(**{"rt": RT, **fields}), at(now), settings or Settings(), plugins.ALL)
+
+
+def identity(manifest):
+    return manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"]
+
+
+@dataclass
+class World:
+    """An API server with one TrainJob, as far as plans reach; counts what is written to each child."""
+
+    spec: dict
+    status: dict = field(default_factory=dict)
+    jobset: object = None
+    companions: dict = field(default_factory=dict)
+    created: list = field(default_factory=list)
+    updated: list = field(default_factory=list)
+
+    def round(self, now, steps=99):
+        """One reconciliation of which only the first `steps` writes happen before a crash."""
+        plan = decide(
+            now,
+            job=trainjob(self.spec, self.status),
+            js=self.jobset,
+            companions=tuple(self.companions.values()),
+        )
+        for write in plan.writes[:steps]:
+            self.carry_out(write)
+        if plan.status is not None and len(plan.writes) < steps:
+            self.status = {**self.status, **plan.status}
+        return plan
+
+    def carry_out(self, write):
+        if isinstance(write, RecordRevision):
+            return
+        key = identity(write.manifest)
+        metadata = write.manifest["metadata"]
+        if isinstance(write, Create):
+            assert key not in self.companions
+            self.created.append(key)
+        else:
+            self.updated.append(key)
+        if key[1] == "JobSet":
+            suspend = write.manifest["spec"]["suspend"]
+            self.jobset = jobset(suspend=suspend, annotations=metadata["annotations"])
+            return
+        self.companions[key] = Companion(
+            api_version=key[0],
+            kind=key[1],
+            namespace=metadata["namespace"],
+            name=key[2],
+            uid=f"uid-{key[2]}",
+            resource_version=str(len(self.created) + len(self.updated)),
+            owner_uid=metadata["ownerReferences"][0]["uid"],
+            annotations=metadata["annotations"],
+        )
+
+
+JOBSET = ("jobset.x-k8s.io/v1alpha2", "JobSet", "tj")
+
+
+def test_they_are_created_before_the_jobset_and_the_key_is_drawn_then():
+    writes = decide().writes
+    assert [type(write) for write in writes] == [RecordRevision, Create, Create, Create, Create]
+    assert [identity(write.manifest) for write in writes[1:]] == [*BESIDE, JOBSET]
+    assert [write.generated for write in writes[1:]] == [Generated.SSH_KEY, None, None, None]
+
+
+RUNNING = jobset()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({}, BESIDE, id="before the JobSet is there"),
+        pytest.param({"js": jobset(suspend=True)}, BESIDE, id="while it is suspended"),
+        pytest.param({"js": RUNNING, "job": trainjob({"suspend": True})}, BESIDE, id="while it is to be"),
+        pytest.param({"js": RUNNING}, [], id="not while it runs"),
+        pytest.param({"rt": runtime({"torch": {}})}, [], id="not for a runtime without any"),
+        pytest.param({"rt": runtime({"flux": {}})}, [], id="not for a runtime that is not supported"),
+        pytest.param({"rt": RuntimeProblem.NOT_FOUND}, [], id="not without a runtime"),
+        pytest.param({"job": trainjob(deleting=True)}, [], id="not at the end"),
+        pytest.param(
+            {"job": trainjob(status={"conditions": [{"type": "Failed", "status": "True"}]})},
+            [],
+            id="not after the end",
+        ),
+    ],
+)
+def test_the_shell_is_told_which_to_look_up(fields, expected):
+    assert list(reconcile.companions(observed(**{"rt": RT, **fields}), using=plugins.ALL)) == expected
+
+
+def test_they_carry_the_label_that_they_are_found_by_and_a_digest():
+    hosts = decide().writes[2].manifest
+    assert hosts["metadata"]["labels"] == {"trainyard.dev/trainjob-uid": "job-uid"}
+    assert set(hosts["metadata"]["annotations"]) == {"trainyard.dev/rendered"}
+
+
+@pytest.mark.parametrize("crashes", list(itertools.product(range(6), repeat=3)))
+def test_each_is_created_once_wherever_the_operator_crashes(crashes):
+    world = World({})
+    for steps in crashes:
+        world.round(1, steps)
+    world.round(2)
+    assert (sorted(world.created), world.updated) == (sorted([*BESIDE, JOBSET]), [])
+    assert world.round(3) == Plan()
+
+
+def running():
+    world = World({})
+    world.round(1)
+    return world
+
+
+def suspended():
+    world = World({"suspend": True})
+    world.round(1)
+    world.round(2)
+    return world
+
+
+def test_nothing_is_written_while_all_is_as_it_should_be():
+    assert (running().round(3), suspended().round(3)) == (Plan(), Plan())
+
+
+def test_while_the_jobset_runs_they_are_left_alone():
+    world = running()
+    world.companions.clear()
+    assert world.round(3) == Plan()
+
+
+def patch(cpu):
+    container = {"name": "node", "resources": {"requests": {"cpu": cpu}}}
+    pod = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    jobs = [{"name": "node", "template": pod}]
+    return [{"manager": "a.io/x", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}]
+
+
+def test_while_suspended_what_has_changed_is_updated_before_the_jobset_and_the_key_never():
+    world = suspended()
+    world.spec = {"suspend": False, "runtimePatches": patch("2")}
+    group = world.companions[BESIDE[2]]
+    writes = world.round(3).writes
+    assert [(type(write), identity(write.manifest)) for write in writes[1:]] == [
+        (Update, BESIDE[2]),
+        (Update, JOBSET),
+    ]
+    assert (writes[1].uid, writes[1].resource_version) == (group.uid, group.resource_version)
+    assert writes[1].manifest["spec"]["minResources"] == {"cpu": "2"}
+    assert world.round(4) == Plan()
+
+
+def test_while_suspended_one_that_was_deleted_comes_back():
+    world = suspended()
+    del world.companions[BESIDE[0]]
+    writes = world.round(3).writes
+    assert [(type(write), identity(write.manifest)) for write in writes[1:]] == [(Create, BESIDE[0])]
+    assert world.round(4) == Plan()
+
+
+def test_a_foreign_one_blocks_and_nothing_is_written():
+    foreign = Companion("v1", "Secret", "team", "tj-mpi-ssh-auth", "u", "1", owner_uid="somebody")
+    plan = decide(companions=(foreign,))
+    assert plan.writes == ()
+    (condition,) = plan.status["conditions"]
+    assert (condition["reason"], condition["message"]) == (
+        "JobSetConflict",
+        'Secret "tj-mpi-ssh-auth" exists and belongs to another owner; '
+        "delete it, or create the TrainJob again under another name",
+    )
+
+
+def test_one_that_is_being_deleted_is_waited_for():
+    leaving = Companion("v1", "Secret", "team", "tj-mpi-ssh-auth", "u", "1", "earlier", deleting=True)
+    assert decide(companions=(leaving,)) == Plan(requeue_after=reconcile.RETRY_SECONDS)
+
+
+def test_the_ca_of_the_status_server_reaches_a_suspended_job():
+    settings = Settings(feature_gates=frozenset({"TrainJobStatus"}), status_server_ca="new")
+    created = decide(
+        settings=replace(settings, status_server_ca="old"), job=trainjob({"suspend": True})
+    ).writes
+    seen = [
+        Companion(
+            *identity(w.manifest)[:2],
+            "team",
+            identity(w.manifest)[2],
+            "u",
+            "1",
+            "job-uid",
+            annotations=w.manifest["metadata"]["annotations"],
+        )
+        for w in created[1:-1]
+    ]
+    js = jobset(suspend=True, annotations=created[-1].manifest["metadata"]["annotations"])
+    writes = decide(settings=settings, job=trainjob({"suspend": True}), js=js, companions=seen).writes
+    assert [(type(w), w.manifest["data"]) for w in writes[1:]] == [(Update, {"ca.crt": "new"})]
+
+
+@pytest.mark.parametrize(
+    ("rt", "reason"),
+    [
+        pytest.param(runtime({"mpi": {}}, GPU_JOBS), "MLPolicyNotSupported", id="mpi"),
+        pytest.param(
+            replace(RT, spec={**runtime({}).spec, "podGroupPolicy": {"volcano": {}}}),
+            "RuntimeInvalid",
+            id="volcano",
+        ),
+        pytest.param(
+            replace(RT, spec={**runtime({}).spec, "podGroupPolicy": {"coscheduling": {}}}),
+            "RuntimeInvalid",
+            id="coscheduling",
+        ),
+    ],
+)
+def test_the_operator_as_it_runs_today_blocks_what_needs_them(rt, reason):
+    plan = reconcile.reconcile(observed(rt=rt), at(1))
+    assert (plan.writes, plan.status["conditions"][0]["reason"]) == ((), reason)
+
+
+def test_the_operator_as_it_runs_today_builds_the_jobset_alone_whatever_its_gates():
+    gates = Settings(feature_gates=frozenset({"TrainJobStatus"}))
+    writes = reconcile.reconcile(observed(rt=runtime({"torch": {}})), at(1), gates).writes
+    assert writes == reconcile.reconcile(observed(rt=runtime({"torch": {}})), at(1)).writes

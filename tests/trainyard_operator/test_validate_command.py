@@ -1,0 +1,96 @@
+"""`trainyard validate` as it is called: files in, JSON and an exit code out."""
+
+import io
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from trainyard_cli.validate import command, run
+
+from .test_render import JOB, RUNTIME
+
+GOOD = RUNTIME % "i"
+BAD = GOOD.replace("- name: node", "- name: node\n        replicas: 2").replace(
+    "template: {spec",
+    "template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec",
+)
+REPLICAS = {
+    "field": "spec.template.spec.replicatedJobs[0].replicas",
+    "type": "Invalid value",
+    "message": "spec.template.spec.replicatedJobs[0].replicas: Invalid value: 2: always must be 1",
+}
+
+
+@pytest.fixture
+def call(tmp_path):
+    folder = tmp_path / "catalog" / "plain"
+    folder.mkdir(parents=True)
+    (folder / "rt.yaml").write_text(GOOD)
+
+    def call(*texts):
+        files = [tmp_path / f"{number}.yaml" for number, _ in enumerate(texts)]
+        for file, text in zip(files, texts, strict=True):
+            if text is not None:
+                file.write_text(text)
+        out, err = io.StringIO(), io.StringIO()
+        code = run(files, catalog=tmp_path / "catalog", out=out, err=err)
+        answer = json.loads(out.getvalue()) if out.getvalue() else None
+        return code, answer, err.getvalue().replace(f"{tmp_path}/", "")
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("texts", "errors"),
+    [
+        pytest.param([JOB % "tj"], [], id="a TrainJob with a runtime of the catalog"),
+        pytest.param([JOB % "tj", BAD], [], id="a TrainJob; a runtime beside it is only looked up"),
+        pytest.param([GOOD], [], id="a runtime"),
+        pytest.param([BAD], [REPLICAS], id="a runtime that is refused"),
+        pytest.param([BAD, BAD.replace("rt}", "other}")], [REPLICAS, REPLICAS], id="several runtimes"),
+    ],
+)
+def test_the_answer_is_about(call, texts, errors):
+    assert call(*texts) == (1 if errors else 0, {"warnings": [], "errors": errors}, "")
+
+
+def test_the_second_trainjob_of_a_file_is_the_old_object_of_an_update(call):
+    job = JOB % "tj"
+    patched = job.replace("{runtimeRef", "{runtimePatches: [{manager: a.io/x}], runtimeRef")
+    assert call(f"{patched}---{job}")[1]["errors"][0]["type"] == "Forbidden"
+    assert call(patched, job)[:2] == (0, {"warnings": [], "errors": []})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(None, "0.yaml:1: No such file or directory\n", id="no file"),
+        pytest.param("- a", "0.yaml:1: a document must be an object\n", id="no object"),
+        pytest.param("a: 1", "no TrainJob and no runtime in the files\n", id="nothing to ask about"),
+        pytest.param(
+            "---".join([JOB % "tj"] * 3),
+            "0.yaml:12: a file holds one TrainJob, and at most what it was before\n",
+            id="three TrainJobs",
+        ),
+        pytest.param(
+            (JOB % "tj").replace("{name: rt}", "{}"),
+            "0.yaml:2: spec.runtimeRef.name: Required value\n",
+            id="a TrainJob that the API server could not read",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_explained(call, text, message):
+    assert call(text) == (2, None, message)
+
+
+def test_the_command_exits_with_the_answer(tmp_path):
+    app = typer.Typer()
+    app.command()(command)
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(f"{GOOD}---{JOB % 'tj'}")
+    bad.write_text(BAD)
+    done = CliRunner().invoke(app, ["-f", str(good), "-n", "team"])
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {"warnings": [], "errors": []})
+    assert CliRunner().invoke(app, ["--file", str(bad)]).exit_code == 1

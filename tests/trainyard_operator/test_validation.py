@@ -1,0 +1,337 @@
+"""What admission answers about TrainJobs and runtimes; the golden corpus has upstream's own answers."""
+
+from dataclasses import replace
+
+import pytest
+
+from trainyard_operator import plugins
+from trainyard_operator.limits import Limits
+from trainyard_operator.validation import Answer, validate, validate_runtime
+
+from .core_values import PLAIN, counts, jobset, replicated_job, runtime, trainjob
+
+REFERENCE = '{"name":"rt","apiGroup":"trainer.kubeflow.org","kind":"ClusterTrainingRuntime"}'
+DEPRECATED = replace(PLAIN, labels={"trainer.kubeflow.org/support": "deprecated"})
+POLICY = "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
+
+
+def said(answer):
+    return [str(error) for error in answer.errors]
+
+
+def asked(spec=None, rt=PLAIN, old=None, js=None, **options):
+    """The errors for a TrainJob of this spec that is created, or updated from one with the spec `old`."""
+    before = None if old is None else trainjob(old)
+    return said(validate(trainjob(spec), before, rt, js, **options))
+
+
+def patches(*items):
+    return {"runtimePatches": [{"manager": "a.io/x", **item} for item in items]}
+
+
+# --- runtimes that are not there -------------------------------------------
+
+MISSING = (
+    f"spec.RuntimeRef: Invalid value: {REFERENCE}: clustertrainingruntimes.trainer.kubeflow.org "
+    '"rt" not found: specified clusterTrainingRuntime must be created before the TrainJob is created'
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "old", "errors"),
+    [
+        pytest.param({}, None, [MISSING], id="no creation"),
+        pytest.param({"suspend": False}, {"suspend": True}, [MISSING], id="no resumption"),
+        pytest.param({"suspend": True}, {"suspend": False}, [], id="but suspension"),
+        pytest.param(
+            {"suspend": True}, {"suspend": False, **patches({})}, [], id="suspension that withdraws patches"
+        ),
+        pytest.param(
+            {"suspend": True, **patches({})}, {"suspend": True, **patches({})}, [], id="and metadata"
+        ),
+    ],
+)
+def test_a_runtime_that_is_gone_allows(spec, old, errors):
+    assert asked(spec, None, old) == errors
+
+
+def test_a_suspension_is_not_refused_because_of_what_the_runtime_has_become():
+    flux = runtime({"flux": {}})
+    assert asked({"suspend": True}, flux, {"suspend": False}) == []
+    assert asked({"suspend": False}, flux, {"suspend": True}) == [
+        f"spec.runtimeRef: Invalid value: {REFERENCE}: spec.mlPolicy.flux is not supported"
+    ]
+
+
+def test_a_suspension_is_refused_for_what_its_patches_are():
+    assert asked({"suspend": True, **patches({"manager": "x"})}, None, {"suspend": False}) == [
+        'spec.runtimePatches.manager: Invalid value: "x": '
+        'must be a domain-prefixed path (such as "acme.io/foo")'
+    ]
+
+
+def test_what_the_operator_does_not_carry_out_can_be_refused():
+    assert asked({}, runtime({"mpi": {}}), using=plugins.OPERATED) == [
+        f"spec.runtimeRef: Invalid value: {REFERENCE}: spec.mlPolicy.mpi is not supported"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["ClusterTrainingRuntime", "TrainingRuntime"])
+def test_a_deprecated_runtime_of_either_kind_is_a_warning(kind):
+    rt = replace(DEPRECATED, kind=kind)
+    job = trainjob({"runtimeRef": {"name": "rt", "kind": kind}})
+    words = "is deprecated and will be removed in a future release of Kubeflow Trainer."
+    assert validate(job, None, rt).warnings == (
+        f'Referenced {kind} "rt" {words} See runtime deprecation policy: {POLICY}',
+    )
+    assert validate_runtime(rt) == Answer(
+        (f'{kind} "rt" {words} See runtime deprecation policy: {POLICY}',), ()
+    )
+    assert validate_runtime(rt, rt) == Answer()
+
+
+# --- initializers -----------------------------------------------------------
+
+
+def with_initializer(**container):
+    container = {"name": "dataset-initializer", **container}
+    jobs = [replicated_job("dataset-initializer", "dataset-initializer", [container]), replicated_job()]
+    return runtime({}, jobs)
+
+
+@pytest.mark.parametrize(
+    ("rt", "uri", "problem"),
+    [
+        pytest.param(
+            PLAIN,
+            "hf://a",
+            "must have dataset-initializer job when trainJob is configured with input datasetConfig",
+            id="no job",
+        ),
+        pytest.param(
+            with_initializer(name="other"),
+            "hf://a",
+            "must have container with name - dataset-initializer in the dataset-initializer job",
+            id="no container",
+        ),
+        pytest.param(
+            with_initializer(),
+            "hf://a",
+            "must have volumeMount with name - initializer in container dataset-initializer "
+            "of the dataset-initializer job",
+            id="no volume",
+        ),
+        pytest.param(
+            with_initializer(volumeMounts=[{"name": "initializer", "mountPath": "/workspace"}]),
+            "hf://a",
+            None,
+            id="nothing is amiss",
+        ),
+        pytest.param(with_initializer(), "cache://a/b", None, id="no volume for data that goes to a cache"),
+        pytest.param(
+            with_initializer(env=[{"name": "STORAGE_URI", "value": "cache://a/b"}]),
+            None,
+            None,
+            id="no volume for a runtime whose data goes to a cache",
+        ),
+    ],
+)
+def test_an_initializer_needs_its_place_in_the_runtime(rt, uri, problem):
+    dataset = {} if uri is None else {"storageUri": uri}
+    expected = [f"spec.runtimeRef: Invalid value: {REFERENCE}: {problem}"] if problem else []
+    assert asked({"initializer": {"dataset": dataset}}, rt) == expected
+
+
+# --- patches ----------------------------------------------------------------
+
+CHANGED = patches({"trainingRuntimeSpec": {}})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "errors"),
+    [
+        pytest.param(
+            False,
+            False,
+            [
+                "spec.runtimePatches: Forbidden: RuntimePatches can only be modified "
+                "when the TrainJob is suspended before or after the update"
+            ],
+            id="not while it runs",
+        ),
+        pytest.param(False, True, [], id="with its suspension"),
+        pytest.param(True, False, [], id="with its resumption"),
+        pytest.param(True, True, [], id="while it is suspended"),
+    ],
+)
+def test_patches_change(before, after, errors):
+    assert asked({"suspend": after, **CHANGED}, old={"suspend": before}) == errors
+
+
+def test_patches_do_not_change_while_pods_are_active():
+    js = jobset(
+        replicated_jobs_status=(counts("a", active=1), counts("b", succeeded=1), counts("c", active=1))
+    )
+    assert asked({"suspend": True, **CHANGED}, old={"suspend": True}, js=js) == [
+        "spec.runtimePatches: Forbidden: RuntimePatches cannot be modified "
+        f"when the JobSet's ReplicatedJob {name} is still active"
+        for name in ("a", "c")
+    ]
+
+
+def test_the_time_of_a_patch_is_no_change():
+    assert (
+        asked(patches({"time": "2026-01-01T00:00:00Z"}), old=patches({"time": "2026-01-02T00:00:00Z"})) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("manager", "problem"),
+    [
+        pytest.param("", "Required value", id="none"),
+        pytest.param(
+            "a.io/",
+            'Invalid value: "a.io/": must be a domain-prefixed path (such as "acme.io/foo")',
+            id="no path",
+        ),
+        pytest.param(
+            "a" * 254 + "/x",
+            f'Invalid value: "{"a" * 254}": must be no more than 253 characters',
+            id="a long domain",
+        ),
+        pytest.param(
+            "a.io/x y",
+            'Invalid value: "x y": Invalid path '
+            "(regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')",
+            id="a path with a space",
+        ),
+    ],
+)
+def test_a_patch_names_its_manager(manager, problem):
+    assert asked(patches({"manager": manager})) == [f"spec.runtimePatches.manager: {problem}"]
+
+
+# --- gang schedulers --------------------------------------------------------
+
+
+def queued(annotations):
+    rt = runtime({}, metadata={"annotations": annotations})
+    return replace(rt, spec={**rt.spec, "podGroupPolicy": {"volcano": {}}})
+
+
+QUEUE = "scheduling.volcano.sh/queue-name"
+
+
+def test_volcanos_queue_has_a_name():
+    detail = "Volcano queue name must not be empty"
+    assert asked({}, queued({QUEUE: "q"})) == []
+    assert asked({}, queued({QUEUE: ""})) == [f"spec.runtimeRef: Invalid value: {REFERENCE}: {detail}"]
+    patch = {"trainingRuntimeSpec": {"template": {"metadata": {"annotations": {QUEUE: ""}}}}}
+    assert asked(patches(patch), queued({QUEUE: "q"})) == [
+        f"spec.runtimePatches[0].trainingRuntimeSpec.template.metadata.annotations[{QUEUE}]: "
+        f'Invalid value: "": {detail}'
+    ]
+
+
+# --- what cannot be built, and limits ---------------------------------------
+
+
+def test_what_cannot_be_built_is_refused_at_once():
+    assert asked({"trainer": {}}, runtime({}, [replicated_job(ancestor=None)])) == [
+        "spec.template.spec.replicatedJobs: Required value: one job template must have the label "
+        "trainer.kubeflow.org/trainjob-ancestor-step: trainer, because the TrainJob sets spec.trainer"
+    ]
+    assert asked({"trainer": {"env": "x"}}) == [
+        'spec.trainer.env: Invalid value: "x": must be a list of objects'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "allowed", "problem"),
+    [
+        pytest.param(-1, Limits(), "must be greater than or equal to 0", id="less than none"),
+        pytest.param(0, Limits(), None, id="none"),
+        pytest.param(10_000, Limits(), None, id="as many as allowed"),
+        pytest.param(10_001, Limits(), "must be less than or equal to 10000", id="more than allowed"),
+        pytest.param(2**31, Limits(10**9), "must be less than or equal to 100000", id="more than possible"),
+    ],
+)
+def test_the_number_of_nodes_has_a_limit(nodes, allowed, problem):
+    expected = [f"spec.trainer.numNodes: Invalid value: {nodes}: {problem}"] if problem else []
+    assert asked({"trainer": {"numNodes": nodes}}, allowed=allowed) == expected
+
+
+def test_the_runtimes_number_of_nodes_has_the_same_limit():
+    assert asked({}, runtime({"numNodes": 3}), allowed=Limits(max_nodes=2)) == [
+        f"spec.runtimeRef: Invalid value: {REFERENCE}: "
+        "gives ReplicatedJob node 3 pods, but at most 2 are allowed"
+    ]
+
+
+def test_a_name_leaves_room_for_those_of_the_pods():
+    job = trainjob({"trainer": {"numNodes": 1000}}, name="t" * 49)
+    assert said(validate(replace(job, name="t" * 46), None, PLAIN)) == []
+    assert said(validate(job, None, PLAIN)) == [
+        f'metadata.name: Invalid value: "{"t" * 49}": must be no more than 46 characters with this runtime, '
+        "whose pods are named <name>-node-0-999-abcde in at most 63"
+    ]
+
+
+def test_sizes_have_limits():
+    long = {"trainer": {"args": ["x" * 300_000]}}
+    assert asked(long) == ["spec: Too long: may not be more than 262144 bytes as JSON, but has 300052"]
+    assert asked({}, allowed=Limits(max_jobset_bytes=100)) == [
+        "spec: Too long: may not make a JobSet of more than 100 bytes as JSON, but makes one of 583"
+    ]
+
+
+def test_the_limits_are_for_what_is_new():
+    tight = Limits(max_nodes=1, max_trainjob_bytes=1, max_jobset_bytes=1)
+    big = {"trainer": {"numNodes": 5}}
+    assert asked({**big, "suspend": False}, old={**big, "suspend": True}, allowed=tight) == []
+
+
+# --- runtimes ---------------------------------------------------------------
+
+JOBS = "spec.template.spec.replicatedJobs"
+
+
+@pytest.mark.parametrize(
+    ("rt", "errors"),
+    [
+        pytest.param(PLAIN, [], id="a good one"),
+        pytest.param(
+            runtime({}, [{**replicated_job(), "replicas": 2}]),
+            [f"{JOBS}[0].replicas: Invalid value: 2: always must be 1"],
+            id="more than one replica",
+        ),
+        pytest.param(
+            runtime({}, [replicated_job("a", None), replicated_job(containers=[{"name": "x"}])]),
+            [
+                f"{JOBS}[1].template.spec.template.spec.containers: Invalid value: "
+                '[{"name":"x","resources":{}}]: '
+                "must contain the required container for the ancestor: trainer"
+            ],
+            id="a trainer without its container",
+        ),
+        pytest.param(
+            runtime({}, [{**replicated_job("a", "unknown"), "replicas": 2}]),
+            [],
+            id="an ancestor nobody knows",
+        ),
+        pytest.param(
+            runtime({"flux": {}}),
+            ['spec.mlPolicy: Unsupported value: "flux": supported values: "jax", "mpi", "torch", "xgboost"'],
+            id="a policy that is not supported",
+        ),
+        pytest.param(
+            replace(PLAIN, spec={"template": {"spec": {}}}),
+            [f"{JOBS}: Required value: a runtime needs at least one ReplicatedJob"],
+            id="nothing to build from",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["ClusterTrainingRuntime", "TrainingRuntime"])
+@pytest.mark.parametrize("old", [None, PLAIN], ids=["created", "updated"])
+def test_a_runtime_is_checked(rt, errors, kind, old):
+    assert said(validate_runtime(replace(rt, kind=kind), old)) == errors
