@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 PROJECT = Path(__file__).parents[1]
-SOURCE_ROOTS = ("api", "cli", "operator", "platform", "policies", "sandbox")
+SOURCE_ROOTS = sorted(path.parents[1].name for path in PROJECT.glob("*/trainyard_*/__init__.py"))
 
 
 def tracked(*patterns: str) -> list[Path]:

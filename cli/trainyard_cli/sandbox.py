@@ -13,12 +13,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from trainyard_sandbox.cluster import CONTROL_PLANE_TOOLS, NODE_TOOLS, Sandbox
+from trainyard_sandbox import cluster
+from trainyard_sandbox.cluster import Sandbox
 from trainyard_sandbox.errors import SandboxError
-from trainyard_sandbox.images import Images
 from trainyard_sandbox.paths import Instance
 from trainyard_sandbox.progress import Progress
-from trainyard_sandbox.toolchain import Toolchain
 
 app = typer.Typer(help="A real single-node Kubernetes on this machine, without Docker.", no_args_is_help=True)
 
@@ -66,13 +65,10 @@ def down(name: Name = "default") -> None:
 
 
 @app.command()
-def build(control_plane_only: ControlPlaneOnly = False, images: bool = True) -> None:
+def build(control_plane_only: ControlPlaneOnly = False) -> None:
     """Build the toolchain and the images alone, so that a later `up` is quick."""
     with Progress() as progress:
-        toolchain = Toolchain(CONTROL_PLANE_TOOLS if control_plane_only else NODE_TOOLS)
-        toolchain.build(progress)
-        if images and not control_plane_only:
-            Images.read(toolchain).store(progress)
+        cluster.build(progress, control_plane_only=control_plane_only)
 
 
 @app.command()

@@ -15,6 +15,8 @@ from trainyard_api import documents
 
 from .errors import PlatformError
 
+_PROJECT = Path(__file__).resolve().parents[2]
+
 
 @dataclass(frozen=True, kw_only=True)
 class YamlFile:
@@ -42,11 +44,7 @@ class YamlFile:
 
 def display(path: Path) -> str:
     """A path as the user would write it: from the project's folder, where the file is in there."""
-    # Pulumi runs the program in platform/, people run their commands in the folder above.
-    for base in (Path.cwd(), Path.cwd().parent):
-        if path.is_relative_to(base):
-            return str(path.relative_to(base))
-    return str(path)
+    return str(path.relative_to(_PROJECT) if path.is_relative_to(_PROJECT) else path)
 
 
 def load(path: Path) -> YamlFile:

@@ -120,7 +120,7 @@ class Sandbox:
         settings = self._settings()
         if settings is None or not self.status().running:
             raise SandboxError(f"The sandbox {self.instance.name!r} is not up: run `trainyard sandbox up`.")
-        toolchain = Toolchain(self._tools(settings["with_node"]))
+        toolchain = Toolchain(_tools(settings["with_node"]))
         folders = [*toolchain.folders(), pulumi.tools_dir(self.instance), Path(sys.prefix) / "bin"]
         return {
             "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")]),
@@ -161,15 +161,12 @@ class Sandbox:
             _require_root()
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
             self._refuse_other_kind(with_node)
-            toolchain = Toolchain(self._tools(with_node))
-            _require_disk(toolchain)
-            if with_node:
-                _require_packages(progress)
-            toolchain.build(progress)
             if self.status().running:
+                toolchain = Toolchain(_tools(with_node))
+                toolchain.build(progress)
                 self._repair(progress, toolchain, with_node)
             else:
-                store = Images.read(toolchain).store(progress) if with_node else None
+                toolchain, store = build(progress, control_plane_only=control_plane_only)
                 self._start(progress, toolchain, store, port)
 
     def down(self) -> None:
@@ -182,10 +179,6 @@ class Sandbox:
             shutil.rmtree(home)  # no other sandbox is left
 
     # -- how ------------------------------------------------------------------
-
-    @staticmethod
-    def _tools(with_node: bool) -> tuple[str, ...]:
-        return NODE_TOOLS if with_node else CONTROL_PLANE_TOOLS
 
     def _settings(self) -> dict[str, Any] | None:
         try:
@@ -376,6 +369,31 @@ class Sandbox:
             isolation.kill_cgroup(self.instance.id)
             isolation.remove_cgroup(self.instance.id)
         self.instance.state_file.unlink(missing_ok=True)
+
+
+def build(progress: Progress, *, control_plane_only: bool = False) -> tuple[Toolchain, Store | None]:
+    """Make everything that a sandbox is made of; free when all of it is there.
+
+    Returns:
+        The toolchain, and the images, which a control plane alone does without.
+
+    Raises:
+        SandboxError: Without root where pods shall run, without disk, or when something can't be built.
+    """
+    toolchain = Toolchain(_tools(not control_plane_only))
+    if not control_plane_only:
+        _require_root()
+    _require_disk(toolchain)
+    if control_plane_only:
+        toolchain.build(progress)
+        return toolchain, None
+    _require_packages(progress)
+    toolchain.build(progress)
+    return toolchain, Images.read(toolchain).store(progress)
+
+
+def _tools(with_node: bool) -> tuple[str, ...]:
+    return NODE_TOOLS if with_node else CONTROL_PLANE_TOOLS
 
 
 def _kwok(toolchain: Toolchain, instance: Instance) -> Component:

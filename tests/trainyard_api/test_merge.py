@@ -2,7 +2,6 @@
 
 import copy
 import json
-import shutil
 import subprocess
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from trainyard_api.errors import InvalidFieldError
 from trainyard_api.merge import JOBSET_SPEC, POD, POD_SPEC, WORKLOAD, strategic_merge
+from trainyard_sandbox.toolchain import Toolchain
 
 
 def names(items):
@@ -297,6 +297,7 @@ KUBECTL_CASES = [
 ]
 
 
+@pytest.mark.sandbox  # kubectl is the toolchain's, which the unit tests do not wait for
 @pytest.mark.parametrize(("schema", "live", "patch"), KUBECTL_CASES)
 def test_the_result_is_that_of_kubectl(tmp_path, schema, live, patch):
     assert json_of(strategic_merge(live, patch, schema)) == json_of(kubectl(tmp_path, live, patch))
@@ -304,12 +305,10 @@ def test_the_result_is_that_of_kubectl(tmp_path, schema, live, patch):
 
 def kubectl(folder, live, patch):
     """What `kubectl patch` makes of it, without a cluster."""
-    tool = shutil.which("kubectl")
-    assert tool, "kubectl is needed on PATH: this test compares with what it does"
     file = folder / "live.json"
     file.write_text(json.dumps(live))
     command = [
-        tool,
+        str(Toolchain(["kubernetes"]).binary("kubectl")),
         "patch",
         "--local",
         "--type",
