@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 PROJECT = Path(__file__).parents[1]
-SOURCE_ROOTS = sorted(path.parents[1].name for path in PROJECT.glob("*/trainyard_*/__init__.py"))
+SOURCE_ROOTS = sorted(
+    {path.parents[1].name for path in PROJECT.glob("*/trainyard_*/__init__.py")} - {"tests"}
+)
 
 
 def tracked(*patterns: str) -> list[Path]:
