@@ -218,18 +218,14 @@ class Sandbox:
 
     def _start(self, progress: Progress, toolchain: Toolchain, store: Store | None, port: int | None) -> None:
         self._stop()
-        settings = self._settings() or {}
-        port = port or settings.get("port") or _free_port()
+        port = port or (self._settings() or {}).get("port") or _free_port()
         preflight.require_port(port)
         for folder in (self.instance.dir, self.instance.logs, self.instance.config):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         plan = self._plan(toolchain, port, store)
-        write_private(
-            self.instance.dir / "settings.json",
-            json.dumps(
-                {"port": port, "with_node": store is not None, "images": store.keys() if store else {}}
-            ).encode(),
-        )
+        images = Images.read(toolchain).keys() if store else {}
+        settings = {"port": port, "with_node": store is not None, "images": images}
+        write_private(self.instance.dir / "settings.json", json.dumps(settings).encode())
         pulumi.prepare(self.instance, toolchain)
         plan.write(self.instance.plan_file)
         self.instance.state_file.unlink(missing_ok=True)
