@@ -148,6 +148,8 @@ def companions(
     if _runs(observed) or isinstance(observed.runtime, RuntimeProblem):
         return ()
     try:
+        if not framework.builds_beside(observed.runtime, using, settings):
+            return ()
         children = framework.children(job, observed.runtime, using, settings)
     except (framework.UnsupportedPolicyError, InvalidFieldError):
         return ()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from trainyard_operator import plugins, reconcile
+from trainyard_operator import framework, plugins, reconcile
 from trainyard_operator.framework import Settings
 from trainyard_operator.model import (
     Companion,
@@ -123,6 +123,32 @@ RUNNING = jobset()
 )
 def test_the_shell_is_told_which_to_look_up(fields, expected):
     assert list(reconcile.companions(observed(**{"rt": RT, **fields}), using=plugins.ALL)) == expected
+
+
+def test_for_most_jobs_the_question_costs_no_building(monkeypatch):
+    monkeypatch.delattr(framework, "children")
+    plain = runtime({"torch": {}, "mpi": None})
+    assert reconcile.companions(observed(rt=plain)) == ()
+
+
+GANGS = [{}, {"coscheduling": {}}, {"volcano": {}}, {"volcano": None}]
+
+
+@pytest.mark.parametrize("gates", [(), ("TrainJobStatus",)])
+@pytest.mark.parametrize("gang", GANGS, ids=str)
+@pytest.mark.parametrize("policy", ["mpi", "torch", "jax", "xgboost", None])
+def test_the_quick_answer_is_the_one_that_building_gives(policy, gang, gates):
+    rt = runtime({policy: {}} if policy else {}, GPU_JOBS)
+    rt = replace(rt, spec={**rt.spec, "podGroupPolicy": gang})
+    settings = Settings(feature_gates=frozenset(gates))
+    built = framework.children(trainjob(), rt, plugins.ALL, settings)
+    assert framework.builds_beside(rt, plugins.ALL, settings) is (len(built) > 1)
+
+
+@pytest.mark.parametrize("policy", ["mpi", [1], {1: 2}])
+def test_a_policy_that_cannot_be_read_asks_for_none(policy):
+    rt = replace(RT, spec={**RT.spec, "mlPolicy": policy})
+    assert reconcile.companions(observed(rt=rt)) == ()
 
 
 def test_they_carry_the_label_that_they_are_found_by_and_a_digest():
