@@ -25,6 +25,7 @@ from . import logs
 from .apply import REVISIONS, Applier
 from .cache import Cache, Key
 from .client import ApiError, Client, RetriableError, UnauthorizedError
+from .companions import Companions
 from .controller import Controller, SweptRuntimes, SweptTrainJobs
 from .credentials import Credentials, CredentialsError
 from .events import Events
@@ -120,6 +121,7 @@ class Operator:
             queue=self.queue,
             applier=Applier(client, cache, namespace=settings.namespace),
             runtimes=Runtimes(client, cache, namespace=settings.namespace),
+            companions=Companions(client),
             events=Events(client),
             metrics=self.metrics,
             working=lambda: self.workers.running,

@@ -180,7 +180,9 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
         (trainer, "trainjobs/finalizers", "", "update"),
         ("jobset.x-k8s.io", "jobsets", "", "create,delete,get,list,update,watch"),
         ("", "events", "", "create,get,patch"),
-        ("", "configmaps", "", "get"),
+        ("", "configmaps", "", "create,get,update"),
+        ("", "secrets", "", "create,get"),
+        ("scheduling.x-k8s.io,scheduling.volcano.sh", "podgroups", "", "create,get,update"),
     ]
     assert rules(graph, "Role", "trainyard-operator") == [
         ("coordination.k8s.io", "leases", "", "create"),
