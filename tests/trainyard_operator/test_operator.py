@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import aiohttp
 import pytest
 
-from trainyard_operator import kopf_thread
+from trainyard_operator import kopf_thread, webhook_configurations
+from trainyard_operator.certificate_keeper import NAME as SECRET_NAME
+from trainyard_operator.certificate_keeper import SECRETS
 from trainyard_operator.credentials import Credentials
 from trainyard_operator.lease import LEASES, NAME, UPSTREAM_NAME, UPSTREAM_NAMESPACE
 from trainyard_operator.main import Operator
@@ -20,11 +23,19 @@ from . import objects
 from .fake_api import FakeApi, eventually, run
 
 LEASE = LEASES.path("trainyard-system", NAME)
+SECRET = SECRETS.path("trainyard-system", SECRET_NAME)
+CONFIGURATIONS = [resource.path(name=name) for resource, name in webhook_configurations.CONFIGURATIONS]
 
 
 @asynccontextmanager
 async def operator(credentials: Credentials, identity: str = "one") -> AsyncIterator[Operator]:
-    settings = Settings(metrics_host="127.0.0.1", metrics_port=0, identity=identity)
+    settings = Settings(
+        metrics_host="127.0.0.1",
+        metrics_port=0,
+        webhook_host="127.0.0.1",
+        webhook_port=0,
+        identity=identity,
+    )
     running = Operator(settings, credentials)
     task = asyncio.create_task(running.run())
     try:
@@ -48,11 +59,19 @@ def holder(api: FakeApi) -> str:
     return found
 
 
+def called(api: FakeApi, path: str) -> dict[str, Any]:
+    config: dict[str, Any] = api.objects[path]["webhooks"][0]["clientConfig"]
+    return config
+
+
 def test_it_follows_trainjobs_from_its_start_to_its_stop() -> None:
     async def test() -> None:
         api = FakeApi()
         api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
         api.put(f"{objects.JOBS}/early", objects.trainjob("early"))
+        service = {"namespace": "trainyard-system", "name": "trainyard-operator"}
+        for path in CONFIGURATIONS:
+            api.put(path, {"webhooks": [{"name": "w", "clientConfig": {"service": service}}]})
         async with api.client() as client:
             async with operator(client.credentials) as running:
                 await eventually(lambda: f"{objects.JOBSETS}/early" in api.objects, within=8)
@@ -62,6 +81,9 @@ def test_it_follows_trainjobs_from_its_start_to_its_stop() -> None:
                 api.put(f"{objects.JOBS}/late", objects.trainjob("late"))
                 await eventually(lambda: f"{objects.JOBSETS}/late" in api.objects)
                 assert holder(api) == "one"
+                assert SECRET in api.objects
+                for path in CONFIGURATIONS:
+                    await eventually(lambda path=path: "caBundle" in called(api, path), within=5)
             assert holder(api) == "", "the Lease is free for the next one"
         touched = {path for _, path in api.writes() if "trainjobs" in path}
         assert touched == set(), "no finalizer, no annotation, no write that nobody asked for"
