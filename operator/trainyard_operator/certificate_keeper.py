@@ -94,7 +94,7 @@ class SecretKeeper:
         try:
             issued = await self._read()
         except ConflictError:
-            self._report("another replica has just written the Secret")
+            self.problem = "another replica has just written the Secret"  # which is read in a moment
             return
         except ApiError as error:
             self._report(str(error))
