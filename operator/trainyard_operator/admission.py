@@ -21,7 +21,7 @@ from aiohttp import web
 from trainyard_api import names
 from trainyard_api.errors import FieldError, InvalidFieldError
 
-from . import certificates, model, plugins, review, validation
+from . import certificates, model, review, validation
 from .cache import Cache, Key
 from .client import ApiError, Client, NotFoundError
 from .credentials import as_file
@@ -93,7 +93,7 @@ class Decider:
         old = None if request.old is None else review.trainjob(request, request.old, now)
         jobset = None if old is None else await self._jobset(job)
         runtime = await self._runtime(job, jobset)
-        answer = validation.validate(job, old, runtime, jobset, allowed=self._allowed, using=plugins.OPERATED)
+        answer = validation.validate(job, old, runtime, jobset, allowed=self._allowed)
         return _answered(request, answer)
 
     async def validate_runtime(self, request: Request) -> model.Json:

@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from . import model, revisions
-from .cache import Cache, Key, revision_of, trainjob_of
-from .client import ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
+from . import model, revisions, ssh_keys
+from .cache import Cache, Key, companion_of, revision_of, trainjob_of
+from .client import METADATA, ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
 from .informer import JOBSETS, jobset_of
 from .queue import RetryError
 from .replacement import spec_over
@@ -74,21 +74,22 @@ class Applier:
         self._clock = clock
         self._recording = asyncio.Lock()
 
-    async def write(self, key: Key, write: model.Write) -> None:
-        """Carry out one write of the TrainJob `key`.
+    async def write(self, key: Key, write: model.Write) -> model.Companion | None:
+        """Carry out one write of the TrainJob `key`; returns the companion of its JobSet that it made.
 
         Raises `RefusedError`, `RetryError` if what was observed is not so any more (the
         cache then has what is), or the client's errors.
         """
         match write:
-            case model.Create(manifest):
-                await self._create(key, manifest)
+            case model.Create(manifest, generated):
+                return await self._create(key, manifest, generated)
             case model.Update():
-                await self._update(key, write)
+                return await self._update(key, write)
             case model.Delete():
                 await self._delete(key, write)
             case model.RecordRevision():
                 await self._record(write)
+        return None
 
     async def status(self, trainjob: model.TrainJob, status: model.Json) -> None:
         """Merge-patch the status of this very version of the TrainJob. Raises like `write`."""
@@ -114,52 +115,28 @@ class Applier:
             return
         self._cache.observe_trainjob(trainjob_of(live), ours=True)
 
-    async def _create(self, key: Key, manifest: model.Json) -> None:
+    async def _create(
+        self, key: Key, manifest: model.Json, generated: model.Generated | None
+    ) -> model.Companion | None:
+        if generated is model.Generated.SSH_KEY:
+            manifest = ssh_keys.drawn(manifest)
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        # Of companions the metadata are enough, and a key is not sent back.
+        accept = {} if resource is JOBSETS else {"accept": METADATA}
         try:
-            live = await self._client.create(resource.path(namespace), manifest, manager=MANAGER)
-        except ConflictError:
-            live = await self._client.get(resource.path(namespace, name))
-            if resource is JOBSETS:
-                self._remember(key, resource, live)
-                raise _taken(live) from None
-            await self._adopt(resource, manifest, live)
-            return
-        except ApiError as error:
-            raise refusal(error, resource, name) from error
-        self._remember(key, resource, live)
-
-    async def _adopt(self, resource: Resource, manifest: model.Json, live: dict[str, Any]) -> None:
-        """A companion of the JobSet is there: left by an earlier try of ours, or somebody else's."""
-        wanted, found = _controller(manifest), _controller(live)
-        name = live["metadata"]["name"]
-        if found.get("uid") != wanted.get("uid"):
-            if live["metadata"].get("deletionTimestamp") or (found.get("kind"), found.get("name")) == (
-                wanted.get("kind"),
-                wanted.get("name"),
-            ):
-                raise RetryError(f"{resource.kind} {name} of an earlier TrainJob is not collected yet")
-            raise RefusedError(
-                model.Rejection(
-                    "JobSetConflict",
-                    f"{resource.kind} {name} exists and is not controlled by this TrainJob",
-                )
-            )
-        # Keys are drawn once: the Secret of an earlier try is as good as a new one, and in use.
-        if resource is SECRETS or all(live.get(part) == body for part, body in _content(manifest).items()):
-            return
-        body = {**live, **_content(manifest)}
-        try:
-            await self._client.replace(
-                resource.path(live["metadata"]["namespace"], name), body, manager=MANAGER
-            )
+            live = await self._client.create(resource.path(namespace), manifest, manager=MANAGER, **accept)
         except ConflictError as conflict:
-            raise RetryError(f"{resource.kind} {name} has changed") from conflict
+            if resource is not JOBSETS:  # left by an earlier try of ours, or somebody else's: look again
+                raise RetryError(f"{resource.kind} {name} exists already") from conflict
+            live = await self._client.get(resource.path(namespace, name))
+            self._remember(key, resource, live)
+            raise _taken(live) from None
         except ApiError as error:
             raise refusal(error, resource, name) from error
+        return self._remember(key, resource, live)
 
-    async def _update(self, key: Key, write: model.Update) -> None:
+    async def _update(self, key: Key, write: model.Update) -> model.Companion | None:
         manifest = write.manifest
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
         wanted = manifest["metadata"]
@@ -192,7 +169,7 @@ class Applier:
             raise RetryError(f"{resource.kind} {wanted['name']} has changed") from error
         except ApiError as error:
             raise refusal(error, resource, wanted["name"]) from error
-        self._remember(key, resource, live)
+        return self._remember(key, resource, live)
 
     async def _delete(self, key: Key, write: model.Delete) -> None:
         resource = resource_of(write.api_version, write.kind)
@@ -227,9 +204,13 @@ class Applier:
             raise refusal(error, REVISIONS, write.name) from error
         self._cache.revisions.wrote(write.name, revision_of(live))
 
-    def _remember(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> None:
+    def _remember(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
+        """The JobSet goes into the cache; of others, which have none, the view is returned."""
         if resource is JOBSETS:
             self._cache.jobsets.wrote(key, jobset_of(msgspec.json.encode(live)))
+            return None
+        identity = model.Identity(resource.api_version, resource.kind, live["metadata"]["name"])
+        return companion_of(identity, live)
 
 
 def resource_of(api_version: str, kind: str) -> Resource:
@@ -252,7 +233,11 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
         if not error.resource_missing:
             return RetryError(error.message)  # the namespace, and so the TrainJob, is gone
         return RefusedError(
-            model.Rejection("CRDMissing", f"the API server does not know {resource.plural}.{resource.group}")
+            model.Rejection(
+                "CRDMissing",
+                f"the API server does not know {resource.full_name}",
+                resource=resource.full_name,
+            )
         )
     message = f"{what}: {error.message}"
     # Webhooks and admission policies answer 403 as well; only the rest is about permissions.

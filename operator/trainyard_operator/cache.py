@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from trainyard_api import names
+
 from . import model, revisions
+
+ANNOTATIONS = "trainyard.dev/"
+"""What the annotations of our own begin with; no decision is made on others."""
 
 
 class Key(NamedTuple):
@@ -271,6 +276,32 @@ def revision_of(manifest: model.Json) -> Revision:
         resource_version=metadata["resourceVersion"],
         created=time_of(metadata["creationTimestamp"]),
         runtime=revisions.read(manifest),
+    )
+
+
+def companion_of(identity: model.Identity, manifest: model.Json) -> model.Companion:
+    """The slim view of a child beside the JobSet. Raises KeyError or TypeError for what is no object."""
+    metadata = manifest["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    owner: model.Json = next((owner for owner in owners if owner.get("controller")), {})
+    of_trainjob = owner.get("kind") == names.TRAINJOB and owner["apiVersion"].startswith(
+        f"{names.TRAINER_GROUP}/"
+    )
+    return model.Companion(
+        api_version=identity.api_version,
+        kind=identity.kind,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        owner_uid=owner.get("uid"),
+        of_trainjob=owner["name"] if of_trainjob else None,
+        deleting="deletionTimestamp" in metadata,
+        annotations={
+            name: value
+            for name, value in (metadata.get("annotations") or {}).items()
+            if name.startswith(ANNOTATIONS)
+        },
     )
 
 

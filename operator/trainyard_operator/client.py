@@ -25,6 +25,8 @@ REQUEST_TIMEOUT = 30.0
 CONNECT_TIMEOUT = 10.0
 MAX_RETRY_AFTER = 60.0
 """Seconds; a server that asks for more is asked again after this."""
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""The Accept header for an answer of which the metadata are enough."""
 MAX_WATCH_LINE = 64 * 1024 * 1024
 """Bytes; a watch event cannot be longer: etcd holds objects of 1.5 MiB."""
 
@@ -99,6 +101,11 @@ class Resource:
     def api_version(self) -> str:
         """`group/version`, or the version alone for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def full_name(self) -> str:
+        """`plural.group`, which is the name of its CRD if it has one."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def base(self) -> str:
@@ -203,9 +210,11 @@ class Client:
             raise RuntimeError("the client is not open")
         return self._session
 
-    async def get(self, path: str, *, params: Mapping[str, str] | None = None) -> dict[str, Any]:
+    async def get(
+        self, path: str, *, params: Mapping[str, str] | None = None, accept: str = "application/json"
+    ) -> dict[str, Any]:
         """GET one object."""
-        return _object(await self._request("GET", path, params=params))
+        return _object(await self._request("GET", path, params=params, accept=accept))
 
     async def list(
         self,
@@ -233,11 +242,16 @@ class Client:
                 return
 
     async def create(
-        self, path: str, body: Mapping[str, Any], *, manager: str | None = None
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        manager: str | None = None,
+        accept: str = "application/json",
     ) -> dict[str, Any]:
         """POST an object to its collection; 409 `ConflictError` if it exists."""
         params = {"fieldManager": manager} if manager else None
-        return _object(await self._request("POST", path, body=body, params=params))
+        return _object(await self._request("POST", path, body=body, params=params, accept=accept))
 
     async def replace(
         self, path: str, body: Mapping[str, Any], *, manager: str | None = None

@@ -18,8 +18,9 @@ from . import model, reconcile
 from .apply import Applier, RefusedError
 from .cache import Cache, Key, RuntimeKey, runtime_of, trainjob_of, version
 from .client import ApiError, ConflictError, RetriableError
+from .companions import Companions
 from .events import Events
-from .informer import State
+from .informer import JOBSETS, State
 from .metrics import Metrics
 from .queue import Queue, RetryError
 from .runtimes import Runtimes
@@ -56,6 +57,7 @@ class Controller:
         queue: Queue[Key],
         applier: Applier,
         runtimes: Runtimes,
+        companions: Companions,
         events: Events,
         metrics: Metrics,
         working: Callable[[], bool],
@@ -71,12 +73,15 @@ class Controller:
         self._queue = queue
         self._applier = applier
         self._runtimes = runtimes
+        self._companions = companions
         self._events = events
         self._metrics = metrics
         self._working = working
         self._now = now
         self._clock = clock
         self._refusals: dict[Key, _Refusal] = {}
+        self._written: dict[Key, dict[model.Identity, model.Companion]] = {}
+        """Companions as our last writes left them: known to the look that follows at once, and no other."""
         self._status_at: dict[Key, float] = {}
 
     def touched(self, key: Key) -> None:
@@ -86,6 +91,7 @@ class Controller:
 
     def everything(self) -> None:
         """Look at all TrainJobs again."""
+        self._written.clear()  # after a time of not leading it is old
         for key in self._cache.trainjobs:
             self.touched(key)
 
@@ -186,9 +192,10 @@ class Controller:
         plan = reconcile.reconcile(observed, self._now())
         refused = False
         wrote = False
+        written = {}
         for write in plan.writes:
             try:
-                await self._applier.write(key, write)
+                companion = await self._applier.write(key, write)
             except RefusedError as refusal:
                 refused = True
                 self._remember_refusal(key, observed, refusal.rejection)
@@ -196,6 +203,8 @@ class Controller:
                 plan = reconcile.reconcile(replace(observed, rejection=refusal.rejection), self._now())
                 break
             wrote = True
+            if companion is not None:
+                written[companion.identity] = companion
             self._metrics.writes.labels(type(write).__name__).inc()
         if wrote and not refused:
             self._refusals.pop(key, None)
@@ -205,6 +214,7 @@ class Controller:
         for note in plan.events:
             await self._events.post(trainjob, note)
         if wrote and not refused:
+            self._written[key] = written
             self._queue.add(key)  # decided on what was: look once more at what is
         again = plan.requeue_after
         if key in self._refusals:
@@ -214,14 +224,20 @@ class Controller:
     async def _observe(self, key: Key, trainjob: model.TrainJob) -> model.Observed:
         seen = self._cache.jobsets.get(key)
         jobset = None if seen is None else seen.jobset
+        known = self._written.pop(key, {})
         chosen = await self._runtimes.choose(trainjob, jobset)
-        return model.Observed(
+        observed = model.Observed(
             trainjob=trainjob,
             runtime=chosen.runtime,
             jobset=jobset,
             rejection=self._rejection(key, trainjob, chosen.runtime),
             runtime_revision_lost=chosen.lost,
         )
+        wanted = reconcile.companions(observed)
+        if not wanted:
+            return observed
+        found = await self._companions.find(key.namespace, wanted, known)
+        return replace(observed, companions=found.companions, rejection=found.rejection or observed.rejection)
 
     def _rejection(
         self, key: Key, trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem
@@ -229,13 +245,14 @@ class Controller:
         if self.jobsets is State.MISSING:
             return model.Rejection(
                 "CRDMissing",
-                "the API server does not know jobsets.jobset.x-k8s.io",
+                f"the API server does not know {JOBSETS.full_name}",
                 self._now(),
+                JOBSETS.full_name,
             )
         refusal = self._refusals.get(key)
         if refusal is None:
             return None
-        if refusal.rejection.reason == "CRDMissing" and self.jobsets is State.SYNCED:
+        if refusal.rejection.resource == JOBSETS.full_name and self.jobsets is State.SYNCED:
             inputs_same = False  # it is back
         else:
             inputs_same = (
@@ -275,6 +292,7 @@ class Controller:
     def _forget(self, key: Key) -> None:
         self._refusals.pop(key, None)
         self._status_at.pop(key, None)
+        self._written.pop(key, None)
         self._runtimes.forget(key)
 
 

@@ -162,7 +162,7 @@ class Plugin(Protocol):
     @property
     def implements(self) -> frozenset[str]:
         """What stays unsupported without it: `mlPolicy.<source>`, `podGroupPolicy.<source>`,
-        `featureGates.<gate>`."""
+        `featureGates.<gate>`. Where none of it is asked for, such a plugin builds nothing."""
 
 
 @runtime_checkable
@@ -290,6 +290,18 @@ def implemented(kind: str, plugins: Sequence[Plugin]) -> frozenset[str]:
     """The sources of that kind (`mlPolicy`, `podGroupPolicy`, `featureGates`) that the plugins implement."""
     entries = (entry.partition(".") for plugin in plugins for entry in plugin.implements)
     return frozenset(source for prefix, _, source in entries if prefix == kind)
+
+
+def builds_beside(runtime: Runtime, plugins: Sequence[Plugin], settings: Settings) -> bool:
+    """Whether a plugin builds anything but the JobSet for it: a quick answer, without building.
+
+    Raises `InvalidFieldError` for policies that cannot be read.
+    """
+    asked = {f"featureGates.{gate}" for gate in settings.feature_gates}
+    for kind, path in (("mlPolicy", _ML_POLICY_PATH), ("podGroupPolicy", _POD_GROUP_PATH)):
+        policy = fields.mapping(runtime.spec.get(kind), path)
+        asked |= {f"{kind}.{source}" for source, value in policy.items() if value is not None}
+    return any(plugin.implements & asked and isinstance(plugin, Build) for plugin in plugins)
 
 
 def require_implemented(runtime: Runtime, plugins: Sequence[Plugin]) -> None:

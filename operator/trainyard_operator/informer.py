@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from . import model
-from .cache import Key, SeenJobSet, Store, version
+from .cache import ANNOTATIONS, Key, SeenJobSet, Store, version
 from .client import ApiError, Client, GoneError, NotFoundError, Resource, RetriableError
 
 logger = logging.getLogger(__name__)
@@ -299,8 +299,6 @@ def _watch_error(raw: msgspec.Raw) -> ApiError:
 
 
 JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
-
-ANNOTATIONS = "trainyard.dev/"
 
 
 class _Owner(msgspec.Struct, rename="camel"):

@@ -28,6 +28,7 @@ from .apply import REVISIONS, Applier
 from .cache import Cache, Key
 from .certificate_keeper import FolderKeeper, Keeper, SecretKeeper
 from .client import ApiError, Client, RetriableError, UnauthorizedError
+from .companions import Companions
 from .controller import Controller, SweptRuntimes, SweptTrainJobs
 from .credentials import Credentials, CredentialsError
 from .events import Events
@@ -137,6 +138,7 @@ class Operator:
             queue=self.queue,
             applier=Applier(client, cache, namespace=settings.namespace),
             runtimes=self.runtimes,
+            companions=Companions(client),
             events=Events(client),
             metrics=self.metrics,
             working=lambda: self.workers.running,

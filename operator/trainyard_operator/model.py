@@ -114,6 +114,8 @@ class Companion:
     resource_version: str
     owner_uid: str | None
     """uid of the controller ownerReference, None without one."""
+    of_trainjob: str | None = None
+    """Name of the TrainJob that is its controller, None if it has another or none."""
     deleting: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     """The `trainyard.dev/` annotations alone."""
@@ -140,6 +142,8 @@ class Rejection:
     message: str
     at: datetime | None = None
     """When it was refused; None: just now, in the try before this reconciliation."""
+    resource: str = ""
+    """With CRDMissing: the name of that CRD, `<plural>.<group>`."""
 
 
 @dataclass(frozen=True, slots=True)

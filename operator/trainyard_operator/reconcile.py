@@ -44,6 +44,8 @@ from .model import (
 
 RETRY_SECONDS: Final = 30.0
 """After how long what blocks a TrainJob is tried again."""
+COLLECT_SECONDS: Final = 3.0
+"""After how long a companion that is on its way out is looked for again: no watch tells of its end."""
 
 _LONGEST_WAIT: Final = 86400.0
 _LONGEST_MESSAGE: Final = 1000
@@ -54,8 +56,13 @@ _NEXT_STEPS: Final = {
     "JobSetRejected": "correct the runtime or the TrainJob's runtimePatches",
     "Forbidden": "see which admission policy or missing permission of the operator refuses it",
     "QuotaExceeded": "wait for other jobs to end, or have the namespace's ResourceQuota raised",
-    "CRDMissing": "install JobSet, or have the platform team do so",
 }
+_SERVED_BY: Final = {
+    "jobsets.jobset.x-k8s.io": "JobSet",
+    "podgroups.scheduling.x-k8s.io": "the coscheduling plugin of scheduler-plugins",
+    "podgroups.scheduling.volcano.sh": "Volcano",
+}
+"""Which installation brings a CRD."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +80,15 @@ class _Step:
     writes: tuple[Write, ...] = ()
     events: tuple[EventNote, ...] = ()
     blocked: _Cause | None = None
-    waits: bool = False
-    """For something to vanish, of which another look is due even without an event."""
+    wait: float | None = None
+    """Seconds until another look is due, even without an event, at what is to vanish; None: nothing is."""
 
 
 def reconcile(
     observed: Observed,
     now: datetime,
     settings: Settings = DEFAULT_SETTINGS,
-    using: Sequence[Plugin] = plugins.OPERATED,
+    using: Sequence[Plugin] = plugins.ALL,
 ) -> Plan:
     """The next writes, status and events for a TrainJob, and when to look again.
 
@@ -121,14 +128,14 @@ def reconcile(
         writes=step.writes,
         status=_status(job, after, jobset),
         events=events,
-        requeue_after=_soonest(remaining, RETRY_SECONDS if step.blocked or step.waits else None),
+        requeue_after=_soonest(remaining, RETRY_SECONDS if step.blocked else step.wait),
     )
 
 
 def companions(
     observed: Observed,
     settings: Settings = DEFAULT_SETTINGS,
-    using: Sequence[Plugin] = plugins.OPERATED,
+    using: Sequence[Plugin] = plugins.ALL,
 ) -> tuple[Identity, ...]:
     """The children beside the JobSet that the next `reconcile` wants to know of.
 
@@ -141,6 +148,8 @@ def companions(
     if _runs(observed) or isinstance(observed.runtime, RuntimeProblem):
         return ()
     try:
+        if not framework.builds_beside(observed.runtime, using, settings):
+            return ()
         children = framework.children(job, observed.runtime, using, settings)
     except (framework.UnsupportedPolicyError, InvalidFieldError):
         return ()
@@ -257,7 +266,7 @@ def _soonest(deadline: float | None, retry: float | None) -> float | None:
 def _next_step(observed: Observed, now: datetime, settings: Settings, using: Sequence[Plugin]) -> _Step:
     job, jobset = observed.trainjob, observed.jobset
     if jobset is not None and jobset.deleting:
-        return _Step(waits=True)
+        return _Step(wait=RETRY_SECONDS)
     if jobset is not None and jobset.owner_uid != job.uid:
         return _Step(blocked=_foreign(names.JOBSET, jobset.name))
     if _runs(observed):
@@ -278,7 +287,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Seq
     (wanted,) = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)
     beside = [child for child in children if child.manifest["kind"] != names.JOBSET]
     first = _companions_step(observed, beside)
-    if first.blocked is not None or first.waits:
+    if first.blocked is not None or first.wait is not None:
         return first
     writes = _writes(observed.runtime, wanted, jobset, first.writes)
     if not writes:
@@ -308,8 +317,9 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
         found = seen.get(_identity(wanted))
         if found is None:
             writes.append(Create(wanted, child.generated))
-        elif found.deleting:
-            return _Step(waits=True)
+        elif found.deleting or (found.owner_uid != job.uid and found.of_trainjob == job.name):
+            # It goes with the TrainJob of this name that was there before.
+            return _Step(wait=COLLECT_SECONDS)
         elif found.owner_uid != job.uid:
             return _Step(blocked=_foreign(found.kind, found.name))
         elif child.generated is None and _digest(found.annotations) != _digest(
@@ -395,7 +405,11 @@ def _foreign(kind: str, name: str) -> _Cause:
 
 
 def _rejected(rejection: Rejection) -> _Cause:
-    step = _NEXT_STEPS.get(rejection.reason, "see the operator's log")
+    if rejection.reason == "CRDMissing":
+        what = _SERVED_BY.get(rejection.resource, "what serves it")
+        step = f"install {what}, or have the platform team do so"
+    else:
+        step = _NEXT_STEPS.get(rejection.reason, "see the operator's log")
     return _Cause(rejection.reason, _worded(rejection.message, step))
 
 

@@ -31,11 +31,20 @@ CLUSTER: Rules = [
         "verbs": ["create", "delete", "get", "list", "update", "watch"],
     },
     {"api_groups": [""], "resources": ["events"], "verbs": ["create", "get", "patch"]},
-    # A job that upstream's controller started keeps its runtime in a ConfigMap
-    # `<job>-runtime-snapshot` beside it; names made of others cannot be listed here.
-    {"api_groups": [""], "resources": ["configmaps"], "verbs": ["get"]},
+    # MPI's list of hosts. And a job that upstream's controller started keeps its
+    # runtime in a ConfigMap `<job>-runtime-snapshot` beside it; names made of
+    # others cannot be listed here.
+    {"api_groups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "update"]},
+    # MPI's key: made once and never changed. RBAC cannot allow the metadata
+    # alone, which is all that the operator gets; list and watch it may not.
+    {"api_groups": [""], "resources": ["secrets"], "verbs": ["create", "get"]},
+    {
+        "api_groups": ["scheduling.x-k8s.io", "scheduling.volcano.sh"],
+        "resources": ["podgroups"],
+        "verbs": ["create", "get", "update"],
+    },
 ]
-"""TrainJobs, the runtimes they name and the JobSets they become, wherever they are."""
+"""TrainJobs, the runtimes they name, the JobSets they become and what these need, wherever they are."""
 
 OWN_NAMESPACE: Rules = [
     # A rule with names cannot allow a create: the name is not known yet.

@@ -21,15 +21,15 @@ from typing import Any
 
 import yaml
 
-from . import isolation, pulumi
+from . import isolation, preflight, pulumi
 from .commands import new_log, run_logged
 from .control_plane import AUDIT_POLICY, ControlPlane, Credentials
 from .errors import SandboxError
-from .images import Images, Store, free_bytes
+from .images import Images, Store
 from .locks import locked
 from .manifests import BOOTSTRAP, FAKE_NODES
 from .node import Node
-from .paths import PROJECT, Instance, cache_dir
+from .paths import Instance
 from .pki import write_private
 from .progress import Progress
 from .supervisor import Component, Plan, State
@@ -55,9 +55,6 @@ CONTROL_PLANE_TOOLS = (
     "jobset",
 )
 
-_GIB = 1 << 30
-_COLD_BYTES = 30 * _GIB
-_WARM_BYTES = 6 * _GIB
 _READY_SECONDS = 180.0
 
 
@@ -158,7 +155,7 @@ class Sandbox:
         """
         with_node = not control_plane_only
         if with_node:
-            _require_root()
+            preflight.require_root()
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
             self._refuse_other_kind(with_node)
             if self.status().running:
@@ -204,6 +201,11 @@ class Sandbox:
         return str(self.instance.plan_file).encode() in arguments
 
     def _repair(self, progress: Progress, toolchain: Toolchain, with_node: bool) -> None:
+        if with_node and Images.read(toolchain).keys() != (self._settings() or {}).get("images"):
+            progress.console.print(
+                "Images have changed since this sandbox was brought up; it goes on with the old ones. "
+                "To have the new ones: trainyard sandbox down, then up."
+            )
         before = State.read(self.instance.state_file)
         ended = [name for name, c in before.components.items() if c.state == "ended"] if before else []
         if before and ended:
@@ -216,16 +218,14 @@ class Sandbox:
 
     def _start(self, progress: Progress, toolchain: Toolchain, store: Store | None, port: int | None) -> None:
         self._stop()
-        settings = self._settings() or {}
-        port = port or settings.get("port") or _free_port()
-        _require_port(port)
+        port = port or (self._settings() or {}).get("port") or _free_port()
+        preflight.require_port(port)
         for folder in (self.instance.dir, self.instance.logs, self.instance.config):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         plan = self._plan(toolchain, port, store)
-        write_private(
-            self.instance.dir / "settings.json",
-            json.dumps({"port": port, "with_node": store is not None}).encode(),
-        )
+        images = Images.read(toolchain).keys() if store else {}
+        settings = {"port": port, "with_node": store is not None, "images": images}
+        write_private(self.instance.dir / "settings.json", json.dumps(settings).encode())
         pulumi.prepare(self.instance, toolchain)
         plan.write(self.instance.plan_file)
         self.instance.state_file.unlink(missing_ok=True)
@@ -382,12 +382,12 @@ def build(progress: Progress, *, control_plane_only: bool = False) -> tuple[Tool
     """
     toolchain = Toolchain(_tools(not control_plane_only))
     if not control_plane_only:
-        _require_root()
-    _require_disk(toolchain)
+        preflight.require_root()
+    preflight.require_disk(cold=bool(toolchain.missing()))
     if control_plane_only:
         toolchain.build(progress)
         return toolchain, None
-    _require_packages(progress)
+    preflight.require_packages(progress)
     toolchain.build(progress)
     return toolchain, Images.read(toolchain).store(progress)
 
@@ -417,40 +417,3 @@ def _free_port(count: int = 1) -> int:
             for server in held:
                 server.close()
         return int(first)
-
-
-def _require_port(port: int) -> None:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError as error:
-        raise SandboxError(
-            f"Port {port} on 127.0.0.1 can't be had ({error.strerror}): choose another with --port."
-        ) from None
-
-
-def _require_root() -> None:
-    if os.geteuid() != 0:
-        raise SandboxError(
-            "A node that runs pods needs root (namespaces, mounts, control groups): run this with sudo, "
-            "or ask for `--control-plane-only`, where nodes are simulated and nothing runs in pods."
-        )
-
-
-def _require_disk(toolchain: Toolchain) -> None:
-    cold = bool(toolchain.missing())
-    wanted = _COLD_BYTES if cold else _WARM_BYTES
-    free = free_bytes(cache_dir())
-    if free < wanted:
-        what = "to build the toolchain" if cold else "for images and logs"
-        raise SandboxError(
-            f"{cache_dir()} has {free / _GIB:.0f} GiB free; {wanted / _GIB:.0f} GiB are needed {what}: "
-            "make room, or point TRAINYARD_CACHE to a larger disk."
-        )
-
-
-def _require_packages(progress: Progress) -> None:
-    script = PROJECT / "sandbox" / "install-packages"
-    missing = subprocess.run([script, "--check"], capture_output=True, text=True, check=False)
-    if missing.returncode:
-        with progress.step(f"install Debian packages: {missing.stdout.strip()}"):
-            run_logged([script], new_log("install-packages"), "install Debian packages")

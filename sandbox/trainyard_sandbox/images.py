@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -296,11 +295,3 @@ def _forget_older(archive: Path, name: str) -> None:
 
 def _digest(parts: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-def free_bytes(path: Path) -> int:
-    """Free space on the file system that `path` is on, or will be on."""
-    while not path.exists():
-        path = path.parent
-    status = os.statvfs(path)
-    return status.f_bavail * status.f_frsize

@@ -85,8 +85,8 @@ class Toolchain:
     """
 
     def __init__(self, names: Iterable[str] | None = None, path: str | None = None) -> None:
-        every = tools()
-        self.tools = [every[name] for name in (every if names is None else names)]
+        wanted = None if names is None else set(names)
+        self.tools = [tool for name, tool in tools().items() if wanted is None or name in wanted]
         self._path = os.environ.get("PATH", "") if path is None else path
         self._found: dict[str, Path] = {}
         for tool in self.tools:

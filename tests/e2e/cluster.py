@@ -134,7 +134,7 @@ class Cluster:
             event = json.loads(line)
             target = event.get("objectRef", {})
             if (
-                event["user"]["username"] == user
+                event["user"].get("username") == user  # an unauthenticated request has none
                 and event["verb"] in ("create", "update", "patch", "delete")
                 and target.get("name") == name
             ):

@@ -23,7 +23,7 @@ from trainyard_operator.credentials import Credentials
 T = TypeVar("T")
 END = "k8s.io/initial-events-end"
 SERVED = {
-    "v1": {"namespaces": "Namespace", "events": "Event"},
+    "v1": {"namespaces": "Namespace", "events": "Event", "secrets": "Secret", "configmaps": "ConfigMap"},
     "apiextensions.k8s.io/v1": {"customresourcedefinitions": "CustomResourceDefinition"},
     "jobset.x-k8s.io/v1alpha2": {"jobsets": "JobSet"},
     "trainer.kubeflow.org/v1alpha1": {
@@ -31,6 +31,8 @@ SERVED = {
         "trainingruntimes": "TrainingRuntime",
         "clustertrainingruntimes": "ClusterTrainingRuntime",
     },
+    "scheduling.x-k8s.io/v1alpha1": {"podgroups": "PodGroup"},
+    "scheduling.volcano.sh/v1beta1": {"podgroups": "PodGroup"},
 }
 
 
@@ -63,11 +65,12 @@ def status(code: int, reason: str, message: str = "", **details: Any) -> dict[st
 
 
 class FakeApi:
-    """Objects by path. `requests` are all (method, path) in order."""
+    """Objects by path. `requests` are all (method, path) in order; `whole` those answered with all of it."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
         self.requests: list[tuple[str, str]] = []
+        self.whole: list[tuple[str, str]] = []
         self.bodies: list[Any] = []
         self.missing: set[str] = set()
         self.watch_list = True
@@ -176,9 +179,17 @@ class FakeApi:
             if collection in (path.rsplit("/", 1)[0], _everywhere(path))
         ]
 
+    def _object(self, request: web.Request, body: dict[str, Any], status: int = 200) -> web.Response:
+        """The object, or its metadata alone if that is what is asked for."""
+        if "as=PartialObjectMetadata;" in request.headers["Accept"]:
+            headed = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata"}
+            return web.json_response({**headed, "metadata": body["metadata"]}, status=status)
+        self.whole.append((request.method, request.path))
+        return web.json_response(body, status=status)
+
     async def _get(self, request: web.Request, _: Any) -> web.Response:
         if request.path in self.objects:
-            return web.json_response(self.objects[request.path])
+            return self._object(request, self.objects[request.path])
         if request.path == "/version":
             return web.json_response({"gitVersion": "v0"})
         if (discovered := _discovery(request.path)) is not None:
@@ -197,7 +208,7 @@ class FakeApi:
         path = f"{request.path}/{body['metadata']['name']}"
         if path in self.objects:
             return _answer(status(409, "AlreadyExists", name=body["metadata"]["name"]))
-        return web.json_response(self.put(path, body), status=201)
+        return self._object(request, self.put(path, body), status=201)
 
     async def _put(self, request: web.Request, body: Any) -> web.Response:
         live = self.objects.get(request.path)

@@ -89,62 +89,68 @@ def test_a_jobset_that_no_trainjob_controls_is_a_lasting_no_though_no_cache_keep
     run(test)
 
 
+HOSTS = "/api/v1/namespaces/team/configmaps/tj-hostfile"
+SECRET = "/api/v1/namespaces/team/secrets/tj-hostfile"
+PLACEHOLDERS = {"ssh-privatekey": "(generated)", "ssh-publickey": "(generated)"}
+
+
 def companion(owner: str = "job-uid", kind: str = "ConfigMap", **content: Any) -> dict[str, Any]:
-    return {**objects.jobset("tj-hostfile", owner), "apiVersion": "v1", "kind": kind, **content}
+    manifest = {**objects.jobset("tj-hostfile", owner), "apiVersion": "v1", "kind": kind, **content}
+    del manifest["spec"]
+    return manifest
 
 
-def test_a_companion_that_an_earlier_try_left_is_as_good_as_created() -> None:
+def test_a_companion_is_returned_as_it_was_written_for_no_watch_tells_of_it() -> None:
     async def test() -> None:
         api = FakeApi()
-        path = "/api/v1/namespaces/team/configmaps/tj-hostfile"
-        api.put(path, companion(data={"hostfile": "old"}))
         async with api.client() as client:
-            scene = Scene(client)
-            await scene.applier.write(KEY, model.Create(companion(data={"hostfile": "new"})))
-            assert api.objects[path]["data"] == {"hostfile": "new"}
-            before = len(api.writes())
-            await scene.applier.write(KEY, model.Create(companion(data={"hostfile": "new"})))
-            assert api.writes()[before:] == [("POST", "/api/v1/namespaces/team/configmaps")]
+            applier = Scene(client).applier
+            made = await applier.write(KEY, model.Create(companion(data={"hostfile": "old"})))
+            assert made is not None
+            assert (made.identity, made.owner_uid) == (("v1", "ConfigMap", "tj-hostfile"), "job-uid")
+            wanted = companion(data={"hostfile": "new"})
+            changed = await applier.write(KEY, model.Update(wanted, made.uid, made.resource_version))
+            assert changed is not None
+            assert changed.resource_version == api.objects[HOSTS]["metadata"]["resourceVersion"]
+            assert api.objects[HOSTS]["data"] == {"hostfile": "new"}
 
     run(test)
 
 
-def test_the_keys_in_a_secret_are_drawn_once() -> None:
+@pytest.mark.parametrize(("kind", "path"), [("ConfigMap", HOSTS), ("Secret", SECRET)])
+def test_a_companion_that_exists_already_is_left_alone_and_looked_at_anew(kind: str, path: str) -> None:
     async def test() -> None:
         api = FakeApi()
-        path = "/api/v1/namespaces/team/secrets/tj-hostfile"
-        api.put(path, companion(kind="Secret", data={"key": "first"}))
+        there = api.put(path, companion(kind=kind, data={"key": "first"}))
         async with api.client() as client:
-            write = model.Create(companion(kind="Secret", data={"key": "second"}))
-            await Scene(client).applier.write(KEY, write)
-            assert api.objects[path]["data"] == {"key": "first"}
+            with pytest.raises(RetryError, match="exists already"):
+                await Scene(client).applier.write(KEY, model.Create(companion(kind=kind, data={})))
+        assert api.objects[path] == there
 
     run(test)
 
 
-def test_a_companion_of_somebody_else_is_left_alone() -> None:
-    async def test() -> None:
+def test_a_key_is_drawn_for_a_new_secret_and_neither_logged_nor_sent_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG")
+    kinds = model.Generated.SSH_KEY
+
+    async def test() -> dict[str, Any]:
         api = FakeApi()
-        path = "/api/v1/namespaces/team/configmaps/tj-hostfile"
-        foreign = companion()
-        foreign["metadata"]["ownerReferences"] = []
-        api.put(path, foreign)
         async with api.client() as client:
-            with pytest.raises(RefusedError, match="JobSetConflict"):
-                await Scene(client).applier.write(KEY, model.Create(companion()))
+            manifest = companion(kind="Secret", data=PLACEHOLDERS)
+            made = await Scene(client).applier.write(KEY, model.Create(manifest, kinds))
+            assert manifest["data"] == PLACEHOLDERS
+            assert "ssh" not in repr(made)
+        assert api.whole == []
+        data: dict[str, Any] = api.objects[SECRET]["data"]
+        return data
 
-    run(test)
-
-
-def test_a_companion_of_the_last_incarnation_is_waited_out() -> None:
-    async def test() -> None:
-        api = FakeApi()
-        api.put("/api/v1/namespaces/team/configmaps/tj-hostfile", companion(owner="last"))
-        async with api.client() as client:
-            with pytest.raises(RetryError, match="not collected"):
-                await Scene(client).applier.write(KEY, model.Create(companion()))
-
-    run(test)
+    one, other = run(test), run(test)
+    assert one.keys() == other.keys() == PLACEHOLDERS.keys()
+    assert one != other
+    assert not any(value in caplog.text for value in (*one.values(), *other.values()))
 
 
 def test_an_update_replaces_what_is_wanted_and_keeps_the_rest() -> None:

@@ -13,6 +13,7 @@ import pytest
 from trainyard_operator.apply import Applier
 from trainyard_operator.cache import Cache, Key, RuntimeKey
 from trainyard_operator.client import Client
+from trainyard_operator.companions import Companions
 from trainyard_operator.controller import Controller
 from trainyard_operator.events import Events
 from trainyard_operator.informer import State, jobset_of
@@ -46,6 +47,7 @@ class Scene:
             queue=self.queue,
             applier=Applier(client, self.cache, namespace="trainyard-system", clock=self.clock),
             runtimes=Runtimes(client, self.cache, namespace="trainyard-system", clock=self.clock),
+            companions=Companions(client),
             events=Events(client, clock=self.clock, now=self.now),
             metrics=self.metrics,
             working=lambda: self.working,

@@ -23,7 +23,7 @@ from trainyard_operator.lease import LEASES, NAME, UPSTREAM_NAME, UPSTREAM_NAMES
 from trainyard_operator.main import Operator
 from trainyard_operator.settings import Settings
 
-from . import objects
+from . import objects, test_companions
 from .admission_reviews import body
 from .fake_api import FakeApi, eventually, run
 
@@ -93,6 +93,20 @@ def test_it_follows_trainjobs_from_its_start_to_its_stop() -> None:
             assert holder(api) == "", "the Lease is free for the next one"
         touched = {path for _, path in api.writes() if "trainjobs" in path}
         assert touched == set(), "no finalizer, no annotation, no write that nobody asked for"
+
+    run(test, timeout=20)
+
+
+def test_a_job_of_mpi_in_a_gang_gets_what_it_needs_before_its_jobset() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", test_companions.runtime())
+        async with api.client() as client, operator(client.credentials) as running:
+            await eventually(lambda: running.workers.running, within=8)
+            api.put(f"{objects.JOBS}/tj", objects.trainjob())
+            await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
+            assert all(path in api.objects for path in test_companions.BESIDE)
+        assert [request for request in api.whole if "/secrets" in request[1]] == []
 
     run(test, timeout=20)
 

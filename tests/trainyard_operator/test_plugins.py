@@ -70,11 +70,6 @@ def test_the_plugins_run_in_this_order_and_jobset_builds_last():
     ]
 
 
-def test_the_operator_carries_out_those_that_shape_the_jobset_alone():
-    assert [p.name for p in plugins.OPERATED] == ["plainml", "torch", "torchtune", "jax", "xgboost", "jobset"]
-    assert [p.name for p in plugins.OPERATED if isinstance(p, Build)] == ["jobset"]
-
-
 def test_a_policy_that_no_plugin_implements_is_refused():
     with pytest.raises(UnsupportedPolicyError, match=r"spec\.mlPolicy\.torch is not supported"):
         build(trainjob(), runtime({"torch": {}}), (JobSetPlugin(),), DEFAULT_SETTINGS)

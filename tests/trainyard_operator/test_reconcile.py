@@ -501,7 +501,7 @@ INVALID = [
         {},
         "MLPolicyNotSupported",
         'ClusterTrainingRuntime "rt": spec.mlPolicy.flux is not supported; '
-        "use a runtime with one of: jax, torch, xgboost",
+        "use a runtime with one of: jax, mpi, torch, xgboost",
     ),
     (
         "a gang scheduler without a plugin is not ignored",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from trainyard_operator import plugins, reconcile
+from trainyard_operator import framework, plugins, reconcile
 from trainyard_operator.framework import Settings
 from trainyard_operator.model import (
     Companion,
@@ -13,9 +13,11 @@ from trainyard_operator.model import (
     Generated,
     Plan,
     RecordRevision,
+    Rejection,
     RuntimeProblem,
     Update,
 )
+from trainyard_operator.settings import parse
 
 from .core_values import at, jobset, observed, replicated_job, runtime, trainjob
 
@@ -123,6 +125,32 @@ def test_the_shell_is_told_which_to_look_up(fields, expected):
     assert list(reconcile.companions(observed(**{"rt": RT, **fields}), using=plugins.ALL)) == expected
 
 
+def test_for_most_jobs_the_question_costs_no_building(monkeypatch):
+    monkeypatch.delattr(framework, "children")
+    plain = runtime({"torch": {}, "mpi": None})
+    assert reconcile.companions(observed(rt=plain)) == ()
+
+
+GANGS = [{}, {"coscheduling": {}}, {"volcano": {}}, {"volcano": None}]
+
+
+@pytest.mark.parametrize("gates", [(), ("TrainJobStatus",)])
+@pytest.mark.parametrize("gang", GANGS, ids=str)
+@pytest.mark.parametrize("policy", ["mpi", "torch", "jax", "xgboost", None])
+def test_the_quick_answer_is_the_one_that_building_gives(policy, gang, gates):
+    rt = runtime({policy: {}} if policy else {}, GPU_JOBS)
+    rt = replace(rt, spec={**rt.spec, "podGroupPolicy": gang})
+    settings = Settings(feature_gates=frozenset(gates))
+    built = framework.children(trainjob(), rt, plugins.ALL, settings)
+    assert framework.builds_beside(rt, plugins.ALL, settings) is (len(built) > 1)
+
+
+@pytest.mark.parametrize("policy", ["mpi", [1], {1: 2}])
+def test_a_policy_that_cannot_be_read_asks_for_none(policy):
+    rt = replace(RT, spec={**RT.spec, "mlPolicy": policy})
+    assert reconcile.companions(observed(rt=rt)) == ()
+
+
 def test_they_carry_the_label_that_they_are_found_by_and_a_digest():
     hosts = decide().writes[2].manifest
     assert hosts["metadata"]["labels"] == {"trainyard.dev/trainjob-uid": "job-uid"}
@@ -204,8 +232,8 @@ def test_a_foreign_one_blocks_and_nothing_is_written():
 
 
 def test_one_that_is_being_deleted_is_waited_for():
-    leaving = Companion("v1", "Secret", "team", "tj-mpi-ssh-auth", "u", "1", "earlier", deleting=True)
-    assert decide(companions=(leaving,)) == Plan(requeue_after=reconcile.RETRY_SECONDS)
+    leaving = Companion("v1", "Secret", "team", "tj-mpi-ssh-auth", "u", "1", "job-uid", deleting=True)
+    assert decide(companions=(leaving,)) == Plan(requeue_after=reconcile.COLLECT_SECONDS)
 
 
 def test_the_ca_of_the_status_server_reaches_a_suspended_job():
@@ -230,28 +258,45 @@ def test_the_ca_of_the_status_server_reaches_a_suspended_job():
     assert [(type(w), w.manifest["data"]) for w in writes[1:]] == [(Update, {"ca.crt": "new"})]
 
 
+def test_the_operator_as_it_runs_has_no_feature_gate_on():
+    """`trainjobstatus` needs a status server, which there is none of yet."""
+    writes = reconcile.reconcile(observed(rt=runtime({"torch": {}})), at(1)).writes
+    assert [identity(write.manifest) for write in writes[1:]] == [JOBSET]
+    assert "KUBEFLOW_TRAINER_SERVER_URL" not in str(writes)
+    with pytest.raises(SystemExit):
+        parse(["--feature-gates", "TrainJobStatus=true"])
+
+
 @pytest.mark.parametrize(
-    ("rt", "reason"),
+    ("owner_uid", "of_trainjob", "waits"),
     [
-        pytest.param(runtime({"mpi": {}}, GPU_JOBS), "MLPolicyNotSupported", id="mpi"),
-        pytest.param(
-            replace(RT, spec={**runtime({}).spec, "podGroupPolicy": {"volcano": {}}}),
-            "RuntimeInvalid",
-            id="volcano",
-        ),
-        pytest.param(
-            replace(RT, spec={**runtime({}).spec, "podGroupPolicy": {"coscheduling": {}}}),
-            "RuntimeInvalid",
-            id="coscheduling",
-        ),
+        pytest.param("earlier", "tj", True, id="of the TrainJob of this name before"),
+        pytest.param("another", "other", False, id="of another TrainJob"),
+        pytest.param("another", None, False, id="of something else"),
+        pytest.param(None, None, False, id="of nobody"),
     ],
 )
-def test_the_operator_as_it_runs_today_blocks_what_needs_them(rt, reason):
-    plan = reconcile.reconcile(observed(rt=rt), at(1))
-    assert (plan.writes, plan.status["conditions"][0]["reason"]) == ((), reason)
+def test_what_was_left_by_a_trainjob_of_this_name_is_waited_for(owner_uid, of_trainjob, waits):
+    found = Companion("v1", "Secret", "team", "tj-mpi-ssh-auth", "u", "1", owner_uid, of_trainjob)
+    plan = decide(companions=(found,))
+    assert plan.writes == ()
+    if waits:
+        assert plan == Plan(requeue_after=reconcile.COLLECT_SECONDS)
+    else:
+        assert plan.status["conditions"][0]["reason"] == "JobSetConflict"
 
 
-def test_the_operator_as_it_runs_today_builds_the_jobset_alone_whatever_its_gates():
-    gates = Settings(feature_gates=frozenset({"TrainJobStatus"}))
-    writes = reconcile.reconcile(observed(rt=runtime({"torch": {}})), at(1), gates).writes
-    assert writes == reconcile.reconcile(observed(rt=runtime({"torch": {}})), at(1)).writes
+@pytest.mark.parametrize(
+    ("resource", "step"),
+    [
+        ("jobsets.jobset.x-k8s.io", "install JobSet, or"),
+        ("podgroups.scheduling.volcano.sh", "install Volcano, or"),
+        ("podgroups.scheduling.x-k8s.io", "install the coscheduling plugin of scheduler-plugins, or"),
+        ("others.example.com", "install what serves it, or"),
+    ],
+)
+def test_a_missing_crd_blocks_and_the_message_says_what_to_install(resource, step):
+    plan = decide(rejection=Rejection("CRDMissing", "the API server does not know it", resource=resource))
+    (condition,) = plan.status["conditions"]
+    assert (plan.writes, condition["reason"]) == ((), "CRDMissing")
+    assert condition["message"] == f"the API server does not know it; {step} have the platform team do so"

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from trainyard_operator import plugins
 from trainyard_operator.limits import Limits
+from trainyard_operator.plugins.jobset import JobSetPlugin
 from trainyard_operator.validation import Answer, validate, validate_runtime
 
 from .core_values import PLAIN, counts, jobset, replicated_job, runtime, trainjob
@@ -70,8 +70,8 @@ def test_a_suspension_is_refused_for_what_its_patches_are():
     ]
 
 
-def test_what_the_operator_does_not_carry_out_can_be_refused():
-    assert asked({}, runtime({"mpi": {}}), using=plugins.OPERATED) == [
+def test_what_no_plugin_carries_out_is_refused():
+    assert asked({}, runtime({"mpi": {}}), using=(JobSetPlugin(),)) == [
         f"spec.runtimeRef: Invalid value: {REFERENCE}: spec.mlPolicy.mpi is not supported"
     ]
 

@@ -253,7 +253,9 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
         (trainer, "trainjobs/finalizers", "", "update"),
         ("jobset.x-k8s.io", "jobsets", "", "create,delete,get,list,update,watch"),
         ("", "events", "", "create,get,patch"),
-        ("", "configmaps", "", "get"),
+        ("", "configmaps", "", "create,get,update"),
+        ("", "secrets", "", "create,get"),
+        ("scheduling.x-k8s.io,scheduling.volcano.sh", "podgroups", "", "create,get,update"),
         (
             "admissionregistration.k8s.io",
             "mutatingwebhookconfigurations",
@@ -330,9 +332,12 @@ def test_without_kubeflows_namespace_upstreams_lease_is_allowed_by_name(tmp_path
 def test_without_admission_there_is_no_webhook_and_no_right_for_one(tmp_path: Any) -> None:
     graph = stack(tmp_path, {**MINIMAL, "admission": {"enabled": False}})
     assert [key for key in graph if "Webhook" in key or "Service trainyard" in key] == []
-    for kind in ("ClusterRole", "Role"):
-        for rule in rules(graph, kind, "trainyard-operator"):
-            assert rule[1] not in {"secrets", "mutatingwebhookconfigurations"}
+    everywhere = rules(graph, "ClusterRole", "trainyard-operator")
+    assert [rule for rule in everywhere if rule[0] == "admissionregistration.k8s.io"] == []
+    # MPI's keys are the only Secrets that are left.
+    assert [rule for rule in everywhere if rule[1] == "secrets"] == [("", "secrets", "", "create,get")]
+    own = rules(graph, "Role", "trainyard-operator")
+    assert [rule for rule in own if rule[1] == "secrets"] == []
     (container,) = graph[OPERATOR].inputs["spec"]["template"]["spec"]["containers"]
     assert container["args"] == ["--no-webhook"]
     assert [one["name"] for one in container["ports"]] == ["http"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_sandbox import cluster, images
+from trainyard_sandbox import preflight
 from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.paths import Instance
@@ -43,21 +43,21 @@ def test_without_root_it_says_so_offers_the_control_plane_and_leaves_nothing(
 def test_without_disk_it_says_how_much_it_needs_and_where(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "free_bytes", lambda path: 3 << 30)
+    monkeypatch.setattr(preflight, "free_bytes", lambda path: 3 << 30)
     with pytest.raises(SandboxError, match=r"has 3 GiB free; 30 GiB are needed .* TRAINYARD_CACHE"):
         sandbox.up(Progress(), control_plane_only=True)
     assert not sandbox.instance.dir.parent.exists()
 
 
 def test_free_space_is_that_of_the_nearest_folder_that_exists(tmp_path: Path) -> None:
-    assert images.free_bytes(tmp_path / "not" / "yet") > 0
+    assert preflight.free_bytes(tmp_path / "not" / "yet") > 0
 
 
 def test_a_port_that_is_taken_is_named(sandbox: Sandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(SandboxError, match=f"Port {port} on 127.0.0.1 .*choose another with --port"):
-            cluster._require_port(port)
+            preflight.require_port(port)
 
 
 def test_a_sandbox_that_is_not_up_says_so(sandbox: Sandbox) -> None:

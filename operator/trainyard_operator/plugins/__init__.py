@@ -32,12 +32,7 @@ ALL: Final[tuple[Plugin, ...]] = (
     Volcano(),
     JobSetPlugin(),
 )
-"""What can be rendered and validated."""
+"""What is rendered, validated and carried out.
 
-_COMPANIONS_BUILT_BY: Final = frozenset({"mpi", "trainjobstatus", "coscheduling", "volcano"})
-
-OPERATED: Final[tuple[Plugin, ...]] = tuple(p for p in ALL if p.name not in _COMPANIONS_BUILT_BY)
-"""What the running operator carries out: it observes no children but the JobSet yet.
-
-TrainJobs that need the others are blocked with that reason, never built halfway.
+The running operator has no feature gate on, so `trainjobstatus` does nothing there.
 """

@@ -1,0 +1,68 @@
+"""What a machine must have before anything is done to it, and one sentence about what it lacks.
+
+Every function raises a SandboxError that says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+from .commands import new_log, run_logged
+from .errors import SandboxError
+from .paths import PROJECT, cache_dir
+from .progress import Progress
+
+_GIB = 1 << 30
+_COLD_BYTES = 30 * _GIB
+_WARM_BYTES = 6 * _GIB
+
+
+def require_port(port: int) -> None:
+    """The loopback port must be free."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise SandboxError(
+            f"Port {port} on 127.0.0.1 can't be had ({error.strerror}): choose another with --port."
+        ) from None
+
+
+def require_root() -> None:
+    """Pods need namespaces, mounts and control groups."""
+    if os.geteuid() != 0:
+        raise SandboxError(
+            "A node that runs pods needs root (namespaces, mounts, control groups): run this with sudo, "
+            "or ask for `--control-plane-only`, where nodes are simulated and nothing runs in pods."
+        )
+
+
+def require_disk(*, cold: bool) -> None:
+    """The cache needs room: much more of it while the toolchain is built (`cold`)."""
+    wanted = _COLD_BYTES if cold else _WARM_BYTES
+    free = free_bytes(cache_dir())
+    if free < wanted:
+        what = "to build the toolchain" if cold else "for images and logs"
+        raise SandboxError(
+            f"{cache_dir()} has {free / _GIB:.0f} GiB free; {wanted / _GIB:.0f} GiB are needed {what}: "
+            "make room, or point TRAINYARD_CACHE to a larger disk."
+        )
+
+
+def require_packages(progress: Progress) -> None:
+    """Install the Debian packages that are missing, having said which."""
+    script = PROJECT / "sandbox" / "install-packages"
+    missing = subprocess.run([script, "--check"], capture_output=True, text=True, check=False)
+    if missing.returncode:
+        with progress.step(f"install Debian packages: {missing.stdout.strip()}"):
+            run_logged([script], new_log("install-packages"), "install Debian packages")
+
+
+def free_bytes(path: Path) -> int:
+    """Free space on the file system that `path` is on, or will be on."""
+    while not path.exists():
+        path = path.parent
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize
