@@ -7,6 +7,7 @@ import pulumi
 from trainyard_platform import catalog, settings
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.components import cluster
+from trainyard_platform.components.admission import Admission, AdmissionArgs
 from trainyard_platform.components.catalog import Catalog, CatalogArgs
 from trainyard_platform.components.crds import Crds, CrdsArgs
 from trainyard_platform.components.jobset import JobSet, JobSetArgs
@@ -24,8 +25,12 @@ jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), 
 installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset]), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(
-    "operator", OperatorArgs.of(stack.operator, after=[crds, jobset, installed, kubeflow]), on_cluster
+    "operator",
+    OperatorArgs.of(stack.operator, stack.admission, after=[crds, jobset, installed, kubeflow]),
+    on_cluster,
 )
+if stack.admission.enabled:
+    Admission("admission", AdmissionArgs(namespace=operator.namespace, after=[operator]), on_cluster)
 
 pulumi.export("trainerVersion", artifacts.version("trainer"))
 pulumi.export("jobsetNamespace", jobset.namespace)

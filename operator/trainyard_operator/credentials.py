@@ -254,7 +254,7 @@ def _credentials(
             if (certificate is None) != (key is None):
                 raise CredentialsError(f"{where}: client certificate and key come in pairs")
             if certificate is not None and key is not None:
-                with _as_file(certificate) as certfile, _as_file(key) as keyfile:
+                with as_file(certificate) as certfile, as_file(key) as keyfile:
                     tls.load_cert_chain(certfile, keyfile)
         except (OSError, ssl.SSLError, binascii.Error, UnicodeDecodeError) as error:
             raise CredentialsError(f"{where}: {error}") from error
@@ -284,7 +284,7 @@ def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
 
 
 @contextlib.contextmanager
-def _as_file(data: bytes) -> Iterator[str]:
+def as_file(data: bytes) -> Iterator[str]:
     """Give the bytes a path, because `ssl` loads keys from files alone; not on disk if it can be helped."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("trainyard")

@@ -17,13 +17,16 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 
 from trainyard_api import names
 
 from . import credentials as credentials_module
 from . import logs
+from .admission import Decider, WebhookServer
 from .apply import REVISIONS, Applier
 from .cache import Cache, Key
+from .certificate_keeper import FolderKeeper, Keeper, SecretKeeper
 from .client import ApiError, Client, RetriableError, UnauthorizedError
 from .companions import Companions
 from .controller import Controller, SweptRuntimes, SweptTrainJobs
@@ -38,6 +41,7 @@ from .queue import Queue, Workers
 from .runtimes import Collector, RevisionSink, Runtimes
 from .settings import Settings
 from .sweep import Sweep
+from .webhook_configurations import Publisher
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +55,10 @@ GRACE = 2.0
 DEAD_AFTER = 180.0
 """Seconds without any sign of life of a watch after which only a restart helps."""
 COLLECT_INTERVAL = 600.0
+LINGER = 3.0
+"""Seconds for which a stopping pod still answers webhooks: until then nodes may lead to it."""
+SERVICE = "trainyard-operator"
+"""Name of the Service that leads to the webhooks."""
 
 
 class StartError(Exception):
@@ -99,6 +107,14 @@ class Operator:
                     f"port {self.settings.metrics_port} for metrics: {error.strerror}"
                 ) from error
             try:
+                if self.settings.webhook:
+                    await self.webhook.start()
+            except OSError as error:
+                await self.probes.stop()
+                raise StartError(
+                    f"port {self.settings.webhook_port} for webhooks: {error.strerror}"
+                ) from error
+            try:
                 if await self._reach(self.client):
                     logger.info(
                         "operator %s in namespace %s, %s, metrics on port %d",
@@ -116,11 +132,12 @@ class Operator:
         settings, cache = self.settings, self.cache
         self.identity = settings.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self.queue: Queue[Key] = Queue()
+        self.runtimes = Runtimes(client, cache, namespace=settings.namespace)
         self.controller = Controller(
             cache=cache,
             queue=self.queue,
             applier=Applier(client, cache, namespace=settings.namespace),
-            runtimes=Runtimes(client, cache, namespace=settings.namespace),
+            runtimes=self.runtimes,
             companions=Companions(client),
             events=Events(client),
             metrics=self.metrics,
@@ -178,9 +195,33 @@ class Operator:
             host=settings.metrics_host,
             port=settings.metrics_port,
         )
+        self._wire_admission(client)
         self._measure()
 
+    def _wire_admission(self, client: Client) -> None:
+        settings = self.settings
+        decider = Decider(client, self.cache, self.runtimes, synced=lambda: self.synced)
+        self.webhook = WebhookServer(
+            decider.routes(), self.metrics, host=settings.webhook_host, port=settings.webhook_port
+        )
+        hosts = [settings.webhook_host] if settings.webhook_host else []
+        self.certificates: Keeper
+        if settings.webhook_certificate_dir is not None:
+            self.certificates = FolderKeeper(Path(settings.webhook_certificate_dir), self.webhook.load)
+        else:
+            served_as = [f"{SERVICE}.{settings.namespace}.svc", *hosts]
+            self.certificates = SecretKeeper(client, settings.namespace, served_as, self.webhook.load)
+        self.publisher = Publisher(
+            client,
+            service=SERVICE,
+            namespace=settings.namespace,
+            hosts=hosts,
+            bundle=lambda: self.certificates.authorities,
+            leading=lambda: self.elector.leading,
+        )
+
     def _start_tasks(self) -> None:
+        admission = {"certificates": self._keep_certificates, "webhook-configurations": self.publisher.run}
         for name, task in {
             "jobsets": self.jobsets.run,
             "revisions": self.revisions.run,
@@ -189,6 +230,7 @@ class Operator:
             "upstream": self.upstream.run,
             "lease": self._elect,
             "collector": self._collect,
+            **(admission if self.settings.webhook else {}),
         }.items():
             self._tasks.append(asyncio.create_task(_supervise(name, task), name=name))
 
@@ -219,6 +261,10 @@ class Operator:
             reasons.append("TrainJobs and runtimes are not all read yet")
         if self.upstream.reason:
             reasons.append(self.upstream.reason)
+        if self.settings.webhook:
+            reasons += self.webhook.unready(self.certificates.problem)
+        if self.stopping.is_set():
+            reasons.append("stopping")
         return reasons
 
     @property
@@ -233,6 +279,11 @@ class Operator:
     async def _elect(self) -> None:
         await self.upstream.step()  # the first try for the Lease is to know the answer
         await self.elector.run()
+
+    async def _keep_certificates(self) -> None:
+        while not self.upstream.absent:  # noqa: ASYNC110 - passive means: no write at all
+            await asyncio.sleep(0.2)
+        await self.certificates.run()
 
     async def _lead(self) -> None:
         self._starting = asyncio.create_task(self._start_workers(), name="start-workers")
@@ -336,6 +387,10 @@ class Operator:
                 for task in self._tasks:
                     task.cancel()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
+                if self.webhook.good_until is not None and self.credentials.in_cluster:
+                    self.webhook.closing = True
+                    await asyncio.sleep(LINGER)
+                await self.webhook.stop()
                 await self.probes.stop()
         except TimeoutError:
             logger.warning("not stopped in order within %.0f s", STOP_TIMEOUT)

@@ -41,6 +41,19 @@ class Metrics:
             ["write"],
             registry=self.registry,
         )
+        self.admissions = Counter(
+            "trainyard_admission_requests_total",
+            "Webhook requests by webhook and outcome "
+            "(allowed, denied, malformed, overloaded, timeout, failed)",
+            ["webhook", "outcome"],
+            registry=self.registry,
+        )
+        self.admission_seconds = Histogram(
+            "trainyard_admission_seconds",
+            "Seconds that one webhook request took, from its first byte",
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+            registry=self.registry,
+        )
         self.kopf_restarts = Counter(
             "trainyard_kopf_restarts_total",
             "How often Kopf's watching was started again within this process",

@@ -66,13 +66,17 @@ class Runtimes:
         ours = jobset is not None and jobset.owner_uid == trainjob.uid
         snapshot = None
         live = self._cache.runtimes.get(reference)
+        kept = False
         if jobset is not None and ours:
             revision = jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
             if revision is None:
                 snapshot = await self._snapshot(trainjob)
-            elif revision not in self._cache.revisions:
-                await self._find_revision(revision)
-        elif live is None:
+                kept = snapshot is not None
+            else:
+                if revision not in self._cache.revisions:
+                    await self._find_revision(revision)
+                kept = revision in self._cache.revisions
+        if live is None and not kept:
             # Often created together with the job: look before calling it missing.
             live = await self._find_runtime(reference)
         recorded = [

@@ -32,6 +32,14 @@ class Settings:
     """Address of the metrics and probes; None: all."""
     metrics_port: int = 8080
     """Port of the metrics and probes; 0 picks a free one."""
+    webhook: bool = True
+    """Whether to answer admission requests."""
+    webhook_host: str | None = None
+    """Address of the webhooks, which their certificate then names too; None: all."""
+    webhook_port: int = 9443
+    """Port of the webhooks; 0 picks a free one."""
+    webhook_certificate_dir: str | None = None
+    """Folder with tls.crt and tls.key that somebody else keeps fresh; None: made and kept by the operator."""
     log_format: str = "auto"
     """`json`, `text`, or `auto`: text on a terminal."""
     identity: str | None = None
@@ -85,6 +93,26 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         help="port of metrics and probes (default: 8080)",
     )
     parser.add_argument(
+        "--webhook",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="answer admission requests (default: yes)",
+    )
+    parser.add_argument("--webhook-host", metavar="ADDRESS", help="address of the webhooks (default: all)")
+    parser.add_argument(
+        "--webhook-port",
+        type=_port,
+        default=9443,
+        metavar="PORT",
+        help="port of the webhooks (default: 9443)",
+    )
+    parser.add_argument(
+        "--webhook-certificate-dir",
+        metavar="FOLDER",
+        help="folder with tls.crt and tls.key, as cert-manager's Secret is mounted; "
+        "read again when they change (default: the operator makes its own)",
+    )
+    parser.add_argument(
         "--log-format",
         choices=("auto", "json", "text"),
         default="auto",
@@ -99,6 +127,10 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         upstream_namespace=found.upstream_namespace,
         metrics_host=found.metrics_host,
         metrics_port=found.metrics_port,
+        webhook=found.webhook,
+        webhook_host=found.webhook_host,
+        webhook_port=found.webhook_port,
+        webhook_certificate_dir=found.webhook_certificate_dir,
         log_format=found.log_format,
     )
 

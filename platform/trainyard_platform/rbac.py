@@ -11,6 +11,9 @@ Rules = list[dict[str, Any]]
 LEASE = "trainyard-operator"
 UPSTREAM_LEASE = "trainer.kubeflow.org"
 PUBLIC_CONFIG_MAP = "kubeflow-trainer-public"
+WEBHOOK_CERTIFICATE = "trainyard-operator-webhook"
+MUTATING_WEBHOOKS = "defaulter.trainer.kubeflow.org"
+VALIDATING_WEBHOOKS = "validator.trainer.kubeflow.org"
 
 CLUSTER: Rules = [
     {
@@ -59,6 +62,33 @@ OWN_NAMESPACE: Rules = [
     },
 ]
 """The election's Lease and the revisions of runtimes."""
+
+ADMISSION: Rules = [
+    {
+        "api_groups": ["admissionregistration.k8s.io"],
+        "resources": ["mutatingwebhookconfigurations"],
+        "resource_names": [MUTATING_WEBHOOKS],
+        "verbs": ["get", "patch"],
+    },
+    {
+        "api_groups": ["admissionregistration.k8s.io"],
+        "resources": ["validatingwebhookconfigurations"],
+        "resource_names": [VALIDATING_WEBHOOKS],
+        "verbs": ["get", "patch"],
+    },
+]
+"""To write the caBundle of the two webhook configurations, which are cluster-wide."""
+
+ADMISSION_OWN_NAMESPACE: Rules = [
+    {"api_groups": [""], "resources": ["secrets"], "verbs": ["create"]},
+    {
+        "api_groups": [""],
+        "resources": ["secrets"],
+        "resource_names": [WEBHOOK_CERTIFICATE],
+        "verbs": ["get", "update"],
+    },
+]
+"""The webhooks' certificate, in the one Secret that the replicas share."""
 
 UPSTREAM: Rules = [
     {

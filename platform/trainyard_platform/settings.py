@@ -146,6 +146,13 @@ class Operator(Settings):
     """kubeflow-system, where the SDK reads the Trainer version: create, existing or absent."""
 
 
+class Admission(Settings):
+    """The webhooks that check TrainJobs and runtimes before they are stored."""
+
+    enabled: bool = True
+    """False installs no webhooks: mistakes then show as a Blocked TrainJob instead of a refusal."""
+
+
 class RuntimeOverlay(Settings):
     """What a stack changes in one runtime of the catalog."""
 
@@ -172,6 +179,8 @@ class StackSettings(Settings):
     """JobSet's controller."""
     operator: Operator
     """Trainyard's operator."""
+    admission: Admission = Admission()
+    """Whether TrainJobs and runtimes are checked before they are stored."""
     runtimes: dict[str, RuntimeOverlay] = {}
     """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
 

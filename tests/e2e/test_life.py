@@ -1,7 +1,10 @@
 """The life of a TrainJob: suspended, too long, blocked, and with an operator that dies."""
 
+import json
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -107,14 +110,58 @@ def test_an_operator_killed_in_mid_job_changes_nothing_for_the_job(platform: Clu
     os.kill(killed, signal.SIGKILL)
     platform.wait_for_condition("survives", "Complete")
     eventually("the operator is back", lambda: [p for p in platform.operator_pids() if p != killed])
+    # Until it answers webhooks again no TrainJob can be created.
+    ready = ("wait", "deployment/trainyard-operator", "-n", "trainyard-system", "--for=condition=Available")
+    platform.kubectl(*ready, "--timeout=120s")
+    eventually("admission answers", lambda: accepted(platform, trainjob("asks-again")))
     assert uid(platform.get("jobset", "survives")) == jobset
     assert len(platform.pods("survives")) == 1
+
+
+def accepted(platform: Cluster, manifest: Object) -> bool:
+    """Whether the API server would take the object, admission included."""
+    create = ("kubectl", "create", "--dry-run=server", "-f", "-")
+    return platform.run(*create, stdin=json.dumps(manifest), check=False).returncode == 0
+
+
+@contextmanager
+def unchecked(platform: Cluster, manifest: Object) -> Iterator[None]:
+    """TrainJobs are stored as they are, as before a platform had admission."""
+    webhooks = ("validatingwebhookconfiguration", "validator.trainer.kubeflow.org")
+    found = platform.get(*webhooks)
+    assert found is not None
+    position = [w["name"].split(".")[1] for w in found["webhooks"]].index("trainjob")
+
+    def select(selector: Object) -> None:
+        operation = {"op": "replace", "path": f"/webhooks/{position}/objectSelector", "value": selector}
+        platform.kubectl("patch", *webhooks, "--type=json", "-p", json.dumps([operation]))
+
+    select({"matchLabels": {"nobody": "has-this"}})
+    try:
+        eventually("it is not asked any more", lambda: accepted(platform, manifest))
+        yield
+    finally:
+        select({})
+    eventually("it is asked again", lambda: not accepted(platform, manifest))
+
+
+def test_a_job_without_a_runtime_is_refused_in_upstreams_words(platform: Cluster) -> None:
+    lost = json.dumps(trainjob("lost", runtime="nowhere"))
+    answer = platform.run("kubectl", "create", "-f", "-", stdin=lost, check=False)
+    assert answer.returncode == 1
+    assert (
+        'Error from server (Forbidden): error when creating "STDIN": admission webhook '
+        '"validator.trainjob.trainer.kubeflow.org" denied the request: spec.RuntimeRef: Invalid value: '
+    ) in answer.stderr
+    assert 'clustertrainingruntimes.trainer.kubeflow.org "nowhere" not found' in answer.stderr
 
 
 def test_a_job_whose_runtime_is_missing_says_so_and_goes_on_by_itself_when_it_appears(
     platform: Cluster,
 ) -> None:
-    platform.apply(trainjob("waits", runtime="appears-later"))
+    waits = trainjob("waits", runtime="appears-later")
+    with unchecked(platform, {**waits, "metadata": {"name": "asks", "namespace": "default"}}):
+        platform.apply(waits)
     blocked = platform.wait_for_condition("waits", "Blocked")
     assert blocked["reason"] == "RuntimeNotFound"
     assert "appears-later" in blocked["message"]

@@ -83,6 +83,7 @@ def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluste
     platform.pulumi("destroy", "--stack", "sandbox", "--yes", "--skip-preview")
     assert {crd["metadata"]["name"] for crd in platform.list("crds")} == crds
     assert uids() == before
+    platform.kubectl("annotate", "trainjob", "outlives", "still=writable")
     # Both controllers are gone; the namespace stays, with the revisions that running jobs were built from.
     everywhere = platform.kubectl("get", "deployments", "--all-namespaces", "-o", "name")
     assert everywhere == ""

@@ -223,10 +223,26 @@ class FakeApi:
         live = self.objects.get(path)
         if live is None:
             return _answer(status(404, "NotFound", name=path.rsplit("/", 1)[1]))
+        if isinstance(body, list):
+            return self._json_patch(path, live, body)
         wanted = body.get("metadata", {}).get("resourceVersion")
         if wanted not in {None, live["metadata"]["resourceVersion"]}:
             return _answer(status(409, "Conflict", "the object has been modified"))
         return web.json_response(self.put(path, _merged(live, body)))
+
+    def _json_patch(self, path: str, live: dict[str, Any], operations: list[Any]) -> web.Response:
+        """The operations `test` and `add`, as far as they lead through what there is."""
+        changed = json.loads(json.dumps(live))
+        for operation in operations:
+            *way, last = operation["path"].strip("/").split("/")
+            at = changed
+            for step in way:
+                at = at[int(step)] if isinstance(at, list) else at[step]
+            if operation["op"] == "add":
+                at[last] = operation["value"]
+            elif at.get(last) != operation["value"]:
+                return _answer(status(422, "Invalid", "testing value failed"))
+        return web.json_response(self.put(path, changed))
 
     async def _delete(self, request: web.Request, body: Any) -> web.Response:
         live = self.objects.get(request.path)

@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
-from trainyard_operator import kopf_thread
+from trainyard_operator import certificates, kopf_thread, main, webhook_configurations
+from trainyard_operator.admission import MUTATE_TRAINJOB
+from trainyard_operator.certificate_keeper import NAME as SECRET_NAME
+from trainyard_operator.certificate_keeper import SECRETS
 from trainyard_operator.credentials import Credentials
 from trainyard_operator.lease import LEASES, NAME, UPSTREAM_NAME, UPSTREAM_NAMESPACE
 from trainyard_operator.main import Operator
 from trainyard_operator.settings import Settings
 
 from . import objects, test_companions
+from .admission_reviews import body
 from .fake_api import FakeApi, eventually, run
 
 LEASE = LEASES.path("trainyard-system", NAME)
+SECRET = SECRETS.path("trainyard-system", SECRET_NAME)
+CONFIGURATIONS = [resource.path(name=name) for resource, name in webhook_configurations.CONFIGURATIONS]
 
 
 @asynccontextmanager
-async def operator(credentials: Credentials, identity: str = "one") -> AsyncIterator[Operator]:
-    settings = Settings(metrics_host="127.0.0.1", metrics_port=0, identity=identity)
+async def operator(
+    credentials: Credentials, identity: str = "one", **options: Any
+) -> AsyncIterator[Operator]:
+    settings = Settings(
+        metrics_host="127.0.0.1",
+        metrics_port=0,
+        webhook_host="127.0.0.1",
+        webhook_port=0,
+        identity=identity,
+        **options,
+    )
     running = Operator(settings, credentials)
     task = asyncio.create_task(running.run())
     try:
@@ -48,11 +67,17 @@ def holder(api: FakeApi) -> str:
     return found
 
 
+def called(api: FakeApi, path: str) -> dict[str, Any]:
+    config: dict[str, Any] = api.objects[path]["webhooks"][0]["clientConfig"]
+    return config
+
+
 def test_it_follows_trainjobs_from_its_start_to_its_stop() -> None:
     async def test() -> None:
         api = FakeApi()
         api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
         api.put(f"{objects.JOBS}/early", objects.trainjob("early"))
+        webhooks_of_ours(api)
         async with api.client() as client:
             async with operator(client.credentials) as running:
                 await eventually(lambda: f"{objects.JOBSETS}/early" in api.objects, within=8)
@@ -62,6 +87,9 @@ def test_it_follows_trainjobs_from_its_start_to_its_stop() -> None:
                 api.put(f"{objects.JOBS}/late", objects.trainjob("late"))
                 await eventually(lambda: f"{objects.JOBSETS}/late" in api.objects)
                 assert holder(api) == "one"
+                assert SECRET in api.objects
+                for path in CONFIGURATIONS:
+                    await eventually(lambda path=path: "caBundle" in called(api, path), within=5)
             assert holder(api) == "", "the Lease is free for the next one"
         touched = {path for _, path in api.writes() if "trainjobs" in path}
         assert touched == set(), "no finalizer, no annotation, no write that nobody asked for"
@@ -102,6 +130,64 @@ def test_a_standby_is_ready_and_takes_over_when_the_leader_stops() -> None:
                 await standby_context.__aexit__(None, None, None)
 
     run(test, timeout=30)
+
+
+def webhooks_of_ours(api: FakeApi) -> None:
+    service = {"namespace": "trainyard-system", "name": "trainyard-operator"}
+    for path in CONFIGURATIONS:
+        api.put(path, {"webhooks": [{"name": "w", "clientConfig": {"service": service}}]})
+
+
+@pytest.mark.parametrize("with_files", [True, False])
+def test_a_certificate_of_others_or_none_means_no_secret_and_no_ca_bundle(
+    with_files: bool, tmp_path: Path
+) -> None:
+    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    (tmp_path / "tls.crt").write_bytes(issued.certificate)
+    (tmp_path / "tls.key").write_bytes(issued.key)
+    options = {"webhook_certificate_dir": str(tmp_path)} if with_files else {"webhook": False}
+
+    async def test() -> None:
+        api = FakeApi()
+        webhooks_of_ours(api)
+        async with api.client() as client, operator(client.credentials, **options) as running:
+            await eventually(lambda: running.workers.running and not running.unready(), within=8)
+            assert (running.webhook.good_until is not None) is with_files
+        assert {path for _, path in api.writes()} <= {LEASE, LEASE.rsplit("/", 1)[0]}
+
+    run(test, timeout=20)
+
+
+def test_in_a_pod_webhooks_are_answered_for_a_while_after_the_lease_is_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(main, "LINGER", 0.5)
+
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            pod = replace(client.credentials, in_cluster=True)
+            async with operator(pod) as running:
+                await eventually(lambda: running.workers.running and not running.unready(), within=8)
+                trusted = ssl.create_default_context(
+                    cadata=(running.certificates.authorities or b"").decode()
+                )
+                running.stopping.set()
+                await eventually(lambda: holder(api) == "" and running.webhook.closing)
+                assert await probe(running, "/readyz") == (503, "stopping\n")
+                async with (
+                    aiohttp.ClientSession() as session,
+                    session.post(
+                        f"https://127.0.0.1:{running.webhook.port}{MUTATE_TRAINJOB}",
+                        data=body(objects.trainjob()),
+                        ssl=trusted,
+                    ) as answer,
+                ):
+                    assert (answer.status, answer.headers["Connection"]) == (200, "close")
+            with pytest.raises(OSError, match="onnect"):
+                await asyncio.open_connection("127.0.0.1", running.webhook.port)
+
+    run(test, timeout=20)
 
 
 def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:

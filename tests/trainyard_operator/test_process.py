@@ -29,9 +29,12 @@ def test_the_defaults_are_those_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_every_setting_has_a_flag() -> None:
     flags = (
         "--kubeconfig k --context c --workers 3 --namespace n --upstream-namespace u "
-        "--metrics-host 127.0.0.1 --metrics-port 0 --log-format json"
+        "--metrics-host 127.0.0.1 --metrics-port 0 --no-webhook --webhook-host 127.0.0.2 "
+        "--webhook-port 1 --webhook-certificate-dir d --log-format json"
     )
-    assert parse(flags.split()) == Settings("k", "c", 3, "n", "u", "127.0.0.1", 0, "json")
+    assert parse(flags.split()) == Settings(
+        "k", "c", 3, "n", "u", "127.0.0.1", 0, False, "127.0.0.2", 1, "d", "json"
+    )
 
 
 @pytest.mark.parametrize("flags", [["--workers", "0"], ["--metrics-port", "70000"], ["--nonsense"]])
@@ -73,7 +76,12 @@ def test_an_unreachable_server_is_one_line_and_exit_code_2(
     }
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     settings = Settings(
-        kubeconfig=str(tmp_path / "config"), metrics_host="127.0.0.1", metrics_port=0, log_format="text"
+        kubeconfig=str(tmp_path / "config"),
+        metrics_host="127.0.0.1",
+        metrics_port=0,
+        webhook_host="127.0.0.1",
+        webhook_port=0,
+        log_format="text",
     )
     assert run_operator(settings) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("trainyard")]

@@ -45,6 +45,7 @@ class Registered:
     inputs: dict[str, Any]
     depends_on: tuple[str, ...]
     retain: bool
+    ignored: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -69,6 +70,7 @@ class Recorder(mocks.MockMonitor):
                 inputs=deserialize(request.object),
                 depends_on=tuple(sorted(_key(urn) for urn in request.dependencies)),
                 retain=request.retainOnDelete,
+                ignored=tuple(request.ignoreChanges),
             )
         )
         register: Callable[[Any], Any] = super().RegisterResource

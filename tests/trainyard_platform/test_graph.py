@@ -19,6 +19,10 @@ RUNTIME = "kubernetes:trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 CHART = "kubernetes:helm.sh/v4:Chart jobset"
 OPERATOR = "kubernetes:apps/v1:Deployment trainyard-operator"
+WEBHOOKS = tuple(
+    f"kubernetes:admissionregistration.k8s.io/v1:{kind}WebhookConfiguration {name}.trainer.kubeflow.org"
+    for kind, name in (("Mutating", "defaulter"), ("Validating", "validator"))
+)
 
 
 def of_type(graph: Graph, kind: str) -> list[Registered]:
@@ -60,6 +64,7 @@ def recorded(one: Registered) -> dict[str, Any]:
         "dependsOn": list(one.depends_on),
         "retainOnDelete": one.retain,
         "inputs": inputs,
+        **({"ignoreChanges": list(one.ignored)} if one.ignored else {}),
     }
 
 
@@ -100,7 +105,74 @@ def test_runtimes_come_after_the_controller_whose_webhooks_they_need(graph: Grap
         assert CHART in before(graph, one.key)
 
 
-def test_the_operator_comes_last_and_goes_first(graph: Graph) -> None:
+def test_the_webhooks_come_last_and_go_first(graph: Graph) -> None:
+    """With nobody to answer them no TrainJob could be written: neither before the operator nor after it."""
+    for key in WEBHOOKS:
+        needs = before(graph, key)
+        assert {OPERATOR, "kubernetes:core/v1:Service trainyard-operator"} <= needs
+        waits = [one.key for one in graph.values() if key in one.depends_on]
+        assert waits == []
+
+
+def test_the_caBundle_is_waited_for_and_then_left_alone(graph: Graph) -> None:  # noqa: N802 (Kubernetes' word)
+    for key in WEBHOOKS:
+        one = graph[key]
+        wait = "jsonpath={.webhooks[*].clientConfig.caBundle}"
+        assert one.inputs["metadata"]["annotations"] == {"pulumi.com/waitFor": wait}
+        assert one.ignored == ("webhooks[*].clientConfig.caBundle",)
+        assert all("caBundle" not in webhook["clientConfig"] for webhook in one.inputs["webhooks"])
+
+
+def test_the_webhooks_are_those_of_kubeflow_trainer(graph: Graph) -> None:
+    def shape(key: str) -> list[tuple[str, str, str]]:
+        return [
+            (webhook["name"], webhook["rules"][0]["resources"][0], webhook["clientConfig"]["service"]["path"])
+            for webhook in graph[key].inputs["webhooks"]
+        ]
+
+    path = "trainer-kubeflow-org-v1alpha1"
+    assert shape(WEBHOOKS[0]) == [
+        ("defaulter.trainjob.trainer.kubeflow.org", "trainjobs", f"/mutate-{path}-trainjob")
+    ]
+    assert shape(WEBHOOKS[1]) == [
+        (f"validator.{one}.trainer.kubeflow.org", f"{one}s", f"/validate-{path}-{one}")
+        for one in ("clustertrainingruntime", "trainingruntime", "trainjob")
+    ]
+    selector = [
+        {"key": "trainer.kubeflow.org/webhook-validation", "operator": "NotIn", "values": ["disabled"]}
+    ]
+    validating = graph[WEBHOOKS[1]].inputs["webhooks"]
+    assert [webhook.get("objectSelector") for webhook in validating] == [
+        {"matchExpressions": selector},
+        {"matchExpressions": selector},
+        None,
+    ]
+    for key in WEBHOOKS:
+        for webhook in graph[key].inputs["webhooks"]:
+            (rule,) = webhook["rules"]
+            assert (rule["apiGroups"], rule["apiVersions"]) == (["trainer.kubeflow.org"], ["v1alpha1"])
+            assert rule["operations"] == ["CREATE", "UPDATE"]
+            assert webhook["failurePolicy"] == "Fail"
+            assert webhook["sideEffects"] == "None"
+            assert webhook["matchPolicy"] == "Equivalent"
+            assert webhook["timeoutSeconds"] == 10
+            assert webhook["admissionReviewVersions"] == ["v1"]
+            service = webhook["clientConfig"]["service"]
+            assert (service["name"], service["namespace"]) == ("trainyard-operator", "trainyard-system")
+    assert graph[WEBHOOKS[0]].inputs["webhooks"][0]["reinvocationPolicy"] == "IfNeeded"
+
+
+def test_the_service_leads_to_the_operators_webhook_port(graph: Graph) -> None:
+    service = graph["kubernetes:core/v1:Service trainyard-operator"].inputs
+    template = graph[OPERATOR].inputs["spec"]["template"]
+    assert service["spec"]["selector"] == template["metadata"]["labels"]
+    (port,) = service["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (443, 9443)
+    (container,) = template["spec"]["containers"]
+    assert {one["containerPort"] for one in container["ports"]} == {8080, 9443}
+
+
+def test_the_operator_comes_after_what_it_needs_and_goes_before_it(graph: Graph) -> None:
     needs = before(graph, OPERATOR)
     assert {one.key for one in of_type(graph, RUNTIME)} <= needs
     assert CHART in needs
@@ -125,7 +197,8 @@ def test_everything_uses_the_explicit_provider(graph: Graph) -> None:
 def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
     components = {one.type for one in graph.values() if one.type.startswith("trainyard:")}
     assert components == {
-        f"trainyard:platform:{name}" for name in ("Crds", "JobSet", "Catalog", "Kubeflow", "Operator")
+        f"trainyard:platform:{name}"
+        for name in ("Crds", "JobSet", "Catalog", "Kubeflow", "Operator", "Admission")
     }
     own = {one.parent for one in graph.values() if one.type.startswith("kubernetes:")}
     assert all(parent.startswith("trainyard:platform:") for parent in own)
@@ -183,11 +256,25 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
         ("", "configmaps", "", "create,get,update"),
         ("", "secrets", "", "create,get"),
         ("scheduling.x-k8s.io,scheduling.volcano.sh", "podgroups", "", "create,get,update"),
+        (
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations",
+            "defaulter.trainer.kubeflow.org",
+            "get,patch",
+        ),
+        (
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations",
+            "validator.trainer.kubeflow.org",
+            "get,patch",
+        ),
     ]
     assert rules(graph, "Role", "trainyard-operator") == [
         ("coordination.k8s.io", "leases", "", "create"),
         ("coordination.k8s.io", "leases", "trainyard-operator", "get,update"),
         ("apps", "controllerrevisions", "", "create,delete,get,list,watch"),
+        ("", "secrets", "", "create"),
+        ("", "secrets", "trainyard-operator-webhook", "get,update"),
     ]
     assert rules(graph, "Role", "trainyard-operator-kubeflow") == [
         ("coordination.k8s.io", "leases", "trainer.kubeflow.org", "get"),
@@ -239,6 +326,21 @@ def test_without_kubeflows_namespace_upstreams_lease_is_allowed_by_name(tmp_path
     graph = stack(tmp_path, {"operator": {**MINIMAL["operator"], "kubeflowNamespace": "absent"}})
     last = rules(graph, "ClusterRole", "trainyard-operator")[-1]
     assert last == ("coordination.k8s.io", "leases", "trainer.kubeflow.org", "get")
+
+
+@pytest.mark.usefixtures("pins")
+def test_without_admission_there_is_no_webhook_and_no_right_for_one(tmp_path: Any) -> None:
+    graph = stack(tmp_path, {**MINIMAL, "admission": {"enabled": False}})
+    assert [key for key in graph if "Webhook" in key or "Service trainyard" in key] == []
+    everywhere = rules(graph, "ClusterRole", "trainyard-operator")
+    assert [rule for rule in everywhere if rule[0] == "admissionregistration.k8s.io"] == []
+    # MPI's keys are the only Secrets that are left.
+    assert [rule for rule in everywhere if rule[1] == "secrets"] == [("", "secrets", "", "create,get")]
+    own = rules(graph, "Role", "trainyard-operator")
+    assert [rule for rule in own if rule[1] == "secrets"] == []
+    (container,) = graph[OPERATOR].inputs["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["--no-webhook"]
+    assert [one["name"] for one in container["ports"]] == ["http"]
 
 
 @pytest.mark.usefixtures("pins")

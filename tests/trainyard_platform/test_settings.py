@@ -30,7 +30,7 @@ CASES = [
         id="an unknown key at the top",
         given={"operator": OPERATOR, "runtime": {}},
         message="trainyard:platform.runtime: there is no such key "
-        "(allowed here: artifacts, cluster, jobset, operator, runtimes); did you mean 'runtimes'?",
+        "(allowed here: admission, artifacts, cluster, jobset, operator, runtimes); did you mean 'runtimes'?",
     ),
     Case(
         id="an unknown key in camelCase",

@@ -54,10 +54,11 @@ from . import kept, kubeflow
 NAME = "trainyard-operator"
 NAMESPACE = "trainyard-system"
 PORT = 8080
+WEBHOOK_PORT = 9443
 USER = 65532
 RBAC_GROUP = "rbac.authorization.k8s.io"
 
-_LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "trainyard"}
+LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "trainyard"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +70,20 @@ class OperatorArgs:
     replicas: int
     resources: ComputeResources
     arguments: Sequence[str] = ()
+    admission: bool = True
+    """Whether it answers webhooks."""
     kubeflow_namespace: str | None = None
     """Namespace where upstream's controller would hold its Lease; None if the cluster has none."""
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
-    def of(cls, operator: settings.Operator, *, after: Sequence[pulumi.Resource]) -> "OperatorArgs":
+    def of(
+        cls,
+        operator: settings.Operator,
+        admission: settings.Admission,
+        *,
+        after: Sequence[pulumi.Resource],
+    ) -> "OperatorArgs":
         """What the stack says."""
         absent = operator.kubeflow_namespace is KubeflowNamespace.ABSENT
         return cls(
@@ -83,6 +92,7 @@ class OperatorArgs:
             replicas=operator.replicas,
             resources=operator.resources,
             arguments=operator.args,
+            admission=admission.enabled,
             kubeflow_namespace=None if absent else kubeflow.NAMESPACE,
             after=after,
         )
@@ -101,7 +111,7 @@ class Operator(pulumi.ComponentResource):
             NAMESPACE,
             metadata=ObjectMetaArgs(
                 name=NAMESPACE,
-                labels={**_LABELS, "pod-security.kubernetes.io/enforce": "restricted"},
+                labels={**LABELS, "pod-security.kubernetes.io/enforce": "restricted"},
                 annotations=kept.ANNOTATIONS,
             ),
             opts=kept.options(self, after),
@@ -109,22 +119,27 @@ class Operator(pulumi.ComponentResource):
         inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace, *after])
         account = ServiceAccount(
             NAME,
-            metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=_LABELS),
+            metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
             automount_service_account_token=False,
             opts=inside,
         )
-        # In a namespace that is not there no Role can be: the one Lease is then
-        # allowed by its name, wherever it is.
-        cluster_rules = rbac.CLUSTER if args.kubeflow_namespace else [*rbac.CLUSTER, *rbac.UPSTREAM]
+        cluster_rules, own_rules = list(rbac.CLUSTER), list(rbac.OWN_NAMESPACE)
+        if args.admission:
+            cluster_rules += rbac.ADMISSION
+            own_rules += rbac.ADMISSION_OWN_NAMESPACE
+        if not args.kubeflow_namespace:
+            # In a namespace that is not there no Role can be: the one Lease is
+            # then allowed by its name, wherever it is.
+            cluster_rules += rbac.UPSTREAM
         rights = [
             *self._cluster_rights(cluster_rules, inside),
-            *self._rights(NAME, NAMESPACE, rbac.OWN_NAMESPACE, inside),
+            *self._rights(NAME, NAMESPACE, own_rules, inside),
         ]
         if args.kubeflow_namespace:
             rights += self._rights(f"{NAME}-kubeflow", args.kubeflow_namespace, rbac.UPSTREAM, inside)
         self.deployment = Deployment(
             NAME,
-            metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=_LABELS),
+            metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
             spec=_deployment(args),
             # On the way down the operator goes before its rights do.
             opts=pulumi.ResourceOptions(
@@ -137,7 +152,7 @@ class Operator(pulumi.ComponentResource):
         self.register_outputs({"namespace": self.namespace})
 
     def _cluster_rights(self, rules: rbac.Rules, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        metadata = ObjectMetaArgs(name=NAME, labels=_LABELS)
+        metadata = ObjectMetaArgs(name=NAME, labels=LABELS)
         role = ClusterRole(
             NAME, metadata=metadata, rules=[PolicyRuleArgs(**rule) for rule in rules], opts=opts
         )
@@ -153,7 +168,7 @@ class Operator(pulumi.ComponentResource):
     def _rights(
         self, name: str, namespace: str, rules: rbac.Rules, opts: pulumi.ResourceOptions
     ) -> list[pulumi.Resource]:
-        metadata = ObjectMetaArgs(name=NAME, namespace=namespace, labels=_LABELS)
+        metadata = ObjectMetaArgs(name=NAME, namespace=namespace, labels=LABELS)
         role = Role(name, metadata=metadata, rules=[PolicyRuleArgs(**rule) for rule in rules], opts=opts)
         binding = RoleBinding(
             name,
@@ -172,13 +187,13 @@ def _subject() -> SubjectArgs:
 def _deployment(args: OperatorArgs) -> DeploymentSpecArgs:
     return DeploymentSpecArgs(
         replicas=args.replicas,
-        selector=LabelSelectorArgs(match_labels=_LABELS),
+        selector=LabelSelectorArgs(match_labels=LABELS),
         # A replica more for the time of an update, never one less.
         strategy=DeploymentStrategyArgs(
             type="RollingUpdate", rolling_update=RollingUpdateDeploymentArgs(max_surge=1, max_unavailable=0)
         ),
         template=PodTemplateSpecArgs(
-            metadata=ObjectMetaArgs(labels=_LABELS),
+            metadata=ObjectMetaArgs(labels=LABELS),
             spec=PodSpecArgs(
                 service_account_name=NAME,
                 automount_service_account_token=True,
@@ -193,7 +208,7 @@ def _deployment(args: OperatorArgs) -> DeploymentSpecArgs:
                         max_skew=1,
                         topology_key="kubernetes.io/hostname",
                         when_unsatisfiable="ScheduleAnyway",
-                        label_selector=LabelSelectorArgs(match_labels=_LABELS),
+                        label_selector=LabelSelectorArgs(match_labels=LABELS),
                     )
                 ],
                 containers=[_container(args)],
@@ -208,7 +223,7 @@ def _container(args: OperatorArgs) -> ContainerArgs:
         name="operator",
         image=args.image,
         image_pull_policy=str(args.image_pull_policy),
-        args=list(args.arguments),
+        args=[*([] if args.admission else ["--no-webhook"]), *args.arguments],
         env=[
             EnvVarArgs(
                 name="POD_NAMESPACE",
@@ -217,7 +232,11 @@ def _container(args: OperatorArgs) -> ContainerArgs:
                 ),
             ),
         ],
-        ports=[ContainerPortArgs(name="http", container_port=PORT, protocol="TCP")],
+        ports=[
+            ContainerPortArgs(name=name, container_port=port, protocol="TCP")
+            for name, port in (("http", PORT), ("webhook", WEBHOOK_PORT))
+            if name == "http" or args.admission
+        ],
         liveness_probe=ProbeArgs(
             http_get=HTTPGetActionArgs(path="/healthz", port=PORT), period_seconds=20, timeout_seconds=5
         ),

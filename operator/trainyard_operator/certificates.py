@@ -1,0 +1,233 @@
+"""The webhook's certificates: an authority of our own and what it signs. Values in, values out.
+
+Called by `certificate_keeper`, which keeps them in a Secret. Times are
+arguments. Nothing here is logged or written anywhere.
+
+A new authority is signed by the one before it too, and that cross-signed
+certificate is served behind the serving one. So whoever trusts only the old
+authority still accepts what the new one signs, and nothing has to happen in a
+certain order, or on all replicas at once, when the authority changes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+COMMON_NAME: Final = "trainyard-operator"
+AUTHORITY_NAME: Final = "trainyard-operator-ca"
+LIFETIME: Final = timedelta(days=90)
+"""Of the serving certificate."""
+RENEW_BEFORE: Final = timedelta(days=30)
+AUTHORITY_LIFETIME: Final = timedelta(days=3 * 365)
+RENEW_AUTHORITY_BEFORE: Final = timedelta(days=365)
+SKEW: Final = timedelta(hours=1)
+"""How far an API server's clock may be behind ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """Everything that the replicas share; all of it PEM."""
+
+    authorities: bytes
+    """Whom to trust: the present authority, then those before it that have not run out."""
+    authority_key: bytes
+    certificate: bytes
+    """What is served: the serving certificate, and behind it the cross-signed authority if there is one."""
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "Issued(...)"  # a key must not get into a log by way of a traceback
+
+
+class UnusableError(ValueError):
+    """What was kept is no set of certificates that belong together."""
+
+
+def issue(names: Sequence[str], now: datetime) -> Issued:
+    """A new authority, and a serving certificate of these DNS names and addresses."""
+    key, authority = _authority(now)
+    return _serving(key, [authority], (), names, now)
+
+
+def renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | None:
+    """What takes the place of `issued`; None while it is good for these names and for some time.
+
+    Names that it has and that are not asked for are kept: replicas that know
+    different names would otherwise take turns for ever.
+
+    Raises `UnusableError` for what cannot be renewed.
+    """
+    try:
+        return _renewed(issued, names, now)
+    except (ValueError, IndexError, TypeError, x509.ExtensionNotFound) as error:
+        # Their texts may quote what they could not read.
+        raise UnusableError(f"the certificates cannot be read ({type(error).__name__})") from None
+
+
+def good_until(chain: bytes) -> datetime:
+    """When the first certificate of a PEM chain runs out. Raises `UnusableError`."""
+    try:
+        return x509.load_pem_x509_certificates(chain)[0].not_valid_after_utc
+    except (ValueError, IndexError) as error:
+        raise UnusableError(f"the certificate cannot be read ({type(error).__name__})") from None
+
+
+def _renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | None:
+    authorities = x509.load_pem_x509_certificates(issued.authorities)
+    chain = x509.load_pem_x509_certificates(issued.certificate)
+    authority_key = _key(issued.authority_key)
+    serving_key = _key(issued.key)
+    if authority_key.public_key() != authorities[0].public_key():
+        raise ValueError("the authority's key is another's")
+    if serving_key.public_key() != chain[0].public_key():
+        raise ValueError("the serving key is another's")
+    served = _names(chain[0])
+    wanted = sorted({*names, *served})
+    cross = chain[1:]
+    if not authorities[0].not_valid_before_utc <= now < authorities[0].not_valid_after_utc:
+        raise ValueError("the authority is not valid now")
+    if authorities[0].not_valid_after_utc - now < RENEW_AUTHORITY_BEFORE:
+        key, authority = _authority(now)
+        crossed = _signed(
+            authority.subject,
+            key.public_key(),
+            authorities[0].subject,
+            authority_key,
+            (now - SKEW, authorities[0].not_valid_after_utc),
+        )
+        return _serving(key, [authority, *authorities], (crossed,), wanted, now)
+    last = chain[0].not_valid_after_utc - now
+    alive = [one for one in authorities if one.not_valid_after_utc > now]
+    crosses = [one for one in cross if one.not_valid_after_utc > now]
+    current = (
+        last > RENEW_BEFORE
+        and chain[0].not_valid_before_utc <= now
+        and set(wanted) == set(served)
+        and chain[0].issuer == authorities[0].subject
+        and len(alive) == len(authorities)
+        and len(crosses) == len(cross)
+    )
+    return None if current else _serving(authority_key, alive, crosses, wanted, now)
+
+
+def _serving(
+    authority_key: ec.EllipticCurvePrivateKey,
+    authorities: Sequence[x509.Certificate],
+    cross: Sequence[x509.Certificate],
+    names: Sequence[str],
+    now: datetime,
+) -> Issued:
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _signed(
+        _subject(COMMON_NAME),
+        key.public_key(),
+        authorities[0].subject,
+        authority_key,
+        (now - SKEW, now + LIFETIME),
+        hosts=names,
+    )
+    return Issued(
+        authorities=_pem(authorities),
+        authority_key=_key_pem(authority_key),
+        certificate=_pem([certificate, *cross]),
+        key=_key_pem(key),
+    )
+
+
+def _authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    # Each authority has a name of its own: a verifier looks issuers up by name.
+    subject = _subject(f"{AUTHORITY_NAME}-{now:%Y%m%d}-{x509.random_serial_number() % 16**8:08x}")
+    valid = (now - SKEW, now + AUTHORITY_LIFETIME)
+    return key, _signed(subject, key.public_key(), subject, key, valid)
+
+
+def _signed(
+    subject: x509.Name,
+    public_key: ec.EllipticCurvePublicKey,
+    issuer: x509.Name,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    valid: tuple[datetime, datetime],
+    *,
+    hosts: Sequence[str] = (),
+) -> x509.Certificate:
+    """A serving certificate for `hosts`; without any, an authority's."""
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(valid[0])
+        .not_valid_after(valid[1])
+        .add_extension(x509.BasicConstraints(ca=not hosts, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
+        )
+        .add_extension(_usage(authority=not hosts), critical=True)
+    )
+    if hosts:
+        builder = builder.add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
+        ).add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+    return builder.sign(issuer_key, hashes.SHA256())
+
+
+def _usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
+
+
+def _names(certificate: x509.Certificate) -> list[str]:
+    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [
+        *found.get_values_for_type(x509.DNSName),
+        *(str(address) for address in found.get_values_for_type(x509.IPAddress)),
+    ]
+
+
+def _key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError("not an elliptic-curve key")
+    return key
+
+
+def _pem(certificates: Sequence[x509.Certificate]) -> bytes:
+    return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

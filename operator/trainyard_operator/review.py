@@ -1,0 +1,216 @@
+"""AdmissionReviews: what one asks, and the answer to it. Values in, values out.
+
+Called by `admission`, which serves them. What is allowed is `validation`'s to
+say; here is how the API server asks and wants to be answered, and the one
+thing that Trainer's mutating webhook does: it notes when a runtime patch was
+made. Nothing that an object may hold makes a function here fail otherwise
+than with `MalformedError` or `InvalidFieldError`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldError, FieldPath
+
+from .conditions import moment, timestamp
+from .model import Json, Runtime, TrainJob
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+CREATE: Final = "CREATE"
+UPDATE: Final = "UPDATE"
+LONGEST_MESSAGE: Final = 32 * 1024
+"""Characters of a denial; upstream repeats whole lists in its errors, and a user may send megabytes."""
+
+_METADATA: Final = FieldPath("metadata")
+_PATCHES: Final = "runtimePatches"
+
+
+class MalformedError(ValueError):
+    """What was sent is no AdmissionReview that can be answered; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the API server asks."""
+
+    uid: str
+    kind: str
+    operation: str
+    namespace: str
+    name: str
+    manifest: Json
+    old: Json | None
+    subresource: str = ""
+
+
+def read(body: bytes) -> Request:
+    """The request in an AdmissionReview as JSON. Raises `MalformedError`."""
+    try:
+        review = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise MalformedError("the body is not JSON") from None
+    if not isinstance(review, dict) or (review.get("apiVersion"), review.get("kind")) != (API_VERSION, KIND):
+        raise MalformedError(f"the body is no {KIND} of {API_VERSION}")
+    request = review.get("request")
+    if not isinstance(request, dict):
+        raise MalformedError("the review has no request")
+    kind = request.get("kind")
+    texts = {
+        "uid": request.get("uid"),
+        "kind": kind.get("kind") if isinstance(kind, dict) else None,
+        "operation": request.get("operation"),
+        "namespace": request.get("namespace", ""),
+        "name": request.get("name", ""),
+        "subresource": request.get("subResource", ""),
+    }
+    for field, value in texts.items():
+        if not isinstance(value, str):
+            raise MalformedError(f"request.{field} is no text")
+    if not texts["uid"]:
+        raise MalformedError("request.uid is empty")
+    wanted = {CREATE: ("object",), UPDATE: ("object", "oldObject")}.get(str(texts["operation"]), ())
+    for field in wanted:
+        if not isinstance(request.get(field), dict):
+            raise MalformedError(f"request.{field} is no object")
+    return Request(
+        **texts,
+        manifest=request.get("object") or {},
+        old=request.get("oldObject") if texts["operation"] == UPDATE else None,
+    )
+
+
+def concerns(request: Request) -> bool:
+    """Whether there is anything to decide: deletes and subresources are nobody's business here."""
+    return request.operation in {CREATE, UPDATE} and not request.subresource
+
+
+def trainjob(request: Request, manifest: Json, now: datetime) -> TrainJob:
+    """A TrainJob of the request, as far as one exists before it is stored.
+
+    On a create it may have no uid yet, nor a time of creation: that is now.
+    Raises `InvalidFieldError` for what is none.
+    """
+    metadata = fields.mapping(manifest.get("metadata"), _METADATA)
+    return TrainJob(
+        namespace=fields.text(metadata.get("namespace"), _METADATA.child("namespace")) or request.namespace,
+        name=fields.text(metadata.get("name"), _METADATA.child("name")) or request.name,
+        uid=fields.text(metadata.get("uid"), _METADATA.child("uid")) or "",
+        resource_version="",
+        created=_time(metadata.get("creationTimestamp")) or now,
+        spec=fields.mapping(manifest.get("spec"), FieldPath("spec")),
+        labels=fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
+        annotations=fields.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
+    )
+
+
+def runtime(request: Request, manifest: Json, kind: str) -> Runtime:
+    """A runtime of the request; raises `InvalidFieldError` for what is none."""
+    metadata = fields.mapping(manifest.get("metadata"), _METADATA)
+    return Runtime(
+        kind=kind,
+        name=fields.text(metadata.get("name"), _METADATA.child("name")) or request.name,
+        namespace=request.namespace if kind == names.TRAINING_RUNTIME else None,
+        uid=fields.text(metadata.get("uid"), _METADATA.child("uid")) or "",
+        spec=fields.mapping(manifest.get("spec"), FieldPath("spec")),
+        labels=fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
+    )
+
+
+def defaults(manifest: Json, old: Json | None, now: datetime) -> tuple[Json, ...]:
+    """The JSON patch that notes in a TrainJob's runtimePatches when each was made.
+
+    A patch that is new and says no time, or has changed, is of now; one that
+    is as it was keeps its time, whatever the request says. What is no list of
+    objects is left for the schema to refuse. Raises `InvalidFieldError` for
+    what is nested too deep to be compared.
+    """
+    for asked in (manifest, old or {}):
+        fields.require_shallow(asked.get("spec"), FieldPath("spec"))
+    before = {patch["manager"]: patch for patch in _patches(old) if _manager(patch) is not None}
+    operations = []
+    for position, patch in enumerate(_patches(manifest)):
+        given = patch.get("time")
+        known = None if (manager := _manager(patch)) is None else before.get(manager)
+        if known is None:
+            wanted = timestamp(now) if given is None else given
+        elif _timeless(known) == _timeless(patch):
+            wanted = known.get("time")
+        else:
+            wanted = timestamp(now)
+        if wanted == given:
+            continue
+        path = f"/spec/{_PATCHES}/{position}/time"
+        operations.append(
+            {"op": "remove", "path": path} if wanted is None else {"op": "add", "path": path, "value": wanted}
+        )
+    return tuple(operations)
+
+
+def allowed(request: Request, patch: Sequence[Json] = (), warnings: Sequence[str] = ()) -> Json:
+    """The review that lets the request pass, changed by `patch`."""
+    answer: dict[str, Any] = {"uid": request.uid, "allowed": True}
+    if patch:
+        encoded = base64.b64encode(msgspec.json.encode(list(patch))).decode()
+        answer |= {"patchType": "JSONPatch", "patch": encoded}
+    return _review(answer, warnings)
+
+
+def denied(request: Request, errors: Sequence[FieldError], warnings: Sequence[str] = ()) -> Json:
+    """The review that refuses the request, in the words of the errors."""
+    return refused(request, 403, "Forbidden", joined(errors), warnings)
+
+
+def refused(request: Request, code: int, reason: str, message: str, warnings: Sequence[str] = ()) -> Json:
+    """The review that refuses the request with a code and reason of its own."""
+    if len(message) > LONGEST_MESSAGE:
+        message = message[:LONGEST_MESSAGE] + "..."
+    status = {"code": code, "reason": reason, "message": message}
+    return _review({"uid": request.uid, "allowed": False, "status": status}, warnings)
+
+
+def joined(errors: Sequence[FieldError]) -> str:
+    """Errors as Kubernetes puts them together: each once, in brackets if there are several."""
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _review(answer: dict[str, Any], warnings: Sequence[str]) -> Json:
+    if warnings:
+        answer["warnings"] = list(warnings)
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": answer}
+
+
+def _patches(manifest: Json | None) -> Sequence[Json]:
+    spec = (manifest or {}).get("spec")
+    found = spec.get(_PATCHES) if isinstance(spec, Mapping) else None
+    if not isinstance(found, list) or not all(isinstance(patch, Mapping) for patch in found):
+        return ()
+    return found
+
+
+def _manager(patch: Json) -> str | None:
+    manager = patch.get("manager")
+    return manager if isinstance(manager, str) else None
+
+
+def _timeless(patch: Json) -> Json:
+    return {name: value for name, value in patch.items() if name != "time"}
+
+
+def _time(text: Any) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        found = moment(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None

@@ -1,0 +1,139 @@
+"""The webhooks that the API server asks before it stores a TrainJob or a runtime.
+
+Named and shaped as Kubeflow Trainer's, so that what knows those knows these.
+The operator answers them and writes the caBundle, for which `up` waits; after
+that nobody here looks at it again, or a renewed authority would be drift. They
+come after the operator and go before it: with nobody to answer, no TrainJob
+could be written, suspended or changed any more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.admissionregistration.v1 import (
+    MutatingWebhookArgs,
+    MutatingWebhookConfiguration,
+    RuleWithOperationsArgs,
+    ServiceReferenceArgs,
+    ValidatingWebhookArgs,
+    ValidatingWebhookConfiguration,
+    WebhookClientConfigArgs,
+)
+from pulumi_kubernetes.core.v1 import Service, ServicePortArgs, ServiceSpecArgs
+from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequirementArgs, ObjectMetaArgs
+
+from .. import rbac
+from . import operator
+
+GROUP = "trainer.kubeflow.org"
+VERSION = "v1alpha1"
+TIMEOUT_SECONDS = 10
+CA_BUNDLES = "webhooks[*].clientConfig.caBundle"
+
+_WAIT = {"pulumi.com/waitFor": f"jsonpath={{.{CA_BUNDLES}}}"}
+_UNLESS_DISABLED = LabelSelectorArgs(
+    match_expressions=[
+        LabelSelectorRequirementArgs(key=f"{GROUP}/webhook-validation", operator="NotIn", values=["disabled"])
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdmissionArgs:
+    """Where the operator is, which has to answer before anybody asks."""
+
+    namespace: pulumi.Input[str]
+    after: Sequence[pulumi.Resource]
+
+
+class Admission(pulumi.ComponentResource):
+    """Leads the API server to the operator's webhooks, and waits until it trusts them."""
+
+    def __init__(self, name: str, args: AdmissionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Admission", name, {}, opts)
+        service = Service(
+            operator.NAME,
+            metadata=ObjectMetaArgs(name=operator.NAME, namespace=args.namespace, labels=operator.LABELS),
+            spec=ServiceSpecArgs(
+                selector=operator.LABELS,
+                ports=[
+                    ServicePortArgs(
+                        name="webhook", port=443, target_port=operator.WEBHOOK_PORT, protocol="TCP"
+                    )
+                ],
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+        )
+        last = pulumi.ResourceOptions(
+            parent=self,
+            depends_on=[service, *args.after],
+            ignore_changes=[CA_BUNDLES],
+            custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
+        )
+        MutatingWebhookConfiguration(
+            rbac.MUTATING_WEBHOOKS,
+            metadata=_metadata(rbac.MUTATING_WEBHOOKS),
+            webhooks=[
+                MutatingWebhookArgs(
+                    name=f"defaulter.trainjob.{GROUP}",
+                    admission_review_versions=["v1"],
+                    client_config=_called(f"mutate-{_dashed()}-trainjob", args),
+                    rules=[_rule("trainjobs")],
+                    failure_policy="Fail",
+                    match_policy="Equivalent",
+                    reinvocation_policy="IfNeeded",
+                    side_effects="None",
+                    timeout_seconds=TIMEOUT_SECONDS,
+                )
+            ],
+            opts=last,
+        )
+        ValidatingWebhookConfiguration(
+            rbac.VALIDATING_WEBHOOKS,
+            metadata=_metadata(rbac.VALIDATING_WEBHOOKS),
+            webhooks=[
+                ValidatingWebhookArgs(
+                    name=f"validator.{singular}.{GROUP}",
+                    admission_review_versions=["v1"],
+                    client_config=_called(f"validate-{_dashed()}-{singular}", args),
+                    rules=[_rule(f"{singular}s")],
+                    object_selector=selector,
+                    failure_policy="Fail",
+                    match_policy="Equivalent",
+                    side_effects="None",
+                    timeout_seconds=TIMEOUT_SECONDS,
+                )
+                for singular, selector in (
+                    ("clustertrainingruntime", _UNLESS_DISABLED),
+                    ("trainingruntime", _UNLESS_DISABLED),
+                    ("trainjob", None),
+                )
+            ],
+            opts=last,
+        )
+        self.register_outputs({})
+
+
+def _metadata(name: str) -> ObjectMetaArgs:
+    return ObjectMetaArgs(name=name, labels=operator.LABELS, annotations=_WAIT)
+
+
+def _dashed() -> str:
+    return f"{GROUP.replace('.', '-')}-{VERSION}"
+
+
+def _called(path: str, args: AdmissionArgs) -> WebhookClientConfigArgs:
+    return WebhookClientConfigArgs(
+        service=ServiceReferenceArgs(name=operator.NAME, namespace=args.namespace, path=f"/{path}", port=443)
+    )
+
+
+def _rule(plural: str) -> RuleWithOperationsArgs:
+    return RuleWithOperationsArgs(
+        api_groups=[GROUP],
+        api_versions=[VERSION],
+        operations=["CREATE", "UPDATE"],
+        resources=[plural],
+        scope="*",
+    )

@@ -1,0 +1,385 @@
+"""The webhooks over TLS: what they answer about real objects, and what they do with what is none."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+
+from trainyard_operator import admission, certificates, revisions
+from trainyard_operator.admission import MUTATE_TRAINJOB, VALIDATE, Decider, WebhookServer
+from trainyard_operator.cache import Cache, Key, SeenJobSet
+from trainyard_operator.client import Client
+from trainyard_operator.informer import jobset_of
+from trainyard_operator.metrics import Metrics
+from trainyard_operator.runtimes import Runtimes
+
+from . import objects
+from .admission_reviews import body
+from .fake_api import FakeApi, run, status
+
+TRAINJOB = f"{VALIDATE}trainjob"
+CLUSTER_RUNTIME = f"{VALIDATE}clustertrainingruntime"
+RUNTIME = f"{VALIDATE}trainingruntime"
+
+
+@dataclass
+class Webhooks:
+    """A running server and somebody who calls it."""
+
+    server: WebhookServer
+    cache: Cache
+    metrics: Metrics
+    session: aiohttp.ClientSession
+    synced: bool = True
+
+    async def send(self, path: str, data: Any, **options: Any) -> tuple[int, str]:
+        url = f"https://127.0.0.1:{self.server.port}{path}"
+        async with self.session.post(url, data=data, **options) as answer:
+            return answer.status, await answer.text()
+
+    async def ask(self, path: str, *manifests: dict[str, Any], kind: str = "TrainJob") -> dict[str, Any]:
+        code, text = await self.send(path, body(*manifests, kind=kind))
+        assert code == 200, text
+        answered = json.loads(text)
+        assert (answered["apiVersion"], answered["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+        assert answered["response"]["uid"] == "review-uid"
+        return dict(answered["response"])
+
+
+@asynccontextmanager
+async def webhooks(client: Client) -> AsyncIterator[Webhooks]:
+    cache, metrics = Cache(), Metrics()
+    runtimes = Runtimes(client, cache, namespace="trainyard-system")
+    decider = Decider(client, cache, runtimes, synced=lambda: running.synced)
+    server = WebhookServer(decider.routes(), metrics, host="127.0.0.1", port=0)
+    await server.start()
+    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    server.load(issued.certificate, issued.key)
+    trust = ssl.create_default_context(cadata=issued.authorities.decode())
+    try:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
+            running = Webhooks(server, cache, metrics, session)
+            yield running
+    finally:
+        await server.stop()
+
+
+def denial(response: dict[str, Any]) -> tuple[int, str]:
+    assert response["allowed"] is False
+    return response["status"]["code"], response["status"]["message"]
+
+
+def test_a_trainjob_is_let_in_when_its_runtime_is_there() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, webhooks(client) as hooks:
+            missing = await hooks.ask(TRAINJOB, objects.trainjob())
+            code, message = denial(missing)
+            assert code == 403
+            assert message == (
+                'spec.RuntimeRef: Invalid value: {"name":"rt","apiGroup":"trainer.kubeflow.org",'
+                '"kind":"ClusterTrainingRuntime"}: clustertrainingruntimes.trainer.kubeflow.org "rt" '
+                "not found: specified clusterTrainingRuntime must be created before the TrainJob is created"
+            )
+            api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+            assert await hooks.ask(TRAINJOB, objects.trainjob()) == {"uid": "review-uid", "allowed": True}
+            asked = len(api.requests)
+            await hooks.ask(TRAINJOB, objects.trainjob())
+            assert len(api.requests) == asked, "the second time it is in the cache"
+
+    run(test)
+
+
+def test_warnings_come_along() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        runtime = objects.runtime()
+        runtime["metadata"]["labels"] = {"trainer.kubeflow.org/support": "deprecated"}
+        api.put(f"{objects.RUNTIMES}/rt", runtime)
+        async with api.client() as client, webhooks(client) as hooks:
+            response = await hooks.ask(TRAINJOB, objects.trainjob())
+            (warning,) = response["warnings"]
+            assert warning.startswith('Referenced ClusterTrainingRuntime "rt" is deprecated')
+            response = await hooks.ask(CLUSTER_RUNTIME, runtime, kind="ClusterTrainingRuntime")
+            assert response["allowed"]
+            assert response["warnings"][0].startswith('ClusterTrainingRuntime "rt" is deprecated')
+
+    run(test)
+
+
+def test_an_api_server_that_does_not_answer_is_a_503_that_says_so() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.refuse_next("GET", "/rt", status(500, "InternalError", "etcd is away"))
+        async with api.client() as client, webhooks(client) as hooks:
+            code, message = denial(await hooks.ask(TRAINJOB, objects.trainjob()))
+            assert code == 503
+            assert "etcd is away" in message
+
+    run(test)
+
+
+def started(api: FakeApi, **fields: Any) -> SeenJobSet:
+    """The JobSet of job-uid, built from a recorded revision of a runtime that may be gone."""
+    stored = api.put(f"{objects.JOBSETS}/tj", objects.jobset(**fields))
+    return jobset_of(json.dumps(stored).encode())
+
+
+def suspended(suspend: bool, **spec: Any) -> dict[str, Any]:
+    job = objects.trainjob(suspend=suspend, **spec)
+    job["metadata"] |= {"uid": "job-uid", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return job
+
+
+def test_a_job_is_suspended_whatever_has_become_of_its_runtime() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, webhooks(client) as hooks:
+            hooks.cache.jobsets.observe(Key("team", "tj"), started(api))
+            assert (await hooks.ask(TRAINJOB, suspended(True), suspended(False)))["allowed"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_job_resumes_from_its_revision_when_its_runtime_is_deleted(synced: bool) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        live = api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        recorded = revisions.manifest_of(revisions.live(live), "trainyard-system")
+        api.put(f"{objects.REVISIONS}/{recorded['metadata']['name']}", recorded)
+        api.remove(f"{objects.RUNTIMES}/rt")
+        seen = started(
+            api,
+            metadata={
+                **objects.jobset()["metadata"],
+                "annotations": {"trainyard.dev/runtime-revision": recorded["metadata"]["name"]},
+            },
+        )
+        async with api.client() as client, webhooks(client) as hooks:
+            hooks.synced = synced
+            if synced:
+                hooks.cache.jobsets.observe(Key("team", "tj"), seen)
+            assert (await hooks.ask(TRAINJOB, suspended(False), suspended(True)))["allowed"]
+            other = suspended(False)
+            other["metadata"] |= {"uid": "another", "creationTimestamp": "2025-01-01T00:00:00Z"}
+            assert not (await hooks.ask(TRAINJOB, other, suspended(True)))["allowed"]
+
+    run(test)
+
+
+def test_patches_may_not_change_while_pods_of_the_jobset_are_active() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        active = {"replicatedJobsStatus": [{"name": "node", "active": 1}]}
+        async with api.client() as client, webhooks(client) as hooks:
+            hooks.cache.jobsets.observe(Key("team", "tj"), started(api, status=active))
+            patched = suspended(True, runtimePatches=[{"manager": "a.io/x"}])
+            code, message = denial(await hooks.ask(TRAINJOB, patched, suspended(True)))
+            assert (code, "node is still active" in message) == (403, True)
+
+    run(test)
+
+
+def test_the_time_of_a_patch_is_set() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, webhooks(client) as hooks:
+            job = objects.trainjob(runtimePatches=[{"manager": "a.io/x"}])
+            response = await hooks.ask(MUTATE_TRAINJOB, job)
+            (operation,) = json.loads(base64.b64decode(response["patch"]))
+            assert (operation["op"], operation["path"]) == ("add", "/spec/runtimePatches/0/time")
+            age = datetime.now(UTC) - datetime.fromisoformat(operation["value"])
+            assert abs(age) < timedelta(seconds=5)
+            assert "patch" not in await hooks.ask(MUTATE_TRAINJOB, objects.trainjob())
+            assert api.requests == []
+
+    run(test)
+
+
+def test_runtimes_of_both_kinds_are_looked_at_on_create_and_update() -> None:
+    async def test() -> None:
+        bad = objects.runtime()
+        bad["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 2
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            for path, kind in (
+                (CLUSTER_RUNTIME, "ClusterTrainingRuntime"),
+                (RUNTIME, "TrainingRuntime"),
+            ):
+                for before in ((), (objects.runtime(),)):
+                    code, message = denial(await hooks.ask(path, bad, *before, kind=kind))
+                    assert code == 403
+                    assert message == (
+                        "spec.template.spec.replicatedJobs[0].replicas: Invalid value: 2: always must be 1"
+                    )
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"", 400),
+        (b"not JSON", 400),
+        (b"[" * 1_000_000, 400),
+        (b"{}", 400),
+        (body(objects.runtime(), kind="ClusterTrainingRuntime"), 400),
+        (b" " * (admission.MAX_BODY + 1), 413),
+    ],
+)
+def test_what_is_no_review_is_answered_without_a_traceback(
+    sent: bytes, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            answered, text = await hooks.send(TRAINJOB, sent)
+            assert (answered, text.count("\n")) == (code, 1)
+            assert 'outcome="malformed",webhook="validate-trainjob"} 1.0' in hooks.metrics.render().decode()
+            api_works = await hooks.ask(MUTATE_TRAINJOB, objects.trainjob())
+            assert api_works["allowed"]
+
+    with caplog.at_level(logging.WARNING):
+        run(test)
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [None, [], 7, "x", {"runtimeRef": 7}, {"runtimeRef": {"name": []}}, {"trainer": [1]}, {"suspend": "x"}],
+)
+def test_objects_that_no_schema_has_seen_are_refused_in_words(spec: Any) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        strange = {**objects.trainjob(), "spec": spec}
+        async with api.client() as client, webhooks(client) as hooks:
+            for manifests in ((strange,), (strange, objects.trainjob()), (objects.trainjob(), strange)):
+                for path in (TRAINJOB, MUTATE_TRAINJOB):
+                    response = await hooks.ask(path, *manifests)
+                    assert response["allowed"] or response["status"]["code"] == 403
+            assert 'outcome="failed"' not in hooks.metrics.render().decode()
+
+    run(test)
+
+
+def test_an_object_of_three_megabytes_is_answered() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        big = objects.trainjob(trainer={"args": ["x" * 1_000_000] * 3})
+        async with api.client() as client, webhooks(client) as hooks:
+            code, message = denial(await hooks.ask(TRAINJOB, big, objects.trainjob()))
+            assert code == 403
+            assert message.startswith("spec: Too long: may not be more than 262144 bytes as JSON")
+            assert (await hooks.ask(TRAINJOB, suspended(True, **big["spec"]), big))["allowed"]
+
+    run(test)
+
+
+def test_one_who_sends_slowly_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "BODY_TIMEOUT", 0.2)
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(2)
+
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            waiting = asyncio.create_task(hooks.send(TRAINJOB, slow()))
+            await asyncio.sleep(0.05)
+            assert (await hooks.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"]
+            assert (await waiting)[0] == 504
+
+    run(test)
+
+
+def test_all_bodies_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "MAX_HELD", 1000)
+
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            assert (await hooks.send(TRAINJOB, b" " * 1001))[0] == 503
+            assert (await hooks.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"], "all is let go"
+
+    run(test)
+
+
+def test_a_failure_of_ours_is_a_500_with_the_traceback_in_the_log_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(admission.review, "defaults", broken)
+
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            code, text = await hooks.send(MUTATE_TRAINJOB, body(objects.trainjob()))
+            assert (code, "ZeroDivisionError" in text) == (500, False)
+
+    run(test)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_certificate_is_replaced_without_a_restart_and_a_bad_one_is_not_taken() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            assert hooks.server.unready("") == []
+            issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+            with pytest.raises((ValueError, OSError)):
+                hooks.server.load(issued.certificate, certificates.issue(["x"], datetime.now(UTC)).key)
+            with pytest.raises(ValueError, match="cannot be read"):
+                hooks.server.load(b"", b"")
+            assert (await hooks.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"]
+            hooks.server.load(issued.certificate, issued.key)
+            assert (await hooks.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"], "it stays open"
+            trust = ssl.create_default_context(cadata=issued.authorities.decode())
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
+                new = Webhooks(hooks.server, hooks.cache, hooks.metrics, session)
+                assert (await new.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"]
+
+    run(test)
+
+
+def test_it_is_unready_until_it_listens_and_has_a_certificate_that_is_good() -> None:
+    async def test() -> None:
+        now = datetime.now(UTC)
+        server = WebhookServer({}, Metrics(), host="127.0.0.1", port=0, now=lambda: now)
+        assert server.unready("") == ["the webhook does not listen"]
+        await server.start()
+        assert server.unready("for a reason") == ["the webhook has no certificate yet for a reason"]
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        with pytest.raises(OSError):  # noqa: PT011 - which one depends on who notices first
+            await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting)
+        issued = certificates.issue(["a"], now - certificates.LIFETIME - timedelta(hours=1))
+        server.load(issued.certificate, issued.key)
+        assert server.unready("") == ["the webhook's certificate has run out"]
+        issued = certificates.issue(["a"], now)
+        server.load(issued.certificate, issued.key)
+        assert server.unready("") == []
+        await server.stop()
+
+    run(test)
+
+
+def test_before_its_end_it_sends_callers_elsewhere() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            hooks.server.closing = True
+            url = f"https://127.0.0.1:{hooks.server.port}{MUTATE_TRAINJOB}"
+            async with hooks.session.post(url, data=body(objects.trainjob())) as answer:
+                assert (answer.status, answer.headers["Connection"]) == (200, "close")
+
+    run(test)

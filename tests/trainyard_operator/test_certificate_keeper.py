@@ -1,0 +1,235 @@
+"""Where certificates are kept: the Secret that replicas share, files of others, and the caBundle."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard_operator import certificates
+from trainyard_operator.certificate_keeper import NAME, SECRETS, FolderKeeper, SecretKeeper
+from trainyard_operator.certificates import LIFETIME
+from trainyard_operator.client import Client
+from trainyard_operator.webhook_configurations import CONFIGURATIONS, Publisher
+
+from .fake_api import FakeApi, run, status
+
+NAMES = ["trainyard-operator.trainyard-system.svc"]
+SECRET = SECRETS.path("trainyard-system", NAME)
+NOW = datetime.now(UTC)
+
+
+class Server:
+    """What a keeper hands certificates to."""
+
+    def __init__(self) -> None:
+        self.served: list[tuple[bytes, bytes]] = []
+
+    def load(self, certificate: bytes, key: bytes) -> None:
+        if b"CERTIFICATE" not in certificate:
+            raise ValueError("no certificate")
+        self.served.append((certificate, key))
+
+
+def keeper(client: Client, now: datetime = NOW) -> tuple[SecretKeeper, Server]:
+    server = Server()
+    return SecretKeeper(client, "trainyard-system", NAMES, server.load, now=lambda: now), server
+
+
+def data(api: FakeApi) -> dict[str, bytes]:
+    return {name: base64.b64decode(value) for name, value in api.objects[SECRET]["data"].items()}
+
+
+def test_the_secret_is_made_once_and_read_by_the_next_replica() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one, first = keeper(client)
+            other, second = keeper(client)
+            await one.step()
+            await one.step()
+            await other.step()
+            assert first.served == second.served == [(data(api)["tls.crt"], data(api)["tls.key"])]
+            assert one.authorities == data(api)["ca.crt"]
+            assert [method for method, _ in api.writes()] == ["POST"]
+            assert api.objects[SECRET]["type"] == "kubernetes.io/tls"
+
+    run(test)
+
+
+def test_replicas_that_race_end_with_the_same_certificate() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            pairs = [keeper(client) for _ in range(5)]
+            for _ in range(2):
+                await asyncio.gather(*(one.step() for one, _ in pairs))
+            assert {tuple(server.served) for _, server in pairs} == {
+                ((data(api)["tls.crt"], data(api)["tls.key"]),)
+            }
+            assert {one.problem for one, _ in pairs} == {""}
+
+    run(test)
+
+
+def test_replicas_that_race_to_renew_end_with_the_same_certificate() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            before, _ = keeper(client)
+            await before.step()
+            kept = data(api)["ca.crt"]
+            pairs = [keeper(client, NOW + LIFETIME) for _ in range(3)]
+            for _ in range(2):
+                await asyncio.gather(*(one.step() for one, _ in pairs))
+            assert {server.served[-1] for _, server in pairs} == {
+                (data(api)["tls.crt"], data(api)["tls.key"])
+            }
+            assert data(api)["ca.crt"] == kept
+
+    run(test)
+
+
+def test_a_deleted_secret_is_kept_again_as_it_was() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one, server = keeper(client)
+            await one.step()
+            before = data(api)
+            api.remove(SECRET)
+            await one.step()
+            assert data(api) == before
+            assert len(server.served) == 1
+
+    run(test)
+
+
+@pytest.mark.parametrize("kept", [None, {}, {"tls.crt": "%%%"}, {"ca.crt": "", "tls.crt": ""}])
+def test_a_secret_that_cannot_be_used_is_made_anew_beside_what_else_is_in_it(
+    kept: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(SECRET, {"data": kept if kept is None else {**kept, "other": "eA=="}})
+        async with api.client() as client:
+            one, server = keeper(client)
+            await one.step()
+            assert len(server.served) == 1
+            assert certificates.good_until(data(api)["tls.crt"]) > NOW
+            assert ("other" in data(api)) is (kept is not None)
+
+    with caplog.at_level(logging.DEBUG):
+        run(test)
+    assert "PRIVATE" not in caplog.text
+
+
+def test_what_the_api_server_refuses_is_the_problem_until_it_does_not() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.refuse_next("GET", NAME, status(403, "Forbidden", "may not get secrets"))
+        async with api.client() as client:
+            one, server = keeper(client)
+            await one.step()
+            assert "may not get secrets" in one.problem
+            assert server.served == []
+            await one.step()
+            assert one.problem == ""
+            assert len(server.served) == 1
+
+    run(test)
+
+
+def test_files_of_others_are_read_again_when_they_change(tmp_path: Path) -> None:
+    server = Server()
+    one = FolderKeeper(tmp_path, server.load)
+    one.step()
+    assert "No such file" in one.problem
+    for count in (1, 2):
+        issued = certificates.issue(NAMES, NOW)
+        (tmp_path / "tls.crt").write_bytes(issued.certificate)
+        (tmp_path / "tls.key").write_bytes(issued.key)
+        one.step()
+        one.step()
+        assert len(server.served) == count
+        assert one.problem == ""
+    (tmp_path / "tls.crt").write_bytes(b"half of a file")
+    one.step()
+    assert len(server.served) == 2
+    assert "cannot be used" in one.problem
+    assert one.authorities is None, "whoever keeps the files writes the caBundle too"
+
+
+def configuration(*called: dict[str, Any]) -> dict[str, Any]:
+    return {"webhooks": [{"name": f"w{i}", "clientConfig": config} for i, config in enumerate(called)]}
+
+
+OURS = {"service": {"namespace": "trainyard-system", "name": "trainyard-operator"}}
+UPSTREAMS = {"service": {"namespace": "kubeflow-system", "name": "kubeflow-trainer-controller-manager"}}
+PATHS = [resource.path(name=name) for resource, name in CONFIGURATIONS]
+
+
+def publisher(client: Client, *, leading: bool = True, bundle: bytes | None = b"PEM") -> Publisher:
+    return Publisher(
+        client,
+        service="trainyard-operator",
+        namespace="trainyard-system",
+        hosts=["127.0.0.1"],
+        bundle=lambda: bundle,
+        leading=lambda: leading,
+    )
+
+
+def bundles(api: FakeApi, path: str) -> list[str | None]:
+    return [webhook["clientConfig"].get("caBundle") for webhook in api.objects[path]["webhooks"]]
+
+
+def test_the_bundle_is_written_where_the_webhook_is_ours_and_only_when_it_differs() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(PATHS[0], configuration(OURS, UPSTREAMS, {"url": "https://127.0.0.1:9443/a"}))
+        api.put(PATHS[1], configuration({**OURS, "caBundle": "b2xk"}, {"url": "https://other/a"}))
+        async with api.client() as client:
+            assert await publisher(client).step()
+            assert bundles(api, PATHS[0]) == ["UEVN", None, "UEVN"]
+            assert bundles(api, PATHS[1]) == ["UEVN", None]
+            assert await publisher(client).step()
+            assert api.writes() == [("PATCH", path) for path in PATHS]
+
+    run(test)
+
+
+def test_it_writes_nothing_without_the_lease_or_a_bundle_or_a_configuration() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(PATHS[0], configuration(OURS))
+        async with api.client() as client:
+            assert not await publisher(client, leading=False).step()
+            assert not await publisher(client, bundle=None).step()
+            assert api.requests == []
+            assert not await publisher(client).step(), "the other one is still missing"
+            assert bundles(api, PATHS[0]) == ["UEVN"]
+
+    run(test)
+
+
+def test_a_configuration_that_changes_meanwhile_is_left_for_the_next_look() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        for path in PATHS:
+            api.put(path, configuration(OURS))
+        api.refuse_next("PATCH", PATHS[0], status(422, "Invalid", "testing value failed"))
+        async with api.client() as client:
+            one = publisher(client)
+            assert not await one.step()
+            assert bundles(api, PATHS[0]) == [None]
+            assert await one.step()
+            (sent, *_) = [b for b in api.bodies if isinstance(b, list)]
+            assert sent[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "100"}
+
+    run(test)

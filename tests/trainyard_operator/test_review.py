@@ -1,0 +1,206 @@
+"""AdmissionReviews, read and answered: the shapes, the times of patches, and what must not hurt."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
+from trainyard_operator import review
+from trainyard_operator.review import MalformedError
+
+from . import objects
+from .admission_reviews import body, request
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NOON = "2026-11-21T12:00:00Z"
+EARLY = "2026-01-01T00:00:00Z"
+LATE = "2030-01-01T00:00:00Z"
+
+
+def job(*patches: Any) -> dict[str, Any]:
+    return objects.trainjob(runtimePatches=list(patches))
+
+
+def patch(manager: str = "a.io/x", **fields: Any) -> dict[str, Any]:
+    return {"manager": manager, **fields}
+
+
+def test_a_review_is_read() -> None:
+    read = review.read(body(objects.trainjob(), old=objects.trainjob("before")))
+    assert (read.uid, read.kind, read.operation) == ("review-uid", "TrainJob", "UPDATE")
+    assert (read.namespace, read.name) == ("team", "tj")
+    assert read.old is not None
+    assert read.old["metadata"]["name"] == "before"
+
+
+def changed(**fields: Any) -> bytes:
+    asked = {**request(objects.trainjob()), **fields}
+    return json.dumps({"apiVersion": review.API_VERSION, "kind": review.KIND, "request": asked}).encode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b'"\\ud800"', "not JSON"),
+        (b"[" * 100_000 + b"]" * 100_000, "not JSON"),
+        (b"1" * 5000, "not JSON"),
+        (b"[]", "no AdmissionReview"),
+        (b"{}", "no AdmissionReview"),
+        (b'{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"}', "no AdmissionReview"),
+        (b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}', "no request"),
+        (changed(uid=None), "request.uid"),
+        (changed(uid=""), "request.uid is empty"),
+        (changed(kind="TrainJob"), "request.kind"),
+        (changed(namespace=7), "request.namespace"),
+        (changed(subResource={}), "request.subresource"),
+        (changed(object=None), "request.object"),
+        (changed(object=[]), "request.object"),
+        (changed(operation="UPDATE"), "request.oldObject"),
+    ],
+)
+def test_what_cannot_be_answered_is_named_in_one_line(sent: bytes, said: str) -> None:
+    with pytest.raises(MalformedError, match=said) as caught:
+        review.read(sent)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_deletes_and_subresources_concern_nobody() -> None:
+    assert review.concerns(review.read(body(objects.trainjob())))
+    assert not review.concerns(review.read(changed(subResource="status")))
+    assert not review.concerns(review.read(changed(operation="DELETE", object=None)))
+
+
+@pytest.mark.parametrize(
+    ("id_", "new", "old", "expected"),
+    [
+        ("no patches", objects.trainjob(), None, []),
+        ("new, no time", job(patch()), None, [("add", 0, NOON)]),
+        ("new, null", job(patch(time=None)), None, [("add", 0, NOON)]),
+        ("new, its own time", job(patch(time=LATE)), None, []),
+        ("as it was", job(patch()), job(patch(time=EARLY)), [("add", 0, EARLY)]),
+        ("as it was, another time", job(patch(time=LATE)), job(patch(time=EARLY)), [("add", 0, EARLY)]),
+        ("as it was, same time", job(patch(time=EARLY)), job(patch(time=EARLY)), []),
+        ("never had a time", job(patch(time=LATE)), job(patch()), [("remove", 0, None)]),
+        ("changed", job(patch(x=1, time=LATE)), job(patch(time=EARLY)), [("add", 0, NOON)]),
+        ("changed, old time sent", job(patch(x=1, time=EARLY)), job(patch(time=EARLY)), [("add", 0, NOON)]),
+        ("one more", job(patch(time=EARLY), patch("b.io/y")), job(patch(time=EARLY)), [("add", 1, NOON)]),
+        (
+            "in another order",
+            job(patch("b.io/y"), patch()),
+            job(patch(time=EARLY), patch("b.io/y", time=LATE)),
+            [("add", 0, LATE), ("add", 1, EARLY)],
+        ),
+        ("no list", objects.trainjob(runtimePatches="x"), None, []),
+        ("no objects", job("x", patch()), None, []),
+        ("no manager", job({}), job({}), [("add", 0, NOON)]),
+        ("a strange manager", job({"manager": []}), job(patch()), [("add", 0, NOON)]),
+        ("a strange spec", {"spec": 7}, {"spec": []}, []),
+    ],
+)
+def test_patches_are_noted_with_the_time_they_were_made(
+    id_: str, new: Any, old: Any, expected: list[tuple[str, int, str | None]]
+) -> None:
+    found = review.defaults(new, old, NOW)
+    assert [
+        (o["op"], int(o["path"].removeprefix("/spec/runtimePatches/").removesuffix("/time")), o.get("value"))
+        for o in found
+    ] == expected, id_
+
+
+def test_defaulting_twice_is_defaulting_once() -> None:
+    """With reinvocationPolicy IfNeeded the API server may ask again with the answer applied."""
+    once = job(patch())
+    (operation,) = review.defaults(once, None, NOW)
+    once["spec"]["runtimePatches"][0]["time"] = operation["value"]
+    assert review.defaults(once, None, NOW) == ()
+
+
+def nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_what_is_nested_too_deep_is_refused_and_not_compared() -> None:
+    with pytest.raises(InvalidFieldError):
+        review.defaults(job(patch(x=nested(20_000))), job(patch(x=nested(20_000))), NOW)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+KNOWN = st.sampled_from(["metadata", "spec", "runtimePatches", "manager", "time", "name", "labels"])
+SHAPED = st.recursive(
+    JSON,
+    lambda inner: st.dictionaries(KNOWN, inner, max_size=4) | st.lists(inner, max_size=3),
+    max_leaves=15,
+)
+
+
+@given(SHAPED, SHAPED)
+def test_any_json_is_answered_or_refused_in_words(one: Any, other: Any) -> None:
+    try:
+        asked = review.read(body({"spec": one, "metadata": other}, old={"spec": other}))
+        review.defaults(asked.manifest, asked.old, NOW)
+        review.trainjob(asked, asked.manifest, NOW)
+        review.runtime(asked, asked.manifest, "TrainingRuntime")
+    except (MalformedError, InvalidFieldError) as error:
+        said = str(error)
+    else:
+        said = "answered"
+    assert said
+
+
+def test_answers_have_the_shape_that_the_api_server_reads() -> None:
+    asked = review.read(body(objects.trainjob()))
+    assert review.allowed(asked, warnings=["careful"]) == {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "response": {"uid": "review-uid", "allowed": True, "warnings": ["careful"]},
+    }
+    operation = {"op": "add", "path": "/a", "value": "b"}
+    response = review.allowed(asked, [operation])["response"]
+    assert response["patchType"] == "JSONPatch"
+    assert json.loads(base64.b64decode(response["patch"])) == [operation]
+
+
+def test_a_denial_is_403_in_the_words_of_the_errors_each_once() -> None:
+    asked = review.read(body(objects.trainjob()))
+    one = FieldError(ErrorType.FORBIDDEN, "spec.a", None, "no")
+    other = FieldError(ErrorType.REQUIRED, "spec.b", None)
+    response = review.denied(asked, [one], ["careful"])["response"]
+    assert response["status"] == {"code": 403, "reason": "Forbidden", "message": "spec.a: Forbidden: no"}
+    assert (response["allowed"], response["warnings"]) == (False, ["careful"])
+    assert review.joined([one, other, one]) == "[spec.a: Forbidden: no, spec.b: Required value]"
+
+
+def test_an_answer_does_not_repeat_megabytes() -> None:
+    asked = review.read(body(objects.trainjob()))
+    error = FieldError(ErrorType.INVALID, "spec", "x" * 3_000_000, "no")
+    assert len(review.denied(asked, [error])["response"]["status"]["message"]) < 40_000
+
+
+def test_before_it_is_stored_a_trainjob_has_neither_uid_nor_age() -> None:
+    asked = review.read(body(objects.trainjob()))
+    read = review.trainjob(asked, asked.manifest, NOW)
+    assert (read.uid, read.created, read.namespace, read.name) == ("", NOW, "team", "tj")
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-01-01T00:00:00", 7, None])
+def test_a_time_of_creation_that_is_none_is_now(text: Any) -> None:
+    asked = review.read(body({"metadata": {"creationTimestamp": text}}))
+    assert review.trainjob(asked, asked.manifest, NOW).created == NOW

@@ -1,0 +1,42 @@
+"""What the platform calls by name has that name in the operator, though neither imports the other."""
+
+from trainyard_operator import certificate_keeper, main, settings, webhook_configurations
+from trainyard_operator.admission import Decider
+from trainyard_operator.cache import Cache
+from trainyard_operator.client import Client
+from trainyard_operator.credentials import Credentials
+from trainyard_operator.runtimes import Runtimes
+from trainyard_platform import rbac
+from trainyard_platform.components import operator
+
+from .program import Registered
+
+WEBHOOKS = "kubernetes:admissionregistration.k8s.io/v1:"
+
+
+def test_the_paths_that_are_called_are_those_that_are_served(graph: dict[str, Registered]) -> None:
+    client = Client(Credentials(server="http://127.0.0.1", tls=None))
+    cache = Cache()
+    served = Decider(client, cache, Runtimes(client, cache, namespace="n"), synced=lambda: True).routes()
+    called = {
+        (webhook["clientConfig"]["service"]["path"], webhook["rules"][0]["resources"][0])
+        for key, one in graph.items()
+        if key.startswith(WEBHOOKS)
+        for webhook in one.inputs["webhooks"]
+    }
+    assert called == {(path, f"{kind.lower()}s") for path, (kind, _) in served.items()}
+
+
+def test_what_the_operator_may_touch_is_what_it_touches() -> None:
+    assert certificate_keeper.NAME == rbac.WEBHOOK_CERTIFICATE
+    assert [name for _, name in webhook_configurations.CONFIGURATIONS] == [
+        rbac.MUTATING_WEBHOOKS,
+        rbac.VALIDATING_WEBHOOKS,
+    ]
+    allowed = {(rule["resources"][0], rule["resource_names"][0]) for rule in rbac.ADMISSION}
+    assert allowed == {(resource.plural, name) for resource, name in webhook_configurations.CONFIGURATIONS}
+
+
+def test_service_and_port_are_the_operators() -> None:
+    assert main.SERVICE == operator.NAME
+    assert settings.Settings().webhook_port == operator.WEBHOOK_PORT
