@@ -94,4 +94,4 @@ def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluste
     platform.apply(trainjob("after-the-next-up"))
     platform.wait_for_condition("after-the-next-up", "Complete")
     assert uids() == before
-    platform.kubectl("delete", "trainjob", "outlives")
+    platform.kubectl("delete", "trainjob", "outlives", "--cascade=foreground", "--wait")
