@@ -211,7 +211,8 @@ class Sandbox:
         if before and ended:
             with progress.step(f"start again what ended: {', '.join(ended)}"):
                 os.kill(before.pid, signal.SIGHUP)
-                while State.read(self.instance.state_file) == before:
+                # A supervisor that dies now never answers; the wait below then says who ended.
+                while State.read(self.instance.state_file) == before and self._supervisor_lives(before):
                     time.sleep(0.05)
                 self._wait_for_components()
         self._finish(progress, toolchain, with_node)

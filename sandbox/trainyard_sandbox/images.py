@@ -68,11 +68,11 @@ class Image:
     def key(self, bases: Mapping[str, Base], toolchain: Toolchain) -> str:
         """Changes with everything that goes into the image."""
         parts = [_RECIPE, self.tag, bases[self.base].key() if self.base else ""]
-        inputs = [self.dockerfile_path, *(PROJECT / self.wheels for _ in [1] if self.wheels)]
-        for path in [*inputs, *self._project_files()]:
+        requirements = [PROJECT / self.wheels] if self.wheels else []
+        for path in [self.dockerfile_path, *requirements, *self._project_files()]:
             parts += [str(path.relative_to(PROJECT)), hashlib.sha256(path.read_bytes()).hexdigest()]
         # A binary's folder is named by what it was built from.
-        parts += [str(toolchain.binary(name).parent.name) for name in self.binaries]
+        parts += [toolchain.binary(name).parent.name for name in self.binaries]
         return _digest(parts)
 
     def _project_files(self) -> Iterator[Path]:
