@@ -38,6 +38,7 @@ from pulumi.automation._server import LanguageServer
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
 _WORKERS = 8
+_GRACE_SECONDS = 5.0
 _MESSAGE_LIMIT = 400 * 1024 * 1024  # the engine's own limit: CRDs are large
 
 
@@ -79,9 +80,18 @@ def start(command: list[str], *, cwd: str, env: dict[str, str]) -> subprocess.Po
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a plug-in that still runs: a policy pack serves until it is told to stop."""
+    """End a plug-in that still runs, and collect it: a policy pack serves until it is told to stop.
+
+    Nobody reads `stream` to its end any more when the engine has hung up, so
+    what waits for the process there is not reached.
+    """
     if process.poll() is None:
         process.terminate()
+        try:
+            process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def stream(process: subprocess.Popen[bytes]) -> Iterator[language_pb2.RunPluginResponse]:
