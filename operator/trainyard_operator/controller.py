@@ -1,8 +1,7 @@
 """One reconciliation of one TrainJob: observe, ask the core, carry out its plan.
 
 Called by the queue's workers. Decides nothing about TrainJobs itself; what it
-adds to the core is order, memory of refusals, and that no status is written
-more than once a second.
+adds to the core is order, memory of refusals, and the pace of status writes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from . import model, reconcile
+from . import conditions, model, reconcile
 from .apply import Applier, RefusedError
 from .cache import Cache, Key, RuntimeKey, runtime_of, trainjob_of, version
 from .client import ApiError, ConflictError, RetriableError
@@ -22,16 +21,14 @@ from .companions import Companions
 from .events import Events
 from .informer import JOBSETS, State
 from .metrics import Metrics
+from .pace import Pace
 from .queue import Queue, RetryError
 from .runtimes import Runtimes
 
 logger = logging.getLogger(__name__)
 
-STATUS_INTERVAL = 1.0
-"""Seconds between two status writes of one TrainJob, unless it has finished."""
 RETRY_REFUSED = 60.0
 """Seconds after which a refused write is tried again at the latest."""
-TERMINAL = ("Complete", "Failed")
 KINDS = {"trainingruntimes": "TrainingRuntime", "clustertrainingruntimes": "ClusterTrainingRuntime"}
 
 
@@ -82,7 +79,7 @@ class Controller:
         self._refusals: dict[Key, _Refusal] = {}
         self._written: dict[Key, dict[model.Identity, model.Companion]] = {}
         """Companions as our last writes left them: known to the look that follows at once, and no other."""
-        self._status_at: dict[Key, float] = {}
+        self._pace = Pace(clock)
 
     def touched(self, key: Key) -> None:
         """Something that the TrainJob depends on has changed."""
@@ -146,7 +143,7 @@ class Controller:
         """Look again at the TrainJobs of a runtime that have not finished."""
         for user in self._cache.users(key):
             trainjob = self._cache.trainjobs.get(user)
-            if trainjob is not None and not finished(trainjob.status):
+            if trainjob is not None and not conditions.finished(conditions.of(trainjob.status)):
                 self.touched(user)
 
     def vanished(self, key: Key, at: str) -> None:
@@ -209,17 +206,13 @@ class Controller:
         if wrote and not refused:
             self._refusals.pop(key, None)
         waiting = await self._write_status(key, trainjob, plan)
-        if waiting is not None:
-            return waiting
         for note in plan.events:
             await self._events.post(trainjob, note)
         if wrote and not refused:
             self._written[key] = written
             self._queue.add(key)  # decided on what was: look once more at what is
-        again = plan.requeue_after
-        if key in self._refusals:
-            again = RETRY_REFUSED if again is None else min(again, RETRY_REFUSED)
-        return again
+        retry = RETRY_REFUSED if key in self._refusals else None
+        return min((s for s in (plan.requeue_after, waiting, retry) if s is not None), default=None)
 
     async def _observe(self, key: Key, trainjob: model.TrainJob) -> model.Observed:
         seen = self._cache.jobsets.get(key)
@@ -278,28 +271,21 @@ class Controller:
         )
 
     async def _write_status(self, key: Key, trainjob: model.TrainJob, plan: model.Plan) -> float | None:
-        """Patch the status; returns the seconds to wait with it if the last one is too fresh."""
+        """Patch the status; returns the seconds to wait with it if it is not due yet."""
         if plan.status is None:
             return None
-        due = self._status_at.get(key, -STATUS_INTERVAL) + STATUS_INTERVAL
-        if self._clock() < due and not finished(plan.status):
-            return due - self._clock()
+        if wait := self._pace.wait(key, plan.status):
+            return wait
         await self._applier.status(trainjob, plan.status)
         self._metrics.writes.labels("Status").inc()
-        self._status_at[key] = self._clock()
+        self._pace.written(key, plan.status)
         return None
 
     def _forget(self, key: Key) -> None:
         self._refusals.pop(key, None)
-        self._status_at.pop(key, None)
+        self._pace.forget(key)
         self._written.pop(key, None)
         self._runtimes.forget(key)
-
-
-def finished(status: model.Json) -> bool:
-    """True if a status says `Complete` or `Failed`."""
-    conditions = status.get("conditions") or ()
-    return any(c.get("type") in TERMINAL and c.get("status") == "True" for c in conditions)
 
 
 class SweptTrainJobs:

@@ -71,6 +71,13 @@ class Scene:
         if self.cache.jobsets.observe(KEY, seen):
             self.controller.touched(KEY)
 
+    def report(self, *, ready: int) -> None:
+        """JobSet's controller counts the pods of the JobSet."""
+        counts = {"name": "node", "ready": ready, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+        status = {"replicatedJobsStatus": [counts]}
+        self.api.put(JOBSET, {**self.api.objects[JOBSET], "status": status})
+        self.see_jobset()
+
     async def settle(self) -> float | None:
         """Work the queue off, as one worker would; returns the last delay that was asked for."""
         again = None
@@ -260,25 +267,42 @@ def test_a_jobset_of_another_owner_blocks_and_is_left_alone() -> None:
     run(test)
 
 
-def test_a_status_is_written_at_most_once_a_second_and_the_last_one_always() -> None:
+def test_counts_that_are_not_due_wait_and_the_last_ones_are_written_always() -> None:
     async def test() -> None:
         async with scene() as s:
             await s.settle()
             delays = []
             for ready in (0, 1, 2):
-                jobs = [
-                    {"name": "node", "ready": ready, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
-                ]
-                s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": {"replicatedJobsStatus": jobs}})
-                s.see_jobset()
+                s.report(ready=ready)
                 s.second += 0.1
                 delays.append(await s.settle())
             assert s.api.objects[JOB]["status"]["jobsStatus"][0]["ready"] == 0
-            assert delays[-1] == pytest.approx(0.8)
-            s.second += 0.9
+            assert delays[-1] == pytest.approx(1.8)
+            s.second += 1.9
             s.controller.touched(KEY)
             await s.settle()
             assert s.api.objects[JOB]["status"]["jobsStatus"][0]["ready"] == 2
+
+    run(test)
+
+
+def test_a_write_is_followed_by_another_look_though_counts_wait() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=0)
+            await s.settle()
+            s.report(ready=1)
+            s.api.objects[JOB]["spec"]["suspend"] = True
+            s.api.put(JOB, s.api.objects[JOB])
+            s.see(JOB, "MODIFIED")
+            await s.settle()
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is True
+            s.second += 1.0
+            s.controller.touched(KEY)
+            await s.settle()
+            assert s.conditions() == {"Suspended": "Suspended"}
+            assert s.api.objects[JOB]["status"]["jobsStatus"][0]["ready"] == 1
 
     run(test)
 
