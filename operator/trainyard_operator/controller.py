@@ -273,6 +273,7 @@ class Controller:
     async def _write_status(self, key: Key, trainjob: model.TrainJob, plan: model.Plan) -> float | None:
         """Patch the status; returns the seconds to wait with it if it is not due yet."""
         if plan.status is None:
+            self._pace.unchanged(key)
             return None
         if wait := self._pace.wait(key, plan.status):
             return wait

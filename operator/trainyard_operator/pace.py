@@ -2,10 +2,11 @@
 
 The counts of its pods change with every pod that starts, gets ready or ends,
 and a write of them costs the API server as much as one that says something
-new. So a status that finishes a TrainJob is written at once, other conditions
-a second after the last write, and counts alone after 2, 4, 8, then 16 seconds:
-a job of a thousand pods costs a handful of writes while it starts, and no
-count is older than 16 seconds. A condition, or a quiet time, begins it anew.
+new. So the first status and the one that finishes a TrainJob are written at
+once, other conditions a second after the last write at the earliest, and a
+change of counts alone is held for 2, 4, 8, then 16 seconds, and written as it
+is then: a job of a thousand pods costs a handful of writes, and no count is
+older than 16 seconds. A condition begins it anew.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from .model import Json
 CONDITIONS = 1.0
 """Seconds from a write to the next one that changes conditions."""
 COUNTS = 2.0
-"""Seconds from a write to the first one that changes counts alone; doubled by each that follows."""
+"""Seconds for which the first change of counts alone is held; doubled with each that is written."""
 LONGEST = 16.0
-QUIET = 2 * LONGEST
-"""Seconds without a write after which a TrainJob is no longer in motion."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Last:
     at: float
-    counts: float
+    hold: float = COUNTS
+    changed: float | None = None
+    """When counts became other than what was written."""
 
 
 class Pace:
@@ -41,17 +42,25 @@ class Pace:
 
     def wait(self, key: Key, status: Json) -> float:
         """Seconds until a status, given as the fields that change, may be written: 0 for now."""
-        last = self._last.get(key)
+        last, now = self._last.get(key), self._clock()
         if last is None or conditions.finished(conditions.of(status)):
             return 0.0
-        pause = CONDITIONS if "conditions" in status else last.counts
-        return max(0.0, last.at + pause - self._clock())
+        if "conditions" in status:
+            return max(0.0, last.at + CONDITIONS - now)
+        if last.changed is None:
+            last.changed = now
+        return max(0.0, last.changed + last.hold - now)
 
     def written(self, key: Key, status: Json) -> None:
         """A status has been written now."""
-        last, now = self._last.get(key), self._clock()
-        anew = last is None or "conditions" in status or now - last.at >= QUIET
-        self._last[key] = _Last(now, COUNTS if anew or last is None else min(2 * last.counts, LONGEST))
+        last = self._last.get(key)
+        hold = COUNTS if last is None or "conditions" in status else min(2 * last.hold, LONGEST)
+        self._last[key] = _Last(self._clock(), hold)
+
+    def unchanged(self, key: Key) -> None:
+        """There is nothing to write: counts that were held are as before again."""
+        if (last := self._last.get(key)) is not None:
+            last.changed = None
 
     def forget(self, key: Key) -> None:
         """The TrainJob is gone."""

@@ -80,8 +80,8 @@ def test_it_follows_trainjobs_from_its_start_to_its_stop() -> None:
         webhooks_of_ours(api)
         async with api.client() as client:
             async with operator(client.credentials) as running:
-                await eventually(lambda: f"{objects.JOBSETS}/early" in api.objects, within=8)
-                await eventually(lambda: not running.unready(), within=5)
+                await eventually(lambda: f"{objects.JOBSETS}/early" in api.objects)
+                await eventually(lambda: not running.unready())
                 assert await probe(running, "/readyz") == (200, "ok\n")
                 assert await probe(running, "/healthz") == (200, "ok\n")
                 api.put(f"{objects.JOBS}/late", objects.trainjob("late"))
@@ -89,7 +89,7 @@ def test_it_follows_trainjobs_from_its_start_to_its_stop() -> None:
                 assert holder(api) == "one"
                 assert SECRET in api.objects
                 for path in CONFIGURATIONS:
-                    await eventually(lambda path=path: "caBundle" in called(api, path), within=5)
+                    await eventually(lambda path=path: "caBundle" in called(api, path))
             assert holder(api) == "", "the Lease is free for the next one"
         touched = {path for _, path in api.writes() if "trainjobs" in path}
         assert touched == set(), "no finalizer, no annotation, no write that nobody asked for"
@@ -102,7 +102,7 @@ def test_a_job_of_mpi_in_a_gang_gets_what_it_needs_before_its_jobset() -> None:
         api = FakeApi()
         api.put(f"{objects.RUNTIMES}/rt", test_companions.runtime())
         async with api.client() as client, operator(client.credentials) as running:
-            await eventually(lambda: running.workers.running, within=8)
+            await eventually(lambda: running.workers.running)
             api.put(f"{objects.JOBS}/tj", objects.trainjob())
             await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
             assert all(path in api.objects for path in test_companions.BESIDE)
@@ -117,13 +117,13 @@ def test_a_standby_is_ready_and_takes_over_when_the_leader_stops() -> None:
         api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
         async with api.client() as client:
             async with operator(client.credentials) as leader:
-                await eventually(lambda: leader.workers.running, within=8)
+                await eventually(lambda: leader.workers.running)
                 standby_context = operator(client.credentials, "two")
                 standby = await standby_context.__aenter__()
-                await eventually(lambda: standby.synced and not standby.unready(), within=8)
+                await eventually(lambda: standby.synced and not standby.unready())
                 assert not standby.workers.running
             try:
-                await eventually(lambda: standby.workers.running, within=5)
+                await eventually(lambda: standby.workers.running)
                 api.put(f"{objects.JOBS}/tj", objects.trainjob())
                 await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
             finally:
@@ -151,7 +151,7 @@ def test_a_certificate_of_others_or_none_means_no_secret_and_no_ca_bundle(
         api = FakeApi()
         webhooks_of_ours(api)
         async with api.client() as client, operator(client.credentials, **options) as running:
-            await eventually(lambda: running.workers.running and not running.unready(), within=8)
+            await eventually(lambda: running.workers.running and not running.unready())
             assert (running.webhook.good_until is not None) is with_files
         assert {path for _, path in api.writes()} <= {LEASE, LEASE.rsplit("/", 1)[0]}
 
@@ -168,7 +168,7 @@ def test_in_a_pod_webhooks_are_answered_for_a_while_after_the_lease_is_released(
         async with api.client() as client:
             pod = replace(client.credentials, in_cluster=True)
             async with operator(pod) as running:
-                await eventually(lambda: running.workers.running and not running.unready(), within=8)
+                await eventually(lambda: running.workers.running and not running.unready())
                 trusted = ssl.create_default_context(
                     cadata=(running.certificates.authorities or b"").decode()
                 )
@@ -198,7 +198,7 @@ def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
         api.put(LEASES.path(UPSTREAM_NAMESPACE, UPSTREAM_NAME), {"spec": lease})
         api.put(f"{objects.JOBS}/tj", objects.trainjob())
         async with api.client() as client, operator(client.credentials) as running:
-            await eventually(lambda: running.synced, within=8)
+            await eventually(lambda: running.synced)
             code, text = await probe(running, "/readyz")
             assert code == 503
             assert "Kubeflow Trainer's controller is alive" in text
@@ -212,7 +212,7 @@ def test_without_upstreams_crds_it_waits_and_says_for_what() -> None:
         api = FakeApi()
         api.missing.add("/apis/trainer.kubeflow.org")
         async with api.client() as client, operator(client.credentials) as running:
-            await eventually(lambda: "CRDs missing" in running.kopf.reason, within=5)
+            await eventually(lambda: "CRDs missing" in running.kopf.reason)
             code, text = await probe(running, "/readyz")
             assert code == 503
             assert "trainjobs, trainingruntimes, clustertrainingruntimes" in text
@@ -229,12 +229,12 @@ def test_kopfs_streams_are_opened_again_when_one_of_them_ends(monkeypatch: pytes
         api = FakeApi()
         api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
         async with api.client() as client, operator(client.credentials) as running:
-            await eventually(lambda: running.workers.running and not running.unready(), within=8)
+            await eventually(lambda: running.workers.running and not running.unready())
             fatal = {"type": "ERROR", "object": {"code": 500, "message": "fatal to Kopf"}}
             api.say("/apis/trainer.kubeflow.org/v1alpha1/trainjobs", fatal)
-            await eventually(lambda: running.kopf.reason != "", within=5)
+            await eventually(lambda: running.kopf.reason != "")
             api.put(f"{objects.JOBS}/tj", objects.trainjob())
-            await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects, within=10)
+            await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
             await eventually(lambda: running.kopf.reason == "")
 
     run(test, timeout=30)

@@ -30,9 +30,29 @@ def written_at(pace: Pace, clock: Clock, *statuses: dict[str, Any]) -> list[floa
     return seconds
 
 
-def test_counts_are_written_at_once_then_after_two_four_eight_and_sixteen_seconds() -> None:
+def test_counts_are_written_at_once_then_held_for_two_four_eight_and_sixteen_seconds() -> None:
     clock = Clock()
     assert written_at(Pace(clock), clock, *[COUNTS] * 7) == [0, 2, 6, 14, 30, 46, 62]
+
+
+def test_counts_are_held_from_their_first_change_on() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.written(KEY, COUNTS)
+    clock.second = 100.0
+    assert pace.wait(KEY, COUNTS) == 2
+    clock.second = 101.5
+    assert pace.wait(KEY, COUNTS) == 0.5
+
+
+def test_counts_that_became_as_before_are_held_anew_when_they_change_again() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.written(KEY, COUNTS)
+    assert pace.wait(KEY, COUNTS) == 2
+    pace.unchanged(KEY)
+    clock.second = 100.0
+    assert pace.wait(KEY, COUNTS) == 2
 
 
 def test_conditions_wait_a_second_and_let_counts_begin_anew() -> None:
@@ -44,14 +64,6 @@ def test_conditions_wait_a_second_and_let_counts_begin_anew() -> None:
 def test_the_end_of_a_trainjob_does_not_wait() -> None:
     clock = Clock()
     assert written_at(Pace(clock), clock, COUNTS, SUSPENDED, COMPLETE) == [0, 1, 1]
-
-
-def test_a_change_after_a_quiet_time_does_not_wait() -> None:
-    clock = Clock()
-    pace = Pace(clock)
-    written_at(pace, clock, COUNTS, COUNTS, COUNTS)
-    clock.second += 32
-    assert written_at(pace, clock, COUNTS, COUNTS) == [38, 40]
 
 
 def test_a_trainjob_that_is_gone_is_forgotten() -> None:
