@@ -94,7 +94,7 @@ def test_it_follows_trainjobs_from_its_start_to_its_stop() -> None:
         touched = {path for _, path in api.writes() if "trainjobs" in path}
         assert touched == set(), "no finalizer, no annotation, no write that nobody asked for"
 
-    run(test, timeout=20)
+    run(test)
 
 
 def test_a_job_of_mpi_in_a_gang_gets_what_it_needs_before_its_jobset() -> None:
@@ -106,9 +106,9 @@ def test_a_job_of_mpi_in_a_gang_gets_what_it_needs_before_its_jobset() -> None:
             api.put(f"{objects.JOBS}/tj", objects.trainjob())
             await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
             assert all(path in api.objects for path in test_companions.BESIDE)
-        assert [request for request in api.whole if "/secrets" in request[1]] == []
+        assert [request for request in api.whole if "/namespaces/team/secrets" in request[1]] == []
 
-    run(test, timeout=20)
+    run(test)
 
 
 def test_a_standby_is_ready_and_takes_over_when_the_leader_stops() -> None:
@@ -129,7 +129,7 @@ def test_a_standby_is_ready_and_takes_over_when_the_leader_stops() -> None:
             finally:
                 await standby_context.__aexit__(None, None, None)
 
-    run(test, timeout=30)
+    run(test)
 
 
 def webhooks_of_ours(api: FakeApi) -> None:
@@ -155,7 +155,7 @@ def test_a_certificate_of_others_or_none_means_no_secret_and_no_ca_bundle(
             assert (running.webhook.good_until is not None) is with_files
         assert {path for _, path in api.writes()} <= {LEASE, LEASE.rsplit("/", 1)[0]}
 
-    run(test, timeout=20)
+    run(test)
 
 
 def test_in_a_pod_webhooks_are_answered_for_a_while_after_the_lease_is_released(
@@ -187,7 +187,7 @@ def test_in_a_pod_webhooks_are_answered_for_a_while_after_the_lease_is_released(
             with pytest.raises(OSError, match="onnect"):
                 await asyncio.open_connection("127.0.0.1", running.webhook.port)
 
-    run(test, timeout=20)
+    run(test)
 
 
 def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
@@ -204,7 +204,7 @@ def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
             assert "Kubeflow Trainer's controller is alive" in text
             assert api.writes() == []
 
-    run(test, timeout=20)
+    run(test)
 
 
 def test_without_upstreams_crds_it_waits_and_says_for_what() -> None:
@@ -218,7 +218,7 @@ def test_without_upstreams_crds_it_waits_and_says_for_what() -> None:
             assert "trainjobs, trainingruntimes, clustertrainingruntimes" in text
             assert (await probe(running, "/healthz"))[0] == 200
 
-    run(test, timeout=20)
+    run(test)
 
 
 def test_kopfs_streams_are_opened_again_when_one_of_them_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,4 +237,4 @@ def test_kopfs_streams_are_opened_again_when_one_of_them_ends(monkeypatch: pytes
             await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
             await eventually(lambda: running.kopf.reason == "")
 
-    run(test, timeout=30)
+    run(test)
