@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from trainyard_operator.certificate_keeper import SECRETS
 from trainyard_operator.credentials import Credentials
 from trainyard_operator.lease import LEASES, NAME, UPSTREAM_NAME, UPSTREAM_NAMESPACE
 from trainyard_operator.main import Operator
-from trainyard_operator.settings import Settings
+from trainyard_operator.settings import load
 
 from . import objects, test_companions
 from .admission_reviews import body
@@ -32,18 +32,20 @@ SECRET = SECRETS.path("trainyard-system", SECRET_NAME)
 CONFIGURATIONS = [resource.path(name=name) for resource, name in webhook_configurations.CONFIGURATIONS]
 
 
+LOCAL = {
+    f"{server}.{field}": value
+    for server in ("metrics", "webhook", "statusServer")
+    for field, value in (("host", "127.0.0.1"), ("port", 0))
+}
+
+
 @asynccontextmanager
 async def operator(
-    credentials: Credentials, identity: str = "one", **options: Any
+    credentials: Credentials, identity: str = "one", options: Mapping[str, Any] | None = None
 ) -> AsyncIterator[Operator]:
-    settings = Settings(
-        metrics_host="127.0.0.1",
-        metrics_port=0,
-        webhook_host="127.0.0.1",
-        webhook_port=0,
-        identity=identity,
-        **options,
-    )
+    """One replica; `options` are fields of the configuration."""
+    told = {**LOCAL, "leaderElection.identity": identity, **(options or {})}
+    settings = load(None, {field: ("", value) for field, value in told.items()})
     running = Operator(settings, credentials)
     task = asyncio.create_task(running.run())
     try:
@@ -145,12 +147,12 @@ def test_a_certificate_of_others_or_none_means_no_secret_and_no_ca_bundle(
     issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
     (tmp_path / "tls.crt").write_bytes(issued.certificate)
     (tmp_path / "tls.key").write_bytes(issued.key)
-    options = {"webhook_certificate_dir": str(tmp_path)} if with_files else {"webhook": False}
+    options = {"certManagement.folder": str(tmp_path)} if with_files else {"webhook.enabled": False}
 
     async def test() -> None:
         api = FakeApi()
         webhooks_of_ours(api)
-        async with api.client() as client, operator(client.credentials, **options) as running:
+        async with api.client() as client, operator(client.credentials, options=options) as running:
             await eventually(lambda: running.workers.running and not running.unready())
             assert (running.webhook.good_until is not None) is with_files
         assert {path for _, path in api.writes()} <= {LEASE, LEASE.rsplit("/", 1)[0]}

@@ -17,7 +17,6 @@ from trainyard_operator.model import (
     RuntimeProblem,
     Update,
 )
-from trainyard_operator.settings import parse
 
 from .core_values import at, jobset, observed, replicated_job, runtime, trainjob
 
@@ -258,13 +257,10 @@ def test_the_ca_of_the_status_server_reaches_a_suspended_job():
     assert [(type(w), w.manifest["data"]) for w in writes[1:]] == [(Update, {"ca.crt": "new"})]
 
 
-def test_the_operator_as_it_runs_has_no_feature_gate_on():
-    """`trainjobstatus` needs a status server, which there is none of yet."""
+def test_no_job_reports_unless_the_gate_is_on():
     writes = reconcile.reconcile(observed(rt=runtime({"torch": {}})), at(1)).writes
     assert [identity(write.manifest) for write in writes[1:]] == [JOBSET]
     assert "KUBEFLOW_TRAINER_SERVER_URL" not in str(writes)
-    with pytest.raises(SystemExit):
-        parse(["--feature-gates", "TrainJobStatus=true"])
 
 
 @pytest.mark.parametrize(

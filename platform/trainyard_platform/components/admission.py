@@ -20,7 +20,6 @@ from pulumi_kubernetes.admissionregistration.v1 import (
     ValidatingWebhookConfiguration,
     WebhookClientConfigArgs,
 )
-from pulumi_kubernetes.core.v1 import Service, ServicePortArgs, ServiceSpecArgs
 from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequirementArgs, ObjectMetaArgs
 
 from .. import rbac
@@ -52,22 +51,9 @@ class Admission(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AdmissionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Admission", name, {}, opts)
-        service = Service(
-            operator.NAME,
-            metadata=ObjectMetaArgs(name=operator.NAME, namespace=args.namespace, labels=operator.LABELS),
-            spec=ServiceSpecArgs(
-                selector=operator.LABELS,
-                ports=[
-                    ServicePortArgs(
-                        name="webhook", port=443, target_port=operator.WEBHOOK_PORT, protocol="TCP"
-                    )
-                ],
-            ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
-        )
         last = pulumi.ResourceOptions(
             parent=self,
-            depends_on=[service, *args.after],
+            depends_on=list(args.after),
             ignore_changes=[CA_BUNDLES],
             custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
         )
