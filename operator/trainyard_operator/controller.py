@@ -199,16 +199,18 @@ class Controller:
         written = {}
         for write in plan.writes:
             try:
-                companion = await self._applier.write(key, write)
+                done = await self._applier.write(key, write)
             except RefusedError as refusal:
                 refused = True
                 self._remember_refusal(key, observed, refusal.rejection)
                 # The plan was made for a world in which its writes succeed: ask again in this one.
                 plan = self._plan(replace(observed, rejection=refusal.rejection))
                 break
+            if not done.changed:
+                continue
             wrote = True
-            if companion is not None:
-                written[companion.identity] = companion
+            if done.companion is not None:
+                written[done.companion.identity] = done.companion
             self._metrics.writes.labels(type(write).__name__).inc()
             self._milestones.wrote(trainjob, write, self._now())
         if wrote and not refused:
@@ -236,6 +238,7 @@ class Controller:
             jobset=jobset,
             rejection=self._rejection(key, trainjob, chosen.runtime),
             runtime_revision_lost=chosen.lost,
+            jobset_checked=jobset is None or not jobset.suspend or self._applier.checked(jobset),
         )
         wanted = reconcile.companions(observed, self._settings(), self._using)
         if not wanted:
@@ -298,6 +301,7 @@ class Controller:
         self._refusals.pop(key, None)
         self._pace.forget(key)
         self._milestones.forget(key)
+        self._applier.forget(key)
         self._written.pop(key, None)
         self._runtimes.forget(key)
 

@@ -291,7 +291,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Seq
     first = _companions_step(observed, beside)
     if first.blocked is not None or first.wait is not None:
         return first
-    writes = _writes(observed.runtime, wanted, jobset, first.writes, settings)
+    writes = _writes(observed, observed.runtime, wanted, first.writes, settings)
     if not writes:
         return _Step()
     if observed.rejection is not None and _is_recent(observed.rejection, now):
@@ -332,9 +332,10 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
 
 
 def _writes(
-    runtime: Runtime, wanted: Json, jobset: JobSet | None, first: tuple[Write, ...], settings: Settings
+    observed: Observed, runtime: Runtime, wanted: Json, first: tuple[Write, ...], settings: Settings
 ) -> tuple[Write, ...]:
     """What makes the JobSet what it should be, behind its companions; empty if all are."""
+    jobset = observed.jobset
     record: tuple[Write, ...] = ()
     revision = runtime.revision
     if revision is None and runtime.uid:
@@ -344,7 +345,7 @@ def _writes(
     if jobset is None:
         return (*record, *first, Create(marked))
     same = marks.digest(jobset.annotations) == marks.digest(marked["metadata"]["annotations"])
-    if same and jobset.suspend == marked["spec"]["suspend"]:
+    if same and observed.jobset_checked and jobset.suspend == marked["spec"]["suspend"]:
         return (*record, *first) if first else ()
     return (*record, *first, Update(marked, jobset.uid, jobset.resource_version))
 

@@ -10,11 +10,13 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import msgspec
 import pytest
+from kubeflow.trainer.backends.kubernetes import utils as sdk
 
 from trainyard_operator import certificates, progress, status_server
 from trainyard_operator.apply import Applier
@@ -50,6 +52,7 @@ class Scene:
         self.api = api
         self.cache = Cache()
         self.metrics = Metrics()
+        self.authorities: bytes
         self.trusted: ssl.SSLContext
         self.retry_after: str | None = None
         self.server = StatusServer(
@@ -122,6 +125,7 @@ async def scene(clock: Any = time.monotonic) -> AsyncIterator[Scene]:
     async with api.client() as client:
         found = Scene(api, client, clock)
         issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+        found.authorities = issued.authorities
         found.trusted = ssl.create_default_context(cadata=issued.authorities.decode())
         found.server.load(issued.certificate, issued.key)
         await found.server.start()
@@ -154,6 +158,31 @@ def test_a_pod_of_the_job_reports_and_its_report_replaces_the_one_before() -> No
             assert s.reported() == kept
             await s.post()
             assert s.reported() == {"progressPercentage": 42, "lastUpdatedTime": "2026-08-01T08:00:00Z"}
+
+    run(test)
+
+
+def test_the_kubeflow_sdk_reports_with_the_three_variables_of_a_trainers_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            (tmp_path / "ca.crt").write_bytes(s.authorities)
+            (tmp_path / "token").write_text(s.token)
+            url = f"https://127.0.0.1:{s.server.port}/apis/{progress.audience(*KEY)}"
+            monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_URL", url)
+            monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_CA_CERT", str(tmp_path / "ca.crt"))
+            monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_TOKEN", str(tmp_path / "token"))
+            monkeypatch.setattr(sdk, "_last_update_time", -1000.0)
+            monkeypatch.setattr(sdk, "_cached_token", None)
+            sent = await asyncio.to_thread(sdk.update_trainjob_status, 42, 120, {"loss": 0.123, "epoch": 3})
+            assert sent is True
+            assert s.reported().pop("lastUpdatedTime").endswith("Z")
+            assert s.reported() == {
+                "progressPercentage": 42,
+                "estimatedRemainingSeconds": 120,
+                "metrics": [{"name": "loss", "value": "0.123"}, {"name": "epoch", "value": "3"}],
+            }
 
     run(test)
 
