@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainyard_api import durations, names
-from trainyard_api.configuration import Retention
 
 from . import conditions, reconcile
 from .model import TrainJob
+
+if TYPE_CHECKING:
+    from trainyard_api.configuration import Retention
 
 KEEP: Final = "keep"
 
@@ -77,6 +79,11 @@ def finished_at(job: TrainJob) -> datetime | None:
                 return None
             return None if at.tzinfo is None else at
     return None
+
+
+def readable(annotation: str) -> bool:
+    """Whether the annotation says something."""
+    return annotation == KEEP or wanted(annotation) is not None
 
 
 def wanted(annotation: str) -> float | None:

@@ -125,6 +125,10 @@ class FakeApi:
         """Answer the next such request with this Status."""
         self._refusals.append((method, ending, body["code"], body, headers or {}))
 
+    def watched(self, path: str) -> bool:
+        """Whether somebody watches the collection, and so would hear what is said."""
+        return path in self._streams.values()
+
     def writes(self) -> list[tuple[str, str]]:
         return [(method, path) for method, path in self.requests if method != "GET"]
 
