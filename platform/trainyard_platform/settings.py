@@ -55,6 +55,13 @@ class PullPolicy(StrEnum):
     NEVER = "Never"
 
 
+class Certificates(StrEnum):
+    """Who makes the certificate of the operator's webhooks and status server."""
+
+    OPERATOR = "operator"
+    CERT_MANAGER = "cert-manager"
+
+
 class KubeflowNamespace(StrEnum):
     """How the platform treats the namespace in which Kubeflow's own tools look for a Trainer."""
 
@@ -136,6 +143,8 @@ class Operator(Closed):
     """CPU and memory of a replica."""
     args: tuple[str, ...] = ()
     """Further arguments of the operator's command."""
+    certificates: Certificates = Certificates.OPERATOR
+    """Who makes its certificate: operator, it does so itself; cert-manager, which the cluster must have."""
     controller: Controller = Controller()
     """How much of its work is done at a time."""
     feature_gates: FeatureGates = FeatureGates()

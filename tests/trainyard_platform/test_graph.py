@@ -399,6 +399,32 @@ def test_for_reports_of_progress_there_are_a_port_and_the_rights_to_see_who_repo
 
 
 @pytest.mark.usefixtures("pins")
+def test_where_cert_manager_makes_the_certificate_the_operator_has_no_right_to(tmp_path: Any) -> None:
+    graph = stack(tmp_path, {"operator": {**MINIMAL["operator"], "certificates": "cert-manager"}})
+    made = {
+        one.inputs["metadata"]["name"]: one.inputs["spec"]
+        for one in graph.values()
+        if one.type == "kubernetes:cert-manager.io/v1:Certificate"
+    }
+    assert made["trainyard-operator"]["dnsNames"] == ["trainyard-operator.trainyard-system.svc"]
+    assert made["trainyard-operator"]["secretName"] == "trainyard-operator-certificate"
+    pod = graph[OPERATOR].inputs["spec"]["template"]["spec"]
+    assert {"name": "certificate", "secret": {"secretName": "trainyard-operator-certificate"}} in pod[
+        "volumes"
+    ]
+    (container,) = pod["containers"]
+    folders = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert told(graph, tmp_path).cert_management.folder == folders["certificate"]
+    for key in WEBHOOKS:
+        annotations = graph[key].inputs["metadata"]["annotations"]
+        assert annotations["cert-manager.io/inject-ca-from"] == "trainyard-system/trainyard-operator"
+    everywhere = rules(graph, "ClusterRole", "trainyard-operator")
+    assert [rule for rule in everywhere if rule[0] == "admissionregistration.k8s.io"] == []
+    own = rules(graph, "Role", "trainyard-operator")
+    assert [rule for rule in own if rule[1] == "secrets"] == []
+
+
+@pytest.mark.usefixtures("pins")
 def test_trainjobs_may_be_deleted_where_retention_is_asked_for_alone(tmp_path: Any) -> None:
     wanted = ("trainer.kubeflow.org", "trainjobs", "", "delete")
     on = stack(tmp_path / "on", {"operator": {**MINIMAL["operator"], "retention": {}}})

@@ -23,7 +23,7 @@ from pulumi_kubernetes.admissionregistration.v1 import (
 from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequirementArgs, ObjectMetaArgs
 
 from .. import rbac
-from . import operator
+from . import cert_manager, operator
 
 GROUP = "trainer.kubeflow.org"
 VERSION = "v1alpha1"
@@ -44,6 +44,8 @@ class AdmissionArgs:
 
     namespace: pulumi.Input[str]
     after: Sequence[pulumi.Resource]
+    cert_manager: bool = False
+    """Whether cert-manager writes the caBundle, and not the operator."""
 
 
 class Admission(pulumi.ComponentResource):
@@ -59,7 +61,7 @@ class Admission(pulumi.ComponentResource):
         )
         MutatingWebhookConfiguration(
             rbac.MUTATING_WEBHOOKS,
-            metadata=_metadata(rbac.MUTATING_WEBHOOKS),
+            metadata=_metadata(rbac.MUTATING_WEBHOOKS, args),
             webhooks=[
                 MutatingWebhookArgs(
                     name=f"defaulter.trainjob.{GROUP}",
@@ -77,7 +79,7 @@ class Admission(pulumi.ComponentResource):
         )
         ValidatingWebhookConfiguration(
             rbac.VALIDATING_WEBHOOKS,
-            metadata=_metadata(rbac.VALIDATING_WEBHOOKS),
+            metadata=_metadata(rbac.VALIDATING_WEBHOOKS, args),
             webhooks=[
                 ValidatingWebhookArgs(
                     name=f"validator.{singular}.{GROUP}",
@@ -101,8 +103,11 @@ class Admission(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _metadata(name: str) -> ObjectMetaArgs:
-    return ObjectMetaArgs(name=name, labels=operator.LABELS, annotations=_WAIT)
+def _metadata(name: str, args: AdmissionArgs) -> ObjectMetaArgs:
+    annotations: dict[str, pulumi.Input[str]] = {**_WAIT}
+    if args.cert_manager:
+        annotations[cert_manager.INJECT_FROM] = f"{operator.NAMESPACE}/{operator.NAME}"
+    return ObjectMetaArgs(name=name, labels=operator.LABELS, annotations=annotations)
 
 
 def _dashed() -> str:

@@ -33,6 +33,7 @@ from pulumi_kubernetes.core.v1 import (
     ProbeArgs,
     ResourceRequirementsArgs,
     SeccompProfileArgs,
+    SecretVolumeSourceArgs,
     SecurityContextArgs,
     Service,
     ServiceAccount,
@@ -54,11 +55,11 @@ from pulumi_kubernetes.rbac.v1 import (
 )
 
 from trainyard_api import documents
-from trainyard_api.configuration import Configuration, Webhook
+from trainyard_api.configuration import CertManagement, Configuration, Webhook
 
 from .. import rbac, settings
-from ..settings import ComputeResources, KubeflowNamespace, PullPolicy
-from . import kept, kubeflow
+from ..settings import Certificates, ComputeResources, KubeflowNamespace, PullPolicy
+from . import cert_manager, kept, kubeflow
 
 NAME = "trainyard-operator"
 NAMESPACE = "trainyard-system"
@@ -67,10 +68,12 @@ WEBHOOK_PORT = 9443
 STATUS_PORT = 10443
 CONFIGURATION = "configuration.yaml"
 CONFIGURATION_FOLDER = "/etc/trainyard"
+CERTIFICATE_FOLDER = "/etc/trainyard-certificate"
 FROM_STACK = {
     "api_version",
     "kind",
     "webhook",
+    "cert_management",
     "controller",
     "feature_gates",
     "limits",
@@ -106,6 +109,11 @@ class OperatorArgs:
         return self.configuration.webhook.enabled
 
     @property
+    def cert_manager(self) -> bool:
+        """Whether cert-manager makes its certificate."""
+        return self.configuration.cert_management.folder is not None
+
+    @property
     def reports(self) -> bool:
         """Whether training processes may report their progress to it."""
         return self.configuration.feature_gates.train_job_status
@@ -127,6 +135,9 @@ class OperatorArgs:
             resources=operator.resources,
             configuration=Configuration(
                 webhook=Webhook(enabled=admission.enabled),
+                cert_management=CertManagement(
+                    folder=CERTIFICATE_FOLDER if operator.certificates is Certificates.CERT_MANAGER else None
+                ),
                 controller=operator.controller,
                 feature_gates=operator.feature_gates,
                 limits=operator.limits,
@@ -164,11 +175,11 @@ class Operator(pulumi.ComponentResource):
             opts=inside,
         )
         cluster_rules, own_rules = list(rbac.CLUSTER), list(rbac.OWN_NAMESPACE)
-        if args.admission:
+        if args.admission and not args.cert_manager:
             cluster_rules += rbac.ADMISSION
         if args.reports:
             cluster_rules += rbac.REPORTS
-        if args.admission or args.reports:
+        if (args.admission or args.reports) and not args.cert_manager:
             own_rules += rbac.CERTIFICATE
         if args.configuration.retention is not None:
             cluster_rules += rbac.RETENTION
@@ -182,6 +193,9 @@ class Operator(pulumi.ComponentResource):
         ]
         if args.kubeflow_namespace:
             rights += self._rights(f"{NAME}-kubeflow", args.kubeflow_namespace, rbac.UPSTREAM, inside)
+        certificate: list[pulumi.Resource] = []
+        if args.cert_manager:
+            certificate = cert_manager.certificate(NAME, NAMESPACE, LABELS, inside)
         text = documents.dump(
             [args.configuration.model_dump(by_alias=True, exclude_none=True, include=FROM_STACK)]
         )
@@ -198,7 +212,7 @@ class Operator(pulumi.ComponentResource):
             # On the way down the operator goes before its rights do.
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[namespace, account, configuration, *rights, *after],
+                depends_on=[namespace, account, configuration, *certificate, *rights, *after],
                 custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m"),
             ),
         )
@@ -286,13 +300,31 @@ def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
                     )
                 ],
                 containers=[_container(args)],
-                volumes=[
-                    VolumeArgs(name="tmp", empty_dir=EmptyDirVolumeSourceArgs()),
-                    VolumeArgs(name="configuration", config_map=ConfigMapVolumeSourceArgs(name=NAME)),
-                ],
+                volumes=_volumes(args),
             ),
         ),
     )
+
+
+def _volumes(args: OperatorArgs) -> list[VolumeArgs]:
+    volumes = [
+        VolumeArgs(name="tmp", empty_dir=EmptyDirVolumeSourceArgs()),
+        VolumeArgs(name="configuration", config_map=ConfigMapVolumeSourceArgs(name=NAME)),
+    ]
+    if args.cert_manager:
+        source = SecretVolumeSourceArgs(secret_name=cert_manager.secret(NAME))
+        volumes.append(VolumeArgs(name="certificate", secret=source))
+    return volumes
+
+
+def _mounts(args: OperatorArgs) -> list[VolumeMountArgs]:
+    mounts = [
+        VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 (the container's own)
+        VolumeMountArgs(name="configuration", mount_path=CONFIGURATION_FOLDER, read_only=True),
+    ]
+    if args.cert_manager:
+        mounts.append(VolumeMountArgs(name="certificate", mount_path=CERTIFICATE_FOLDER, read_only=True))
+    return mounts
 
 
 def _container(args: OperatorArgs) -> ContainerArgs:
@@ -334,8 +366,5 @@ def _container(args: OperatorArgs) -> ContainerArgs:
             run_as_non_root=True,
             capabilities=CapabilitiesArgs(drop=["ALL"]),
         ),
-        volume_mounts=[
-            VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 (the container's own)
-            VolumeMountArgs(name="configuration", mount_path=CONFIGURATION_FOLDER, read_only=True),
-        ],
+        volume_mounts=_mounts(args),
     )
