@@ -18,7 +18,7 @@ from trainyard_operator.queue import Queue
 
 from .core_values import runtime, trainjob
 from .fake_api import run
-from .test_controller import JOB, JOBSET, scene
+from .test_controller import JOB, JOBSET, KEY, scene
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -111,23 +111,27 @@ def test_a_trainjob_is_timed_from_its_creation_to_each_milestone_once() -> None:
                 return count, None if total is None else total - offset
 
             async def jobset(second: float, **status: Any) -> None:
+                """What the JobSet says, at this second; counts are written some seconds later."""
                 s.second = second
                 s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": status})
                 s.see_jobset()
                 await s.settle()
+                s.second = second + 20
+                s.controller.touched(KEY)
+                await s.settle()
 
             await s.settle()
             assert took("jobset") == (1, 0)
-            await jobset(20, **counts(active=1))
+            await jobset(100, **counts(active=1))
             assert took("running") == (None, None)
-            await jobset(40, **counts(active=1, ready=1))
-            assert took("running") == (1, 40)
-            await jobset(60, **counts(active=1))
-            await jobset(80, **counts(active=1, ready=1))
-            assert took("running") == (1, 40), "not again when its pods come back"
+            await jobset(200, **counts(active=1, ready=1))
+            assert took("running") == (1, 220), "as late as the status is written"
+            await jobset(300, **counts(active=1))
+            await jobset(400, **counts(active=1, ready=1))
+            assert took("running") == (1, 220), "not again when its pods come back"
             done = {"type": "Completed", "status": "True", "reason": "R", "lastTransitionTime": "t"}
-            await jobset(100, **counts(succeeded=1), conditions=[done])
-            assert (took("complete"), took("failed")) == ((1, 100), (None, None))
+            await jobset(500, **counts(succeeded=1), conditions=[done])
+            assert (took("complete"), took("failed")) == ((1, 500), (None, None))
 
     run(test)
 
