@@ -30,7 +30,12 @@ operator = Operator(
     on_cluster,
 )
 if stack.admission.enabled:
-    Admission("admission", AdmissionArgs(namespace=operator.namespace, after=[operator]), on_cluster)
+    by_cert_manager = stack.operator.certificates is settings.Certificates.CERT_MANAGER
+    Admission(
+        "admission",
+        AdmissionArgs(namespace=operator.namespace, after=[operator], cert_manager=by_cert_manager),
+        on_cluster,
+    )
 
 pulumi.export("trainerVersion", artifacts.version("trainer"))
 pulumi.export("jobsetNamespace", jobset.namespace)

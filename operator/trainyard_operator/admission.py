@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -21,15 +20,15 @@ from aiohttp import web
 from trainyard_api import names
 from trainyard_api.errors import FieldError, InvalidFieldError
 
-from . import certificates, model, review, validation
+from . import framework, model, review, validation
 from .cache import Cache, Key
 from .client import ApiError, Client, NotFoundError
-from .credentials import as_file
 from .informer import JOBSETS, jobset_of
 from .limits import DEFAULT, Limits
 from .metrics import Metrics
 from .review import MalformedError, Request
 from .runtimes import Runtimes
+from .tls_server import TlsServer
 from .validation import Answer
 
 logger = logging.getLogger(__name__)
@@ -64,6 +63,7 @@ class Decider:
         *,
         synced: Callable[[], bool],
         allowed: Limits = DEFAULT,
+        settings: Callable[[], framework.Settings] = lambda: framework.DEFAULT_SETTINGS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
@@ -71,6 +71,7 @@ class Decider:
         self._runtimes = runtimes
         self._synced = synced
         self._allowed = allowed
+        self._settings = settings
         self._now = now
 
     def routes(self) -> dict[str, tuple[str, Decide]]:
@@ -93,7 +94,9 @@ class Decider:
         old = None if request.old is None else review.trainjob(request, request.old, now)
         jobset = None if old is None else await self._jobset(job)
         runtime = await self._runtime(job, jobset)
-        answer = validation.validate(job, old, runtime, jobset, allowed=self._allowed)
+        answer = validation.validate(
+            job, old, runtime, jobset, allowed=self._allowed, settings=self._settings()
+        )
         return _answered(request, answer)
 
     async def validate_runtime(self, request: Request) -> model.Json:
@@ -120,13 +123,10 @@ class Decider:
         return chosen.runtime if isinstance(chosen.runtime, model.Runtime) else None
 
 
-class WebhookServer:
-    """Serves `routes` on `host:port` between `start` and `stop`; port 0 picks a free one, see `port`.
+class WebhookServer(TlsServer):
+    """Serves `routes`; see `TlsServer`."""
 
-    It listens at once, but completes no handshake before `load` has brought a
-    certificate. `load` may be called again at any time: connections made
-    after it see the new one.
-    """
+    what = "the webhook"
 
     def __init__(
         self,
@@ -137,54 +137,17 @@ class WebhookServer:
         port: int = 9443,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.port = port
-        self.good_until: datetime | None = None
-        self.closing = False
-        """Set before the end: connections are then closed after their next answer."""
+        super().__init__(host=host, port=port, keepalive=KEEPALIVE, now=now)
         self._routes = routes
         self._metrics = metrics
-        self._host = host
-        self._now = now
         self._held = 0
-        self._context = _context()
-        self._runner: web.AppRunner | None = None
 
-    async def start(self) -> None:
-        """Listen. Raises OSError if the port is taken."""
+    def application(self) -> web.Application:
+        """See `TlsServer`."""
         app = web.Application()
         for path, (kind, decide) in self._routes.items():
             app.router.add_post(path, self._handler(path, kind, decide))
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0, keepalive_timeout=KEEPALIVE)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self.port, ssl_context=self._context)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
-
-    async def stop(self) -> None:
-        """Stop listening, and end what is being answered within two seconds."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
-
-    def load(self, certificate: bytes, key: bytes) -> None:
-        """Serve this certificate from now on.
-
-        Raises ValueError or OSError, and changes nothing, if it cannot be served.
-        """
-        until = certificates.good_until(certificate)
-        _load(_context(), certificate, key)  # one that fails half-way must not be the one in use
-        _load(self._context, certificate, key)
-        self.good_until = until
-
-    def unready(self, problem: str) -> list[str]:
-        """Why this replica cannot answer the API server; `problem` is why there is no certificate."""
-        if self._runner is None:
-            return ["the webhook does not listen"]
-        if self.good_until is None:
-            return [f"the webhook has no certificate yet {problem}".rstrip()]
-        if self.good_until <= self._now():
-            return [f"the webhook's certificate has run out {problem}".rstrip()]
-        return []
+        return app
 
     def _handler(
         self, path: str, kind: str, decide: Decide
@@ -253,15 +216,3 @@ def _said(code: int, message: str, *, close: bool = False) -> web.Response:
     if close:
         response.force_close()
     return response
-
-
-def _context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    with as_file(certificate) as certificate_file, as_file(key) as key_file:
-        context.load_cert_chain(certificate_file, key_file)

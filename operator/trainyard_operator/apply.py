@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -46,6 +46,15 @@ RESOURCES = {
 }
 
 
+class Written(NamedTuple):
+    """What came of a write."""
+
+    companion: model.Companion | None = None
+    """The companion of the JobSet that was made or changed."""
+    changed: bool = True
+    """False: everything was as wanted, and nothing was sent."""
+
+
 class RefusedError(Exception):
     """The API server will not have this write, however often it is sent."""
 
@@ -73,9 +82,19 @@ class Applier:
         self._namespace = namespace
         self._clock = clock
         self._recording = asyncio.Lock()
+        self._checked: dict[Key, tuple[str, int]] = {}
 
-    async def write(self, key: Key, write: model.Write) -> model.Companion | None:
-        """Carry out one write of the TrainJob `key`; returns the companion of its JobSet that it made.
+    def checked(self, jobset: model.JobSet) -> bool:
+        """Whether nobody has edited its spec since this process wrote it, or saw it as it should be."""
+        key = Key(jobset.namespace, jobset.name)
+        return self._checked.get(key) == (jobset.uid, jobset.generation)
+
+    def forget(self, key: Key) -> None:
+        """The TrainJob is gone."""
+        self._checked.pop(key, None)
+
+    async def write(self, key: Key, write: model.Write) -> Written:
+        """Carry out one write of the TrainJob `key`.
 
         Raises `RefusedError`, `RetryError` if what was observed is not so any more (the
         cache then has what is), or the client's errors.
@@ -89,7 +108,7 @@ class Applier:
                 await self._delete(key, write)
             case model.RecordRevision():
                 await self._record(write)
-        return None
+        return Written()
 
     async def status(self, trainjob: model.TrainJob, status: model.Json) -> None:
         """Merge-patch the status of this very version of the TrainJob. Raises like `write`."""
@@ -115,9 +134,7 @@ class Applier:
             return
         self._cache.observe_trainjob(trainjob_of(live), ours=True)
 
-    async def _create(
-        self, key: Key, manifest: model.Json, generated: model.Generated | None
-    ) -> model.Companion | None:
+    async def _create(self, key: Key, manifest: model.Json, generated: model.Generated | None) -> Written:
         if generated is model.Generated.SSH_KEY:
             manifest = ssh_keys.drawn(manifest)
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
@@ -134,9 +151,9 @@ class Applier:
             raise _taken(live) from None
         except ApiError as error:
             raise refusal(error, resource, name) from error
-        return self._remember(key, resource, live)
+        return Written(self._took(key, resource, live))
 
-    async def _update(self, key: Key, write: model.Update) -> model.Companion | None:
+    async def _update(self, key: Key, write: model.Update) -> Written:
         manifest = write.manifest
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
         wanted = manifest["metadata"]
@@ -154,6 +171,9 @@ class Applier:
         content = _content(manifest)
         if resource is JOBSETS:
             content["spec"] = spec_over(live["spec"], content["spec"])
+            if content["spec"] == live["spec"] and _has(metadata, wanted):
+                self._took(key, resource, live)
+                return Written(changed=False)
         body = {
             **live,
             **content,
@@ -169,7 +189,7 @@ class Applier:
             raise RetryError(f"{resource.kind} {wanted['name']} has changed") from error
         except ApiError as error:
             raise refusal(error, resource, wanted["name"]) from error
-        return self._remember(key, resource, live)
+        return Written(self._took(key, resource, live))
 
     async def _delete(self, key: Key, write: model.Delete) -> None:
         resource = resource_of(write.api_version, write.kind)
@@ -203,6 +223,13 @@ class Applier:
         except ApiError as error:
             raise refusal(error, REVISIONS, write.name) from error
         self._cache.revisions.wrote(write.name, revision_of(live))
+
+    def _took(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
+        """The object is as it should be, in this very answer."""
+        if resource is JOBSETS:
+            metadata = live["metadata"]
+            self._checked[key] = (metadata["uid"], metadata.get("generation", 1))
+        return self._remember(key, resource, live)
 
     def _remember(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
         """The JobSet goes into the cache; of others, which have none, the view is returned."""
@@ -260,6 +287,14 @@ def _taken(live: Mapping[str, Any]) -> Exception:
 def _controller(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     owners = manifest["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def _has(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the labels and annotations that are wanted are there."""
+    return all(
+        (wanted.get(part) or {}).items() <= (metadata.get(part) or {}).items()
+        for part in ("labels", "annotations")
+    )
 
 
 def _content(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where the webhook's certificate comes from, and how it is kept fresh.
+"""Where the servers' certificate comes from, and how it is kept fresh.
 
 `SecretKeeper`: our own authority, in a Secret that all replicas share; each of
 them may make or renew it, and the API server's preconditions see to it that
@@ -51,7 +51,7 @@ class Keeper(Protocol):
 
     @property
     def authorities(self) -> bytes | None:
-        """Whom callers are to trust, as PEM; None if that is not ours to tell them."""
+        """Whom callers are to trust, as PEM; None if that is not known."""
 
     async def run(self) -> None:
         """Keep the certificate fresh until cancelled."""
@@ -102,7 +102,7 @@ class SecretKeeper:
         if issued != self.issued:
             self._serve(issued.certificate, issued.key)
             until = certificates.good_until(issued.certificate)
-            logger.info("webhook certificate in place, good until %s", until.date())
+            logger.info("certificate in place, good until %s", until.date())
             self.issued = issued
         self._report("")
 
@@ -147,18 +147,15 @@ class SecretKeeper:
 
 
 class FolderKeeper:
-    """Reads `tls.crt` and `tls.key` from a folder, again whenever they change."""
+    """Reads `tls.crt`, `tls.key` and, if it is there, `ca.crt` from a folder, again whenever they change."""
 
     def __init__(self, folder: Path, serve: Serve) -> None:
         self.problem = ""
+        self.authorities: bytes | None = None
+        """See `Keeper`. Whoever keeps the files also tells the API server whom to trust."""
         self._folder = folder
         self._serve = serve
         self._served: tuple[bytes, bytes] | None = None
-
-    @property
-    def authorities(self) -> bytes | None:
-        """See `Keeper`: whoever keeps the files also tells callers whom to trust."""
-        return None
 
     async def run(self) -> None:
         """See `Keeper`."""
@@ -173,7 +170,9 @@ class FolderKeeper:
             if found != self._served:
                 self._serve(*found)
                 self._served = found
-                logger.info("webhook certificate read from %s", self._folder)
+                logger.info("certificate read from %s", self._folder)
+            authorities = self._folder / "ca.crt"
+            self.authorities = authorities.read_bytes() if authorities.exists() else None
             self._report("")
         except (OSError, ValueError) as error:
             # A pair that does not fit: it is being replaced at this moment, and read again soon.

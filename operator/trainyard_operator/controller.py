@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from . import conditions, model, reconcile
+from . import conditions, framework, model, plugins, reconcile
 from .apply import Applier, RefusedError
 from .cache import Cache, Key, RuntimeKey, runtime_of, trainjob_of, version
 from .client import ApiError, ConflictError, RetriableError
@@ -21,6 +21,7 @@ from .companions import Companions
 from .events import Events
 from .informer import JOBSETS, State
 from .metrics import Metrics
+from .milestones import Milestones
 from .pace import Pace
 from .queue import Queue, RetryError
 from .runtimes import Runtimes
@@ -44,7 +45,8 @@ class Controller:
     """Everything between an event and a write.
 
     `working` says whether this replica's workers run: while they do not,
-    nothing is queued, and everything is when they start.
+    nothing is queued, and everything is when they start. `settings` are asked
+    for at each look: the status server's authority in them may be renewed.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class Controller:
         events: Events,
         metrics: Metrics,
         working: Callable[[], bool],
+        settings: Callable[[], framework.Settings] = lambda: framework.DEFAULT_SETTINGS,
+        using: Sequence[framework.Plugin] = plugins.ALL,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -74,12 +78,15 @@ class Controller:
         self._events = events
         self._metrics = metrics
         self._working = working
+        self._settings = settings
+        self._using = using
         self._now = now
         self._clock = clock
         self._refusals: dict[Key, _Refusal] = {}
         self._written: dict[Key, dict[model.Identity, model.Companion]] = {}
         """Companions as our last writes left them: known to the look that follows at once, and no other."""
         self._pace = Pace(clock)
+        self._milestones = Milestones(metrics)
 
     def touched(self, key: Key) -> None:
         """Something that the TrainJob depends on has changed."""
@@ -186,23 +193,26 @@ class Controller:
             self._forget(key)
             return None
         observed = await self._observe(key, trainjob)
-        plan = reconcile.reconcile(observed, self._now())
+        plan = self._plan(observed)
         refused = False
         wrote = False
         written = {}
         for write in plan.writes:
             try:
-                companion = await self._applier.write(key, write)
+                done = await self._applier.write(key, write)
             except RefusedError as refusal:
                 refused = True
                 self._remember_refusal(key, observed, refusal.rejection)
                 # The plan was made for a world in which its writes succeed: ask again in this one.
-                plan = reconcile.reconcile(replace(observed, rejection=refusal.rejection), self._now())
+                plan = self._plan(replace(observed, rejection=refusal.rejection))
                 break
+            if not done.changed:
+                continue
             wrote = True
-            if companion is not None:
-                written[companion.identity] = companion
+            if done.companion is not None:
+                written[done.companion.identity] = done.companion
             self._metrics.writes.labels(type(write).__name__).inc()
+            self._milestones.wrote(trainjob, write, self._now())
         if wrote and not refused:
             self._refusals.pop(key, None)
         waiting = await self._write_status(key, trainjob, plan)
@@ -213,6 +223,9 @@ class Controller:
             self._queue.add(key)  # decided on what was: look once more at what is
         retry = RETRY_REFUSED if key in self._refusals else None
         return min((s for s in (plan.requeue_after, waiting, retry) if s is not None), default=None)
+
+    def _plan(self, observed: model.Observed) -> model.Plan:
+        return reconcile.reconcile(observed, self._now(), self._settings(), self._using)
 
     async def _observe(self, key: Key, trainjob: model.TrainJob) -> model.Observed:
         seen = self._cache.jobsets.get(key)
@@ -225,8 +238,9 @@ class Controller:
             jobset=jobset,
             rejection=self._rejection(key, trainjob, chosen.runtime),
             runtime_revision_lost=chosen.lost,
+            jobset_checked=jobset is None or not jobset.suspend or self._applier.checked(jobset),
         )
-        wanted = reconcile.companions(observed)
+        wanted = reconcile.companions(observed, self._settings(), self._using)
         if not wanted:
             return observed
         found = await self._companions.find(key.namespace, wanted, known)
@@ -280,11 +294,14 @@ class Controller:
         await self._applier.status(trainjob, plan.status)
         self._metrics.writes.labels("Status").inc()
         self._pace.written(key, plan.status)
+        self._milestones.said(trainjob, plan.status, self._now())
         return None
 
     def _forget(self, key: Key) -> None:
         self._refusals.pop(key, None)
         self._pace.forget(key)
+        self._milestones.forget(key)
+        self._applier.forget(key)
         self._written.pop(key, None)
         self._runtimes.forget(key)
 

@@ -66,6 +66,8 @@ class Elector:
         self.holder = ""
         self.problem = ""
         """Why the Lease could not be read or written last time, empty if it could."""
+        self.beat = clock()
+        """When the last try began."""
         self._client = client
         self._namespace = namespace
         self._identity = identity
@@ -88,6 +90,7 @@ class Elector:
 
     async def step(self) -> None:
         """One try to take or renew the Lease."""
+        self.beat = self._clock()
         if not self._allowed():
             await self.release()
             return

@@ -54,6 +54,38 @@ class Metrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
             registry=self.registry,
         )
+        self.plugin_seconds = Histogram(
+            "trainyard_plugin_seconds",
+            "Seconds that one plugin took for one phase of building a TrainJob's children",
+            ["plugin"],
+            buckets=(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5),
+            registry=self.registry,
+        )
+        self.plugin_errors = Counter(
+            "trainyard_plugin_errors_total",
+            "How often a plugin could not work with what a TrainJob and its runtime ask for, or failed",
+            ["plugin"],
+            registry=self.registry,
+        )
+        self.trainjob_seconds = Histogram(
+            "trainyard_trainjob_seconds",
+            "Seconds from a TrainJob's creation until it got its JobSet (jobset), one of its Jobs was "
+            "seen ready or ended (running), or it ended (complete, failed)",
+            ["until"],
+            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400, 43200, 86400, 604800),
+            registry=self.registry,
+        )
+        self.reports = Counter(
+            "trainyard_status_reports_total",
+            "Reports of training processes to the status server by HTTP status code",
+            ["code"],
+            registry=self.registry,
+        )
+        self.retired = Counter(
+            "trainyard_trainjobs_retired_total",
+            "Finished TrainJobs that were deleted because the retention settings or their annotation say so",
+            registry=self.registry,
+        )
         self.kopf_restarts = Counter(
             "trainyard_kopf_restarts_total",
             "How often Kopf's watching was started again within this process",

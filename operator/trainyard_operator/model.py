@@ -157,6 +157,8 @@ class Observed:
     """What the API server refused on the last try, if it did."""
     runtime_revision_lost: bool = False
     """The revision the job started with is gone and `runtime` is the live one."""
+    jobset_checked: bool = True
+    """Whether the spec of a suspended JobSet is known to be what was written; if not, it is looked at."""
     companions: Sequence[Companion] = ()
     """What exists of the children beside the JobSet; `reconcile.companions` tells which are asked for."""
 
@@ -181,6 +183,8 @@ class Create:
 @dataclass(frozen=True, slots=True)
 class Update:
     """PUT over the object that was observed with this uid and resourceVersion, never another.
+
+    A JobSet that is already as wanted is left as it is.
 
     `manifest` holds the whole desired spec, labels and annotations; the shell
     keeps the live object's other metadata.

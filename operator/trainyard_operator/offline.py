@@ -180,4 +180,5 @@ def _trainjob(manifest: Json, namespace: str) -> TrainJob:
         resource_version="",
         created=_EPOCH,
         spec=job["spec"],
+        annotations=fields.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
     )

@@ -61,6 +61,7 @@ class Queue(Generic[K]):
         self._clock = clock
         self._ready: dict[K, float] = {}  # in order of arrival, with the time of it
         self._running: dict[K, bool] = {}  # True: to be queued again when done
+        self._since: dict[K, float] = {}  # when work on a running key began, in that order
         self._due: dict[K, float] = {}  # the one delay in force for a key
         self._heap: list[tuple[float, int, K]] = []  # may hold delays no longer in force
         self._ticket = itertools.count()
@@ -113,6 +114,7 @@ class Queue(Generic[K]):
                 key = next(iter(self._ready))
                 del self._ready[key]
                 self._running[key] = False
+                self._since[key] = self._clock()
                 return key
             self._changed.clear()
             try:
@@ -123,6 +125,7 @@ class Queue(Generic[K]):
 
     def done(self, key: K) -> None:
         """Work on the key has ended, however it ended."""
+        self._since.pop(key, None)
         if self._running.pop(key, False):
             self.add(key)
 
@@ -155,6 +158,11 @@ class Queue(Generic[K]):
     def age(self) -> float:
         """Seconds that the key at the head has been ready; 0 if there is none."""
         return self._clock() - next(iter(self._ready.values())) if self._ready else 0.0
+
+    @property
+    def longest(self) -> float:
+        """Seconds that the longest work on a key goes on; 0 if there is none."""
+        return self._clock() - next(iter(self._since.values())) if self._since else 0.0
 
     def _promote(self) -> float | None:
         """Move keys whose time has come to the ready ones; returns seconds to the next, None without one."""

@@ -12,7 +12,7 @@ before the JobSet that refers to it is created.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -20,7 +20,7 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 
-from . import conditions, framework, plugins, revisions
+from . import conditions, framework, marks, plugins, revisions
 from .framework import DEFAULT_SETTINGS, Child, Plugin, Settings
 from .model import (
     NOTHING,
@@ -147,6 +147,7 @@ def companions(
         return ()
     if _runs(observed) or isinstance(observed.runtime, RuntimeProblem):
         return ()
+    settings = marks.as_begun(settings, observed.jobset)
     try:
         if not framework.builds_beside(observed.runtime, using, settings):
             return ()
@@ -277,6 +278,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Seq
             return _Step()
         return _Step(blocked=_runtime_missing(job))
 
+    settings = marks.as_begun(settings, jobset)
     try:
         children = framework.children(job, observed.runtime, using, settings)
     except framework.UnsupportedPolicyError as error:
@@ -289,7 +291,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Seq
     first = _companions_step(observed, beside)
     if first.blocked is not None or first.wait is not None:
         return first
-    writes = _writes(observed.runtime, wanted, jobset, first.writes)
+    writes = _writes(observed, observed.runtime, wanted, first.writes, settings)
     if not writes:
         return _Step()
     if observed.rejection is not None and _is_recent(observed.rejection, now):
@@ -313,7 +315,7 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
     seen = {found.identity: found for found in observed.companions}
     writes: list[Write] = []
     for child in children:
-        wanted = _labelled(child.manifest, job)
+        wanted = marks.labelled(child.manifest, job)
         found = seen.get(_identity(wanted))
         if found is None:
             writes.append(Create(wanted, child.generated))
@@ -322,7 +324,7 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
             return _Step(wait=COLLECT_SECONDS)
         elif found.owner_uid != job.uid:
             return _Step(blocked=_foreign(found.kind, found.name))
-        elif child.generated is None and _digest(found.annotations) != _digest(
+        elif child.generated is None and marks.digest(found.annotations) != marks.digest(
             wanted["metadata"]["annotations"]
         ):
             writes.append(Update(wanted, found.uid, found.resource_version))
@@ -330,42 +332,22 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
 
 
 def _writes(
-    runtime: Runtime, wanted: Json, jobset: JobSet | None, first: tuple[Write, ...]
+    observed: Observed, runtime: Runtime, wanted: Json, first: tuple[Write, ...], settings: Settings
 ) -> tuple[Write, ...]:
     """What makes the JobSet what it should be, behind its companions; empty if all are."""
+    jobset = observed.jobset
     record: tuple[Write, ...] = ()
     revision = runtime.revision
     if revision is None and runtime.uid:
         revision = revisions.name_of(runtime)
         record = (RecordRevision(runtime, revision),)
-    marked = _marked(wanted, revision)
+    marked = marks.marked(wanted, revision, settings.feature_gates)
     if jobset is None:
         return (*record, *first, Create(marked))
-    same = _digest(jobset.annotations) == _digest(marked["metadata"]["annotations"])
-    if same and jobset.suspend == marked["spec"]["suspend"]:
+    same = marks.digest(jobset.annotations) == marks.digest(marked["metadata"]["annotations"])
+    if same and observed.jobset_checked and jobset.suspend == marked["spec"]["suspend"]:
         return (*record, *first) if first else ()
     return (*record, *first, Update(marked, jobset.uid, jobset.resource_version))
-
-
-def _digest(annotations: Mapping[str, str]) -> str | None:
-    return annotations.get(names.RENDERED_ANNOTATION)
-
-
-def _labelled(manifest: Json, job: TrainJob) -> Json:
-    """The child with the label that it is found by, and a digest of it all."""
-    metadata = manifest["metadata"]
-    labels = {**metadata.get("labels", {}), names.TRAINJOB_UID_LABEL: job.uid}
-    return _marked({**manifest, "metadata": {**metadata, "labels": labels}}, None)
-
-
-def _marked(manifest: Json, revision: str | None) -> Json:
-    """The child with the operator's annotations: what it was built from, if told, and a digest of it all."""
-    annotations = dict(manifest["metadata"].get("annotations", {}))
-    if revision is not None:
-        annotations[names.RUNTIME_REVISION_ANNOTATION] = revision
-    marked = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
-    annotations[names.RENDERED_ANNOTATION] = revisions.digest(marked)
-    return marked
 
 
 def _is_recent(rejection: Rejection, now: datetime) -> bool:

@@ -1,49 +1,120 @@
-"""The operator's settings, and the command line they come from."""
+"""The operator's settings: the configuration file, and the flags that go before it."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from trainyard_api import closed, documents, places
+from trainyard_api.configuration import API_VERSION, KIND, Configuration
 
 from .credentials import SERVICE_ACCOUNT
 
-NAMESPACE = "trainyard-system"
+NAMESPACE: Final = "trainyard-system"
+_GATES: Final = "featureGates"
+
+
+class SettingsError(Exception):
+    """What the operator is told cannot be followed; each line names a place and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What one operator process is told at its start."""
+class _Flag:
+    """A flag and the field of the configuration that it sets."""
 
-    kubeconfig: str | None = None
-    """File to read; None: $KUBECONFIG, the pod's service account, or ~/.kube/config."""
-    context: str | None = None
-    """Context of the kubeconfig; None: its current one."""
-    workers: int = 8
-    """TrainJobs reconciled at a time."""
-    namespace: str = NAMESPACE
-    """The operator's own: its Lease and the runtime revisions are kept there."""
-    upstream_namespace: str = "kubeflow-system"
-    """Where Kubeflow Trainer's controller would hold its Lease."""
-    metrics_host: str | None = None
-    """Address of the metrics and probes; None: all."""
-    metrics_port: int = 8080
-    """Port of the metrics and probes; 0 picks a free one."""
-    webhook: bool = True
-    """Whether to answer admission requests."""
-    webhook_host: str | None = None
-    """Address of the webhooks, which their certificate then names too; None: all."""
-    webhook_port: int = 9443
-    """Port of the webhooks; 0 picks a free one."""
-    webhook_certificate_dir: str | None = None
-    """Folder with tls.crt and tls.key that somebody else keeps fresh; None: made and kept by the operator."""
-    log_format: str = "auto"
-    """`json`, `text`, or `auto`: text on a terminal."""
-    identity: str | None = None
-    """This replica's name in the Lease; None: the host's name and a random suffix."""
+    name: str
+    field: str
+    metavar: str
+    help: str
+    read: Callable[[str], Any] = str
+
+
+_FLAGS: Final = (
+    _Flag(
+        "--kubeconfig",
+        "clientConnection.kubeconfig",
+        "FILE",
+        "default: $KUBECONFIG, in-cluster, ~/.kube/config",
+    ),
+    _Flag(
+        "--context",
+        "clientConnection.context",
+        "NAME",
+        "context of the kubeconfig (default: its current one)",
+    ),
+    _Flag("--workers", "controller.concurrency", "N", "TrainJobs at a time (default: 8)", int),
+    _Flag(
+        "--namespace",
+        "namespace",
+        "NAME",
+        f"the operator's own (default: $POD_NAMESPACE, in-cluster, {NAMESPACE})",
+    ),
+    _Flag(
+        "--upstream-namespace",
+        "upstreamNamespace",
+        "NAME",
+        "where Kubeflow Trainer's controller would run (default: kubeflow-system)",
+    ),
+    _Flag("--metrics-host", "metrics.host", "ADDRESS", "address of metrics and probes (default: all)"),
+    _Flag("--metrics-port", "metrics.port", "PORT", "port of metrics and probes (default: 8080)", int),
+    _Flag("--webhook-host", "webhook.host", "ADDRESS", "address of the webhooks (default: all)"),
+    _Flag("--webhook-port", "webhook.port", "PORT", "port of the webhooks (default: 9443)", int),
+    _Flag(
+        "--certificate-dir",
+        "certManagement.folder",
+        "FOLDER",
+        "folder with tls.crt, tls.key and ca.crt, as cert-manager's Secret is mounted; "
+        "read again when they change (default: the operator makes its own)",
+    ),
+    _Flag("--status-host", "statusServer.host", "ADDRESS", "address of the status server (default: all)"),
+    _Flag("--status-port", "statusServer.port", "PORT", "port of the status server (default: 10443)", int),
+    _Flag("--log-format", "logging.format", "FORMAT", "auto (default: text on a terminal), json or text"),
+)
+
+
+def parse(arguments: Sequence[str] | None = None) -> Configuration:
+    """Read the command line (default: this process's) and the file that it names.
+
+    Exits with 2, and what is wrong on stderr, if it cannot be followed.
+    """
+    parser = _parser()
+    found = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return load(found.config, _given(found))
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = None) -> Configuration:
+    """What a file says (None: nothing), and what flags say, which go before it.
+
+    `flags` has for a field, such as `webhook.port`, the flag that sets it and
+    the value. Raises `SettingsError`.
+    """
+    flags = flags or {}
+    written = _File({}, None, "") if file is None else _read(file)
+    value: Mapping[str, Any] = written.value
+    for field, (_, given) in flags.items():
+        value = _with(value, field.split("."), given)
+    try:
+        found = Configuration.model_validate(value, by_alias=True, by_name=False)
+    except ValidationError as error:
+        problems = []
+        for location, sentence in closed.sentences(error, Configuration):
+            field = closed.path("", location)
+            place = flags[field][0] if field in flags else f"{written.where(location)}: {field}"
+            problems.append(f"{place}: {sentence}")
+        raise SettingsError("\n".join(problems)) from None
+    return found if found.namespace else found.model_copy(update={"namespace": own_namespace()})
 
 
 def own_namespace() -> str:
@@ -56,94 +127,90 @@ def own_namespace() -> str:
     return NAMESPACE
 
 
-def parse(arguments: Sequence[str] | None = None) -> Settings:
-    """Read the command line (default: this process's). Exits with 2 on a wrong one."""
+@dataclass(frozen=True, slots=True)
+class _File:
+    value: Mapping[str, Any]
+    root: yaml.Node | None
+    name: str
+
+    def where(self, field: Sequence[str | int]) -> str:
+        """`file:line` of a field; without a file, what is at fault must be the flags."""
+        return "flags" if self.root is None else f"{self.name}:{places.line_of(self.root, field)}"
+
+
+def _read(name: str) -> _File:
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+        found = documents.parse(text, name)
+    except OSError as error:
+        raise SettingsError(f"{name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{name}: not UTF-8") from error
+    except documents.DocumentError as error:
+        raise SettingsError(str(error)) from error
+    if len(found) != 1:
+        raise SettingsError(f"{name}:1: must hold one YAML document, holds {len(found)}")
+    (document,) = found
+    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if field not in document.value:
+            raise SettingsError(f"{document.place}: {field}: is required; it is {wanted}")
+    nodes = yaml.compose_all(text, Loader=yaml.SafeLoader)
+    root = next(node for node in nodes if isinstance(node, yaml.MappingNode))
+    return _File(document.value, root, name)
+
+
+def _with(value: Mapping[str, Any], path: Sequence[str], given: Any) -> Mapping[str, Any]:
+    """`value` with the field at `path` set; unchanged, which is an error, where something is in its way."""
+    head, *rest = path
+    if not rest:
+        return {**value, head: given}
+    below = value.get(head, {})
+    return {**value, head: _with(below, rest, given)} if isinstance(below, Mapping) else value
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m trainyard_operator", description="Runs TrainJobs as JobSets."
     )
     parser.add_argument(
-        "--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, in-cluster, ~/.kube/config"
+        "--config",
+        metavar="FILE",
+        help=f"{KIND} of {API_VERSION}; flags go before what it says (docs/configuration.md)",
     )
-    parser.add_argument(
-        "--context", metavar="NAME", help="context of the kubeconfig (default: its current one)"
-    )
-    parser.add_argument(
-        "--workers", type=_positive, default=8, metavar="N", help="TrainJobs at a time (default: 8)"
-    )
-    parser.add_argument(
-        "--namespace",
-        default=own_namespace(),
-        metavar="NAME",
-        help=f"the operator's own (default: $POD_NAMESPACE, in-cluster, {NAMESPACE})",
-    )
-    parser.add_argument(
-        "--upstream-namespace",
-        default="kubeflow-system",
-        metavar="NAME",
-        help="where Kubeflow Trainer's controller would run (default: kubeflow-system)",
-    )
-    parser.add_argument(
-        "--metrics-host", metavar="ADDRESS", help="address of metrics and probes (default: all)"
-    )
-    parser.add_argument(
-        "--metrics-port",
-        type=_port,
-        default=8080,
-        metavar="PORT",
-        help="port of metrics and probes (default: 8080)",
-    )
+    for flag in _FLAGS:
+        parser.add_argument(flag.name, dest=flag.field, type=flag.read, metavar=flag.metavar, help=flag.help)
     parser.add_argument(
         "--webhook",
+        dest="webhook.enabled",
         action=argparse.BooleanOptionalAction,
-        default=True,
         help="answer admission requests (default: yes)",
     )
-    parser.add_argument("--webhook-host", metavar="ADDRESS", help="address of the webhooks (default: all)")
     parser.add_argument(
-        "--webhook-port",
-        type=_port,
-        default=9443,
-        metavar="PORT",
-        help="port of the webhooks (default: 9443)",
+        "--feature-gates",
+        dest=_GATES,
+        type=_gates,
+        metavar="NAME=true,...",
+        help="turn gates on or off: TrainJobStatus (default: off)",
     )
-    parser.add_argument(
-        "--webhook-certificate-dir",
-        metavar="FOLDER",
-        help="folder with tls.crt and tls.key, as cert-manager's Secret is mounted; "
-        "read again when they change (default: the operator makes its own)",
-    )
-    parser.add_argument(
-        "--log-format",
-        choices=("auto", "json", "text"),
-        default="auto",
-        help="auto: text on a terminal, else json (default)",
-    )
-    found = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
-    return Settings(
-        kubeconfig=found.kubeconfig,
-        context=found.context,
-        workers=found.workers,
-        namespace=found.namespace,
-        upstream_namespace=found.upstream_namespace,
-        metrics_host=found.metrics_host,
-        metrics_port=found.metrics_port,
-        webhook=found.webhook,
-        webhook_host=found.webhook_host,
-        webhook_port=found.webhook_port,
-        webhook_certificate_dir=found.webhook_certificate_dir,
-        log_format=found.log_format,
-    )
+    return parser
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return number
+def _given(found: argparse.Namespace) -> dict[str, tuple[str, Any]]:
+    given = dict(vars(found))
+    del given["config"]
+    gates = given.pop(_GATES) or {}
+    names = {flag.field: flag.name for flag in _FLAGS}
+    flags = {
+        field: (names.get(field, "--webhook"), value) for field, value in given.items() if value is not None
+    }
+    return flags | {f"{_GATES}.{gate}": ("--feature-gates", on) for gate, on in gates.items()}
 
 
-def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 65535:
-        raise argparse.ArgumentTypeError("must be a port, 0 to 65535")
-    return number
+def _gates(text: str) -> dict[str, bool]:
+    gates = {}
+    for entry in filter(None, text.split(",")):
+        name, _, value = entry.partition("=")
+        if value not in ("true", "false"):
+            raise argparse.ArgumentTypeError(f"{entry}: must be NAME=true or NAME=false")
+        gates[name] = value == "true"
+    return gates

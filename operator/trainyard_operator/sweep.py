@@ -79,6 +79,8 @@ class Sweep:
         self.synced = False
         """True once the cache has held everything that a list showed."""
         self.dropped = 0
+        self.beat = clock()
+        """When the last sweep got anywhere."""
         self._client = client
         self._kinds = kinds
         self._late = late
@@ -95,6 +97,7 @@ class Sweep:
         """Sweep at intervals, or when told to, until cancelled."""
         while True:
             self._soon.clear()
+            self.beat = self._clock()
             try:
                 await self.once()
                 wait = self._interval
@@ -136,6 +139,7 @@ class Sweep:
         listed: dict[Hashable, int] = {}
         at = ""
         async for page in self._client.list(kind.resource.path(), accept=METADATA):
+            self.beat = self._clock()
             at = page.metadata.resource_version
             for raw in page.items or ():
                 meta = msgspec.json.decode(raw, type=_Listed).metadata

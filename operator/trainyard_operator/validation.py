@@ -18,7 +18,7 @@ from typing import Any, Final
 from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
-from . import framework, limits, patches, plugins, revisions, templates
+from . import framework, limits, patches, plugins, retention, revisions, templates
 from .framework import DEFAULT_SETTINGS, Plugin, Settings
 from .limits import Limits
 from .model import JobSet, Json, Runtime, TrainJob
@@ -70,7 +70,7 @@ def validate(
     try:
         fields.require_shallow(job.spec, FieldPath("spec"))
         if old is not None and old.spec == job.spec:
-            return Answer()
+            return Answer(tuple(_retention_warnings(job, old)))
         if suspends:
             return Answer(errors=tuple(patches.validate(job, old, jobset)))
         if not revisions.supported(job):
@@ -80,7 +80,7 @@ def validate(
     except InvalidFieldError as error:
         return Answer(errors=error.errors)
     errors = _errors(job, runtime, using, settings, old=old, jobset=jobset, allowed=allowed)
-    return Answer(tuple(_warnings("Referenced ", runtime)), errors)
+    return Answer((*_warnings("Referenced ", runtime), *_retention_warnings(job, old)), errors)
 
 
 def validate_runtime(
@@ -121,6 +121,19 @@ def _missing(job: TrainJob) -> FieldError:
 def _warnings(prefix: str, runtime: Runtime) -> Iterator[str]:
     if runtime.labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED:
         yield f'{prefix}{runtime.kind} "{runtime.name}" {_DEPRECATED}'
+
+
+def _retention_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
+    """What cannot be read is no reason to refuse a TrainJob: it is kept, as the safer reading."""
+    name = names.RETENTION_ANNOTATION
+    text = job.annotations.get(name)
+    if text is None or (old is not None and old.annotations.get(name) == text):
+        return
+    if not retention.readable(text):
+        yield (
+            f'metadata.annotations[{name}]: {text[:64]!r} is neither "{retention.KEEP}" nor a duration '
+            "such as 24h or 7d: the TrainJob is kept"
+        )
 
 
 def _errors(

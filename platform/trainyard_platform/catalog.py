@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from trainyard_api import names
+from trainyard_api.closed import nearest
 
 from . import yamlfile
 from .errors import PlatformError
-from .settings import CONFIG_KEY, RuntimeOverlay, nearest
+from .settings import CONFIG_KEY, RuntimeOverlay
 from .yamlfile import YamlFile
 
 FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"

@@ -79,7 +79,18 @@ ADMISSION: Rules = [
 ]
 """To write the caBundle of the two webhook configurations, which are cluster-wide."""
 
-ADMISSION_OWN_NAMESPACE: Rules = [
+REPORTS: Rules = [
+    {"api_groups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+    {"api_groups": [""], "resources": ["pods"], "verbs": ["get"]},
+]
+"""To find out which TrainJob's pod reports its progress (feature gate TrainJobStatus)."""
+
+RETENTION: Rules = [
+    {"api_groups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": ["delete"]},
+]
+"""To delete TrainJobs that have been finished for long enough."""
+
+CERTIFICATE: Rules = [
     {"api_groups": [""], "resources": ["secrets"], "verbs": ["create"]},
     {
         "api_groups": [""],
@@ -88,7 +99,7 @@ ADMISSION_OWN_NAMESPACE: Rules = [
         "verbs": ["get", "update"],
     },
 ]
-"""The webhooks' certificate, in the one Secret that the replicas share."""
+"""The certificate of webhooks and status server, in the one Secret that the replicas share."""
 
 UPSTREAM: Rules = [
     {

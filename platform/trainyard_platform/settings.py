@@ -6,16 +6,15 @@ value that is not allowed end the program with one message that names every
 one of them, so that a typo never reaches a cluster.
 """
 
-import difflib
 import json
-import types
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails
+from pydantic import Field, ValidationError, model_validator
+
+from trainyard_api import closed
+from trainyard_api.closed import Closed
+from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
 
 from .errors import PlatformError
 
@@ -31,6 +30,13 @@ Image = Annotated[
         description="An image with its registry and its tag or digest: docker.io/library/busybox:1.37.",
     ),
 ]
+
+
+_PATTERN_WORDS = {
+    _QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
+    _IMAGE: "must be an image with its registry and its tag or digest, "
+    "such as docker.io/library/busybox:1.37",
+}
 
 
 class ArtifactSource(StrEnum):
@@ -49,6 +55,13 @@ class PullPolicy(StrEnum):
     NEVER = "Never"
 
 
+class Certificates(StrEnum):
+    """Who makes the certificate of the operator's webhooks and status server."""
+
+    OPERATOR = "operator"
+    CERT_MANAGER = "cert-manager"
+
+
 class KubeflowNamespace(StrEnum):
     """How the platform treats the namespace in which Kubeflow's own tools look for a Trainer."""
 
@@ -57,19 +70,7 @@ class KubeflowNamespace(StrEnum):
     ABSENT = "absent"
 
 
-class Settings(BaseModel):
-    """Base of every part: closed, immutable, camelCase in YAML."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-    )
-
-
-class Cluster(Settings):
+class Cluster(Closed):
     """The cluster that the stack is applied to."""
 
     identifier: str | None = Field(default=None, min_length=1)
@@ -80,7 +81,7 @@ class Cluster(Settings):
     """Context in the kubeconfig; its current one if left out."""
 
 
-class Artifacts(Settings):
+class Artifacts(Closed):
     """Source of the charts, manifests and images that `artifacts.yaml` pins."""
 
     source: ArtifactSource = ArtifactSource.UPSTREAM
@@ -107,7 +108,7 @@ class Artifacts(Settings):
         return self
 
 
-class ComputeResources(Settings):
+class ComputeResources(Closed):
     """CPU and memory of a controller's container."""
 
     cpu: Quantity
@@ -116,7 +117,7 @@ class ComputeResources(Settings):
     """Requested memory, and its limit."""
 
 
-class JobSet(Settings):
+class JobSet(Closed):
     """JobSet's controller, which runs what a TrainJob becomes."""
 
     image: Image | None = None
@@ -129,7 +130,7 @@ class JobSet(Settings):
     """CPU and memory of a replica."""
 
 
-class Operator(Settings):
+class Operator(Closed):
     """Trainyard's own operator, which turns TrainJobs into JobSets."""
 
     image: Image
@@ -142,18 +143,28 @@ class Operator(Settings):
     """CPU and memory of a replica."""
     args: tuple[str, ...] = ()
     """Further arguments of the operator's command."""
+    certificates: Certificates = Certificates.OPERATOR
+    """Who makes its certificate: operator, it does so itself; cert-manager, which the cluster must have."""
+    controller: Controller = Controller()
+    """How much of its work is done at a time."""
+    feature_gates: FeatureGates = FeatureGates()
+    """Which of Kubeflow Trainer's feature gates are on."""
+    limits: Limits = Limits()
+    """How large a TrainJob may be; admission refuses a larger one."""
+    retention: Retention | None = None
+    """Deletes finished TrainJobs; if left out, all stay."""
     kubeflow_namespace: KubeflowNamespace = KubeflowNamespace.CREATE
     """kubeflow-system, where the SDK reads the Trainer version: create, existing or absent."""
 
 
-class Admission(Settings):
+class Admission(Closed):
     """The webhooks that check TrainJobs and runtimes before they are stored."""
 
     enabled: bool = True
     """False installs no webhooks: mistakes then show as a Blocked TrainJob instead of a refusal."""
 
 
-class RuntimeOverlay(Settings):
+class RuntimeOverlay(Closed):
     """What a stack changes in one runtime of the catalog."""
 
     enabled: bool = True
@@ -162,13 +173,13 @@ class RuntimeOverlay(Settings):
     """Image of the trainer's containers."""
     image_pull_policy: PullPolicy | None = None
     """When nodes pull that image."""
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default={})
     """Environment variables of the trainer's containers; they win over the catalog's of the same name."""
-    resources: dict[str, Quantity] = {}
+    resources: dict[str, Quantity] = Field(default={})
     """Requests and limits of the trainer's containers, by resource name, such as nvidia.com/gpu."""
 
 
-class StackSettings(Settings):
+class StackSettings(Closed):
     """Everything that a stack says about the platform."""
 
     cluster: Cluster = Cluster()
@@ -181,7 +192,7 @@ class StackSettings(Settings):
     """Trainyard's operator."""
     admission: Admission = Admission()
     """Whether TrainJobs and runtimes are checked before they are stored."""
-    runtimes: dict[str, RuntimeOverlay] = {}
+    runtimes: dict[str, RuntimeOverlay] = Field(default={})
     """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
 
 
@@ -199,71 +210,8 @@ def load(text: str | None, stack: str) -> StackSettings:
     try:
         return StackSettings.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
-        problems = "\n".join(f"  {_sentence(problem)}" for problem in error.errors())
-        raise PlatformError(f"{file} is not valid:\n{problems}") from None
-
-
-def nearest(name: str, allowed: Sequence[str]) -> str:
-    """`; did you mean 'x'?` if one of the allowed names is near, else nothing."""
-    close = difflib.get_close_matches(name, allowed, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def _sentence(problem: ErrorDetails) -> str:
-    location = problem["loc"]
-    kind = problem["type"]
-    context = problem.get("ctx", {})
-    if kind == "extra_forbidden":
-        model = _model_at(location[:-1])
-        allowed = sorted(field.alias or name for name, field in model.model_fields.items())
-        return (
-            f"{_path(location)}: there is no such key "
-            f"(allowed here: {', '.join(allowed)}){nearest(str(location[-1]), allowed)}"
+        problems = "\n".join(
+            f"  {closed.path(CONFIG_KEY, location)}: {sentence}"
+            for location, sentence in closed.sentences(error, StackSettings, _PATTERN_WORDS)
         )
-    if kind == "missing":
-        return f"{_path(location)}: is required"
-    if kind == "enum":
-        choices = [part.strip("'") for part in context["expected"].replace(" or ", ", ").split(", ")]
-        given = problem["input"]
-        hint = nearest(str(given), choices)
-        return f"{_path(location)}: must be one of {', '.join(choices)}; is {given!r}{hint}"
-    if kind == "value_error":
-        return f"{_path(location)}: {context['error']}"
-    if kind == "string_pattern_mismatch":
-        return f"{_path(location)}: {_pattern_words(context['pattern'])}; is {problem['input']!r}"
-    if kind == "model_type":
-        return f"{_path(location)}: must be a mapping; is {problem['input']!r}"
-    message = problem["msg"].removeprefix("Input should be ")
-    return f"{_path(location)}: must be {message}; is {problem['input']!r}"
-
-
-def _pattern_words(pattern: str) -> str:
-    words = {
-        _QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
-        _IMAGE: "must be an image with its registry and its tag or digest, "
-        "such as docker.io/library/busybox:1.37",
-    }
-    return words.get(pattern, f"must match {pattern}")
-
-
-def _path(location: Sequence[str | int]) -> str:
-    path = CONFIG_KEY
-    for step in location:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return path
-
-
-def _model_at(location: Sequence[str | int]) -> type[BaseModel]:
-    """The model whose keys stand at a location that pydantic reported."""
-    model: type[BaseModel] = StackSettings
-    steps = iter(location)
-    for step in steps:
-        field = next(f for name, f in model.model_fields.items() if step in (f.alias, name))
-        annotation: Any = field.annotation
-        if get_origin(annotation) is dict:
-            annotation = get_args(annotation)[1]
-            next(steps, None)
-        if get_origin(annotation) in (Union, types.UnionType):
-            annotation = next(arm for arm in get_args(annotation) if arm is not type(None))
-        model = annotation
-    return model
+        raise PlatformError(f"{file} is not valid:\n{problems}") from None

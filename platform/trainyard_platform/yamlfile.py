@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from trainyard_api import documents
+from trainyard_api import documents, places
 
 from .errors import PlatformError
 
@@ -28,14 +28,7 @@ class YamlFile:
 
     def where(self, field: Sequence[str | int] = ()) -> str:
         """`file:line` of a field, or of the nearest parent that exists."""
-        node = self.root
-        line = node.start_mark.line
-        for step in field:
-            found = _child(node, step)
-            if found is None:
-                break
-            line, node = found
-        return f"{display(self.path)}:{line + 1}"
+        return f"{display(self.path)}:{places.line_of(self.root, field)}"
 
     def error(self, message: str, field: Sequence[str | int] = ()) -> PlatformError:
         """An error about one field of this file."""
@@ -66,14 +59,3 @@ def load(path: Path) -> YamlFile:
 
 def _is_mapping(node: yaml.Node | None) -> bool:
     return isinstance(node, yaml.MappingNode)
-
-
-def _child(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.value == step:
-                return key.start_mark.line, value
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        child = node.value[step]
-        return child.start_mark.line, child
-    return None

@@ -73,6 +73,8 @@ class FakeApi:
         self.whole: list[tuple[str, str]] = []
         self.bodies: list[Any] = []
         self.missing: set[str] = set()
+        self.tokens: dict[str, tuple[str, dict[str, Any]]] = {}
+        """By token: whom it is meant for, and whose it is; a TokenReview of any other fails."""
         self.watch_list = True
         self.page_size = 500
         self._versions = itertools.count(100)
@@ -122,6 +124,10 @@ class FakeApi:
     ) -> None:
         """Answer the next such request with this Status."""
         self._refusals.append((method, ending, body["code"], body, headers or {}))
+
+    def watched(self, path: str) -> bool:
+        """Whether somebody watches the collection, and so would hear what is said."""
+        return path in self._streams.values()
 
     def writes(self) -> list[tuple[str, str]]:
         return [(method, path) for method, path in self.requests if method != "GET"]
@@ -205,10 +211,18 @@ class FakeApi:
         return web.json_response({"metadata": metadata, "items": items[start:end] or None})
 
     async def _post(self, request: web.Request, body: Any) -> web.Response:
+        if request.path.endswith("/tokenreviews"):
+            return web.json_response({**body, "status": self._reviewed(body["spec"])}, status=201)
         path = f"{request.path}/{body['metadata']['name']}"
         if path in self.objects:
             return _answer(status(409, "AlreadyExists", name=body["metadata"]["name"]))
         return self._object(request, self.put(path, body), status=201)
+
+    def _reviewed(self, spec: dict[str, Any]) -> dict[str, Any]:
+        audience, user = self.tokens.get(spec["token"], ("", {}))
+        if audience not in spec["audiences"]:
+            return {"authenticated": False, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": user, "audiences": [audience]}
 
     async def _put(self, request: web.Request, body: Any) -> web.Response:
         live = self.objects.get(request.path)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from trainyard_operator import model, revisions
-from trainyard_operator.apply import JOBSETS, Applier, RefusedError, refusal
+from trainyard_operator.apply import JOBSETS, Applier, RefusedError, Written, refusal
 from trainyard_operator.cache import Cache, Key, trainjob_of
 from trainyard_operator.client import Client, error_from
 from trainyard_operator.informer import jobset_of
@@ -105,11 +105,13 @@ def test_a_companion_is_returned_as_it_was_written_for_no_watch_tells_of_it() ->
         api = FakeApi()
         async with api.client() as client:
             applier = Scene(client).applier
-            made = await applier.write(KEY, model.Create(companion(data={"hostfile": "old"})))
+            made = (await applier.write(KEY, model.Create(companion(data={"hostfile": "old"})))).companion
             assert made is not None
             assert (made.identity, made.owner_uid) == (("v1", "ConfigMap", "tj-hostfile"), "job-uid")
             wanted = companion(data={"hostfile": "new"})
-            changed = await applier.write(KEY, model.Update(wanted, made.uid, made.resource_version))
+            changed = (
+                await applier.write(KEY, model.Update(wanted, made.uid, made.resource_version))
+            ).companion
             assert changed is not None
             assert changed.resource_version == api.objects[HOSTS]["metadata"]["resourceVersion"]
             assert api.objects[HOSTS]["data"] == {"hostfile": "new"}
@@ -140,7 +142,7 @@ def test_a_key_is_drawn_for_a_new_secret_and_neither_logged_nor_sent_back(
         api = FakeApi()
         async with api.client() as client:
             manifest = companion(kind="Secret", data=PLACEHOLDERS)
-            made = await Scene(client).applier.write(KEY, model.Create(manifest, kinds))
+            made = (await Scene(client).applier.write(KEY, model.Create(manifest, kinds))).companion
             assert manifest["data"] == PLACEHOLDERS
             assert "ssh" not in repr(made)
         assert api.whole == []
@@ -323,7 +325,7 @@ def test_two_replicas_that_create_at_once_make_one_jobset() -> None:
                 *(scene.applier.write(KEY, model.Create(objects.jobset())) for scene in scenes),
                 return_exceptions=True,
             )
-        assert [type(result) for result in results if result is not None] == [RetryError]
+        assert [type(result) for result in results if not isinstance(result, Written)] == [RetryError]
         assert list(api.objects) == [PATH]
 
     run(test)

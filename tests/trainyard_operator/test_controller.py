@@ -388,3 +388,67 @@ def test_a_revision_is_collected_a_day_after_its_last_jobset_and_not_before() ->
             assert s.api.bodies[-1]["preconditions"].keys() == {"uid", "resourceVersion"}
 
     run(test)
+
+
+def edited_by_others(s: Scene, **spec: Any) -> None:
+    """Somebody changes the suspended JobSet itself, and its event comes."""
+    jobset = s.api.objects[JOBSET]
+    generation = jobset["metadata"].get("generation", 1) + 1
+    metadata = {**jobset["metadata"], "generation": generation}
+    s.api.put(JOBSET, {**jobset, "metadata": metadata, "spec": {**jobset["spec"], **spec}})
+    s.see_jobset()
+
+
+@asynccontextmanager
+async def suspended() -> AsyncIterator[Scene]:
+    """A TrainJob that waits, with its JobSet and its first status."""
+    async with scene() as s:
+        s.api.put(JOB, objects.trainjob(suspend=True))
+        s.see(JOB, "MODIFIED")
+        await s.settle()
+        s.see_jobset()
+        await s.settle()
+        yield s
+
+
+def test_what_others_change_in_a_suspended_jobset_is_put_right_on_the_next_look() -> None:
+    async def test() -> None:
+        async with suspended() as s:
+            wanted = s.api.objects[JOBSET]["spec"]
+            (job,) = wanted["replicatedJobs"]
+            pod = {"containers": [{"name": "node", "image": "theirs"}]}
+            template = {**job["template"], "spec": {**job["template"]["spec"], "template": {"spec": pod}}}
+            edited_by_others(s, replicatedJobs=[{**job, "template": template}])
+            await s.settle()
+            assert s.api.objects[JOBSET]["spec"] == wanted
+
+    run(test)
+
+
+def test_an_edit_that_changes_nothing_that_is_wanted_is_read_once_and_not_written_over() -> None:
+    async def test() -> None:
+        async with suspended() as s:
+            before = s.api.writes()
+            edited_by_others(s, network={"enableDNSHostnames": True})  # such as a default of JobSet's
+            await s.settle()
+            s.controller.everything()
+            await s.settle()
+            assert s.api.writes() == before
+            assert s.api.requests.count(("GET", JOBSET)) == 1
+
+    run(test)
+
+
+def test_what_others_changed_while_nobody_led_is_put_right_after_a_restart() -> None:
+    async def test() -> None:
+        async with suspended() as s:
+            wanted = s.api.objects[JOBSET]["spec"]
+            edited_by_others(s, replicatedJobs=[])
+            restarted = Scene(s.api, s.client)
+            restarted.see(RUNTIME, None)
+            restarted.see(JOB, None)
+            restarted.see_jobset()
+            await restarted.settle()
+            assert s.api.objects[JOBSET]["spec"] == wanted
+
+    run(test)

@@ -99,7 +99,7 @@ def test_what_vanished_while_nobody_watched_is_dropped_by_the_relist(watch_list:
         for name in ("a", "b", "c"):
             api.put(f"{objects.JOBSETS}/{name}", objects.jobset(name))
         async with following(api) as found:
-            await eventually(lambda: found.names() == {"a", "b", "c"})
+            await eventually(lambda: found.names() == {"a", "b", "c"} and api.watched(objects.ALL_JOBSETS))
             api.remove(f"{objects.JOBSETS}/b", silently=True)
             gone = {"type": "ERROR", "object": status(410, "Expired", "too old resource version")}
             api.say(objects.ALL_JOBSETS, gone)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,12 +17,13 @@ import pytest
 
 from trainyard_operator import certificates, kopf_thread, main, webhook_configurations
 from trainyard_operator.admission import MUTATE_TRAINJOB
+from trainyard_operator.cache import Key
 from trainyard_operator.certificate_keeper import NAME as SECRET_NAME
 from trainyard_operator.certificate_keeper import SECRETS
 from trainyard_operator.credentials import Credentials
 from trainyard_operator.lease import LEASES, NAME, UPSTREAM_NAME, UPSTREAM_NAMESPACE
 from trainyard_operator.main import Operator
-from trainyard_operator.settings import Settings
+from trainyard_operator.settings import load
 
 from . import objects, test_companions
 from .admission_reviews import body
@@ -32,18 +34,20 @@ SECRET = SECRETS.path("trainyard-system", SECRET_NAME)
 CONFIGURATIONS = [resource.path(name=name) for resource, name in webhook_configurations.CONFIGURATIONS]
 
 
+LOCAL = {
+    f"{server}.{field}": value
+    for server in ("metrics", "webhook", "statusServer")
+    for field, value in (("host", "127.0.0.1"), ("port", 0))
+}
+
+
 @asynccontextmanager
 async def operator(
-    credentials: Credentials, identity: str = "one", **options: Any
+    credentials: Credentials, identity: str = "one", options: Mapping[str, Any] | None = None
 ) -> AsyncIterator[Operator]:
-    settings = Settings(
-        metrics_host="127.0.0.1",
-        metrics_port=0,
-        webhook_host="127.0.0.1",
-        webhook_port=0,
-        identity=identity,
-        **options,
-    )
+    """One replica; `options` are fields of the configuration."""
+    told = {**LOCAL, "leaderElection.identity": identity, **(options or {})}
+    settings = load(None, {field: ("", value) for field, value in told.items()})
     running = Operator(settings, credentials)
     task = asyncio.create_task(running.run())
     try:
@@ -145,12 +149,12 @@ def test_a_certificate_of_others_or_none_means_no_secret_and_no_ca_bundle(
     issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
     (tmp_path / "tls.crt").write_bytes(issued.certificate)
     (tmp_path / "tls.key").write_bytes(issued.key)
-    options = {"webhook_certificate_dir": str(tmp_path)} if with_files else {"webhook": False}
+    options = {"certManagement.folder": str(tmp_path)} if with_files else {"webhook.enabled": False}
 
     async def test() -> None:
         api = FakeApi()
         webhooks_of_ours(api)
-        async with api.client() as client, operator(client.credentials, **options) as running:
+        async with api.client() as client, operator(client.credentials, options=options) as running:
             await eventually(lambda: running.workers.running and not running.unready())
             assert (running.webhook.good_until is not None) is with_files
         assert {path for _, path in api.writes()} <= {LEASE, LEASE.rsplit("/", 1)[0]}
@@ -236,5 +240,89 @@ def test_kopfs_streams_are_opened_again_when_one_of_them_ends(monkeypatch: pytes
             api.put(f"{objects.JOBS}/tj", objects.trainjob())
             await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
             await eventually(lambda: running.kopf.reason == "")
+
+    run(test)
+
+
+def test_with_the_gate_on_a_job_is_told_where_to_report_and_whom_to_trust() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        gate = {"featureGates.TrainJobStatus": True}
+        async with api.client() as client, operator(client.credentials, options=gate) as running:
+            await eventually(lambda: running.workers.running and not running.unready())
+            api.put(f"{objects.JOBS}/tj", objects.trainjob())
+            await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
+            told = api.objects["/api/v1/namespaces/team/configmaps/tj-tls-config"]["data"]["ca.crt"]
+            assert told.encode() == running.certificates.authorities
+            pod = api.objects[f"{objects.JOBSETS}/tj"]["spec"]["replicatedJobs"][0]["template"]["spec"][
+                "template"
+            ]["spec"]
+            env = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]}
+            path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/tj/status"
+            port = running.settings.status_server.port
+            assert env["KUBEFLOW_TRAINER_SERVER_URL"] == (
+                f"https://trainyard-operator.trainyard-system.svc:{port}{path}"
+            )
+            trusted = ssl.create_default_context(cadata=told)
+            url = f"https://127.0.0.1:{running.status.port}{path}"
+            async with aiohttp.ClientSession() as session, session.post(url, ssl=trusted) as answer:
+                assert answer.status == 401
+
+    run(test)
+
+
+def test_with_the_gate_on_and_no_authority_in_the_folder_it_says_so_and_starts_no_job(tmp_path: Path) -> None:
+    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    (tmp_path / "tls.crt").write_bytes(issued.certificate)
+    (tmp_path / "tls.key").write_bytes(issued.key)
+    options = {"featureGates.TrainJobStatus": True, "certManagement.folder": str(tmp_path)}
+
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, operator(client.credentials, options=options) as running:
+            missing = "ca.crt is missing beside the certificate: training processes need it"
+            await eventually(lambda: running.elector.leading and running.unready() == [missing])
+            assert not running.workers.running
+
+    run(test)
+
+
+def test_a_task_or_a_worker_that_is_stuck_is_no_life() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, operator(client.credentials) as running:
+            await eventually(lambda: running.workers.running)
+            assert await probe(running, "/healthz") == (200, "ok\n")
+            long_ago = time.monotonic() - 1000
+            for part in (running.jobsets, running.revisions, running.kopf, running.sweep, running.elector):
+                part.beat = long_ago
+            running.kopf.beat = time.monotonic()  # its own thread sets it all the time
+            running.queue._since[Key("team", "tj")] = long_ago
+            code, text = await probe(running, "/healthz")
+            assert code == 503
+            assert text.splitlines() == [
+                "the watch of JobSets has shown no sign of life for 1000 s",
+                "the watch of revisions has shown no sign of life for 1000 s",
+                "the sweep has shown no sign of life for 1000 s",
+                "the election has shown no sign of life for 1000 s",
+                "a worker has been at one TrainJob for 1000 s",
+            ]
+
+    run(test)
+
+
+def test_finished_jobs_are_deleted_where_the_settings_say_so() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        ended = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for name in ("old", "kept"):
+            api.put(f"{objects.JOBS}/{name}", {**objects.trainjob(name), "status": {"conditions": [ended]}})
+        kept = api.objects[f"{objects.JOBS}/kept"]
+        kept["metadata"]["annotations"] = {"trainyard.dev/retention": "keep"}
+        options = {"retention.afterFinished": "1s"}
+        async with api.client() as client, operator(client.credentials, options=options):
+            await eventually(lambda: f"{objects.JOBS}/old" not in api.objects)
+            assert f"{objects.JOBS}/kept" in api.objects
 
     run(test)

@@ -17,7 +17,6 @@ from trainyard_operator.model import (
     RuntimeProblem,
     Update,
 )
-from trainyard_operator.settings import parse
 
 from .core_values import at, jobset, observed, replicated_job, runtime, trainjob
 
@@ -258,13 +257,23 @@ def test_the_ca_of_the_status_server_reaches_a_suspended_job():
     assert [(type(w), w.manifest["data"]) for w in writes[1:]] == [(Update, {"ca.crt": "new"})]
 
 
-def test_the_operator_as_it_runs_has_no_feature_gate_on():
-    """`trainjobstatus` needs a status server, which there is none of yet."""
+@pytest.mark.parametrize("at_first", [frozenset(), frozenset({"TrainJobStatus"})])
+def test_a_gate_that_is_turned_on_or_off_changes_no_jobset_that_is_there(at_first):
+    """Its pods are immutable: what is suspended meanwhile would be refused, and stay blocked."""
+    waits = trainjob({"suspend": True})
+    created = decide(settings=Settings(feature_gates=at_first), job=waits, rt=runtime({})).writes[-1]
+    noted = created.manifest["metadata"]["annotations"]
+    assert noted.get("trainyard.dev/feature-gates") == (",".join(at_first) or None)
+    now = Settings(feature_gates=frozenset({"TrainJobStatus"}) - at_first)
+    js = jobset(suspend=True, annotations=noted)
+    resumed = decide(settings=now, job=trainjob({"suspend": False}), js=js, rt=runtime({})).writes[-1]
+    assert resumed.manifest["spec"] == {**created.manifest["spec"], "suspend": False}
+
+
+def test_no_job_reports_unless_the_gate_is_on():
     writes = reconcile.reconcile(observed(rt=runtime({"torch": {}})), at(1)).writes
     assert [identity(write.manifest) for write in writes[1:]] == [JOBSET]
     assert "KUBEFLOW_TRAINER_SERVER_URL" not in str(writes)
-    with pytest.raises(SystemExit):
-        parse(["--feature-gates", "TrainJobStatus=true"])
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,26 @@ def test_a_deprecated_runtime_of_either_kind_is_a_warning(kind):
     assert validate_runtime(rt, rt) == Answer()
 
 
+def told(retention):
+    return trainjob(annotations={"trainyard.dev/retention": retention})
+
+
+@pytest.mark.parametrize(("job", "old"), [(told("forever"), None), (told("forever"), told("keep"))])
+def test_a_retention_that_cannot_be_read_is_a_warning(job, old):
+    assert validate(job, old, runtime({})).warnings == (
+        "metadata.annotations[trainyard.dev/retention]: 'forever' is neither \"keep\" nor a duration such as "
+        "24h or 7d: the TrainJob is kept",
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "old"),
+    [(told("keep"), None), (told("7d"), None), (told("forever"), told("forever")), (trainjob(), None)],
+)
+def test_a_retention_that_can_be_read_or_was_there_before_is_none(job, old):
+    assert validate(job, old, runtime({})).warnings == ()
+
+
 # --- initializers -----------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """What the platform calls by name has that name in the operator, though neither imports the other."""
 
-from trainyard_operator import certificate_keeper, main, settings, webhook_configurations
+from trainyard_api.configuration import Configuration
+from trainyard_operator import certificate_keeper, webhook_configurations, wiring
 from trainyard_operator.admission import Decider
 from trainyard_operator.cache import Cache
 from trainyard_operator.client import Client
@@ -38,5 +39,10 @@ def test_what_the_operator_may_touch_is_what_it_touches() -> None:
 
 
 def test_service_and_port_are_the_operators() -> None:
-    assert main.SERVICE == operator.NAME
-    assert settings.Settings().webhook_port == operator.WEBHOOK_PORT
+    told = Configuration()
+    assert wiring.SERVICE == operator.NAME
+    assert (told.metrics.port, told.webhook.port, told.status_server.port) == (
+        operator.PORT,
+        operator.WEBHOOK_PORT,
+        operator.STATUS_PORT,
+    )

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from trainyard_api.configuration import Configuration, Retention
+from trainyard_operator import settings as operator_settings
 from trainyard_platform.errors import PlatformError
 
 from . import program
@@ -219,9 +221,14 @@ def test_the_operators_pod_has_no_privilege(graph: Graph) -> None:
         "readOnlyRootFilesystem": True,
         "runAsNonRoot": True,
     }
-    (mount,) = container["volumeMounts"]
-    assert mount["name"] == "tmp"
-    assert pod["volumes"] == [{"name": "tmp", "emptyDir": {}}]
+    assert [(mount["name"], mount.get("readOnly")) for mount in container["volumeMounts"]] == [
+        ("tmp", None),
+        ("configuration", True),
+    ]
+    assert pod["volumes"] == [
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "configuration", "configMap": {"name": "trainyard-operator"}},
+    ]
     assert pod["serviceAccountName"] == "trainyard-operator"
 
 
@@ -339,8 +346,93 @@ def test_without_admission_there_is_no_webhook_and_no_right_for_one(tmp_path: An
     own = rules(graph, "Role", "trainyard-operator")
     assert [rule for rule in own if rule[1] == "secrets"] == []
     (container,) = graph[OPERATOR].inputs["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == ["--no-webhook"]
+    assert told(graph, tmp_path).webhook.enabled is False
     assert [one["name"] for one in container["ports"]] == ["http"]
+
+
+def told(graph: Graph, folder: Any) -> Configuration:
+    """What the operator reads in the file that its pods find."""
+    (container,) = graph[OPERATOR].inputs["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["--config=/etc/trainyard/configuration.yaml"]
+    file = folder / "configuration.yaml"
+    file.write_text(graph["kubernetes:core/v1:ConfigMap trainyard-operator"].inputs["data"][file.name])
+    return operator_settings.load(str(file))
+
+
+def digest(graph: Graph) -> str:
+    annotations = graph[OPERATOR].inputs["spec"]["template"]["metadata"]["annotations"]
+    return str(annotations["trainyard.dev/configuration"])
+
+
+@pytest.mark.usefixtures("pins")
+def test_what_the_stack_says_is_what_the_operator_is_told_and_a_change_means_new_pods(tmp_path: Any) -> None:
+    says = {
+        "controller": {"concurrency": 3},
+        "featureGates": {"TrainJobStatus": True},
+        "limits": {"maxNodes": 8},
+        "retention": {"afterFinished": "7d", "maxFinishedPerNamespace": 100},
+    }
+    graph = stack(tmp_path / "one", {"operator": {**MINIMAL["operator"], **says}})
+    found = told(graph, tmp_path)
+    assert (found.controller.concurrency, found.limits.max_nodes) == (3, 8)
+    assert found.feature_gates.on == {"TrainJobStatus"}
+    assert found.retention == Retention(after_finished="7d", max_finished_per_namespace=100)
+    assert digest(graph) != digest(stack(tmp_path / "two", MINIMAL))
+
+
+@pytest.mark.usefixtures("pins")
+def test_for_reports_of_progress_there_are_a_port_and_the_rights_to_see_who_reports(tmp_path: Any) -> None:
+    gate = {"featureGates": {"TrainJobStatus": True}}
+    graph = stack(tmp_path, {"operator": {**MINIMAL["operator"], **gate}, "admission": {"enabled": False}})
+    assert rules(graph, "ClusterRole", "trainyard-operator")[-2:] == [
+        ("authentication.k8s.io", "tokenreviews", "", "create"),
+        ("", "pods", "", "get"),
+    ]
+    own = rules(graph, "Role", "trainyard-operator")
+    assert [rule for rule in own if rule[1] == "secrets"] == [
+        ("", "secrets", "", "create"),
+        ("", "secrets", "trainyard-operator-webhook", "get,update"),
+    ]
+    assert graph["kubernetes:core/v1:Service trainyard-operator"].inputs["spec"]["ports"] == [
+        {"name": "status", "port": 10443, "targetPort": 10443, "protocol": "TCP"}
+    ]
+
+
+@pytest.mark.usefixtures("pins")
+def test_where_cert_manager_makes_the_certificate_the_operator_has_no_right_to(tmp_path: Any) -> None:
+    graph = stack(tmp_path, {"operator": {**MINIMAL["operator"], "certificates": "cert-manager"}})
+    made = {
+        one.inputs["metadata"]["name"]: one.inputs["spec"]
+        for one in graph.values()
+        if one.type == "kubernetes:cert-manager.io/v1:Certificate"
+    }
+    assert made["trainyard-operator"]["dnsNames"] == ["trainyard-operator.trainyard-system.svc"]
+    assert made["trainyard-operator"]["secretName"] == "trainyard-operator-certificate"
+    pod = graph[OPERATOR].inputs["spec"]["template"]["spec"]
+    assert {"name": "certificate", "secret": {"secretName": "trainyard-operator-certificate"}} in pod[
+        "volumes"
+    ]
+    (container,) = pod["containers"]
+    folders = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert told(graph, tmp_path).cert_management.folder == folders["certificate"]
+    for key in WEBHOOKS:
+        annotations = graph[key].inputs["metadata"]["annotations"]
+        assert annotations["cert-manager.io/inject-ca-from"] == "trainyard-system/trainyard-operator"
+    everywhere = rules(graph, "ClusterRole", "trainyard-operator")
+    assert [rule for rule in everywhere if rule[0] == "admissionregistration.k8s.io"] == []
+    own = rules(graph, "Role", "trainyard-operator")
+    assert [rule for rule in own if rule[1] == "secrets"] == []
+
+
+@pytest.mark.usefixtures("pins")
+def test_trainjobs_may_be_deleted_where_retention_is_asked_for_alone(tmp_path: Any) -> None:
+    wanted = ("trainer.kubeflow.org", "trainjobs", "", "delete")
+    on = stack(tmp_path / "on", {"operator": {**MINIMAL["operator"], "retention": {}}})
+    off = stack(tmp_path / "off", MINIMAL)
+    assert [wanted in rules(graph, "ClusterRole", "trainyard-operator") for graph in (on, off)] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.usefixtures("pins")

@@ -13,7 +13,3 @@ def test_the_leases_are_the_operators() -> None:
 def test_the_namespaces_are_the_operators() -> None:
     told = operator_settings.parse([])
     assert (told.namespace, told.upstream_namespace) == (operator.NAMESPACE, kubeflow.NAMESPACE)
-
-
-def test_the_probes_go_to_the_operators_port() -> None:
-    assert operator_settings.parse([]).metrics_port == operator.PORT

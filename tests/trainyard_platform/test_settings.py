@@ -36,14 +36,16 @@ CASES = [
         id="an unknown key in camelCase",
         given={"operator": {**OPERATOR, "imagePullpolicy": "Always"}},
         message="trainyard:platform.operator.imagePullpolicy: there is no such key "
-        "(allowed here: args, image, imagePullPolicy, kubeflowNamespace, replicas, resources); "
+        "(allowed here: args, certificates, controller, featureGates, image, imagePullPolicy, "
+        "kubeflowNamespace, limits, replicas, resources, retention); "
         "did you mean 'imagePullPolicy'?",
     ),
     Case(
         id="a key as Python spells it",
         given={"operator": {**OPERATOR, "kubeflow_namespace": "absent"}},
         message="trainyard:platform.operator.kubeflow_namespace: there is no such key "
-        "(allowed here: args, image, imagePullPolicy, kubeflowNamespace, replicas, resources); "
+        "(allowed here: args, certificates, controller, featureGates, image, imagePullPolicy, "
+        "kubeflowNamespace, limits, replicas, resources, retention); "
         "did you mean 'kubeflowNamespace'?",
     ),
     Case(

@@ -20,11 +20,10 @@ from pulumi_kubernetes.admissionregistration.v1 import (
     ValidatingWebhookConfiguration,
     WebhookClientConfigArgs,
 )
-from pulumi_kubernetes.core.v1 import Service, ServicePortArgs, ServiceSpecArgs
 from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequirementArgs, ObjectMetaArgs
 
 from .. import rbac
-from . import operator
+from . import cert_manager, operator
 
 GROUP = "trainer.kubeflow.org"
 VERSION = "v1alpha1"
@@ -45,6 +44,8 @@ class AdmissionArgs:
 
     namespace: pulumi.Input[str]
     after: Sequence[pulumi.Resource]
+    cert_manager: bool = False
+    """Whether cert-manager writes the caBundle, and not the operator."""
 
 
 class Admission(pulumi.ComponentResource):
@@ -52,28 +53,15 @@ class Admission(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AdmissionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Admission", name, {}, opts)
-        service = Service(
-            operator.NAME,
-            metadata=ObjectMetaArgs(name=operator.NAME, namespace=args.namespace, labels=operator.LABELS),
-            spec=ServiceSpecArgs(
-                selector=operator.LABELS,
-                ports=[
-                    ServicePortArgs(
-                        name="webhook", port=443, target_port=operator.WEBHOOK_PORT, protocol="TCP"
-                    )
-                ],
-            ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
-        )
         last = pulumi.ResourceOptions(
             parent=self,
-            depends_on=[service, *args.after],
+            depends_on=list(args.after),
             ignore_changes=[CA_BUNDLES],
             custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
         )
         MutatingWebhookConfiguration(
             rbac.MUTATING_WEBHOOKS,
-            metadata=_metadata(rbac.MUTATING_WEBHOOKS),
+            metadata=_metadata(rbac.MUTATING_WEBHOOKS, args),
             webhooks=[
                 MutatingWebhookArgs(
                     name=f"defaulter.trainjob.{GROUP}",
@@ -91,7 +79,7 @@ class Admission(pulumi.ComponentResource):
         )
         ValidatingWebhookConfiguration(
             rbac.VALIDATING_WEBHOOKS,
-            metadata=_metadata(rbac.VALIDATING_WEBHOOKS),
+            metadata=_metadata(rbac.VALIDATING_WEBHOOKS, args),
             webhooks=[
                 ValidatingWebhookArgs(
                     name=f"validator.{singular}.{GROUP}",
@@ -115,8 +103,11 @@ class Admission(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _metadata(name: str) -> ObjectMetaArgs:
-    return ObjectMetaArgs(name=name, labels=operator.LABELS, annotations=_WAIT)
+def _metadata(name: str, args: AdmissionArgs) -> ObjectMetaArgs:
+    annotations: dict[str, pulumi.Input[str]] = {**_WAIT}
+    if args.cert_manager:
+        annotations[cert_manager.INJECT_FROM] = f"{operator.NAMESPACE}/{operator.NAME}"
+    return ObjectMetaArgs(name=name, labels=operator.LABELS, annotations=annotations)
 
 
 def _dashed() -> str:

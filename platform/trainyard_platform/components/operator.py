@@ -4,6 +4,7 @@ The namespace outlives the stack (`kept`): it holds the runtime revisions that
 running jobs were built from, and the next `up` needs them.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from pulumi_kubernetes.apps.v1 import (
 )
 from pulumi_kubernetes.core.v1 import (
     CapabilitiesArgs,
+    ConfigMap,
+    ConfigMapVolumeSourceArgs,
     ContainerArgs,
     ContainerPortArgs,
     EmptyDirVolumeSourceArgs,
@@ -30,8 +33,12 @@ from pulumi_kubernetes.core.v1 import (
     ProbeArgs,
     ResourceRequirementsArgs,
     SeccompProfileArgs,
+    SecretVolumeSourceArgs,
     SecurityContextArgs,
+    Service,
     ServiceAccount,
+    ServicePortArgs,
+    ServiceSpecArgs,
     TopologySpreadConstraintArgs,
     VolumeArgs,
     VolumeMountArgs,
@@ -47,14 +54,34 @@ from pulumi_kubernetes.rbac.v1 import (
     SubjectArgs,
 )
 
+from trainyard_api import documents
+from trainyard_api.configuration import CertManagement, Configuration, Webhook
+
 from .. import rbac, settings
-from ..settings import ComputeResources, KubeflowNamespace, PullPolicy
-from . import kept, kubeflow
+from ..settings import Certificates, ComputeResources, KubeflowNamespace, PullPolicy
+from . import cert_manager, kept, kubeflow
 
 NAME = "trainyard-operator"
 NAMESPACE = "trainyard-system"
 PORT = 8080
 WEBHOOK_PORT = 9443
+STATUS_PORT = 10443
+CONFIGURATION = "configuration.yaml"
+CONFIGURATION_FOLDER = "/etc/trainyard"
+CERTIFICATE_FOLDER = "/etc/trainyard-certificate"
+FROM_STACK = {
+    "api_version",
+    "kind",
+    "webhook",
+    "cert_management",
+    "controller",
+    "feature_gates",
+    "limits",
+    "retention",
+}
+"""What the configuration says; the rest is as the operator has it by default."""
+DIGEST = "trainyard.dev/configuration"
+"""Annotation of the pods: a digest of the configuration, so that a new one means new pods."""
 USER = 65532
 RBAC_GROUP = "rbac.authorization.k8s.io"
 
@@ -69,12 +96,27 @@ class OperatorArgs:
     image_pull_policy: PullPolicy
     replicas: int
     resources: ComputeResources
+    configuration: Configuration
+    """What its processes are told."""
     arguments: Sequence[str] = ()
-    admission: bool = True
-    """Whether it answers webhooks."""
     kubeflow_namespace: str | None = None
     """Namespace where upstream's controller would hold its Lease; None if the cluster has none."""
     after: Sequence[pulumi.Resource] = ()
+
+    @property
+    def admission(self) -> bool:
+        """Whether it answers webhooks."""
+        return self.configuration.webhook.enabled
+
+    @property
+    def cert_manager(self) -> bool:
+        """Whether cert-manager makes its certificate."""
+        return self.configuration.cert_management.folder is not None
+
+    @property
+    def reports(self) -> bool:
+        """Whether training processes may report their progress to it."""
+        return self.configuration.feature_gates.train_job_status
 
     @classmethod
     def of(
@@ -91,8 +133,17 @@ class OperatorArgs:
             image_pull_policy=operator.image_pull_policy,
             replicas=operator.replicas,
             resources=operator.resources,
+            configuration=Configuration(
+                webhook=Webhook(enabled=admission.enabled),
+                cert_management=CertManagement(
+                    folder=CERTIFICATE_FOLDER if operator.certificates is Certificates.CERT_MANAGER else None
+                ),
+                controller=operator.controller,
+                feature_gates=operator.feature_gates,
+                limits=operator.limits,
+                retention=operator.retention,
+            ),
             arguments=operator.args,
-            admission=admission.enabled,
             kubeflow_namespace=None if absent else kubeflow.NAMESPACE,
             after=after,
         )
@@ -124,9 +175,14 @@ class Operator(pulumi.ComponentResource):
             opts=inside,
         )
         cluster_rules, own_rules = list(rbac.CLUSTER), list(rbac.OWN_NAMESPACE)
-        if args.admission:
+        if args.admission and not args.cert_manager:
             cluster_rules += rbac.ADMISSION
-            own_rules += rbac.ADMISSION_OWN_NAMESPACE
+        if args.reports:
+            cluster_rules += rbac.REPORTS
+        if (args.admission or args.reports) and not args.cert_manager:
+            own_rules += rbac.CERTIFICATE
+        if args.configuration.retention is not None:
+            cluster_rules += rbac.RETENTION
         if not args.kubeflow_namespace:
             # In a namespace that is not there no Role can be: the one Lease is
             # then allowed by its name, wherever it is.
@@ -137,17 +193,36 @@ class Operator(pulumi.ComponentResource):
         ]
         if args.kubeflow_namespace:
             rights += self._rights(f"{NAME}-kubeflow", args.kubeflow_namespace, rbac.UPSTREAM, inside)
+        certificate: list[pulumi.Resource] = []
+        if args.cert_manager:
+            certificate = cert_manager.certificate(NAME, NAMESPACE, LABELS, inside)
+        text = documents.dump(
+            [args.configuration.model_dump(by_alias=True, exclude_none=True, include=FROM_STACK)]
+        )
+        configuration = ConfigMap(
+            NAME,
+            metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
+            data={CONFIGURATION: text},
+            opts=inside,
+        )
         self.deployment = Deployment(
             NAME,
             metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
-            spec=_deployment(args),
+            spec=_deployment(args, text),
             # On the way down the operator goes before its rights do.
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[namespace, account, *rights, *after],
+                depends_on=[namespace, account, configuration, *certificate, *rights, *after],
                 custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m"),
             ),
         )
+        if ports := _service_ports(args):
+            Service(
+                NAME,
+                metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
+                spec=ServiceSpecArgs(selector=LABELS, ports=ports),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[self.deployment]),
+            )
         self.namespace = pulumi.Output.from_input(NAMESPACE)
         self.register_outputs({"namespace": self.namespace})
 
@@ -184,7 +259,20 @@ def _subject() -> SubjectArgs:
     return SubjectArgs(kind="ServiceAccount", name=NAME, namespace=NAMESPACE)
 
 
-def _deployment(args: OperatorArgs) -> DeploymentSpecArgs:
+def _service_ports(args: OperatorArgs) -> list[ServicePortArgs]:
+    ports = [
+        ("webhook", 443, WEBHOOK_PORT, args.admission),
+        ("status", STATUS_PORT, STATUS_PORT, args.reports),
+    ]
+    return [
+        ServicePortArgs(name=name, port=port, target_port=target, protocol="TCP")
+        for name, port, target, wanted in ports
+        if wanted
+    ]
+
+
+def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
+    digest = hashlib.sha256(configuration.encode()).hexdigest()[:16]
     return DeploymentSpecArgs(
         replicas=args.replicas,
         selector=LabelSelectorArgs(match_labels=LABELS),
@@ -193,7 +281,7 @@ def _deployment(args: OperatorArgs) -> DeploymentSpecArgs:
             type="RollingUpdate", rolling_update=RollingUpdateDeploymentArgs(max_surge=1, max_unavailable=0)
         ),
         template=PodTemplateSpecArgs(
-            metadata=ObjectMetaArgs(labels=LABELS),
+            metadata=ObjectMetaArgs(labels=LABELS, annotations={DIGEST: digest}),
             spec=PodSpecArgs(
                 service_account_name=NAME,
                 automount_service_account_token=True,
@@ -212,10 +300,31 @@ def _deployment(args: OperatorArgs) -> DeploymentSpecArgs:
                     )
                 ],
                 containers=[_container(args)],
-                volumes=[VolumeArgs(name="tmp", empty_dir=EmptyDirVolumeSourceArgs())],
+                volumes=_volumes(args),
             ),
         ),
     )
+
+
+def _volumes(args: OperatorArgs) -> list[VolumeArgs]:
+    volumes = [
+        VolumeArgs(name="tmp", empty_dir=EmptyDirVolumeSourceArgs()),
+        VolumeArgs(name="configuration", config_map=ConfigMapVolumeSourceArgs(name=NAME)),
+    ]
+    if args.cert_manager:
+        source = SecretVolumeSourceArgs(secret_name=cert_manager.secret(NAME))
+        volumes.append(VolumeArgs(name="certificate", secret=source))
+    return volumes
+
+
+def _mounts(args: OperatorArgs) -> list[VolumeMountArgs]:
+    mounts = [
+        VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 (the container's own)
+        VolumeMountArgs(name="configuration", mount_path=CONFIGURATION_FOLDER, read_only=True),
+    ]
+    if args.cert_manager:
+        mounts.append(VolumeMountArgs(name="certificate", mount_path=CERTIFICATE_FOLDER, read_only=True))
+    return mounts
 
 
 def _container(args: OperatorArgs) -> ContainerArgs:
@@ -223,7 +332,7 @@ def _container(args: OperatorArgs) -> ContainerArgs:
         name="operator",
         image=args.image,
         image_pull_policy=str(args.image_pull_policy),
-        args=[*([] if args.admission else ["--no-webhook"]), *args.arguments],
+        args=[f"--config={CONFIGURATION_FOLDER}/{CONFIGURATION}", *args.arguments],
         env=[
             EnvVarArgs(
                 name="POD_NAMESPACE",
@@ -234,8 +343,12 @@ def _container(args: OperatorArgs) -> ContainerArgs:
         ],
         ports=[
             ContainerPortArgs(name=name, container_port=port, protocol="TCP")
-            for name, port in (("http", PORT), ("webhook", WEBHOOK_PORT))
-            if name == "http" or args.admission
+            for name, port, wanted in (
+                ("http", PORT, True),
+                ("webhook", WEBHOOK_PORT, args.admission),
+                ("status", STATUS_PORT, args.reports),
+            )
+            if wanted
         ],
         liveness_probe=ProbeArgs(
             http_get=HTTPGetActionArgs(path="/healthz", port=PORT), period_seconds=20, timeout_seconds=5
@@ -253,5 +366,5 @@ def _container(args: OperatorArgs) -> ContainerArgs:
             run_as_non_root=True,
             capabilities=CapabilitiesArgs(drop=["ALL"]),
         ),
-        volume_mounts=[VolumeMountArgs(name="tmp", mount_path="/tmp")],  # noqa: S108 (the container's own)
+        volume_mounts=_mounts(args),
     )

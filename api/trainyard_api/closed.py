@@ -1,0 +1,99 @@
+"""Settings that people write: closed models, and sentences about what does not fit them.
+
+Called by the platform for stack files and by the operator for its
+configuration file, so that both say the same about the same mistake. A
+sentence names what is allowed and the nearest right name; where it stands is
+the caller's to say.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+Location = tuple[str | int, ...]
+
+
+class Closed(BaseModel):
+    """Base of every part: no unknown keys, immutable, camelCase in YAML."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+
+def sentences(
+    error: ValidationError, model: type[BaseModel], patterns: Mapping[str, str] | None = None
+) -> Iterator[tuple[Location, str]]:
+    """For each problem its location and what is wrong there.
+
+    `model` is what was validated; `patterns` has words for regular expressions.
+    """
+    for problem in error.errors():
+        yield problem["loc"], _sentence(problem, model, patterns or {})
+
+
+def path(root: str, location: Sequence[str | int]) -> str:
+    """A location as people write it: `root.key[0].key`."""
+    text = root
+    for step in location:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+def nearest(name: str, allowed: Sequence[str]) -> str:
+    """`; did you mean 'x'?` if one of the allowed names is near, else nothing."""
+    close = difflib.get_close_matches(name, allowed, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _sentence(problem: ErrorDetails, model: type[BaseModel], patterns: Mapping[str, str]) -> str:
+    location = problem["loc"]
+    kind = problem["type"]
+    context = problem.get("ctx", {})
+    given = problem["input"]
+    if kind == "extra_forbidden":
+        fields = _model_at(model, location[:-1]).model_fields
+        allowed = sorted(field.alias or name for name, field in fields.items())
+        hint = nearest(str(location[-1]), allowed)
+        return f"there is no such key (allowed here: {', '.join(allowed)}){hint}"
+    if kind == "missing":
+        return "is required"
+    if kind in ("enum", "literal_error"):
+        choices = [part.strip("'") for part in context["expected"].replace(" or ", ", ").split(", ")]
+        return f"must be one of {', '.join(choices)}; is {given!r}{nearest(str(given), choices)}"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "string_pattern_mismatch":
+        pattern = context["pattern"]
+        return f"{patterns.get(pattern, f'must match {pattern}')}; is {given!r}"
+    if kind == "model_type":
+        return f"must be a mapping; is {given!r}"
+    return f"must be {problem['msg'].removeprefix('Input should be ')}; is {given!r}"
+
+
+def _model_at(model: type[BaseModel], location: Sequence[str | int]) -> type[BaseModel]:
+    """The model whose keys stand at a location that pydantic reported."""
+    steps = iter(location)
+    for step in steps:
+        field = next(f for name, f in model.model_fields.items() if step in (f.alias, name))
+        annotation: Any = field.annotation
+        if get_origin(annotation) is dict:
+            annotation = get_args(annotation)[1]
+            next(steps, None)
+        if get_origin(annotation) in (Union, types.UnionType):
+            annotation = next(arm for arm in get_args(annotation) if arm is not type(None))
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        model = annotation
+    return model

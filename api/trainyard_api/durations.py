@@ -1,0 +1,24 @@
+"""Durations as people write them: `90s`, `1h30m`, `7d`.
+
+Go's notation, which Kubernetes' configurations have, with days and without
+fractions. Called by whoever reads settings and annotations.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PATTERN: Final = r"([0-9]+[smhd])+"
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST: Final = 100 * 365 * 86400
+
+
+def seconds(text: object) -> float:
+    """The seconds of a duration. Raises ValueError, in words, for what is none or is above 100 years."""
+    if isinstance(text, str) and len(text) <= 40 and re.fullmatch(PATTERN, text, re.ASCII):
+        total = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
+        if total <= _LONGEST:
+            return float(total)
+    raise ValueError(f"must be a duration such as 15s, 10m, 24h or 7d; is {text!r}")

@@ -1,0 +1,87 @@
+"""What is measured when the metrics are read: the state of a replica, and of the TrainJobs it knows."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from trainyard_api import names
+
+from . import conditions, model
+from .cache import Cache
+
+if TYPE_CHECKING:
+    from .wiring import Wiring
+
+STATES: Final = ("Pending", "Running", "Suspended", "Blocked", "Complete", "Failed")
+
+
+def state(job: model.TrainJob) -> str:
+    """One word for a TrainJob: how it ended, else what holds it, else whether a Job of it is active."""
+    found = conditions.of(job.status)
+    for kind in (names.COMPLETE, names.FAILED, names.BLOCKED, names.SUSPENDED):
+        if conditions.is_true(found, kind):
+            return kind
+    jobs = job.status.get("jobsStatus") or ()
+    return "Running" if any(counts.get("active") for counts in jobs) else "Pending"
+
+
+class TrainJobs(Collector):
+    """The TrainJobs of the cache by state, counted together at each reading."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """See prometheus_client."""
+        counted = Counter(state(job) for job in list(self._cache.trainjobs.values()))
+        family = GaugeMetricFamily("trainyard_trainjobs", "TrainJobs by state", labels=["state"])
+        for name in STATES:
+            family.add_metric([name], counted[name])
+        yield family
+
+
+def register(replica: Wiring) -> None:
+    """Measure a replica from now on."""
+    metrics, cache, queue = replica.metrics, replica.cache, replica.queue
+    metrics.registry.register(TrainJobs(cache))
+    metrics.gauge("queue_depth", "TrainJobs that wait for a worker", lambda: queue.depth)
+    metrics.gauge("queue_delayed", "TrainJobs that wait for their time", lambda: queue.delayed)
+    metrics.gauge("queue_running", "TrainJobs being reconciled", lambda: queue.running)
+    metrics.gauge(
+        "queue_oldest_seconds", "Seconds that the first TrainJob in the queue waits", lambda: queue.age
+    )
+    metrics.gauge("leader", "1 while this replica leads", lambda: float(replica.elector.leading))
+    metrics.gauge("ready", "1 while this replica is ready", lambda: float(not replica.unready()))
+    metrics.gauges(
+        "cache_objects",
+        "Objects held in memory",
+        "kind",
+        {
+            "TrainJob": partial(len, cache.trainjobs),
+            "JobSet": partial(len, cache.jobsets),
+            "runtime": partial(len, cache.runtimes),
+            "ControllerRevision": partial(len, cache.revisions),
+        },
+    )
+    metrics.gauges(
+        "watch_age_seconds",
+        "Seconds since a watch last showed a sign of life",
+        "watch",
+        {
+            "jobsets": lambda: time.monotonic() - replica.jobsets.beat,
+            "revisions": lambda: time.monotonic() - replica.revisions.beat,
+            "kopf": lambda: time.monotonic() - replica.kopf.beat,
+        },
+    )
+    metrics.gauge(
+        "unreadable_objects",
+        "Objects that could not be read and are left alone",
+        lambda: len(replica.controller.unreadable) + replica.jobsets.undecodable,
+    )

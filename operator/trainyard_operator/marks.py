@@ -1,0 +1,52 @@
+"""What the operator notes on a TrainJob's children, so that a later look knows what they are.
+
+Called by `reconcile`. Notes say how a child was built, never what to do: with
+all of them gone, the next look would make the same of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from trainyard_api import names
+
+from . import revisions
+from .framework import Settings
+from .model import JobSet, Json, TrainJob
+
+
+def digest(annotations: Mapping[str, str]) -> str | None:
+    """The digest of the manifest that was written last."""
+    return annotations.get(names.RENDERED_ANNOTATION)
+
+
+def labelled(manifest: Json, job: TrainJob) -> Json:
+    """A child beside the JobSet with the label that it is found by, and a digest of it all."""
+    metadata = manifest["metadata"]
+    labels = {**metadata.get("labels", {}), names.TRAINJOB_UID_LABEL: job.uid}
+    return marked({**manifest, "metadata": {**metadata, "labels": labels}})
+
+
+def marked(manifest: Json, revision: str | None = None, gates: Iterable[str] = ()) -> Json:
+    """The child with what it was built from and with, if told, and a digest of it all."""
+    annotations = dict(manifest["metadata"].get("annotations", {}))
+    if revision is not None:
+        annotations[names.RUNTIME_REVISION_ANNOTATION] = revision
+    if on := ",".join(sorted(gates)):
+        annotations[names.FEATURE_GATES_ANNOTATION] = on
+    result = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
+    annotations[names.RENDERED_ANNOTATION] = revisions.digest(result)
+    return result
+
+
+def as_begun(settings: Settings, jobset: JobSet | None) -> Settings:
+    """The settings with the feature gates that the JobSet was created with.
+
+    Its pods are immutable: what a gate that is turned on later adds to them
+    would be refused, and the TrainJob blocked that waits suspended.
+    """
+    if jobset is None:
+        return settings
+    noted = jobset.annotations.get(names.FEATURE_GATES_ANNOTATION, "")
+    return replace(settings, feature_gates=frozenset(filter(None, noted.split(","))))

@@ -1,0 +1,36 @@
+"""How often somebody may ask: a token bucket each. Knows nothing of Kubernetes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Buckets(Generic[K]):
+    """`qps` a second in the long run and `burst` at once, for each key.
+
+    At most `most` keys are remembered; the one that was quiet the longest is forgotten first.
+    """
+
+    def __init__(
+        self, qps: float, burst: int, *, most: int = 10_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._qps = qps
+        self._burst = burst
+        self._most = most
+        self._clock = clock
+        self._left: dict[K, tuple[float, float]] = {}  # tokens, and when that was
+
+    def take(self, key: K) -> float:
+        """Take one for the key; returns 0, or the seconds after which there is one again."""
+        now = self._clock()
+        left, at = self._left.pop(key, (float(self._burst), now))
+        left = min(float(self._burst), left + (now - at) * self._qps)
+        allowed = left >= 1
+        self._left[key] = (left - 1 if allowed else left, now)
+        if len(self._left) > self._most:
+            del self._left[next(iter(self._left))]
+        return 0.0 if allowed else (1 - left) / self._qps

@@ -1,0 +1,334 @@
+"""The parts of one replica, and how they hang together.
+
+Every replica keeps its caches warm, answers webhooks, takes reports of
+progress and answers probes; the Lease gates the workers alone, so that a
+standby takes over without reading anything first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from trainyard_api import names
+from trainyard_api.configuration import Configuration
+
+from . import framework, plugins
+from .admission import Decider, WebhookServer
+from .apply import REVISIONS, Applier
+from .cache import Cache, Key
+from .certificate_keeper import FolderKeeper, Keeper, SecretKeeper
+from .client import Client
+from .companions import Companions
+from .controller import Controller, SweptRuntimes, SweptTrainJobs
+from .credentials import Credentials
+from .events import Events
+from .informer import JOBSETS, Informer, JobSetSink, State
+from .kopf_thread import WATCHED, KopfThread
+from .lease import Elector, Timing, Upstream
+from .limits import Limits
+from .measured import measured
+from .metrics import Metrics
+from .plugins.trainjobstatus import GATE
+from .probes import ProbeServer
+from .queue import Queue, Workers
+from .rate import Buckets
+from .reaper import Reaper
+from .reporters import Reporters
+from .runtimes import Collector, RevisionSink, Runtimes
+from .status_server import StatusServer
+from .sweep import Sweep
+from .webhook_configurations import Publisher
+
+logger = logging.getLogger(__name__)
+
+GRACE = 2.0
+"""Seconds for a reconciliation in the middle of its writes to end."""
+DEAD_AFTER = 180.0
+"""Seconds without any sign of life of a task after which only a restart helps."""
+STUCK_AFTER = 600.0
+"""Seconds that the work on one TrainJob may take: its requests have bounds far below."""
+COLLECT_INTERVAL = 600.0
+SERVICE = "trainyard-operator"
+"""Name of the Service that leads to the webhooks and the status server."""
+
+Work = Callable[[], Awaitable[None]]
+
+
+class Wiring:
+    """One replica, not yet running."""
+
+    def __init__(self, settings: Configuration, credentials: Credentials) -> None:
+        self.settings = settings
+        self.credentials = credentials
+        self.reporting = GATE in settings.feature_gates.on
+        """Whether training processes may report their progress."""
+        self.metrics = Metrics()
+        self.cache = Cache()
+        self.stopping = asyncio.Event()
+        self.tasks: list[asyncio.Task[None]] = []
+        self._starting: asyncio.Task[None] | None = None
+        self.client = Client(credentials, observer=self.metrics.observe_request)
+        self.identity = settings.leader_election.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        self._wire_work(self.client)
+        self._wire_watches(self.client)
+        self._wire_election(self.client)
+        self._wire_servers(self.client)
+
+    def _wire_work(self, client: Client) -> None:
+        settings, cache = self.settings, self.cache
+        self.queue: Queue[Key] = Queue()
+        self.runtimes = Runtimes(client, cache, namespace=settings.namespace)
+        self.applier = Applier(client, cache, namespace=settings.namespace)
+        self.controller = Controller(
+            cache=cache,
+            queue=self.queue,
+            applier=self.applier,
+            runtimes=self.runtimes,
+            companions=Companions(client),
+            events=Events(client),
+            metrics=self.metrics,
+            working=lambda: self.workers.running,
+            settings=self.build_settings,
+            using=measured(plugins.ALL, self.metrics),
+        )
+        self.workers = Workers(
+            self.queue, self.controller.reconcile, self._failed, count=settings.controller.concurrency
+        )
+        self.collector = Collector(client, cache, namespace=settings.namespace)
+        self.reaper: Reaper | None = None
+        if settings.retention is not None:
+            self.reaper = Reaper(
+                client, cache, settings.retention, self.metrics, working=lambda: self.workers.running
+            )
+
+    def _wire_watches(self, client: Client) -> None:
+        cache = self.cache
+        self.jobsets = Informer(
+            client,
+            JOBSETS,
+            JobSetSink(
+                cache.jobsets,
+                wanted=cache.trainjobs.__contains__,
+                touched=self.controller.touched,
+                changed=self.controller.jobsets_changed,
+            ),
+        )
+        self.revisions = Informer(
+            client,
+            REVISIONS,
+            RevisionSink(cache, changed=lambda state: None),
+            namespace=self.settings.namespace,
+            selector=names.RUNTIME_UID_LABEL,
+        )
+        self.sweep = Sweep(
+            client,
+            (
+                SweptTrainJobs(cache, self.controller, WATCHED[0]),
+                *(SweptRuntimes(cache, self.controller, resource) for resource in WATCHED[1:]),
+            ),
+            late=lambda plural: self.kopf.restart(f"the stream of {plural} delivers nothing"),
+        )
+        self.controller.relisted = lambda: self.sweep.soon() if self.sweep.synced else None
+        self.kopf = KopfThread(
+            client,
+            self.credentials,
+            self.controller.seen,
+            started=self.sweep.soon,
+            restarted=self.metrics.kopf_restarts.inc,
+            observer=self.metrics.observe_request,
+        )
+
+    def _wire_election(self, client: Client) -> None:
+        settings, timing = self.settings, self.settings.leader_election
+        self.upstream = Upstream(client, settings.upstream_namespace)
+        self.elector = Elector(
+            client,
+            settings.namespace,
+            self.identity,
+            started=self._lead,
+            stopped=self._follow,
+            allowed=lambda: self.upstream.absent,
+            timing=Timing(timing.lease_duration, timing.renew_deadline, timing.retry_period),
+        )
+
+    def _wire_servers(self, client: Client) -> None:
+        settings = self.settings
+        self.probes = ProbeServer(
+            self.metrics,
+            alive=self.dead,
+            ready=self.unready,
+            host=settings.metrics.host,
+            port=settings.metrics.port,
+        )
+        decider = Decider(
+            client,
+            self.cache,
+            self.runtimes,
+            synced=lambda: self.synced,
+            allowed=Limits(**settings.limits.model_dump()),
+            settings=self.build_settings,
+        )
+        self.webhook = WebhookServer(
+            decider.routes(), self.metrics, host=settings.webhook.host, port=settings.webhook.port
+        )
+        reports = settings.status_server
+        self.status = StatusServer(
+            Reporters(client, self.cache),
+            self.applier,
+            self.cache,
+            self.metrics,
+            synced=lambda: self.synced,
+            reports=Buckets(reports.qps, reports.burst),
+            host=reports.host,
+            port=reports.port,
+        )
+        hosts = sorted({host for host in (settings.webhook.host, reports.host) if host})
+        folder = settings.cert_management.folder
+        self.certificates: Keeper
+        if folder is not None:
+            self.certificates = FolderKeeper(Path(folder), self._serve)
+        else:
+            served_as = [f"{SERVICE}.{settings.namespace}.svc", *hosts]
+            self.certificates = SecretKeeper(client, settings.namespace, served_as, self._serve)
+        self.publisher = Publisher(
+            client,
+            service=SERVICE,
+            namespace=settings.namespace,
+            hosts=hosts,
+            bundle=lambda: self.certificates.authorities,
+            leading=lambda: self.elector.leading,
+        )
+
+    def build_settings(self) -> framework.Settings:
+        """What manifests depend on, as it is now."""
+        return framework.Settings(
+            feature_gates=self.settings.feature_gates.on,
+            operator_namespace=self.settings.namespace,
+            service_name=SERVICE,
+            status_server_port=self.settings.status_server.port,
+            status_server_ca=(self.certificates.authorities or b"").decode(),
+        )
+
+    def work(self) -> dict[str, Work]:
+        """What is done while the process runs, by name."""
+        settings = self.settings
+        found: dict[str, Work] = {
+            "jobsets": self.jobsets.run,
+            "revisions": self.revisions.run,
+            "kopf": self.kopf.run,
+            "sweep": self.sweep.run,
+            "upstream": self.upstream.run,
+            "lease": self._elect,
+            "collector": self._collect,
+        }
+        if settings.webhook.enabled or self.reporting:
+            found["certificates"] = self._keep_certificates
+        if settings.webhook.enabled and settings.cert_management.folder is None:
+            found["webhook-configurations"] = self.publisher.run
+        if self.reaper is not None:
+            found["retention"] = self.reaper.run
+        return found
+
+    def dead(self) -> list[str]:
+        """What only a restart of the process would mend."""
+        if not self.tasks:
+            return []  # still waiting for the API server, which a restart would not bring nearer
+        now = time.monotonic()
+        beats = {
+            "the watch of JobSets": self.jobsets.beat,
+            "the watch of revisions": self.revisions.beat,
+            "the watch of Kopf": self.kopf.beat,
+            "the sweep": self.sweep.beat,
+            "the election": self.elector.beat,
+        }
+        reasons = [
+            f"{name} has shown no sign of life for {now - beat:.0f} s"
+            for name, beat in beats.items()
+            if now - beat > DEAD_AFTER
+        ]
+        if self.queue.longest > STUCK_AFTER:
+            reasons.append(f"a worker has been at one TrainJob for {self.queue.longest:.0f} s")
+        return reasons
+
+    def unready(self) -> list[str]:
+        """What this replica lacks to work or to take over, in words."""
+        reasons = []
+        if not self.tasks:
+            reasons.append("waiting for the API server")
+        if self.jobsets.state is State.STARTING:
+            reasons.append(f"JobSets are not read yet {self.jobsets.problem}".rstrip())
+        if self.revisions.state is State.STARTING:
+            reasons.append(f"runtime revisions are not read yet {self.revisions.problem}".rstrip())
+        if self.kopf.reason:
+            reasons.append(self.kopf.reason)
+        elif not self.sweep.synced:
+            reasons.append("TrainJobs and runtimes are not all read yet")
+        if self.upstream.reason:
+            reasons.append(self.upstream.reason)
+        if self.settings.webhook.enabled:
+            reasons += self.webhook.unready(self.certificates.problem)
+        if self.reporting:
+            reasons += self.status.unready(self.certificates.problem)
+            if self.status.good_until is not None and not self.certificates.authorities:
+                reasons.append("ca.crt is missing beside the certificate: training processes need it")
+        if self.stopping.is_set():
+            reasons.append("stopping")
+        return reasons
+
+    @property
+    def synced(self) -> bool:
+        """True once the cache has held everything there was."""
+        return (
+            self.sweep.synced
+            and self.jobsets.state is not State.STARTING
+            and self.revisions.state is not State.STARTING
+        )
+
+    async def _elect(self) -> None:
+        await self.upstream.step()  # the first try for the Lease is to know the answer
+        await self.elector.run()
+
+    async def _keep_certificates(self) -> None:
+        while not self.upstream.absent:  # noqa: ASYNC110 - passive means: no write at all
+            await asyncio.sleep(0.2)
+        await self.certificates.run()
+
+    async def _lead(self) -> None:
+        self._starting = asyncio.create_task(self._start_workers(), name="start-workers")
+
+    async def _start_workers(self) -> None:
+        # What a TrainJob that may report is built with is known once there is a certificate.
+        while not self.synced or (self.reporting and not self.certificates.authorities):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        self.queue.clear()
+        self.workers.start()
+        self.controller.everything()
+        logger.info(
+            "%d workers on %d TrainJobs", self.settings.controller.concurrency, len(self.cache.trainjobs)
+        )
+
+    async def _follow(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+        await self.workers.stop(GRACE if self.stopping.is_set() else 0.0)
+        self.queue.clear()
+
+    async def _collect(self) -> None:
+        while True:
+            await asyncio.sleep(COLLECT_INTERVAL)
+            if self.workers.running and self.jobsets.state is State.SYNCED:
+                await self.collector.collect()
+
+    def _serve(self, certificate: bytes, key: bytes) -> None:
+        for server in (self.webhook, self.status):
+            server.load(certificate, key)
+
+    def _failed(self, key: Key, error: Exception, delay: float) -> None:
+        self.metrics.reconcile_errors.labels("internal").inc()
+        logger.error("%s: unexpected failure, again in %.1f s", key, delay, exc_info=error)

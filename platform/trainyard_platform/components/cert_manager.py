@@ -1,0 +1,65 @@
+"""The operator's certificate, where cert-manager is to make it: an authority of its own, and what it signs.
+
+cert-manager itself is the cluster's. It keeps the Secret fresh that the
+operator's pods mount, and writes the caBundle of the webhooks
+(`INJECT_FROM`), so that the operator needs no right to do either.
+"""
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+
+API_VERSION = "cert-manager.io/v1"
+INJECT_FROM = "cert-manager.io/inject-ca-from"
+"""Annotation of a webhook configuration: the Certificate whose authority is to be trusted."""
+YEAR = 365 * 24
+
+
+def certificate(
+    name: str, namespace: str, labels: dict[str, str], opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """Have a certificate made for the Service `name`, in the Secret `secret(name)`."""
+    authority = f"{name}-ca"
+
+    def made(kind: str, called: str, spec: dict[str, object]) -> CustomResource:
+        return CustomResource(
+            f"{kind.lower()}-{called}",
+            api_version=API_VERSION,
+            kind=kind,
+            metadata=ObjectMetaArgs(name=called, namespace=namespace, labels=labels),
+            spec=spec,
+            opts=opts,
+        )
+
+    return [
+        made("Issuer", f"{name}-selfsigned", {"selfSigned": {}}),
+        made(
+            "Certificate",
+            authority,
+            {
+                "isCA": True,
+                "commonName": authority,
+                "secretName": authority,
+                "duration": f"{3 * YEAR}h",
+                "renewBefore": f"{YEAR}h",
+                "privateKey": {"algorithm": "ECDSA", "size": 256},
+                "issuerRef": {"kind": "Issuer", "name": f"{name}-selfsigned"},
+            },
+        ),
+        made("Issuer", authority, {"ca": {"secretName": authority}}),
+        made(
+            "Certificate",
+            name,
+            {
+                "secretName": secret(name),
+                "dnsNames": [f"{name}.{namespace}.svc"],
+                "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+                "issuerRef": {"kind": "Issuer", "name": authority},
+            },
+        ),
+    ]
+
+
+def secret(name: str) -> str:
+    """The Secret with tls.crt, tls.key and ca.crt."""
+    return f"{name}-certificate"

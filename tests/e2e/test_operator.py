@@ -1,0 +1,226 @@
+"""The operator as it runs: two replicas, reports of progress, and finished jobs that are not kept."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trainyard_sandbox.paths import PROJECT
+
+from .cluster import Cluster, Object, eventually, trainjob
+
+pytestmark = pytest.mark.sandbox
+
+NAMESPACE = "trainyard-system"
+USER = f"system:serviceaccount:{NAMESPACE}:trainyard-operator"
+SERVER = "trainyard-operator.trainyard-system.svc"
+LEASE_SECONDS = 15
+RETENTION = "trainyard.dev/retention"
+
+REPORT = """
+import json, os, ssl, sys, time, urllib.error, urllib.request
+
+FOLDER = "/var/run/secrets/kubeflow/trainer"
+TRUSTED = ssl.create_default_context(cafile=f"{FOLDER}/ca.crt")
+
+def post(url, token, **fields):
+    at = time.strftime("%Y-%m-%dT%H:%M:%S.123456+00:00", time.gmtime())
+    body = json.dumps({"trainerStatus": {"lastUpdatedTime": at, **fields}}).encode()
+    headers = {"Authorization": "Bearer " + open(token).read().strip(), "Content-Type": "application/json"}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), context=TRUSTED) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+"""
+"""What a training process does that has no SDK: the three variables, a token and a POST."""
+
+
+@pytest.fixture(scope="module")
+def running(platform: Cluster) -> Iterator[Cluster]:
+    """The platform with two replicas, the gate TrainJobStatus and retention; afterwards as it was."""
+    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    document["config"]["trainyard:platform"]["operator"] |= {
+        "replicas": 2,
+        "featureGates": {"TrainJobStatus": True},
+        "retention": {},
+    }
+    stack = platform.sandbox.instance.dir / "running.yaml"
+    stack.write_text(yaml.safe_dump(document))
+    up = ("up", "--stack", "sandbox", "--yes", "--skip-preview")
+    platform.pulumi(*up, "--config-file", str(stack))
+    yield platform
+    platform.pulumi(*up)
+
+
+def replicas(running: Cluster) -> list[Object]:
+    """The pods that are not on their way out."""
+    text = running.kubectl("get", "pods", "-n", NAMESPACE, "-o", "json")
+    return [pod for pod in json.loads(text)["items"] if "deletionTimestamp" not in pod["metadata"]]
+
+
+def both_ready(running: Cluster) -> list[Object] | None:
+    pods = replicas(running)
+    ready = [pod for pod in pods if pod["status"].get("containerStatuses", [{}])[0].get("ready")]
+    return pods if len(pods) == len(ready) == 2 else None
+
+
+def leader(running: Cluster) -> str:
+    """The pod that holds the Lease, empty if nobody does."""
+    text = running.kubectl("get", "lease", "trainyard-operator", "-n", NAMESPACE, "-o", "json")
+    return str(json.loads(text)["spec"]["holderIdentity"]).rpartition("_")[0]
+
+
+def pid_of(running: Cluster, pod: str) -> int:
+    """The operator's process in a pod, as the host sees it."""
+    wanted = f"HOSTNAME={pod}".encode()
+    [pid] = [
+        pid
+        for pid in running.operator_pids()
+        if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    ]
+    return pid
+
+
+def create(running: Cluster, manifest: Object) -> None:
+    """Create it as soon as admission answers: of two replicas one may just have died."""
+    command = ("kubectl", "create", "-f", "-")
+    eventually(
+        "it is taken",
+        lambda: running.run(*command, stdin=json.dumps(manifest), check=False).returncode == 0,
+    )
+
+
+def test_both_replicas_are_ready_and_answer_webhooks_and_reports(running: Cluster) -> None:
+    pods = eventually("two replicas are ready", lambda: both_ready(running))
+    found = running.get("validatingwebhookconfiguration", "validator.trainer.kubeflow.org")
+    assert found is not None
+    script = f"""
+import base64, http.client, socket, ssl, sys
+trusted = ssl.create_default_context(cadata=base64.b64decode(sys.argv[1]).decode())
+for port, path in ((9443, "/validate-trainer-kubeflow-org-v1alpha1-trainjob"), (10443, "/")):
+    with socket.create_connection((sys.argv[2], port)) as raw:
+        with trusted.wrap_socket(raw, server_hostname="{SERVER}") as connection:
+            head = f"POST {{path}} HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 0\\r\\n\\r\\n"
+            connection.sendall(head.encode())
+            print(connection.recv(100).split()[1].decode())
+"""
+    bundle = found["webhooks"][0]["clientConfig"]["caBundle"]
+    for pod in pods:
+        said = running.kubectl(
+            *("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--"),
+            *("/opt/trainyard/bin/python", "-c", script, bundle, pod["status"]["podIP"]),
+        )
+        assert said.split() == ["400", "404"], "an empty review is none, and no TrainJob lives at /"
+
+
+def test_a_job_reports_its_own_progress_and_no_other_ones(running: Cluster) -> None:
+    script = f"""{REPORT}
+own = os.environ["KUBEFLOW_TRAINER_SERVER_URL"]
+token = os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]
+metrics = [{{"name": "loss", "value": "0.123"}}]
+print("own", post(own, token, progressPercentage=42, estimatedRemainingSeconds=120, metrics=metrics))
+print("another's", post(own.replace("/reports/", "/silent/"), token, progressPercentage=99))
+print("audience", post(own, "/var/run/secrets/kubernetes.io/serviceaccount/token", progressPercentage=98))
+print("percentage", post(own, token, progressPercentage=101))
+"""
+    running.apply(trainjob("silent", "sleep 30"))
+    job = trainjob("reports")
+    job["spec"]["trainer"]["command"] = ["python3", "-c", script]
+    running.apply(job)
+    running.wait_for_condition("reports", "Complete")
+    [pod] = running.pods("reports")
+    assert running.kubectl("logs", pod["metadata"]["name"]).splitlines() == [
+        "own 200",
+        "another's 403",
+        "audience 401",
+        "percentage 422",
+    ]
+    status: Any = (running.get("trainjob", "reports") or {})["status"]["trainerStatus"]
+    assert status.pop("lastUpdatedTime").endswith("Z")
+    assert status == {
+        "progressPercentage": 42,
+        "estimatedRemainingSeconds": 120,
+        "metrics": [{"name": "loss", "value": "0.123"}],
+    }
+    assert "trainerStatus" not in (running.get("trainjob", "silent") or {})["status"]
+
+
+def test_a_pod_beside_the_job_may_not_report_though_it_has_a_token_for_it(running: Cluster) -> None:
+    resource = "trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/watched/status"
+    running.apply(trainjob("watched", "sleep 60"))
+    eventually("its authority is there", lambda: running.get("configmap", "watched-tls-config"))
+    script = f"""{REPORT}
+print(post("https://{SERVER}:10443/apis/{resource}", f"{{FOLDER}}/token", progressPercentage=99))
+"""
+    container = {
+        "name": "c",
+        "image": "docker.io/trainyard/torch-cpu:sandbox",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-c", script],
+        "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets/kubeflow/trainer"}],
+    }
+    sources = [
+        {"serviceAccountToken": {"audience": resource, "path": "token"}},
+        {"configMap": {"name": "watched-tls-config"}},
+    ]
+    labels = {"jobset.sigs.k8s.io/jobset-name": "watched"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "beside", "namespace": "default", "labels": labels},
+        "spec": {
+            "containers": [container],
+            "restartPolicy": "Never",
+            "volumes": [{"name": "token", "projected": {"sources": sources}}],
+        },
+    }
+    running.apply(pod)
+    eventually("it has tried", lambda: (running.get("pod", "beside") or {})["status"]["phase"] == "Succeeded")
+    assert running.kubectl("logs", "beside") == "403\n"
+    running.kubectl("delete", "pod/beside", "trainjob/watched", "--wait=false")
+
+
+def test_a_finished_job_goes_when_its_annotation_says_so_and_takes_its_jobset_along(running: Cluster) -> None:
+    for name, annotation in (("brief", "1s"), ("kept", "keep")):
+        job = trainjob(name)
+        job["metadata"]["annotations"] = {RETENTION: annotation}
+        running.apply(job)
+    running.wait_for_condition("kept", "Complete")
+    eventually("it is gone", lambda: running.get("trainjob", "brief") is None)
+    eventually("and its JobSet", lambda: running.get("jobset", "brief") is None)
+    assert running.get("trainjob", "kept") is not None
+
+
+def test_when_the_leader_is_killed_the_other_takes_over_within_the_lease(running: Cluster) -> None:
+    eventually("two replicas are ready", lambda: both_ready(running))
+    before = leader(running)
+    os.kill(pid_of(running, before), signal.SIGKILL)
+    killed = time.monotonic()
+    create(running, trainjob("meanwhile"))
+    eventually("the other leads", lambda: leader(running) not in ("", before), timeout=90)
+    took = time.monotonic() - killed
+    running.wait_for_condition("meanwhile", "Complete")
+    assert took < LEASE_SECONDS + 15, "the Lease, a try for it, and the time that a slow machine needs"
+    assert running.audited_writes(USER, "meanwhile").count("create jobsets") == 1
+
+
+def test_when_the_leader_is_told_to_stop_the_other_takes_over_at_once(running: Cluster) -> None:
+    eventually("two replicas are ready", lambda: both_ready(running))
+    before = leader(running)
+    os.kill(pid_of(running, before), signal.SIGTERM)
+    stopped = time.monotonic()
+    eventually("the other leads", lambda: leader(running) not in ("", before), timeout=90)
+    assert time.monotonic() - stopped < LEASE_SECONDS - 3, "long before the Lease would have run out"
+    create(running, trainjob("afterwards"))
+    running.wait_for_condition("afterwards", "Complete")
+    writes = running.audited_writes(USER, "afterwards")
+    assert writes.count("create jobsets") == 1
+    assert len(writes) <= 6, writes

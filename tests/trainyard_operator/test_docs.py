@@ -1,0 +1,65 @@
+"""The tables in docs/ say what there is. Refresh them with TRAINYARD_UPDATE_GOLDEN=1."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from trainyard_api.configuration import Configuration, Retention
+from trainyard_operator.credentials import Credentials
+from trainyard_operator.main import Operator
+
+DOCS = Path(__file__).parents[2] / "docs"
+BEGIN, END = "<!-- begin table -->\n", "<!-- end table -->\n"
+
+
+def check(page: str, table: list[str]) -> None:
+    file = DOCS / page
+    before, _, rest = file.read_text().partition(BEGIN)
+    now, _, after = rest.partition(END)
+    wanted = "".join(f"{line}\n" for line in table)
+    if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
+        file.write_text(before + BEGIN + wanted + END + after)
+        now = wanted
+    assert now == wanted
+
+
+def rows(model: BaseModel, path: str = "") -> Iterator[str]:
+    shown = model.model_dump(by_alias=True)
+    for field in type(model).model_fields.values():
+        key = f"{path}{field.alias}"
+        value = getattr(model, next(n for n, f in type(model).model_fields.items() if f is field))
+        if isinstance(value, BaseModel):
+            yield from rows(value, f"{key}.")
+        else:
+            default = "" if shown[field.alias] in (None, "") else f"`{_yaml(shown[field.alias])}`"
+            yield f"| `{key}` | {default} | {' '.join((field.description or '').split())} |"
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_every_field_of_the_configuration_is_documented() -> None:
+    header = ["| field | default | |", "|---|---|---|"]
+    told = [row for row in rows(Configuration(retention=Retention())) if "`kind`" not in row]
+    check("configuration.md", header + [row for row in told if "`apiVersion`" not in row])
+
+
+def test_every_metric_is_documented_and_has_the_operators_prefix() -> None:
+    operator = Operator(Configuration(namespace="n"), Credentials(server="http://127.0.0.1", tls=None))
+    collectors = {id(c): c for c in operator.metrics.registry._names_to_collectors.values()}
+    table = []
+    for family in operator.metrics.registry.collect():
+        suffix = "_total" if family.type == "counter" else ""
+        labels = next(
+            (c._labelnames for c in collectors.values() if getattr(c, "_name", "") == family.name),
+            tuple(family.samples[0].labels) if family.samples else (),
+        )
+        assert family.name.startswith("trainyard_")
+        shown = ", ".join(f"`{label}`" for label in labels)
+        table.append(f"| `{family.name}{suffix}` | {family.type} | {shown} | {family.documentation} |")
+    check("metrics.md", ["| metric | type | labels | |", "|---|---|---|---|", *sorted(table)])

@@ -1,0 +1,156 @@
+"""What is counted and measured about TrainJobs and plugins."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
+from trainyard_operator import framework, gauges, plugins
+from trainyard_operator.cache import Cache
+from trainyard_operator.framework import DEFAULT_SETTINGS
+from trainyard_operator.measured import measured
+from trainyard_operator.metrics import Metrics
+from trainyard_operator.model import TrainJob
+from trainyard_operator.queue import Queue
+
+from .core_values import runtime, trainjob
+from .fake_api import run
+from .test_controller import JOB, JOBSET, KEY, scene
+
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def conditions(*kinds: str) -> dict[str, Any]:
+    return {"conditions": [{"type": kind, "status": "True"} for kind in kinds]}
+
+
+def counts(**fields: int) -> dict[str, Any]:
+    none = {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
+    return {"replicatedJobsStatus": [{"name": "node", **none, **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ({}, "Pending"),
+        ({"jobsStatus": [{"name": "node", "active": 0}]}, "Pending"),
+        ({"jobsStatus": [{"name": "node", "active": 1}]}, "Running"),
+        (conditions("Suspended"), "Suspended"),
+        (conditions("Suspended", "Blocked"), "Blocked"),
+        ({**conditions("Blocked", "Failed"), "jobsStatus": [{"name": "node", "active": 1}]}, "Failed"),
+        (conditions("Suspended", "Complete"), "Complete"),
+        ({"conditions": [{"type": "Suspended", "status": "False"}]}, "Pending"),
+    ],
+)
+def test_a_trainjob_is_in_one_state(status: dict[str, Any], state: str) -> None:
+    assert gauges.state(trainjob(status=status)) == state
+
+
+def test_trainjobs_are_counted_by_state_and_states_without_any_are_0() -> None:
+    cache = Cache()
+    for number, status in enumerate([conditions("Complete"), conditions("Complete"), {}]):
+        name = f"job-{number}"
+        cache.observe_trainjob(TrainJob("team", name, name, str(number + 1), CREATED, {}, status))
+    metrics = Metrics()
+    metrics.registry.register(gauges.TrainJobs(cache))
+    found = {state: value(metrics, "trainyard_trainjobs", state=state) for state in gauges.STATES}
+    assert found == {
+        "Pending": 1,
+        "Running": 0,
+        "Suspended": 0,
+        "Blocked": 0,
+        "Complete": 2,
+        "Failed": 0,
+    }
+
+
+def test_measured_plugins_build_what_they_build_and_each_is_timed() -> None:
+    metrics = Metrics()
+    job, rt = trainjob({"trainer": {"numNodes": 2}}), runtime({"torch": {}})
+    using = measured(plugins.ALL, metrics)
+    assert framework.children(job, rt, using, DEFAULT_SETTINGS) == framework.children(
+        job, rt, plugins.ALL, DEFAULT_SETTINGS
+    )
+    times = {
+        name: value(metrics, "trainyard_plugin_seconds_count", plugin=name) for name in ("torch", "jobset")
+    }
+    assert times == {"torch": 1, "jobset": 2}, "one phase, and two"
+
+
+def test_a_plugin_that_cannot_work_with_what_it_is_given_is_counted() -> None:
+    class Broken:
+        name = "broken"
+        implements = frozenset[str]()
+
+        def enforce_ml_policy(self, info: framework.Info) -> framework.Info:
+            raise InvalidFieldError(FieldError(ErrorType.INVALID, "spec", None, "no"))
+
+    metrics = Metrics()
+    with pytest.raises(InvalidFieldError):
+        framework.children(trainjob(), runtime({}), measured([Broken()], metrics), DEFAULT_SETTINGS)
+    assert value(metrics, "trainyard_plugin_errors_total", plugin="broken") == 1
+
+
+def test_a_trainjob_is_timed_from_its_creation_to_each_milestone_once() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            began = datetime.fromisoformat(s.api.objects[JOB]["metadata"]["creationTimestamp"])
+            offset = (s.now() - began).total_seconds()
+
+            def took(until: str) -> tuple[float | None, float | None]:
+                name = "trainyard_trainjob_seconds"
+                count = value(s.metrics, f"{name}_count", until=until)
+                total = value(s.metrics, f"{name}_sum", until=until)
+                return count, None if total is None else total - offset
+
+            async def jobset(second: float, **status: Any) -> None:
+                """What the JobSet says, at this second; counts are written some seconds later."""
+                s.second = second
+                s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": status})
+                s.see_jobset()
+                await s.settle()
+                s.second = second + 20
+                s.controller.touched(KEY)
+                await s.settle()
+
+            await s.settle()
+            assert took("jobset") == (1, 0)
+            await jobset(100, **counts(active=1))
+            assert took("running") == (None, None)
+            await jobset(200, **counts(active=1, ready=1))
+            assert took("running") == (1, 220), "as late as the status is written"
+            await jobset(300, **counts(active=1))
+            await jobset(400, **counts(active=1, ready=1))
+            assert took("running") == (1, 220), "not again when its pods come back"
+            done = {"type": "Completed", "status": "True", "reason": "R", "lastTransitionTime": "t"}
+            await jobset(500, **counts(succeeded=1), conditions=[done])
+            assert (took("complete"), took("failed")) == ((1, 500), (None, None))
+
+    run(test)
+
+
+def test_the_longest_work_on_a_key_is_known() -> None:
+    async def test() -> None:
+        now = [0.0]
+        queue: Queue[str] = Queue(clock=lambda: now[0])
+        assert queue.longest == 0
+        queue.add("a")
+        queue.add("b")
+        await queue.get()
+        now[0] = 5.0
+        await queue.get()
+        now[0] = 7.0
+        assert queue.longest == 7
+        queue.done("a")
+        assert queue.longest == 2
+        queue.done("b")
+        assert queue.longest == 0
+
+    run(test)
