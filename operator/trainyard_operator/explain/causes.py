@@ -26,25 +26,26 @@ class Cause(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     CRD_MISSING = "CRDMissing"
     BLOCKED = "Blocked"
-    SUSPENDED = "Suspended"
     WORKLOAD_MISSING = "WorkloadMissing"
+    WORKLOAD_UNSEEN = "WaitsInQueue"
     WORKLOAD_INACTIVE = "WorkloadInactive"
     WORKLOAD_INADMISSIBLE = "WorkloadInadmissible"
     QUOTA_SHORT = "QuotaShort"
     ADMISSION_CHECK = "AdmissionCheckPending"
     NOT_RESUMED = "AdmittedButSuspended"
+    SUSPENDED = "Suspended"
     JOBSET_CONTROLLER_DOWN = "JobSetControllerDown"
     JOBSET_NOT_CREATED = "JobSetNotCreated"
     JOBS_REFUSED = "JobsRefused"
     PODS_OVER_QUOTA = "PodsOverQuota"
     PODS_REFUSED = "PodsRefused"
-    GANG_INCOMPLETE = "GangIncomplete"
+    NODE_LOST = "NodeLost"
     CLAIM_MISSING = "VolumeClaimMissing"
     CLAIM_PENDING = "VolumeClaimPending"
+    GANG_INCOMPLETE = "GangIncomplete"
     SCHEDULING_GATED = "SchedulingGated"
     NO_SCHEDULER = "NoScheduler"
     NO_NODE_FITS = "NoNodeFits"
-    NODE_LOST = "NodeLost"
     IMAGE_NOT_PULLED = "ImageNotPulled"
     SECRET_MISSING = "SecretMissing"  # noqa: S105 - a cause, not a secret
     CONFIG_MISSING = "ConfigMissing"
@@ -128,16 +129,15 @@ TABLE: Final[dict[Cause, About]] = {
         At.JOBSET, "the cluster lacks a resource that the job needs", "have the platform team install it"
     ),
     Cause.BLOCKED: About(At.TRAINJOB, "the operator says so", "see the operator's log"),
-    Cause.SUSPENDED: About(
-        At.TRAINJOB,
-        "spec.suspend is true, and no queue decides about it",
-        "resume it: kubectl patch trainjob {name} -n {namespace} --type=merge -p "
-        '\'{{"spec":{{"suspend":false}}}}\'',
-    ),
     Cause.WORKLOAD_MISSING: About(
         At.WORKLOAD,
         "the TrainJob names a queue, and Kueue has made no Workload of it",
         "have the platform team see that Kueue runs and manages TrainJobs in this namespace",
+    ),
+    Cause.WORKLOAD_UNSEEN: About(
+        At.WORKLOAD,
+        "the TrainJob waits in a queue, and its Workload may not be seen",
+        "ask somebody who may: kubectl get workloads.kueue.x-k8s.io -n {namespace}",
     ),
     Cause.WORKLOAD_INACTIVE: About(
         At.WORKLOAD,
@@ -165,6 +165,12 @@ TABLE: Final[dict[Cause, About]] = {
         "Kueue has admitted it, and it is still suspended",
         "have the platform team read Kueue's log; it may not know this version of the TrainJob API",
     ),
+    Cause.SUSPENDED: About(
+        At.TRAINJOB,
+        "spec.suspend is true, and no queue decides about it",
+        "resume it: kubectl patch trainjob {name} -n {namespace} --type=merge -p "
+        '\'{{"spec":{{"suspend":false}}}}\'',
+    ),
     Cause.JOBSET_CONTROLLER_DOWN: About(
         At.JOBSET,
         "nobody acts on JobSets",
@@ -190,10 +196,10 @@ TABLE: Final[dict[Cause, About]] = {
         "admission refuses the pods",
         "correct what the message names in the TrainJob or its runtime, or have the policy changed",
     ),
-    Cause.GANG_INCOMPLETE: About(
-        At.GANG,
-        "the gang scheduler starts all pods or none, and cannot place all",
-        "wait for others to end, ask for less, or have Queue {queue} or the nodes enlarged",
+    Cause.NODE_LOST: About(
+        At.NODES,
+        "a node with pods of the job is gone or not ready",
+        "wait for it to come back or for its pods to be replaced; have the platform team look at {node}",
     ),
     Cause.CLAIM_MISSING: About(
         At.PODS,
@@ -205,6 +211,11 @@ TABLE: Final[dict[Cause, About]] = {
         "a PersistentVolumeClaim has no volume",
         "see that StorageClass {storage_class} exists and provides such volumes: "
         "kubectl describe pvc {claim} -n {namespace}",
+    ),
+    Cause.GANG_INCOMPLETE: About(
+        At.GANG,
+        "the gang scheduler starts all pods or none, and cannot place all",
+        "wait for others to end, ask for less, or have Queue {queue} or the nodes enlarged",
     ),
     Cause.SCHEDULING_GATED: About(
         At.PODS, "a scheduling gate holds the pods", "ask the owner of the gate {gates}"
@@ -218,11 +229,6 @@ TABLE: Final[dict[Cause, About]] = {
         At.PODS,
         "no node has the resources, taints or labels that the pods ask for",
         "ask for what nodes have (resourcesPerNode, nodeSelector, tolerations), or have such a node added",
-    ),
-    Cause.NODE_LOST: About(
-        At.NODES,
-        "a node with pods of the job is gone or not ready",
-        "wait for it to come back or for its pods to be replaced; have the platform team look at {node}",
     ),
     Cause.IMAGE_NOT_PULLED: About(
         At.PODS,

@@ -161,7 +161,7 @@ def index(pod: Json) -> int | None:
 
 def job_of(o: Observation, pod: Json) -> Json | None:
     """The Job that the pod is of."""
-    owners = {owner.get("uid") for owner in objects(pod, "metadata", "ownerReferences")}
+    owners = {text(owner, "uid") for owner in objects(pod, "metadata", "ownerReferences")}
     return next((job for job in o.jobs if uid(job) in owners), None)
 
 
@@ -190,11 +190,11 @@ def is_ready(pod: Json) -> bool:
 def containers(pod: Json) -> Iterator[tuple[Json, Json]]:
     """Each container that has a status, in the order they start: its status and its spec."""
     specs = {
-        c.get("name"): c for kind in ("initContainers", "containers") for c in objects(pod, "spec", kind)
+        text(c, "name"): c for kind in ("initContainers", "containers") for c in objects(pod, "spec", kind)
     }
     for kind in ("initContainerStatuses", "containerStatuses"):
         for status in objects(pod, "status", kind):
-            yield status, specs.get(status.get("name"), {})
+            yield status, specs.get(text(status, "name"), {})
 
 
 # --- ranks --------------------------------------------------------------------
@@ -224,6 +224,15 @@ def rank(o: Observation, pod: Json) -> int | None:
     """Which rank the pod is; None if it is not one of several."""
     job = job_of(o, pod)
     return index(pod) if job is not None and is_trainer(job) and ranks(job) > 1 else None
+
+
+def absent(o: Observation, job: Json) -> tuple[int, ...]:
+    """The ranks of the Job that have no pod, if another has one that is Ready and so waits for them."""
+    pods = [pod for pod in current_pods(o) if job_of(o, pod) is job]
+    if not is_trainer(job) or not any(map(is_ready, pods)):
+        return ()
+    there = {index(pod) for pod in pods} | done(job)
+    return tuple(rank for rank in range(ranks(job)) if rank not in there)
 
 
 def waiting_for(o: Observation, held: Sequence[Json]) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ BEFORE_THE_END: Final[tuple[Rule, ...]] = (
     trainjob.blocked,
     trainjob.runtime_missing,
     kueue.workload_missing,
+    kueue.workload_unseen,
     kueue.workload_inactive,
     kueue.workload_inadmissible,
     kueue.quota_short,

@@ -35,6 +35,16 @@ def workload_missing(o: Observation) -> Finding | None:
     return found(o, Cause.WORKLOAD_MISSING, Ref("LocalQueue", queue, read.namespace(o)), message)
 
 
+def workload_unseen(o: Observation) -> Finding | None:
+    """A queue decides about it, and what it says may not be seen."""
+    queue = read.texts(o.trainjob, "metadata", "labels").get(read.QUEUE_LABEL)
+    if not queue or not read.suspended(o.trainjob) or Subject.WORKLOADS not in o.unseen:
+        return None
+    message = f"it is suspended until LocalQueue {queue} admits it"
+    about = Ref("LocalQueue", queue, read.namespace(o))
+    return found(o, Cause.WORKLOAD_UNSEEN, about, message, namespace=read.namespace(o))
+
+
 def workload_inactive(o: Observation) -> Finding | None:
     """Kueue or a person has put it aside."""
     workload = current(o)
@@ -50,7 +60,7 @@ def workload_inadmissible(o: Observation) -> Finding | None:
     workload = waiting(o)
     if workload is None:
         return None
-    if read.at(read.condition(workload, "QuotaReserved"), "reason") not in _NEVER:
+    if read.text(read.condition(workload, "QuotaReserved"), "reason") not in _NEVER:
         return None
     message = _said(workload, "QuotaReserved")
     return found(o, Cause.WORKLOAD_INADMISSIBLE, _ref(workload), message, queue=_queue(workload))
@@ -112,9 +122,9 @@ def current(o: Observation) -> Json | None:
 
 
 def waiting(o: Observation) -> Json | None:
-    """The Workload, if it waits for quota."""
+    """The Workload, if the TrainJob waits for its quota."""
     workload = current(o)
-    return workload if workload is not None and _waits(workload) else None
+    return workload if workload is not None and _waits(workload) and read.suspended(o.trainjob) else None
 
 
 def _waits(workload: Json) -> bool:

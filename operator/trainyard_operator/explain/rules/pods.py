@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from .. import read, text
@@ -129,7 +130,7 @@ def _refused(o: Observation, cause: Cause, about: Ref, job: Json, message: str, 
     there = [pod for pod in read.current_pods(o) if read.job_of(o, pod) is job]
     if there:
         message = f"{len(there)} of {read.ranks(job)} pods are there: {message}"
-    return found(o, cause, about, message, **words)
+    return replace(found(o, cause, about, message, **words), ranks=read.absent(o, job))
 
 
 def _waiting(o: Observation) -> Iterator[tuple[Json, Json, Json]]:
