@@ -22,7 +22,7 @@ from trainyard_operator.explain import Diagnosis, State, explain
 from trainyard_operator.explain.text import clean
 
 from .manifests import CANNOT_ASK, FINE, REFUSED
-from .observe import observe
+from .observe import is_name, observe
 
 API_VERSION: Final = "explain.trainyard.dev/v1alpha1"
 _MARKS: Final = {"fine": "ok", "held": "!!", "unseen": "??", "absent": "--"}
@@ -53,6 +53,10 @@ def run(
     could not be asked, which goes to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
+    for name in (job, namespace):
+        if name is not None and not is_name(name):
+            print(f"{name!r} is not the name of an object", file=err)
+            return CANNOT_ASK
     try:
         found = credentials.load(kubeconfig, context)
         diagnosis = asyncio.run(_diagnose(found, namespace or found.namespace, job, operator_namespace))

@@ -7,6 +7,7 @@ may not be seen, or does not come in time, is noted and does not end the look.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,6 +39,8 @@ MOST: Final = 2000
 MOST_NODES: Final = 64
 """Nodes that are looked at one by one."""
 MOST_CLAIMS: Final = 8
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_LONGEST_NAME: Final = 253
 _LOG_BYTES: Final = 16384
 _LOG_LINES: Final = 20
 
@@ -134,7 +137,7 @@ class _Look:
         self, subject: Subject, resource: Resource | None, namespace: str | None, name: str
     ) -> Json | None:
         """One object; None if there is none, it may not be seen, or nothing is asked for."""
-        if resource is None or not name:
+        if resource is None or not is_name(name):
             return None
         found = await self._tried(
             subject, f"get {resource.full_name}", self._client.get(resource.path(namespace, name))
@@ -218,9 +221,9 @@ class _Look:
 
     async def queue_place(self, wanted: FollowUps) -> QueuePlace | None:
         """Which in the queue it is: as Kueue tells, else counted from the Workloads that can be seen."""
-        if wanted.workload is None:
-            return None
         queue = text(wanted.workload, "spec", "queueName")
+        if wanted.workload is None or not is_name(queue):
+            return None
         path = _VISIBLE_QUEUES.path(self._namespace, queue, "pendingworkloads")
         try:
             told, local = await asyncio.gather(
@@ -250,6 +253,11 @@ class _Look:
             forbidden = error.code == 403
             self.unseen[subject] = f"you are not allowed to {what}" if forbidden else str(error)
             return None
+
+
+def is_name(text: str) -> bool:
+    """Whether an object can have this name; any other has no place in a request's path."""
+    return len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None
 
 
 async def _in_time(asked: Awaitable[T]) -> T:
