@@ -239,7 +239,7 @@ class _Look:
             workloads = await self.all(Subject.QUEUE, _WORKLOADS, within)
             queues = await self.all(Subject.QUEUE, _LOCAL_QUEUES, within)
             if Subject.QUEUE not in self.unseen:
-                return places.counted(workload, workloads, queues)
+                return places.counted(workload, workloads, queues, partial=within is not None)
             if within is None:
                 del self.unseen[Subject.QUEUE]
         return None

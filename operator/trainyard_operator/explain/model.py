@@ -38,8 +38,8 @@ class QueuePlace:
     position: int
     queue: str
     """In words, such as `ClusterQueue gpus`."""
-    counted: bool = False
-    """Whether it was counted from the Workloads that could be seen, not told by Kueue."""
+    partial: bool = False
+    """Whether only the Workloads of one namespace could be counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

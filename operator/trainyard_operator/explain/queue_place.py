@@ -18,8 +18,13 @@ def told(workload: Json, pending: Json, cluster_queue: str) -> QueuePlace | None
     return None
 
 
-def counted(workload: Json, workloads: Sequence[Json], queues: Sequence[Json]) -> QueuePlace:
-    """By priority and age among the Workloads that wait for the same ClusterQueue, or at least LocalQueue."""
+def counted(
+    workload: Json, workloads: Sequence[Json], queues: Sequence[Json], *, partial: bool
+) -> QueuePlace:
+    """By priority and age among the Workloads that wait for the same ClusterQueue.
+
+    `partial`: they are those of the Workload's own namespace alone.
+    """
     behind = {_place(queue): read.text(queue, "spec", "clusterQueue") for queue in queues}
     wanted = _queue(workload)
     cluster_queue = behind.get(wanted)
@@ -29,9 +34,8 @@ def counted(workload: Json, workloads: Sequence[Json], queues: Sequence[Json]) -
         return bool(same) and _waits(other)
 
     before = sum(competes(other) and _order(other) < _order(workload) for other in workloads)
-    everywhere = len({read.text(queue, "metadata", "namespace") for queue in queues}) > 1
-    words = f"ClusterQueue {cluster_queue}" if cluster_queue and everywhere else f"LocalQueue {wanted[1]}"
-    return QueuePlace(before + 1, words, counted=True)
+    words = f"ClusterQueue {cluster_queue}" if cluster_queue else f"LocalQueue {wanted[1]}"
+    return QueuePlace(before + 1, words, partial)
 
 
 def _place(of: Json) -> tuple[str, str]:

@@ -141,6 +141,17 @@ CASES = (
         ),
     ),
     Case(
+        "a request that no quota can ever hold is told so",
+        queued(condition("QuotaReserved", "Pending", "current request (4) > maximum capacity (2)", "False")),
+        Finding(
+            Cause.WORKLOAD_INADMISSIBLE,
+            WORKLOAD,
+            "current request (4) > maximum capacity (2)",
+            "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team "
+            "see to LocalQueue research and its ClusterQueue",
+        ),
+    ),
+    Case(
         "quota that is short is told with the place in the queue",
         queued(
             condition("QuotaReserved", "Pending", QUOTA_SAID, "False"),
@@ -158,12 +169,12 @@ CASES = (
         queued(
             condition("QuotaReserved", "Pending", "no quota", "False"),
             condition("Evicted", "Preempted", "for a higher priority"),
-            queue_place=QueuePlace(1, "LocalQueue research", counted=True),
+            queue_place=QueuePlace(1, "ClusterQueue gpus", partial=True),
         ),
         Finding(
             Cause.QUOTA_SHORT,
             WORKLOAD,
-            "it is number 1 in LocalQueue research of those that can be seen: no quota; it was evicted "
+            "it is number 1 in ClusterQueue gpus of those that can be seen: no quota; it was evicted "
             "before "
             "(Preempted: for a higher priority)",
             "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",

@@ -118,10 +118,8 @@ def test_the_place_is_counted_by_priority_and_age_among_those_that_wait_for_the_
         rival("another-queue", queue="c", namespace="others"),
         rival("runs-already", reserved=True),
     ]
-    assert queue_place.counted(mine, [mine, *others], queues) == QueuePlace(
-        3, "ClusterQueue gpus", counted=True
-    )
+    everywhere = queue_place.counted(mine, [mine, *others], queues, partial=False)
+    assert everywhere == QueuePlace(3, "ClusterQueue gpus")
     within = [one for one in others if one["metadata"]["namespace"] == "team"]
-    assert queue_place.counted(mine, [mine, *within], queues[:1]) == QueuePlace(
-        2, "LocalQueue research", counted=True
-    )
+    here = queue_place.counted(mine, [mine, *within], queues[:1], partial=True)
+    assert here == QueuePlace(2, "ClusterQueue gpus", partial=True)

@@ -18,6 +18,8 @@ _NEVER: Final = frozenset(
     {"Inadmissible", "OnHold", "NoMatchingFlavor", "ExceedsMaxQuota", "Misconfigured", "Suspended"}
 )
 """Reasons of QuotaReserved=False that waiting does not change."""
+_TOO_MUCH: Final = "> maximum capacity"
+"""Kueue says this of a request that no waiting will fulfil; its reason is the common one."""
 _PATIENCE: Final = 5.0
 """Seconds in which Kueue makes its Workload, and resumes what it has admitted."""
 _EVALUATING: Final = 3.0
@@ -60,9 +62,10 @@ def workload_inadmissible(o: Observation) -> Finding | None:
     workload = waiting(o)
     if workload is None:
         return None
-    if read.text(read.condition(workload, "QuotaReserved"), "reason") not in _NEVER:
-        return None
     message = _said(workload, "QuotaReserved")
+    reason = read.text(read.condition(workload, "QuotaReserved"), "reason")
+    if reason not in _NEVER and _TOO_MUCH not in message:
+        return None
     return found(o, Cause.WORKLOAD_INADMISSIBLE, _ref(workload), message, queue=_queue(workload))
 
 
@@ -81,7 +84,7 @@ def quota_short(o: Observation) -> Finding | None:
             f"; it was evicted before ({read.text(evicted, 'reason')}: {read.text(evicted, 'message')})"
         )
     if o.queue_place is not None:
-        how = " of those that can be seen" if o.queue_place.counted else ""
+        how = " of those that can be seen" if o.queue_place.partial else ""
         message = f"it is number {o.queue_place.position} in {o.queue_place.queue}{how}: {message}"
     return found(o, Cause.QUOTA_SHORT, _ref(workload), message, queue=_queue(workload))
 
