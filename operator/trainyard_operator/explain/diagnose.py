@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from trainyard_api import names
 
 from . import read, text, walk
-from .model import Diagnosis, Finding, Observation, State, Unseen
+from .model import Diagnosis, Finding, Observation, State, Subject, Unseen
 from .rules import AFTER_THE_END, BEFORE_THE_END, Rule
 from .rules.trainjob import reported_active
 
@@ -30,7 +30,7 @@ def explain(o: Observation) -> Diagnosis:
         answer=_answer(o, state, finding),
         finding=finding,
         walk=walk.stages(o, finding),
-        unseen=tuple(Unseen(subject, why) for subject, why in o.unseen.items()),
+        unseen=tuple(Unseen(subject, o.unseen[subject]) for subject in Subject if subject in o.unseen),
     )
     return _cleaned(diagnosis)
 

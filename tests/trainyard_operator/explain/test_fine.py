@@ -149,7 +149,7 @@ def test_a_diagnosis_is_the_answer_the_cause_the_walk_and_what_was_not_seen() ->
         workloads=(workload(condition("Admitted")),),
         pods=(pod(0), homeless(1, INSUFFICIENT)),
         nodes=(),
-        unseen={Subject.NODES: "you are not allowed to list nodes"},
+        unseen={Subject.NODES: "you are not allowed to list nodes", Subject.RUNTIME: "no answer within 10 s"},
     )
     message = "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 0)"
     assert explain(observation) == Diagnosis(
@@ -166,7 +166,10 @@ def test_a_diagnosis_is_the_answer_the_cause_the_walk_and_what_was_not_seen() ->
             Stage("Pods", Mark.HELD, "1 of 2 ready; tj-node-0-1-x Pending"),
             Stage("Nodes", Mark.UNSEEN, "you are not allowed to list nodes"),
         ),
-        unseen=(Unseen("nodes", "you are not allowed to list nodes"),),
+        unseen=(
+            Unseen("runtime", "no answer within 10 s"),
+            Unseen("nodes", "you are not allowed to list nodes"),
+        ),
     )
 
 
