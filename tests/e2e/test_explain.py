@@ -222,9 +222,9 @@ def test_what_the_asker_may_not_see_is_said_and_the_cause_named_all_the_same(
     unseen = {
         "runtime": "get trainingruntimes.trainer.kubeflow.org",
         "JobSet": "get jobsets.jobset.x-k8s.io",
+        "nodes": "list nodes",
         "PersistentVolumeClaims": "list persistentvolumeclaims",
         "events": "list events",
-        "nodes": "list nodes",
     }
     said = [line for line in rest if line.startswith("Could not see")]
     assert said == [f"Could not see the {what}: you are not allowed to {why}" for what, why in unseen.items()]
