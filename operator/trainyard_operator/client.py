@@ -188,6 +188,8 @@ class Client:
         self._limit = limit
         self._observer = observer
         self._session: aiohttp.ClientSession | None = None
+        self.server_date = ""
+        """The Date header of the last answer; empty before the first."""
 
     async def __aenter__(self) -> Client:
         self._session = self.credentials.session(limit=self._limit, observer=self._observer)
@@ -215,6 +217,10 @@ class Client:
     ) -> dict[str, Any]:
         """GET one object."""
         return _object(await self._request("GET", path, params=params, accept=accept))
+
+    async def text(self, path: str, *, params: Mapping[str, str] | None = None) -> str:
+        """GET something that is text, such as a log; bytes that are not UTF-8 are replaced."""
+        return (await self._request("GET", path, params=params)).decode(errors="replace")
 
     async def list(
         self,
@@ -349,6 +355,7 @@ class Client:
             timeout=timeout,
             accept=accept,
         ) as response:
+            self.server_date = response.headers.get("Date", "")
             try:
                 return await response.read()
             except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -15,7 +15,7 @@ import ssl
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -78,6 +78,8 @@ class Credentials:
     source: str = ""
     """Where this came from, in words, for messages."""
     in_cluster: bool = False
+    namespace: str = "default"
+    """The namespace of the kubeconfig's context, or of the service account."""
     headers: Mapping[str, str] = field(default_factory=lambda: {"User-Agent": "trainyard-operator"})
 
     def session(
@@ -158,6 +160,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     token = TokenFile(folder / "token")
+    namespace = folder / "namespace"
     try:
         token.reload()
         tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
@@ -171,6 +174,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
         token_file=token,
         source=f"service account in {folder}",
         in_cluster=True,
+        namespace=namespace.read_text().strip() if namespace.exists() else "default",
     )
 
 
@@ -204,7 +208,8 @@ def from_kubeconfig(paths: list[Path], context: str | None = None) -> Credential
     cluster, cluster_file = find("clusters", chosen.get("cluster"))
     user, user_file = find("users", chosen.get("user")) if chosen.get("user") else ({}, cluster_file)
     where = f"{source}, context {current!r}"
-    return _credentials(cluster, cluster_file.parent, user, user_file.parent, where)
+    credentials = _credentials(cluster, cluster_file.parent, user, user_file.parent, where)
+    return replace(credentials, namespace=str(chosen.get("namespace") or "default"))
 
 
 def _document(path: Path) -> Mapping[str, Any]:

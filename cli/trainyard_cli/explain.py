@@ -1,0 +1,174 @@
+"""`trainyard explain`: why a TrainJob does not run.
+
+Called by `main`, which adds `command` to the application. Prints; what to look
+at is `observe`'s, and what follows from it `trainyard_operator.explain`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from enum import StrEnum
+from typing import Annotated, Any, Final, TextIO
+
+import typer
+
+from trainyard_operator import credentials, settings
+from trainyard_operator.client import ApiError, Client, NotFoundError
+from trainyard_operator.explain import Diagnosis, State, explain
+from trainyard_operator.explain.text import clean
+
+from .manifests import CANNOT_ASK, FINE, REFUSED
+from .observe import is_name, observe
+
+API_VERSION: Final = "explain.trainyard.dev/v1alpha1"
+_MARKS: Final = {"fine": "ok", "held": "!!", "unseen": "??", "absent": "--"}
+_CONNECTIONS: Final = 16
+
+
+class Output(StrEnum):
+    """How to print the answer."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def run(
+    job: str,
+    *,
+    namespace: str | None = None,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    operator_namespace: str = settings.NAMESPACE,
+    output: Output = Output.TEXT,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print why the TrainJob does not run; returns the exit code.
+
+    0: nothing is wrong; 1: something holds it up, or it has failed; 2: it
+    could not be asked, which goes to `err`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    for name in (job, namespace):
+        if name is not None and not is_name(name):
+            print(f"{name!r} is not the name of an object", file=err)
+            return CANNOT_ASK
+    try:
+        found = credentials.load(kubeconfig, context)
+        diagnosis = asyncio.run(_diagnose(found, namespace or found.namespace, job, operator_namespace))
+    except credentials.CredentialsError as error:
+        print(clean(str(error)), file=err)
+        return CANNOT_ASK
+    except NotFoundError as error:
+        where = namespace or found.namespace
+        what = (
+            "the cluster does not know TrainJobs" if error.resource_missing else f"namespace {where} has none"
+        )
+        print(clean(f"TrainJob {job} is not found: {what}"), file=err)
+        return CANNOT_ASK
+    except ApiError as error:
+        print(clean(f"{found.source}: {error}"), file=err)
+        return CANNOT_ASK
+    out.write(as_json(diagnosis) if output is Output.JSON else as_text(diagnosis))
+    return FINE if diagnosis.state in (State.COMPLETE, State.RUNNING, State.STARTING) else REFUSED
+
+
+async def _diagnose(
+    found: credentials.Credentials, namespace: str, job: str, operator_namespace: str
+) -> Diagnosis:
+    asking = replace(found, headers={"User-Agent": "trainyard-explain"})
+    async with Client(asking, limit=_CONNECTIONS) as client:
+        return explain(await observe(client, namespace, job, operator_namespace))
+
+
+def as_text(diagnosis: Diagnosis) -> str:
+    """The answer first, then its object and next step, the walk, and what could not be seen."""
+    return "".join(f"{line}\n" for line in _lines(diagnosis))
+
+
+def _lines(diagnosis: Diagnosis) -> Iterator[str]:
+    yield diagnosis.answer
+    if finding := diagnosis.finding:
+        yield f"Cause:      {finding.object}"
+        yield f"Next step:  {finding.next_step}"
+        if finding.log:
+            yield "Last lines of its log:"
+            yield from (f"  | {line}" for line in finding.log)
+    yield ""
+    yield from (f"{_MARKS[stage.mark]}  {stage.stage:<9} {stage.text}" for stage in diagnosis.walk)
+    if diagnosis.unseen:
+        yield ""
+        yield from (f"Could not see the {unseen.what}: {unseen.why}" for unseen in diagnosis.unseen)
+
+
+def as_json(diagnosis: Diagnosis) -> str:
+    """The diagnosis as JSON, in the shape that docs/explain.md describes."""
+    return json.dumps(document(diagnosis), indent=2) + "\n"
+
+
+def document(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The diagnosis as JSON values."""
+    found = diagnosis.finding
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Diagnosis",
+        "trainJob": {"namespace": diagnosis.trainjob.namespace, "name": diagnosis.trainjob.name},
+        "state": diagnosis.state.value,
+        "answer": diagnosis.answer,
+        "finding": None
+        if found is None
+        else {
+            "cause": found.cause.value,
+            "object": asdict(found.object),
+            "message": found.message,
+            "nextStep": found.next_step,
+            "ranks": list(found.ranks),
+            "log": list(found.log),
+        },
+        "walk": [asdict(stage) for stage in diagnosis.walk],
+        "unseen": [asdict(unseen) for unseen in diagnosis.unseen],
+    }
+
+
+def command(
+    job: Annotated[str, typer.Argument(help="Name of the TrainJob.", metavar="JOB")],
+    *,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", "-n", help="Namespace of the TrainJob; that of the context unless given."
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option(help="Kubeconfig file; KUBECONFIG or ~/.kube/config unless given.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Context of the kubeconfig; its current one unless given.")
+    ] = None,
+    operator_namespace: Annotated[
+        str, typer.Option(help="Namespace of the operator, whose Lease is kept there.")
+    ] = settings.NAMESPACE,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+) -> None:
+    """Say why a TrainJob does not run: the first cause, and the next step.
+
+    Looks with your own rights, changes nothing, and says what it was not
+    allowed to see. Exit code 0: nothing is wrong; 1: something holds the job
+    up, or it has failed; 2: it could not be asked.
+
+    Example: trainyard explain my-training -n team-a
+    """
+    raise typer.Exit(
+        run(
+            job,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+            operator_namespace=operator_namespace,
+            output=output,
+        )
+    )

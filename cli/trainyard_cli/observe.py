@@ -1,0 +1,276 @@
+"""What `trainyard explain` looks at: a bounded number of requests, in three rounds, each at once.
+
+The TrainJob; then what belongs to it; then what `follow_ups` asks for. What
+may not be seen, or does not come in time, is noted and does not end the look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from trainyard_api import names
+from trainyard_operator import lease
+from trainyard_operator.apply import TRAINJOBS
+from trainyard_operator.client import ApiError, Client, NotFoundError, Resource
+from trainyard_operator.events import EVENTS
+from trainyard_operator.explain import FollowUps, Observation, QueuePlace, Subject, follow_ups
+from trainyard_operator.explain import queue_place as places
+from trainyard_operator.explain.read import JOB_UID_LABEL, JOBSET_LABEL, name, runtime_ref, text, uid
+from trainyard_operator.explain.rules import kueue
+from trainyard_operator.explain.text import tail
+from trainyard_operator.informer import JOBSETS
+
+Json = Mapping[str, Any]
+T = TypeVar("T")
+
+PATIENCE: Final = 10.0
+"""Seconds for one look."""
+PAGE: Final = 500
+MOST: Final = 2000
+"""Objects of one kind that are looked at."""
+MOST_NODES: Final = 64
+"""Nodes that are looked at one by one."""
+MOST_CLAIMS: Final = 8
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_LONGEST_NAME: Final = 253
+_LOG_BYTES: Final = 16384
+_LOG_LINES: Final = 20
+
+_RUNTIMES: Final = {
+    names.TRAINING_RUNTIME: Resource(
+        names.TRAINER_GROUP, "v1alpha1", "trainingruntimes", names.TRAINING_RUNTIME
+    ),
+    names.CLUSTER_TRAINING_RUNTIME: Resource(
+        names.TRAINER_GROUP, "v1alpha1", "clustertrainingruntimes", names.CLUSTER_TRAINING_RUNTIME, False
+    ),
+}
+_JOBS: Final = Resource("batch", "v1", "jobs", "Job")
+_PODS: Final = Resource("", "v1", "pods", "Pod")
+_NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
+_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+_DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+_WORKLOADS: Final = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
+_LOCAL_QUEUES: Final = Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue")
+_VISIBLE_QUEUES: Final = Resource("visibility.kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue")
+_JOBSET_CONTROLLER: Final = ("jobset-system", "jobset-controller")
+
+
+async def observe(client: Client, namespace: str, job: str, operator_namespace: str) -> Observation:
+    """Look at the TrainJob and at all that its running hangs on.
+
+    Raises the client's errors if the TrainJob itself cannot be seen.
+    """
+    trainjob = await _in_time(client.get(TRAINJOBS.path(namespace, job)))
+    look = _Look(client, namespace)
+    own = {"labelSelector": f"{JOBSET_LABEL}={job}"}
+    runtime = runtime_ref(Observation(now=_now(client), trainjob=trainjob))
+    kind = _RUNTIMES.get(runtime.kind)
+    mine = f"{JOB_UID_LABEL}={uid(trainjob)}"
+    async with asyncio.TaskGroup() as all_at_once:
+        go = all_at_once.create_task
+        runtimes = go(look.get(Subject.RUNTIME, kind, runtime.namespace, runtime.name))
+        queued = _WORKLOADS if kueue.concerns(trainjob) else None
+        workloads = go(look.all(Subject.WORKLOADS, queued, namespace, labelSelector=mine))
+        jobset = go(look.get(Subject.JOBSET, JOBSETS, namespace, job))
+        jobs = go(look.all(Subject.JOBS, _JOBS, namespace, **own))
+        pods = go(look.all(Subject.PODS, _PODS, namespace, **own))
+        claims = go(look.all(Subject.CLAIMS, _CLAIMS, namespace))
+        events = go(look.all(Subject.EVENTS, EVENTS, namespace, fieldSelector="type=Warning"))
+    first = Observation(
+        now=_now(client),
+        trainjob=trainjob,
+        runtime=runtimes.result(),
+        workloads=workloads.result(),
+        jobset=jobset.result(),
+        jobs=jobs.result(),
+        pods=pods.result(),
+        claims=claims.result(),
+        events=events.result(),
+        unseen=look.unseen,
+    )
+    return await _followed(look, first, follow_ups(first), operator_namespace)
+
+
+async def _followed(
+    look: _Look, first: Observation, wanted: FollowUps, operator_namespace: str
+) -> Observation:
+    deployments = _DEPLOYMENTS if wanted.jobset_controller else None
+    async with asyncio.TaskGroup() as all_at_once:
+        go = all_at_once.create_task
+        leases = go(look.leases(operator_namespace if wanted.operator else None))
+        controller = go(look.get(Subject.JOBSET_CONTROLLER, deployments, *_JOBSET_CONTROLLER))
+        groups = go(look.pod_groups(wanted.pod_groups, name(first.trainjob)))
+        nodes = go(look.nodes(wanted))
+        log = go(look.log(wanted))
+        said = go(look.claim_events(wanted.claims))
+        place = go(look.queue_place(wanted))
+    return replace(
+        first,
+        leases=leases.result(),
+        jobset_controller=controller.result(),
+        pod_groups=groups.result(),
+        nodes=nodes.result(),
+        log=log.result(),
+        events=(*first.events, *said.result()),
+        queue_place=place.result(),
+        unseen=look.unseen,
+    )
+
+
+class _Look:
+    """Looks at one namespace, and notes what could not be seen."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self.unseen: dict[Subject, str] = {}
+
+    async def get(
+        self, subject: Subject, resource: Resource | None, namespace: str | None, name: str
+    ) -> Json | None:
+        """One object; None if there is none, it may not be seen, or nothing is asked for."""
+        if resource is None or not is_name(name):
+            return None
+        found = await self._tried(
+            subject, f"get {resource.full_name}", self._client.get(resource.path(namespace, name))
+        )
+        return found
+
+    async def all(
+        self, subject: Subject, resource: Resource | None, namespace: str | None, **params: str
+    ) -> tuple[Json, ...]:
+        """The objects of a kind, at most `MOST`; none if nothing is asked for."""
+        if resource is None:
+            return ()
+        path = resource.path(namespace)
+        found = await self._tried(subject, f"list {resource.full_name}", self._pages(path, params))
+        if found is not None and len(found) > MOST:
+            self.unseen[subject] = f"there are too many, only the first {MOST} were looked at"
+        return () if found is None else tuple(found[:MOST])
+
+    async def _pages(self, path: str, params: Mapping[str, str]) -> list[Json]:
+        found: list[Json] = []
+        async for page in self._client.list(path, limit=PAGE, params=params):
+            found += (msgspec.json.decode(raw, type=dict[str, Any]) for raw in page.items or ())
+            if len(found) > MOST:
+                break
+        return found
+
+    async def leases(self, namespace: str | None) -> tuple[Json, ...]:
+        """Of our operator and of Kubeflow Trainer's own controller, which may be the one at work."""
+        if namespace is None:
+            return ()
+        places = ((namespace, lease.NAME), (lease.UPSTREAM_NAMESPACE, lease.UPSTREAM_NAME))
+        found = await asyncio.gather(
+            *(self.get(Subject.OPERATOR_LEASE, lease.LEASES, where, named) for where, named in places)
+        )
+        return tuple(one for one in found if one is not None)
+
+    async def pod_groups(self, api_versions: tuple[str, ...], name: str) -> tuple[Json, ...]:
+        """The PodGroups of the gang schedulers that the pods name."""
+        versions = (version.split("/") for version in api_versions)
+        kinds = [Resource(group, version, "podgroups", names.POD_GROUP) for group, version in versions]
+        found = await asyncio.gather(
+            *(self.get(Subject.POD_GROUPS, kind, self._namespace, name) for kind in kinds)
+        )
+        return tuple(one for one in found if one is not None)
+
+    async def nodes(self, wanted: FollowUps) -> tuple[Json, ...]:
+        """The nodes that pods are on, or all if one has none yet."""
+        if wanted.all_nodes or len(wanted.nodes) > MOST_NODES:
+            return await self.all(Subject.NODES, _NODES, None)
+        found = await asyncio.gather(*(self.get(Subject.NODES, _NODES, None, n) for n in wanted.nodes))
+        return tuple(one for one in found if one is not None)
+
+    async def log(self, wanted: FollowUps) -> tuple[str, ...]:
+        """The last lines of the container that failed first."""
+        if wanted.log is None:
+            return ()
+        params = {
+            "container": wanted.log.container,
+            "previous": str(wanted.log.previous).lower(),
+            "tailLines": str(_LOG_LINES),
+            "limitBytes": str(_LOG_BYTES),
+        }
+        path = _PODS.path(self._namespace, wanted.log.pod, "log")
+        said = await self._tried(Subject.LOGS, "get pods/log", self._client.text(path, params=params))
+        return () if said is None else tail(said)
+
+    async def claim_events(self, claims: tuple[str, ...]) -> tuple[Json, ...]:
+        """All that is said of the claims, of which much is not a warning."""
+        found = await asyncio.gather(
+            *(
+                self.all(
+                    Subject.EVENTS,
+                    EVENTS,
+                    self._namespace,
+                    fieldSelector=f"involvedObject.kind={_CLAIMS.kind},involvedObject.name={claim}",
+                )
+                for claim in claims[:MOST_CLAIMS]
+            )
+        )
+        return tuple(event for events in found for event in events)
+
+    async def queue_place(self, wanted: FollowUps) -> QueuePlace | None:
+        """Which in the queue it is: as Kueue tells, else counted from the Workloads that can be seen."""
+        queue = text(wanted.workload, "spec", "queueName")
+        if wanted.workload is None or not is_name(queue):
+            return None
+        path = _VISIBLE_QUEUES.path(self._namespace, queue, "pendingworkloads")
+        try:
+            told, local = await asyncio.gather(
+                _in_time(self._client.get(path)),
+                _in_time(self._client.get(_LOCAL_QUEUES.path(self._namespace, queue))),
+            )
+        except ApiError:
+            return await self._counted(wanted.workload)
+        return places.told(wanted.workload, told, text(local, "spec", "clusterQueue"))
+
+    async def _counted(self, workload: Json) -> QueuePlace | None:
+        for within in (None, self._namespace):
+            workloads = await self.all(Subject.QUEUE, _WORKLOADS, within)
+            queues = await self.all(Subject.QUEUE, _LOCAL_QUEUES, within)
+            if Subject.QUEUE not in self.unseen:
+                return places.counted(workload, workloads, queues, partial=within is not None)
+            if within is None:
+                del self.unseen[Subject.QUEUE]
+        return None
+
+    async def _tried(self, subject: Subject, what: str, asked: Awaitable[T]) -> T | None:
+        try:
+            return await _in_time(asked)
+        except NotFoundError:
+            return None
+        except ApiError as error:
+            forbidden = error.code == 403
+            self.unseen[subject] = f"you are not allowed to {what}" if forbidden else str(error)
+            return None
+
+
+def is_name(text: str) -> bool:
+    """Whether an object can have this name; any other has no place in a request's path."""
+    return len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None
+
+
+async def _in_time(asked: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await asked
+    except TimeoutError:
+        raise ApiError(f"no answer within {PATIENCE:.0f} s") from None
+
+
+def _now(client: Client) -> datetime:
+    """The time of the API server: what it dates must not be measured by another clock."""
+    try:
+        return parsedate_to_datetime(client.server_date)
+    except ValueError:
+        return datetime.now(UTC)

@@ -1,0 +1,97 @@
+"""From an observation to a diagnosis: the state, the first cause, and the walk."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, TypeVar
+
+from trainyard_api import names
+
+from . import read, text, walk
+from .model import Diagnosis, Finding, Observation, State, Subject, Unseen
+from .rules import AFTER_THE_END, BEFORE_THE_END, Rule
+from .rules.trainjob import reported_active
+
+T = TypeVar("T")
+
+
+def explain(o: Observation) -> Diagnosis:
+    """Why the TrainJob does not run, or that it does.
+
+    Never raises for what the API server can hold. Nothing in the diagnosis can
+    command a terminal, whoever wrote it.
+    """
+    finding = _first(o, _rules(o))
+    state = _state(o, finding)
+    diagnosis = Diagnosis(
+        trainjob=read.ref(o.trainjob, names.TRAINJOB),
+        state=state,
+        answer=_answer(o, state, finding),
+        finding=finding,
+        walk=walk.stages(o, finding),
+        unseen=tuple(Unseen(subject, o.unseen[subject]) for subject in Subject if subject in o.unseen),
+    )
+    return _cleaned(diagnosis)
+
+
+def _rules(o: Observation) -> tuple[Rule, ...]:
+    if read.holds(o.trainjob, names.COMPLETE):
+        return ()
+    return AFTER_THE_END if read.holds(o.trainjob, names.FAILED) else BEFORE_THE_END
+
+
+def _first(o: Observation, rules: tuple[Rule, ...]) -> Finding | None:
+    return next((finding for rule in rules if (finding := rule(o)) is not None), None)
+
+
+def _state(o: Observation, finding: Finding | None) -> State:
+    if read.holds(o.trainjob, names.COMPLETE):
+        return State.COMPLETE
+    if read.holds(o.trainjob, names.FAILED):
+        return State.FAILED
+    if finding is not None:
+        return State.HELD
+    runs = reported_active(o.trainjob) if not o.pods else any(map(read.is_ready, read.current_pods(o)))
+    return State.RUNNING if runs else State.STARTING
+
+
+def _answer(o: Observation, state: State, finding: Finding | None) -> str:
+    who = f"TrainJob {read.namespace(o)}/{read.name(o.trainjob)}"
+    if finding is None:
+        return f"{who} {_without_cause(o, state)}."
+    verb = "has failed" if state is State.FAILED else "is held up"
+    ranks = ""
+    if finding.ranks:
+        plural = "rank" if len(finding.ranks) == 1 else "ranks"
+        ranks = f"the others wait for {plural} {text.listed(finding.ranks)}: "
+    return f"{who} {verb}: {finding.cause}: {ranks}{finding.message}"
+
+
+def _without_cause(o: Observation, state: State) -> str:
+    if state is State.COMPLETE:
+        said = read.text(read.condition(o.trainjob, names.COMPLETE), "message")
+        return f"is complete: {said}" if said else "is complete"
+    pods = read.current_pods(o)
+    ready = sum(map(read.is_ready, pods))
+    if state is State.RUNNING:
+        return f"runs: {ready} of {len(pods)} pods are ready" if pods else "runs elsewhere"
+    if pods:
+        return f"is starting: {ready} of {len(pods)} pods are ready"
+    if o.jobset is not None:
+        return "is starting: its JobSet is there, its pods are to come"
+    return f"is starting: it was created {text.duration(read.age(o, o.trainjob))} ago, its JobSet is to come"
+
+
+def _cleaned(value: T) -> T:
+    """The value with every text in it made fit to print."""
+    made: Any = value
+    if isinstance(value, Enum):
+        return value
+    if isinstance(value, str):
+        made = text.clean(value)
+    elif isinstance(value, tuple):
+        made = tuple(_cleaned(item) for item in value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        made = replace(value, **{f.name: _cleaned(getattr(value, f.name)) for f in fields(value)})
+    return made  # type: ignore[no-any-return]

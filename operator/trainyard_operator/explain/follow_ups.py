@@ -1,0 +1,74 @@
+"""What else to look at, once the objects of a TrainJob are known: only what a cause may hang on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainyard_api import names
+
+from . import read
+from .model import Json, Observation
+from .rules import containers, jobset, kueue, scheduling, trainjob
+
+
+@dataclass(frozen=True, slots=True)
+class LogOf:
+    """A container whose last lines tell why it ended."""
+
+    pod: str
+    container: str
+    previous: bool
+    """Whether it has been started again since."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUps:
+    """What to look at next."""
+
+    operator: bool = False
+    """Whether the operator has something to do, and must be alive for it."""
+    jobset_controller: bool = False
+    """Whether JobSet's controller has."""
+    pod_groups: tuple[str, ...] = ()
+    """The API versions of the gang schedulers that the pods name."""
+    all_nodes: bool = False
+    """Whether a pod could go to any node."""
+    nodes: tuple[str, ...] = ()
+    """Else the nodes that the pods are on."""
+    log: LogOf | None = None
+    claims: tuple[str, ...] = ()
+    """The claims of which more is said in events than warnings."""
+    workload: Json | None = None
+    """The Workload that waits for quota."""
+
+
+def follow_ups(o: Observation) -> FollowUps:
+    """What the answer still hangs on; nothing for a TrainJob that is complete."""
+    if read.holds(o.trainjob, names.COMPLETE):
+        return FollowUps()
+    failure = containers.first_failure(o)
+    log = None
+    if failure is not None:
+        log = LogOf(read.name(failure.pod), failure.container, failure.running)
+    if read.holds(o.trainjob, names.FAILED):
+        return FollowUps(log=log)
+    on = {read.text(pod, "spec", "nodeName") for pod in o.pods}
+    return FollowUps(
+        operator=trainjob.needs_operator(o),
+        jobset_controller=not jobset.is_served(o),
+        pod_groups=tuple(_gang_schedulers(o)),
+        all_nodes="" in on,
+        nodes=tuple(sorted(on - {""})),
+        log=log,
+        claims=tuple(read.name(claim) for claim in scheduling.pending_claims(o)),
+        workload=kueue.waiting(o),
+    )
+
+
+def _gang_schedulers(o: Observation) -> Iterator[str]:
+    pods = [read.at(job, "spec", "template") for job in o.jobs]
+    if any(names.VOLCANO_GROUP_ANNOTATION in read.texts(p, "metadata", "annotations") for p in pods):
+        yield names.VOLCANO_API_VERSION
+    if any(names.COSCHEDULING_GROUP_LABEL in read.texts(p, "metadata", "labels") for p in pods):
+        yield names.COSCHEDULING_API_VERSION

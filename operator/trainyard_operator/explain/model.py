@@ -1,0 +1,147 @@
+"""The values that an explanation is made from and consists of; without behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from .causes import Cause
+
+Json = Mapping[str, Any]
+
+
+class Subject(StrEnum):
+    """What is looked at; the word for it when it could not be seen."""
+
+    RUNTIME = "runtime"
+    OPERATOR_LEASE = "operator's Lease"
+    WORKLOADS = "Workloads"
+    QUEUE = "place in the queue"
+    JOBSET = "JobSet"
+    JOBSET_CONTROLLER = "JobSet controller"
+    POD_GROUPS = "PodGroup"
+    JOBS = "Jobs"
+    PODS = "pods"
+    NODES = "nodes"
+    CLAIMS = "PersistentVolumeClaims"
+    EVENTS = "events"
+    LOGS = "logs"
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """Which in the queue a Workload is, counted from 1."""
+
+    position: int
+    queue: str
+    """In words, such as `ClusterQueue gpus`."""
+    partial: bool = False
+    """Whether only the Workloads of one namespace could be counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """All that was seen of a TrainJob and around it, as the API server has it."""
+
+    now: datetime
+    """By the clock of the API server."""
+    trainjob: Json
+    runtime: Json | None = None
+    leases: Sequence[Json] = ()
+    """Of the operators that could serve the TrainJob."""
+    workloads: Sequence[Json] = ()
+    queue_place: QueuePlace | None = None
+    jobset: Json | None = None
+    jobset_controller: Json | None = None
+    """Its Deployment."""
+    pod_groups: Sequence[Json] = ()
+    jobs: Sequence[Json] = ()
+    pods: Sequence[Json] = ()
+    nodes: Sequence[Json] = ()
+    claims: Sequence[Json] = ()
+    """The PersistentVolumeClaims of the namespace."""
+    events: Sequence[Json] = ()
+    """The warnings of the namespace, and what is said of the claims that are pending."""
+    log: Sequence[str] = ()
+    """The last lines of the container that `follow_ups` asked for."""
+    unseen: Mapping[Subject, str] = field(default_factory=dict)
+    """What could not be seen, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An object, named as `kubectl` does."""
+
+    kind: str
+    name: str
+    namespace: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The first cause."""
+
+    cause: Cause
+    object: Ref
+    message: str
+    next_step: str
+    ranks: Sequence[int] = ()
+    """The ranks that are not there, while others are."""
+    log: Sequence[str] = ()
+    """The last lines that the container wrote."""
+
+
+class State(StrEnum):
+    """How the TrainJob is."""
+
+    COMPLETE = "Complete"
+    RUNNING = "Running"
+    STARTING = "Starting"
+    HELD = "Held"
+    FAILED = "Failed"
+
+
+class Mark(StrEnum):
+    """How a stage of the walk is."""
+
+    FINE = "fine"
+    HELD = "held"
+    UNSEEN = "unseen"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of the walk from the TrainJob to the nodes."""
+
+    stage: str
+    mark: Mark
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What the one who asked could not see."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a TrainJob does not run, or that it does."""
+
+    trainjob: Ref
+    state: State
+    answer: str
+    """One sentence."""
+    finding: Finding | None
+    """The first cause; None if nothing is wrong."""
+    walk: Sequence[Stage]
+    unseen: Sequence[Unseen]

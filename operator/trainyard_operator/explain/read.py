@@ -1,0 +1,246 @@
+"""Reading of what the API server has, for the rules: tolerant of anything that is not there.
+
+Also the few facts that many rules share: which pods count, which rank a pod
+is, how old something is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trainyard_api import names
+
+from .model import Json, Observation, Ref
+
+JOBSET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
+REPLICATED_JOB_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_LABEL: Final = "batch.kubernetes.io/job-name"
+INDEX_ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+JOB_UID_LABEL: Final = "kueue.x-k8s.io/job-uid"
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def at(value: Any, *path: str) -> Any:
+    """What is at the path of keys; None if there is nothing."""
+    for key in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def texts(value: Any, *path: str) -> Mapping[str, str]:
+    """The map of texts at the path, such as labels."""
+    found = at(value, *path)
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, Mapping) else {}
+
+
+def objects(value: Any, *path: str) -> list[Json]:
+    """The objects in the list at the path."""
+    found = at(value, *path)
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+
+
+def text(value: Any, *path: str) -> str:
+    """The text at the path, empty if there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def number(value: Any, *path: str, default: int = 0) -> int:
+    """The whole number at the path."""
+    found = at(value, *path)
+    return found if isinstance(found, int) else default
+
+
+def name(of: Json) -> str:
+    """Its name."""
+    return text(of, "metadata", "name")
+
+
+def uid(of: Json) -> str:
+    """Its uid."""
+    return text(of, "metadata", "uid")
+
+
+def ref(of: Json, kind: str = "") -> Ref:
+    """Which object it is; items of a list do not say their kind."""
+    return Ref(kind or text(of, "kind"), name(of), text(of, "metadata", "namespace") or None)
+
+
+def moment(value: Any, *path: str) -> datetime:
+    """The time at the path, long ago if there is none."""
+    try:
+        found = datetime.fromisoformat(text(value, *path))
+    except ValueError:
+        return _LONG_AGO
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def age(o: Observation, of: Json) -> float:
+    """Seconds since it was created."""
+    return (o.now - moment(of, "metadata", "creationTimestamp")).total_seconds()
+
+
+def since(o: Observation, moment_of: datetime) -> float:
+    """Seconds since the moment."""
+    return (o.now - moment_of).total_seconds()
+
+
+def condition(of: Json | None, kind: str) -> Json | None:
+    """The condition of that type."""
+    return next((c for c in objects(of, "status", "conditions") if c.get("type") == kind), None)
+
+
+def holds(of: Json | None, kind: str) -> bool:
+    """Whether the condition of that type is True."""
+    return text(condition(of, kind), "status") == "True"
+
+
+def deleting(of: Json) -> bool:
+    """Whether it is on its way out."""
+    return bool(at(of, "metadata", "deletionTimestamp"))
+
+
+def namespace(o: Observation) -> str:
+    """The TrainJob's."""
+    return text(o.trainjob, "metadata", "namespace")
+
+
+def suspended(of: Json) -> bool:
+    """Whether its spec.suspend is true."""
+    return at(of, "spec", "suspend") is True
+
+
+def runtime_ref(o: Observation) -> Ref:
+    """What the TrainJob's runtimeRef names."""
+    kind = text(o.trainjob, "spec", "runtimeRef", "kind") or names.CLUSTER_TRAINING_RUNTIME
+    within = namespace(o) if kind == names.TRAINING_RUNTIME else None
+    return Ref(kind, text(o.trainjob, "spec", "runtimeRef", "name"), within)
+
+
+def own_jobset(o: Observation) -> Json | None:
+    """The JobSet, if it is this TrainJob's."""
+    owners = objects(o.jobset, "metadata", "ownerReferences")
+    return o.jobset if any(owner.get("uid") == uid(o.trainjob) for owner in owners) else None
+
+
+# --- events -------------------------------------------------------------------
+
+
+def warnings(o: Observation, of: Json, *reasons: str) -> list[Json]:
+    """The events about this very object with one of the reasons, the newest last."""
+    found = [
+        event
+        for event in o.events
+        if at(event, "involvedObject", "uid") == uid(of) and event.get("reason") in reasons
+    ]
+    return sorted(found, key=_said_at)
+
+
+def _said_at(event: Json) -> datetime:
+    return max(
+        moment(event, "lastTimestamp"),
+        moment(event, "eventTime"),
+        moment(event, "series", "lastObservedTime"),
+        moment(event, "metadata", "creationTimestamp"),
+    )
+
+
+# --- pods ---------------------------------------------------------------------
+
+
+def index(pod: Json) -> int | None:
+    """The pod's place in its Job; None without one."""
+    found = texts(pod, "metadata", "annotations").get(INDEX_ANNOTATION, "")
+    return int(found) if found.isdecimal() else None
+
+
+def job_of(o: Observation, pod: Json) -> Json | None:
+    """The Job that the pod is of."""
+    owners = {text(owner, "uid") for owner in objects(pod, "metadata", "ownerReferences")}
+    return next((job for job in o.jobs if uid(job) in owners), None)
+
+
+def current_pods(o: Observation) -> list[Json]:
+    """The newest pod of each place of each Job, less those that are being deleted."""
+    newest: dict[tuple[str, int | str], Json] = {}
+    for pod in sorted(o.pods, key=lambda p: moment(p, "metadata", "creationTimestamp")):
+        job = job_of(o, pod)
+        if job is None or deleting(pod):
+            continue
+        place = index(pod)
+        newest[uid(job), name(pod) if place is None else place] = pod
+    return sorted(newest.values(), key=name)
+
+
+def pending(o: Observation) -> list[Json]:
+    """The current pods that have not started."""
+    return [pod for pod in current_pods(o) if text(pod, "status", "phase") == "Pending"]
+
+
+def is_ready(pod: Json) -> bool:
+    """Whether the pod runs and is Ready."""
+    return text(pod, "status", "phase") == "Running" and holds(pod, "Ready")
+
+
+def containers(pod: Json) -> Iterator[tuple[Json, Json]]:
+    """Each container that has a status, in the order they start: its status and its spec."""
+    specs = {
+        text(c, "name"): c for kind in ("initContainers", "containers") for c in objects(pod, "spec", kind)
+    }
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for status in objects(pod, "status", kind):
+            yield status, specs.get(text(status, "name"), {})
+
+
+# --- ranks --------------------------------------------------------------------
+
+
+def is_trainer(job: Json) -> bool:
+    """Whether the Job's pods are the ranks of a training."""
+    return texts(job, "metadata", "labels").get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER
+
+
+def ranks(job: Json) -> int:
+    """How many pods the Job is to have."""
+    return number(job, "spec", "completions", default=1)
+
+
+def done(job: Json) -> frozenset[int]:
+    """The places of the Job that have succeeded, which its status writes as `0,2-4`."""
+    found: set[int] = set()
+    for part in text(job, "status", "completedIndexes").split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (not last or last.isdecimal()):
+            found.update(range(int(first), min(int(last or first), int(first) + ranks(job)) + 1))
+    return frozenset(found)
+
+
+def rank(o: Observation, pod: Json) -> int | None:
+    """Which rank the pod is; None if it is not one of several."""
+    job = job_of(o, pod)
+    return index(pod) if job is not None and is_trainer(job) and ranks(job) > 1 else None
+
+
+def absent(o: Observation, job: Json) -> tuple[int, ...]:
+    """The ranks of the Job that have no pod, if another has one that is Ready and so waits for them."""
+    pods = [pod for pod in current_pods(o) if job_of(o, pod) is job]
+    if not is_trainer(job) or not any(map(is_ready, pods)):
+        return ()
+    there = {index(pod) for pod in pods} | done(job)
+    return tuple(rank for rank in range(ranks(job)) if rank not in there)
+
+
+def waiting_for(o: Observation, held: Sequence[Json]) -> tuple[int, ...]:
+    """The ranks of the pods, if another pod of the same Job is Ready and so waits for them."""
+    found = set()
+    ready = {uid(job) for pod in current_pods(o) if is_ready(pod) and (job := job_of(o, pod))}
+    for pod in held:
+        job, place = job_of(o, pod), rank(o, pod)
+        if place is not None and job is not None and uid(job) in ready:
+            found.add(place)
+    return tuple(sorted(found))

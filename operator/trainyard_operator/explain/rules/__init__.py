@@ -1,0 +1,62 @@
+"""The rules: one function a cause, each from an observation to a finding or None.
+
+The order is that of the walk, and within a stage from the cause to what
+follows from it: the first rule that finds something has found the first cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..model import Finding, Observation
+from . import containers, gang, jobset, kueue, pods, ranks, scheduling, trainjob
+
+Rule = Callable[[Observation], Finding | None]
+
+BEFORE_THE_END: Final[tuple[Rule, ...]] = (
+    trainjob.deleting,
+    trainjob.managed_elsewhere,
+    trainjob.operator_down,
+    trainjob.blocked,
+    trainjob.runtime_missing,
+    kueue.workload_missing,
+    kueue.workload_unseen,
+    kueue.workload_inactive,
+    kueue.workload_inadmissible,
+    kueue.quota_short,
+    kueue.admission_check_pending,
+    kueue.not_resumed,
+    trainjob.suspended,
+    jobset.controller_down,
+    jobset.not_created,
+    jobset.jobs_refused,
+    pods.over_quota,
+    pods.refused,
+    scheduling.node_lost,
+    scheduling.claim_missing,
+    scheduling.claim_pending,
+    gang.incomplete,
+    scheduling.gated,
+    scheduling.no_scheduler,
+    scheduling.no_node_fits,
+    pods.image_not_pulled,
+    pods.secret_missing,
+    pods.config_missing,
+    pods.volume_not_mounted,
+    pods.cannot_start,
+    containers.oom_killed,
+    containers.exited,
+    ranks.missing,
+)
+"""While the TrainJob could still run."""
+
+AFTER_THE_END: Final[tuple[Rule, ...]] = (
+    trainjob.deadline_exceeded,
+    pods.cannot_start,
+    containers.oom_killed,
+    containers.exited,
+    trainjob.runtime_unsupported,
+    jobset.has_failed,
+)
+"""Once it has failed."""

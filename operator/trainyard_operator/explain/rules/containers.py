@@ -1,0 +1,90 @@
+"""Why containers end: the one that failed first, since the others fail for want of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from .. import read
+from ..causes import Cause
+from ..model import Finding, Json, Observation
+from .found import found
+
+_OOM: Final = "OOMKilled"
+_AGAIN: Final = 30.0
+"""Seconds after which a container that was started again counts as running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A container that has ended with an error, and does not run again."""
+
+    pod: Json
+    container: str
+    ended: Json
+    """Its `terminated` state."""
+    limit: str
+    """Its memory limit."""
+    restarts: int
+    running: bool
+    """Whether it has been started again, just now."""
+
+
+def oom_killed(o: Observation) -> Finding | None:
+    """The first that failed was killed for its memory."""
+    first = first_failure(o)
+    if first is None or read.text(first.ended, "reason") != _OOM:
+        return None
+    limit = first.limit or "none is set"
+    message = f"container {first.container} used more than its memory limit ({limit}){_restarted(first)}"
+    about = read.ref(first.pod, "Pod")
+    return found(o, Cause.OOM_KILLED, about, message, pods=[first.pod], log=o.log, limit=limit)
+
+
+def exited(o: Observation) -> Finding | None:
+    """The first that failed ended by itself."""
+    first = first_failure(o)
+    if first is None:
+        return None
+    code = read.number(first.ended, "exitCode")
+    said = read.text(first.ended, "message")
+    message = f"container {first.container} exited with code {code}{_restarted(first)}"
+    return found(
+        o,
+        Cause.CONTAINER_EXITED,
+        read.ref(first.pod, "Pod"),
+        f"{message}: {said}" if said else message,
+        pods=[first.pod],
+        log=o.log,
+        pod=read.name(first.pod),
+        container=first.container,
+        namespace=read.namespace(o),
+    )
+
+
+def first_failure(o: Observation) -> Failure | None:
+    """The container that failed first, of those of the current pods that do not run."""
+    return min(_failures(o), key=lambda failure: read.moment(failure.ended, "finishedAt"), default=None)
+
+
+def _failures(o: Observation) -> Iterator[Failure]:
+    for pod in read.current_pods(o):
+        for status, spec in read.containers(pod):
+            ended = read.at(status, "state", "terminated")
+            running = read.at(status, "state", "running")
+            restarts = read.number(status, "restartCount")
+            if ended is None and (running is None or _flaps(o, restarts, running)):
+                ended = read.at(status, "lastState", "terminated")
+            if ended is not None and read.number(ended, "exitCode") != 0:
+                limit = read.text(spec, "resources", "limits", "memory")
+                yield Failure(pod, read.text(status, "name"), ended, limit, restarts, running is not None)
+
+
+def _flaps(o: Observation, restarts: int, running: Json) -> bool:
+    """Whether it was started again so lately, and so often, that it is not to be believed."""
+    return restarts > 1 and read.since(o, read.moment(running, "startedAt")) < _AGAIN
+
+
+def _restarted(failure: Failure) -> str:
+    return f", after {failure.restarts} restarts" if failure.restarts else ""

@@ -1,0 +1,89 @@
+"""Why no node fits a pod: which resource, which taint, which label.
+
+The scheduler tells how many nodes fail for which kind of reason; what it
+leaves out is read from the pod and the nodes here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from trainyard_api import quantity
+
+from .. import read, text
+from ..model import Json
+
+_INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+)")
+
+
+def misfits(message: str, pod: Json, nodes: Sequence[Json]) -> str:
+    """What the pod asks for and the nodes lack, by what the scheduler said; empty if no more is known."""
+    return "; ".join(_misfits(message, pod, nodes))
+
+
+def _misfits(message: str, pod: Json, nodes: Sequence[Json]) -> Iterator[str]:
+    for resource in dict.fromkeys(_INSUFFICIENT.findall(message)):
+        yield _resource(resource.rstrip("."), pod, nodes)
+    if "taint" in message:
+        for node in nodes:
+            if taints := [t for t in _taints(node) if not _tolerated(t, pod)]:
+                yield f"node {read.name(node)} has the taint {text.listed(map(_taint, taints))}"
+                break
+    if "selector" in message:
+        selector = read.texts(pod, "spec", "nodeSelector")
+        for key, value in selector.items():
+            if nodes and not any(read.texts(n, "metadata", "labels").get(key) == value for n in nodes):
+                yield f"no node has the label {key}={value}"
+        if not selector:
+            yield "its node affinity matches no node"
+
+
+def _resource(resource: str, pod: Json, nodes: Sequence[Json]) -> str:
+    asked = _asked(resource, pod)
+    largest = max(
+        (_amount(node, "status", "allocatable", resource) for node in nodes),
+        key=lambda q: q.nano,
+        default=None,
+    )
+    said = f"the pod asks for {resource} {asked}"
+    if largest is None:
+        return said
+    if largest.nano >= asked.nano:
+        return f"{said}, which others use"
+    return f"{said}, and no node has more than {largest}"
+
+
+def _asked(resource: str, pod: Json) -> quantity.Quantity:
+    """The request of all containers together."""
+    total = quantity.ZERO
+    for container in read.objects(pod, "spec", "containers"):
+        total += _amount(container, "resources", "requests", resource)
+    return total
+
+
+def _amount(of: Json, *path: str) -> quantity.Quantity:
+    try:
+        return quantity.parse(read.at(of, *path))
+    except (ValueError, TypeError):
+        return quantity.ZERO
+
+
+def _taints(node: Json) -> list[Json]:
+    return [t for t in read.objects(node, "spec", "taints") if t.get("effect") in ("NoSchedule", "NoExecute")]
+
+
+def _taint(taint: Json) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key')}{value}:{taint.get('effect')}"
+
+
+def _tolerated(taint: Json, pod: Json) -> bool:
+    for toleration in read.objects(pod, "spec", "tolerations"):
+        if toleration.get("effect") not in (None, "", taint.get("effect")):
+            continue
+        if toleration.get("operator") == "Exists" and toleration.get("key") in (None, "", taint.get("key")):
+            return True
+        if toleration.get("key") == taint.get("key") and toleration.get("value") == taint.get("value"):
+            return True
+    return False

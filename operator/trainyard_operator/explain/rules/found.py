@@ -1,0 +1,28 @@
+"""How a rule says what it has found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import read
+from ..causes import TABLE, Cause
+from ..model import Finding, Json, Observation, Ref
+
+
+def found(
+    o: Observation,
+    cause: Cause,
+    about: Ref,
+    message: str,
+    *,
+    pods: Sequence[Json] = (),
+    log: Sequence[str] = (),
+    **words: Any,
+) -> Finding:
+    """The finding, its next step made of the table's and `words`.
+
+    `pods` are those that the cause holds up: if others wait for them, they are named as ranks.
+    """
+    step = TABLE[cause].next_step.format(**words)
+    return Finding(cause, about, message, step, read.waiting_for(o, pods), tuple(log))

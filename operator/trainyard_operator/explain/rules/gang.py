@@ -1,0 +1,43 @@
+"""What a gang scheduler says: the PodGroup of a TrainJob waits until all of it can be placed.
+
+Volcano's (scheduling.volcano.sh/v1beta1) says so in its phase and the condition
+Unschedulable, that of coscheduling (scheduling.x-k8s.io/v1alpha1) in its phase alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard_api import names
+
+from .. import read
+from ..causes import Cause
+from ..model import Finding, Json, Observation
+from .found import found
+
+_WAITING: Final = frozenset({"", "Pending", "Inqueue", "Scheduling", "Unknown"})
+
+
+def incomplete(o: Observation) -> Finding | None:
+    """Some pods of the gang have no node, and the scheduler has said that it cannot place all."""
+    waiting = [pod for pod in read.pending(o) if not read.text(pod, "spec", "nodeName")]
+    for group in o.pod_groups:
+        if not waiting or read.text(group, "status", "phase") not in _WAITING:
+            continue
+        if message := _said(group, waiting):
+            wanted = read.number(group, "spec", "minMember")
+            about = read.ref(group, names.POD_GROUP)
+            queue = read.text(group, "spec", "queue") or "default"
+            message = f"{len(waiting)} of its {wanted} pods have no node: {message}"
+            return found(o, Cause.GANG_INCOMPLETE, about, message, pods=waiting, queue=queue)
+    return None
+
+
+def _said(group: Json, waiting: list[Json]) -> str:
+    """What the scheduler says: of the group, else of its pods."""
+    if read.holds(group, "Unschedulable"):
+        return read.text(read.condition(group, "Unschedulable"), "message")
+    for pod in waiting:
+        if read.at(read.condition(pod, "PodScheduled"), "status") == "False":
+            return read.text(read.condition(pod, "PodScheduled"), "message")
+    return ""

@@ -1,0 +1,82 @@
+"""What the JobSet and its controller tell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard_api import names
+
+from .. import read
+from ..causes import Cause
+from ..model import Finding, Observation, Subject
+from .found import found
+
+_PATIENCE: Final = 5.0
+"""Seconds in which the operator makes a JobSet, and JobSet's controller its Jobs."""
+_REFUSALS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed")
+_NAMESPACE: Final = "jobset-system"
+
+
+def controller_down(o: Observation) -> Finding | None:
+    """Nobody makes Jobs of the JobSet, or answers for JobSets when one is created."""
+    if is_served(o):
+        return None
+    seen = o.jobset_controller
+    if seen is not None:
+        if read.number(seen, "status", "availableReplicas") > 0:
+            return None
+        wanted = read.number(seen, "spec", "replicas", default=1)
+        message = f"no pod of it is available, of {wanted} wanted"
+        about, within = read.ref(seen, "Deployment"), read.text(seen, "metadata", "namespace")
+        return found(o, Cause.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
+    if o.jobset is None or read.age(o, o.jobset) < _PATIENCE:
+        return None
+    message = f"it was created {read.age(o, o.jobset):.0f} s ago, and its controller has made nothing of it"
+    about = read.ref(o.jobset, names.JOBSET)
+    return found(o, Cause.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
+
+
+def not_created(o: Observation) -> Finding | None:
+    """There is no JobSet, though nothing is known that speaks against it."""
+    if read.own_jobset(o) is not None or Subject.JOBSET in o.unseen:
+        return None
+    if read.age(o, o.trainjob) < _PATIENCE:
+        return None
+    message = f"there is no JobSet {read.age(o, o.trainjob):.0f} s after the TrainJob was created"
+    return found(o, Cause.JOBSET_NOT_CREATED, read.ref(o.trainjob, names.TRAINJOB), message)
+
+
+def jobs_refused(o: Observation) -> Finding | None:
+    """A Job, the Service or a claim of the JobSet was not let in."""
+    if o.jobset is None or o.jobs or read.suspended(o.jobset):
+        return None
+    for event in reversed(read.warnings(o, o.jobset, *_REFUSALS)):
+        about = read.ref(o.jobset, names.JOBSET)
+        return found(o, Cause.JOBS_REFUSED, about, read.text(event, "message"))
+    return None
+
+
+def has_failed(o: Observation) -> Finding | None:
+    """The TrainJob has failed with the JobSet's own reason."""
+    condition = read.condition(o.trainjob, names.FAILED)
+    reason, message = read.text(condition, "reason"), read.text(condition, "message")
+    about = read.ref(o.trainjob, names.TRAINJOB)
+    if o.jobset is not None:
+        about = read.ref(o.jobset, names.JOBSET)
+    said = [f"{reason}: {message}"]
+    for job in o.jobs:
+        if failed := read.condition(job, "Failed"):
+            said.append(
+                f"Job {read.name(job)}: {read.text(failed, 'reason')}: {read.text(failed, 'message')}"
+            )
+    return found(
+        o, Cause.JOBSET_FAILED, about, "; ".join(said[:3]), name=about.name, namespace=read.namespace(o)
+    )
+
+
+def is_served(o: Observation) -> bool:
+    """Whether JobSet's controller has done something about the JobSet, or that cannot be known."""
+    if o.jobset is None:
+        return Subject.JOBSET in o.unseen
+    said = read.warnings(o, o.jobset, *_REFUSALS)
+    return bool(o.jobs or said or read.at(o.jobset, "status")) or Subject.JOBS in o.unseen

@@ -1,0 +1,146 @@
+"""What Kueue says: the Workload that it makes of a TrainJob waits for quota.
+
+Follows kueue.x-k8s.io/v1beta2, Kueue v0.19. While it waits, its condition
+QuotaReserved is False and says why; the reasons are finer where Kueue's gate
+UnadmittedWorkloadsObservability is on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .. import read, text
+from ..causes import Cause
+from ..model import Finding, Json, Observation, Ref, Subject
+from .found import found
+
+_NEVER: Final = frozenset(
+    {"Inadmissible", "OnHold", "NoMatchingFlavor", "ExceedsMaxQuota", "Misconfigured", "Suspended"}
+)
+"""Reasons of QuotaReserved=False that waiting does not change."""
+_TOO_MUCH: Final = "> maximum capacity"
+"""Kueue says this of a request that no waiting will fulfil; its reason is the common one."""
+_PATIENCE: Final = 5.0
+"""Seconds in which Kueue makes its Workload, and resumes what it has admitted."""
+_EVALUATING: Final = 3.0
+"""Seconds in which Kueue looks at a new Workload for the first time."""
+
+
+def workload_missing(o: Observation) -> Finding | None:
+    """A queue is named, the TrainJob is suspended, and there is no Workload."""
+    queue = read.texts(o.trainjob, "metadata", "labels").get(read.QUEUE_LABEL)
+    if not queue or not read.suspended(o.trainjob) or o.workloads or Subject.WORKLOADS in o.unseen:
+        return None
+    if read.age(o, o.trainjob) < _PATIENCE:
+        return None
+    message = f"it names LocalQueue {queue}, and there is no Workload of it"
+    return found(o, Cause.WORKLOAD_MISSING, Ref("LocalQueue", queue, read.namespace(o)), message)
+
+
+def workload_unseen(o: Observation) -> Finding | None:
+    """A queue decides about it, and what it says may not be seen."""
+    queue = read.texts(o.trainjob, "metadata", "labels").get(read.QUEUE_LABEL)
+    if not queue or not read.suspended(o.trainjob) or Subject.WORKLOADS not in o.unseen:
+        return None
+    message = f"it is suspended until LocalQueue {queue} admits it"
+    about = Ref("LocalQueue", queue, read.namespace(o))
+    return found(o, Cause.WORKLOAD_UNSEEN, about, message, namespace=read.namespace(o))
+
+
+def workload_inactive(o: Observation) -> Finding | None:
+    """Kueue or a person has put it aside."""
+    workload = current(o)
+    if workload is None or read.at(workload, "spec", "active") is not False:
+        return None
+    message = _said(workload, "Evicted") or "its spec.active is false"
+    name, within = read.name(workload), read.namespace(o)
+    return found(o, Cause.WORKLOAD_INACTIVE, _ref(workload), message, name=name, namespace=within)
+
+
+def workload_inadmissible(o: Observation) -> Finding | None:
+    """No waiting will get it quota."""
+    workload = waiting(o)
+    if workload is None:
+        return None
+    message = _said(workload, "QuotaReserved")
+    reason = read.text(read.condition(workload, "QuotaReserved"), "reason")
+    if reason not in _NEVER and _TOO_MUCH not in message:
+        return None
+    return found(o, Cause.WORKLOAD_INADMISSIBLE, _ref(workload), message, queue=_queue(workload))
+
+
+def quota_short(o: Observation) -> Finding | None:
+    """It waits in its queue."""
+    workload = waiting(o)
+    if workload is None:
+        return None
+    said = _said(workload, "QuotaReserved")
+    if not said and read.age(o, workload) < _EVALUATING:
+        return None
+    message = said or "Kueue has not looked at it yet"
+    evicted = read.condition(workload, "Evicted")
+    if evicted is not None and read.holds(workload, "Evicted"):
+        message += (
+            f"; it was evicted before ({read.text(evicted, 'reason')}: {read.text(evicted, 'message')})"
+        )
+    if o.queue_place is not None:
+        how = " of those that can be seen" if o.queue_place.partial else ""
+        message = f"it is number {o.queue_place.position} in {o.queue_place.queue}{how}: {message}"
+    return found(o, Cause.QUOTA_SHORT, _ref(workload), message, queue=_queue(workload))
+
+
+def admission_check_pending(o: Observation) -> Finding | None:
+    """It has quota, and somebody else must agree."""
+    workload = current(o)
+    if workload is None or not read.holds(workload, "QuotaReserved") or read.holds(workload, "Admitted"):
+        return None
+    for check in read.objects(workload, "status", "admissionChecks"):
+        if check.get("state") != "Ready":
+            name = read.text(check, "name")
+            message = f"it is {read.text(check, 'state')}: {read.text(check, 'message') or 'nothing is said'}"
+            return found(o, Cause.ADMISSION_CHECK, Ref("AdmissionCheck", name), message, check=name)
+    return None
+
+
+def not_resumed(o: Observation) -> Finding | None:
+    """It is admitted, and Kueue has not resumed it."""
+    workload = current(o)
+    admitted = read.condition(workload, "Admitted")
+    if admitted is None or not read.holds(workload, "Admitted") or not read.suspended(o.trainjob):
+        return None
+    if workload is None or read.since(o, read.moment(admitted, "lastTransitionTime")) < _PATIENCE:
+        return None
+    return found(o, Cause.NOT_RESUMED, _ref(workload), "it is Admitted, and spec.suspend is still true")
+
+
+def concerns(trainjob: Json) -> bool:
+    """Whether Kueue may have a say: a queue is named, or somebody has suspended the TrainJob."""
+    return read.QUEUE_LABEL in read.texts(trainjob, "metadata", "labels") or read.suspended(trainjob)
+
+
+def current(o: Observation) -> Json | None:
+    """The newest Workload of the TrainJob that has not finished."""
+    unfinished = [w for w in o.workloads if not read.holds(w, "Finished")]
+    return max(unfinished, key=lambda w: read.moment(w, "metadata", "creationTimestamp"), default=None)
+
+
+def waiting(o: Observation) -> Json | None:
+    """The Workload, if the TrainJob waits for its quota."""
+    workload = current(o)
+    return workload if workload is not None and _waits(workload) and read.suspended(o.trainjob) else None
+
+
+def _waits(workload: Json) -> bool:
+    return not read.holds(workload, "QuotaReserved") and read.at(workload, "spec", "active") is not False
+
+
+def _said(workload: Json, kind: str) -> str:
+    return text.clean(read.text(read.condition(workload, kind), "message"))
+
+
+def _queue(workload: Json) -> str:
+    return read.text(workload, "spec", "queueName")
+
+
+def _ref(workload: Json) -> Ref:
+    return read.ref(workload, "Workload")

@@ -1,0 +1,163 @@
+"""Why pods are not let in, or do not start on the node that they have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from .. import read, text
+from ..causes import Cause
+from ..model import Finding, Json, Observation, Ref
+from .found import found
+
+_IMAGE: Final = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+_CONFIG: Final = "CreateContainerConfigError"
+_START: Final = frozenset({"CreateContainerError", "RunContainerError", "PostStartHookError"})
+_START_ENDED: Final = frozenset({"StartError", "ContainerCannotRun"})
+_QUOTA: Final = re.compile(r"exceeded quota: ([\w.-]+)")
+_SECRET: Final = re.compile(r"\b[sS]ecrets? \"([^\"]+)\"")
+_REFUSED: Final = re.compile(r"^Error creating: ")
+
+
+def over_quota(o: Observation) -> Finding | None:
+    """A ResourceQuota refuses the pods of a Job."""
+    for job, message in _refusals(o):
+        if quota := _QUOTA.search(message):
+            about = Ref("ResourceQuota", quota[1], read.namespace(o))
+            said = f"Job {read.name(job)}: {message}"
+            return _refused(o, Cause.PODS_OVER_QUOTA, about, job, said, quota=quota[1])
+    return None
+
+
+def refused(o: Observation) -> Finding | None:
+    """Admission refuses the pods of a Job."""
+    for job, message in _refusals(o):
+        return _refused(o, Cause.PODS_REFUSED, read.ref(job, "Job"), job, message)
+    return None
+
+
+def image_not_pulled(o: Observation) -> Finding | None:
+    """A container waits for its image in vain."""
+    for pod, status, _ in _waiting(o):
+        if _reason(status) in _IMAGE:
+            image = read.text(status, "image")
+            message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
+            return _about_pod(
+                o, Cause.IMAGE_NOT_PULLED, pod, message, lambda s: _reason(s) in _IMAGE, image=image
+            )
+    return None
+
+
+def secret_missing(o: Observation) -> Finding | None:
+    """A Secret that a container or a volume needs is not there."""
+    for pod in read.pending(o):
+        for message in _config_problems(o, pod):
+            name = _SECRET.search(message)
+            if name and "not found" in message:
+                held = [p for p in read.pending(o) if any(name[0] in m for m in _config_problems(o, p))]
+                about = Ref("Secret", name[1], read.namespace(o))
+                said = f"Pod {read.name(pod)}: {message}"
+                return found(o, Cause.SECRET_MISSING, about, said, pods=held, secret=name[1])
+    return None
+
+
+def config_missing(o: Observation) -> Finding | None:
+    """A container cannot be configured."""
+    for pod, status, _ in _waiting(o):
+        if _reason(status) == _CONFIG:
+            message = f"container {read.text(status, 'name')}: {_message(status)}"
+            return _about_pod(o, Cause.CONFIG_MISSING, pod, message, lambda s: _reason(s) == _CONFIG)
+    return None
+
+
+def volume_not_mounted(o: Observation) -> Finding | None:
+    """A volume of a pod that has a node cannot be attached or mounted."""
+    for pod in read.pending(o):
+        for event in reversed(read.warnings(o, pod, "FailedMount", "FailedAttachVolume", "FailedMapVolume")):
+            about = read.ref(pod, "Pod")
+            return found(o, Cause.VOLUME_NOT_MOUNTED, about, read.text(event, "message"), pods=[pod])
+    return None
+
+
+def cannot_start(o: Observation) -> Finding | None:
+    """The runtime cannot start a container: no such command, no such folder."""
+    for pod, status, _ in _waiting(o):
+        ended = read.at(status, "lastState", "terminated")
+        if _reason(status) in _START or (ended and read.text(ended, "reason") in _START_ENDED):
+            message = _message(status) if _reason(status) in _START else read.text(ended, "message")
+            return _cannot_start(o, pod, status, message)
+    for pod in read.current_pods(o):
+        for status, _ in read.containers(pod):
+            ended = read.at(status, "state", "terminated")
+            if read.text(ended, "reason") in _START_ENDED:
+                return _cannot_start(o, pod, status, read.text(ended, "message"))
+    return None
+
+
+def _cannot_start(o: Observation, pod: Json, status: Json, message: str) -> Finding:
+    container = read.text(status, "name")
+    message = f"container {container}: {message}"
+    return found(o, Cause.CANNOT_START, read.ref(pod, "Pod"), message, pods=[pod], container=container)
+
+
+def _refusals(o: Observation) -> Iterator[tuple[Json, str]]:
+    """The Jobs that have fewer pods than they should, and why."""
+    for job in o.jobs:
+        wanted = min(
+            read.number(job, "spec", "parallelism", default=1), read.ranks(job) - len(read.done(job))
+        )
+        there = sum(read.job_of(o, pod) is job for pod in read.current_pods(o))
+        if read.suspended(job) or there >= wanted:
+            continue
+        for event in reversed(read.warnings(o, job, "FailedCreate")):
+            yield job, _REFUSED.sub("", read.text(event, "message"))
+            break
+
+
+def _refused(o: Observation, cause: Cause, about: Ref, job: Json, message: str, **words: Any) -> Finding:
+    there = [pod for pod in read.current_pods(o) if read.job_of(o, pod) is job]
+    if there:
+        message = f"{len(there)} of {read.ranks(job)} pods are there: {message}"
+    return replace(found(o, cause, about, message, **words), ranks=read.absent(o, job))
+
+
+def _waiting(o: Observation) -> Iterator[tuple[Json, Json, Json]]:
+    for pod in read.current_pods(o):
+        for status, spec in read.containers(pod):
+            if read.at(status, "state", "waiting") is not None:
+                yield pod, status, spec
+
+
+def _about_pod(
+    o: Observation, cause: Cause, pod: Json, message: str, same: Callable[[Json], bool], **words: Any
+) -> Finding:
+    held = [p for p, status, _ in _waiting(o) if same(status)]
+    return found(o, cause, read.ref(pod, "Pod"), message, pods=held, **words)
+
+
+def _config_problems(o: Observation, pod: Json) -> Iterator[str]:
+    for status, _ in read.containers(pod):
+        if _reason(status) == _CONFIG:
+            yield _message(status)
+    for event in reversed(read.warnings(o, pod, "FailedMount")):
+        yield read.text(event, "message")
+
+
+def _reason(status: Json) -> str:
+    return read.text(status, "state", "waiting", "reason")
+
+
+def _message(status: Json) -> str:
+    return text.clean(read.text(status, "state", "waiting", "message"))

@@ -1,0 +1,140 @@
+"""Why pods have no node, or have lost it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from .. import read, text
+from ..causes import Cause
+from ..model import Finding, Json, Observation, Ref, Subject
+from . import fit
+from .found import found
+
+_PATIENCE: Final = 5.0
+"""Seconds in which a scheduler looks at a new pod."""
+
+
+def node_lost(o: Observation) -> Finding | None:
+    """A node that pods are on does not answer, or is no more."""
+    nodes = {read.name(node): node for node in o.nodes}
+    for pod in _unfinished(o):
+        name = read.text(pod, "spec", "nodeName")
+        if not name or Subject.NODES in o.unseen:
+            continue
+        node = nodes.get(name)
+        if node is None:
+            message = "it is gone"
+        elif not read.holds(node, "Ready"):
+            ready = read.condition(node, "Ready")
+            message = f"it is not Ready: {read.text(ready, 'reason')}: {read.text(ready, 'message')}"
+        else:
+            continue
+        there = [p for p in _unfinished(o) if read.text(p, "spec", "nodeName") == name]
+        message = f"{message}; on it: {text.listed(map(read.name, there))}"
+        return found(o, Cause.NODE_LOST, Ref("Node", name), message, pods=there, node=f"Node {name}")
+    return None
+
+
+def claim_missing(o: Observation) -> Finding | None:
+    """A pod names a claim that does not exist."""
+    if Subject.CLAIMS in o.unseen:
+        return None
+    known = {read.name(claim) for claim in o.claims}
+    for pod in read.pending(o):
+        for claim in claims_of(pod):
+            if claim not in known:
+                about = Ref("PersistentVolumeClaim", claim, read.namespace(o))
+                message = f"{_pod(pod)} needs it, and it does not exist"
+                return found(o, Cause.CLAIM_MISSING, about, message, pods=[pod], claim=claim)
+    return None
+
+
+def claim_pending(o: Observation) -> Finding | None:
+    """A claim that a pod waits for has no volume."""
+    for claim in pending_claims(o):
+        waiting = [pod for pod in read.pending(o) if read.name(claim) in claims_of(pod)]
+        said = read.warnings(o, claim, "ProvisioningFailed", "FailedBinding")
+        if not said and not any("olume" in _unscheduled(pod) for pod in waiting):
+            continue
+        storage_class = read.text(claim, "spec", "storageClassName")
+        message = read.text(said[-1], "message") if said else "no volume is bound to it"
+        return found(
+            o,
+            Cause.CLAIM_PENDING,
+            read.ref(claim, "PersistentVolumeClaim"),
+            f"{text.listed(map(_pod, waiting))} waits for it: {message}",
+            pods=waiting,
+            claim=read.name(claim),
+            storage_class=storage_class or "(none is named)",
+            namespace=read.namespace(o),
+        )
+    return None
+
+
+def gated(o: Observation) -> Finding | None:
+    """A pod has scheduling gates."""
+    for pod in read.pending(o):
+        gates = [read.text(gate, "name") for gate in read.objects(pod, "spec", "schedulingGates")]
+        if gates:
+            names = text.listed(gates)
+            message = f"it is held by the scheduling gate {names}"
+            return found(o, Cause.SCHEDULING_GATED, read.ref(pod, "Pod"), message, pods=[pod], gates=names)
+    return None
+
+
+def no_scheduler(o: Observation) -> Finding | None:
+    """Nobody has said anything about a pod without a node."""
+    for pod in _homeless(o):
+        if read.condition(pod, "PodScheduled") is None and read.age(o, pod) >= _PATIENCE:
+            scheduler = read.text(pod, "spec", "schedulerName") or "default-scheduler"
+            message = f"{scheduler} has said nothing about it for {text.duration(read.age(o, pod))}"
+            about = read.ref(pod, "Pod")
+            return found(o, Cause.NO_SCHEDULER, about, message, pods=[pod], scheduler=scheduler)
+    return None
+
+
+def no_node_fits(o: Observation) -> Finding | None:
+    """The scheduler has looked, and found no node for a pod."""
+    for pod in _homeless(o):
+        if said := _unscheduled(pod):
+            more = fit.misfits(said, pod, o.nodes)
+            # What follows is about preemption: why nobody makes room.
+            message = said.split(" preemption:")[0].removesuffix(" no new claims to deallocate,")
+            held = [p for p in _homeless(o) if _unscheduled(p)]
+            message = f"{message} ({more})" if more else message
+            return found(o, Cause.NO_NODE_FITS, read.ref(pod, "Pod"), message, pods=held)
+    return None
+
+
+def pending_claims(o: Observation) -> list[Json]:
+    """The claims without a volume that pods without a start name."""
+    wanted = {claim for pod in read.pending(o) for claim in claims_of(pod)}
+    return [c for c in o.claims if read.name(c) in wanted and read.text(c, "status", "phase") != "Bound"]
+
+
+def claims_of(pod: Json) -> Iterator[str]:
+    """The names of the claims that the pod mounts."""
+    for volume in read.objects(pod, "spec", "volumes"):
+        if claim := read.text(volume, "persistentVolumeClaim", "claimName"):
+            yield claim
+
+
+def _homeless(o: Observation) -> list[Json]:
+    return [pod for pod in read.pending(o) if not read.text(pod, "spec", "nodeName")]
+
+
+def _unscheduled(pod: Json) -> str:
+    condition = read.condition(pod, "PodScheduled")
+    if condition is None or condition.get("status") != "False":
+        return ""
+    return read.text(condition, "message")
+
+
+def _unfinished(o: Observation) -> list[Json]:
+    """Also those that are being deleted: on a lost node they never go."""
+    return [p for p in o.pods if read.text(p, "status", "phase") in ("Pending", "Running", "Unknown")]
+
+
+def _pod(pod: Json) -> str:
+    return f"Pod {read.name(pod)}"

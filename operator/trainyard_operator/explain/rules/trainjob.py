@@ -1,0 +1,123 @@
+"""What the TrainJob itself, its runtime and its operator tell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainyard_api import names
+
+from .. import read, text
+from ..causes import TABLE, Cause
+from ..model import Finding, Json, Observation, Ref, Subject
+from .found import found
+
+_REASONS: Final = {cause.value: cause for cause in Cause}
+
+
+def deleting(o: Observation) -> Finding | None:
+    """It is on its way out."""
+    if not read.deleting(o.trainjob):
+        return None
+    held = read.at(o.trainjob, "metadata", "finalizers")
+    finalizers = text.listed(held) if isinstance(held, list) and held else "none"
+    message = f"it was deleted at {read.text(o.trainjob, 'metadata', 'deletionTimestamp')}"
+    return found(o, Cause.DELETING, _self(o), message, finalizers=finalizers)
+
+
+def managed_elsewhere(o: Observation) -> Finding | None:
+    """Another controller is to run it; what that one reports is believed."""
+    manager = read.text(o.trainjob, "spec", "managedBy") or names.MANAGED_BY_TRAINER
+    if manager == names.MANAGED_BY_TRAINER or reported_active(o.trainjob):
+        return None
+    return found(o, Cause.MANAGED_ELSEWHERE, _self(o), f"spec.managedBy is {manager}", manager=manager)
+
+
+def operator_down(o: Observation) -> Finding | None:
+    """There is something to do for the operator, and no operator is alive."""
+    if not needs_operator(o) or Subject.OPERATOR_LEASE in o.unseen:
+        return None
+    if any(alive(o, lease) for lease in o.leases):
+        return None
+    expected = next(iter(o.leases), None)
+    if expected is None:
+        about, message = Ref("Lease", "trainyard-operator"), "there is no Lease of an operator"
+        return found(o, Cause.OPERATOR_DOWN, about, message, namespace="trainyard-system")
+    within = read.text(expected, "metadata", "namespace")
+    renewed = read.since(o, read.moment(expected, "spec", "renewTime"))
+    message = f"nobody holds it; it was renewed {text.duration(renewed)} ago"
+    return found(o, Cause.OPERATOR_DOWN, read.ref(expected, "Lease"), message, namespace=within)
+
+
+def blocked(o: Observation) -> Finding | None:
+    """The operator has said what blocks it, and the next step at the end of its message."""
+    condition = read.condition(o.trainjob, names.BLOCKED)
+    if condition is None or not read.holds(o.trainjob, names.BLOCKED):
+        return None
+    cause = _REASONS.get(read.text(condition, "reason"), Cause.BLOCKED)
+    message, _, step = read.text(condition, "message").rpartition("; ")
+    if not message:
+        message, step = step, TABLE[Cause.BLOCKED].next_step
+    about = read.runtime_ref(o) if TABLE[cause].at == "Runtime" else _self(o)
+    return Finding(cause, about, message, step)
+
+
+def runtime_missing(o: Observation) -> Finding | None:
+    """There is no runtime to make a JobSet from."""
+    if o.runtime is not None or Subject.RUNTIME in o.unseen or read.own_jobset(o) is not None:
+        return None
+    runtime = read.runtime_ref(o)
+    return found(o, Cause.RUNTIME_NOT_FOUND, runtime, f"{runtime} is not found", runtime=runtime)
+
+
+def suspended(o: Observation) -> Finding | None:
+    """Somebody has suspended it, and no queue will resume it."""
+    queued = read.QUEUE_LABEL in read.texts(o.trainjob, "metadata", "labels") or o.workloads
+    if not read.suspended(o.trainjob) or queued:
+        return None
+    message = "spec.suspend is true"
+    return found(
+        o, Cause.SUSPENDED, _self(o), message, name=read.name(o.trainjob), namespace=read.namespace(o)
+    )
+
+
+def deadline_exceeded(o: Observation) -> Finding | None:
+    """It ran for too long."""
+    condition = read.condition(o.trainjob, names.FAILED)
+    if condition is None or condition.get("reason") != "DeadlineExceeded":
+        return None
+    seconds = read.number(o.trainjob, "spec", "activeDeadlineSeconds")
+    message = f"{read.text(condition, 'message')} of {seconds} s"
+    return found(o, Cause.DEADLINE_EXCEEDED, _self(o), message, seconds=seconds)
+
+
+def runtime_unsupported(o: Observation) -> Finding | None:
+    """Its runtimeRef is of a kind that no operator knows."""
+    condition = read.condition(o.trainjob, names.FAILED)
+    if condition is None or condition.get("reason") != "TrainingRuntimeNotSupported":
+        return None
+    runtime = read.runtime_ref(o)
+    return found(o, Cause.RUNTIME_NOT_FOUND, runtime, read.text(condition, "message"), runtime="a runtime")
+
+
+def reported_active(trainjob: Json) -> bool:
+    """Whether its status counts Jobs that are active."""
+    return any(read.number(job, "active") > 0 for job in read.objects(trainjob, "status", "jobsStatus"))
+
+
+def needs_operator(o: Observation) -> bool:
+    """Whether there is something for the operator to do."""
+    jobset = read.own_jobset(o)
+    if Subject.JOBSET in o.unseen:
+        return False
+    return jobset is None or read.suspended(jobset) != read.suspended(o.trainjob)
+
+
+def alive(o: Observation, lease: Json) -> bool:
+    """Whether the Lease is held and was renewed within its time."""
+    lasts = read.number(lease, "spec", "leaseDurationSeconds", default=15)
+    renewed = read.moment(lease, "spec", "renewTime")
+    return bool(read.text(lease, "spec", "holderIdentity")) and read.since(o, renewed) <= lasts
+
+
+def _self(o: Observation) -> Ref:
+    return read.ref(o.trainjob, names.TRAINJOB)

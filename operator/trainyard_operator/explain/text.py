@@ -1,0 +1,56 @@
+"""Text from a cluster, made fit to print: whoever wrote it may have meant ill."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+LONGEST: Final = 1000
+"""Characters of a message."""
+LONGEST_LINE: Final = 300
+"""Characters of a line of a log."""
+LINES: Final = 10
+"""Lines of a log."""
+
+_ESCAPES: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\x1b[\]PX^_].*?(?:\x1b\\|\x07|$)"  # OSC, DCS: titles, links, answers typed for the user
+    r"|\x1b[ -/]*[0-~]?",
+    re.DOTALL,
+)
+_UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+"""Unicode categories: controls, invisible formats such as bidirectional overrides, line separators."""
+
+
+def clean(text: str, longest: int = LONGEST) -> str:
+    """The text in one line, without anything that a terminal would obey, cut to `longest` characters."""
+    shown = _printable(text[: longest * 4]).rstrip()
+    return shown if len(shown) <= longest else shown[: longest - 3] + "..."
+
+
+def tail(text: str) -> tuple[str, ...]:
+    """The last lines of a log that are not empty, cleaned, with their indentation."""
+    lines = (_printable(line).rstrip()[:LONGEST_LINE] for line in text.splitlines()[-4 * LINES :])
+    return tuple(line for line in lines if line)[-LINES:]
+
+
+def _printable(text: str) -> str:
+    spaced = _ESCAPES.sub("", text).translate({ord(c): " " for c in "\n\r\t"})
+    return "".join(c for c in spaced if unicodedata.category(c) not in _UNPRINTABLE)
+
+
+def listed(items: Iterable[object], most: int = 5) -> str:
+    """`a, b, c`, and how many more there are."""
+    words: Sequence[str] = [str(item) for item in items]
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
+
+
+def duration(seconds: float) -> str:
+    """`12 s`, `3 min`, `5 h` or `2 d`: what a reader can use of it."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"

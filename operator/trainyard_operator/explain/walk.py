@@ -1,0 +1,115 @@
+"""The walk from a TrainJob to its nodes: one line a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from trainyard_api import names
+
+from . import read, text
+from .causes import TABLE, At
+from .model import Finding, Json, Mark, Observation, Stage, Subject
+from .rules import kueue
+
+Teller = Callable[[Observation], str]
+
+
+def stages(o: Observation, finding: Finding | None) -> tuple[Stage, ...]:
+    """The stages that concern this TrainJob, in order."""
+    held = None if finding is None else TABLE[finding.cause].at
+    return tuple(_stages(o, held))
+
+
+def _stages(o: Observation, held: At | None) -> Iterator[Stage]:
+    tellers: tuple[tuple[At, Subject | None, Teller], ...] = (
+        (At.TRAINJOB, None, _trainjob),
+        (At.RUNTIME, Subject.RUNTIME, _runtime),
+        (At.WORKLOAD, Subject.WORKLOADS, _workload),
+        (At.JOBSET, Subject.JOBSET, _jobset),
+        (At.JOBS, Subject.JOBS, _jobs),
+        (At.GANG, Subject.POD_GROUPS, _pod_groups),
+        (At.PODS, Subject.PODS, _pods),
+        (At.NODES, Subject.NODES, _nodes),
+    )
+    for at, subject, tell in tellers:
+        said = tell(o)
+        if at is held:
+            yield Stage(at, Mark.HELD, said or "none")
+        elif said:
+            yield Stage(at, Mark.FINE, said)
+        elif subject is not None and subject in o.unseen:
+            yield Stage(at, Mark.UNSEEN, o.unseen[subject])
+        elif at not in (At.WORKLOAD, At.GANG) or (at is At.WORKLOAD and _is_queued(o)):
+            yield Stage(at, Mark.ABSENT, "none")
+
+
+def _is_queued(o: Observation) -> bool:
+    return read.QUEUE_LABEL in read.texts(o.trainjob, "metadata", "labels")
+
+
+def _trainjob(o: Observation) -> str:
+    said = [f"{read.name(o.trainjob)}, created {text.duration(read.age(o, o.trainjob))} ago"]
+    if read.suspended(o.trainjob):
+        said.append("suspended")
+    said += [kind for kind in (names.BLOCKED, names.COMPLETE, names.FAILED) if read.holds(o.trainjob, kind)]
+    return ", ".join(said)
+
+
+def _runtime(o: Observation) -> str:
+    return "" if o.runtime is None else str(read.runtime_ref(o))
+
+
+def _workload(o: Observation) -> str:
+    workload = kueue.current(o) or next(iter(o.workloads), None)
+    if workload is None:
+        return ""
+    steps = ("Finished", "Admitted", "QuotaReserved")
+    reached = next((step for step in steps if read.holds(workload, step)), "pending")
+    return f"{read.name(workload)} in LocalQueue {read.text(workload, 'spec', 'queueName')}: {reached}"
+
+
+def _jobset(o: Observation) -> str:
+    if o.jobset is None:
+        return ""
+    said = [read.name(o.jobset)]
+    if read.suspended(o.jobset):
+        said.append("suspended")
+    if restarts := read.number(o.jobset, "status", "restarts"):
+        said.append(f"{restarts} restarts")
+    said += [kind for kind in ("Completed", "Failed") if read.holds(o.jobset, kind)]
+    return ", ".join(said)
+
+
+def _jobs(o: Observation) -> str:
+    return text.listed(_job(job) for job in sorted(o.jobs, key=read.name))
+
+
+def _job(job: Json) -> str:
+    active, succeeded, failed = (read.number(job, "status", key) for key in ("active", "succeeded", "failed"))
+    said = f"{read.name(job)}: {active} active of {read.ranks(job)}"
+    said += f", {succeeded} succeeded" if succeeded else ""
+    return said + (f", {failed} failed" if failed else "")
+
+
+def _pod_groups(o: Observation) -> str:
+    return text.listed(
+        f"{read.name(group)}, {read.text(group, 'status', 'phase') or 'no phase'}" for group in o.pod_groups
+    )
+
+
+def _pods(o: Observation) -> str:
+    pods = read.current_pods(o)
+    if not pods:
+        return ""
+    ready = sum(map(read.is_ready, pods))
+    others = [f"{read.name(p)} {read.text(p, 'status', 'phase')}" for p in pods if not read.is_ready(p)]
+    return f"{ready} of {len(pods)} ready" + (f"; {text.listed(others)}" if others else "")
+
+
+def _nodes(o: Observation) -> str:
+    on = {read.text(pod, "spec", "nodeName") for pod in read.current_pods(o)} - {""}
+    return text.listed(
+        f"{read.name(node)} {'Ready' if read.holds(node, 'Ready') else 'not Ready'}"
+        for node in o.nodes
+        if read.name(node) in on
+    )
