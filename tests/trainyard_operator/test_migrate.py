@@ -112,3 +112,15 @@ def test_whatever_a_job_holds_there_is_an_answer(case):
             for outcome in answer:
                 documents.parse(documents.dump(outcome.objects), "out.yaml")
                 assert all(str(note).isprintable() for note in outcome.notes)
+
+
+def test_the_number_of_a_task_stands_before_the_variable_that_holds_it():
+    """Kubernetes fills in what stands earlier in the list, and nothing else."""
+    out = io.StringIO()
+    files = [FOLDER / "expected" / "tfjob-parameter-servers.yaml"]
+    assert render.run(files, catalog=CATALOG, out=out, err=io.StringIO()) == 0
+    [jobset] = [one for one in parsed(out.getvalue()) if one["kind"] == "JobSet"]
+    for job in jobset["spec"]["replicatedJobs"]:
+        [container] = job["template"]["spec"]["template"]["spec"]["containers"]
+        assert [variable["name"] for variable in container["env"]] == ["TF_TASK_INDEX", "TF_CONFIG"]
+        assert '"index":$(TF_TASK_INDEX)}' in container["env"][1]["value"]

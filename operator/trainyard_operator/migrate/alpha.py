@@ -19,7 +19,7 @@ from . import trainjobs
 from .notes import Notes
 from .policy import managed
 from .source import metadata, unknown_fields
-from .target import Catalog
+from .target import PLAIN, Catalog
 
 _SPEC: Final = FieldPath("spec")
 _MODEL: Final = _SPEC.child("modelConfig")
@@ -47,6 +47,9 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     trainer = {**fields.mapping(spec.get("trainer"), _SPEC.child("trainer"))}
     if spec.get("numNodes") is not None:
         trainer.setdefault("numNodes", fields.integer(spec["numNodes"], _SPEC.child("numNodes")))
+    resources = _with_limits(trainer, notes)
+    if resources:
+        trainer["resourcesPerNode"] = resources
     initializer = trainjobs.without_bad_uris(_initializer(spec, notes), notes)
     reference = _reference(spec)
     if reference is None:
@@ -66,6 +69,21 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     job = {"apiVersion": names.TRAINER_API_VERSION, "kind": names.TRAINJOB}
     made = {**job, "metadata": metadata(value, notes), "spec": new}
     return trainjobs.convert(made, {}, notes) if trainjobs.is_old(made, {}) else (made,)
+
+
+def _with_limits(trainer: Json, notes: Notes) -> dict[str, Any]:
+    """The resources, with limits for devices that are requested alone, which no pod can be."""
+    path = _SPEC.child("trainer", "resourcesPerNode")
+    resources = {**fields.mapping(trainer.get("resourcesPerNode"), path)}
+    requests = fields.mapping(resources.get("requests"), path.child("requests"))
+    limits = fields.mapping(resources.get("limits"), path.child("limits"))
+    devices = {name: amount for name, amount in requests.items() if "/" in name and name not in limits}
+    if devices:
+        resources["limits"] = {**limits, **devices}
+        notes.changed(
+            path.child("requests"), f"are limits too, as they must be: {', '.join(sorted(devices))}"
+        )
+    return resources
 
 
 def _initializer(spec: Json, notes: Notes) -> dict[str, Any]:
@@ -108,7 +126,7 @@ def _chosen(trainer: Json, initializer: Json, catalog: Catalog, notes: Notes) ->
     """A runtime of the catalog for a job that names none."""
     words = [str(word) for key in ("command", "args") for word in _words(trainer, key)]
     torch = any(mark in word for word in words for mark in _TORCH_WORDS)
-    name = "torch-distributed" if torch else "plain"
+    name = "torch-distributed" if torch else PLAIN
     if initializer and torch:
         able = [found for found in sorted(catalog) if _trains(catalog, found)]
         fetching = (found for found in able if _initializes(catalog, found) >= initializer.keys())

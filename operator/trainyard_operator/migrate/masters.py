@@ -3,7 +3,8 @@
 Called by `pytorch` and `xgboost`. If master and workers make the same pods
 they are the nodes of one step, numbered as before. If not, the master is a
 ReplicatedJob of its own and the workers, which are the trainer's step, count
-from 1 with a line of shell, since the pods of a Job are numbered from 0.
+from 1 with a line of shell, since the pods of a Job are numbered from 0. No
+policy of Trainer v2.3 knows such a job, so its runtime is a plain one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .notes import Notes
 from .policy import Policy
 from .ranks import after, variable
 from .source import Job, Role
-from .target import Blueprint, replicated_job
+from .target import PLAIN, Blueprint, replicated_job
 
 STEP: Final = "master"
 """The ReplicatedJob of the master."""
@@ -44,7 +45,7 @@ def merged(job: Job) -> Role | None:
     return first if all(first.same_pods(other) for other in others) else None
 
 
-def apart(group: Group, framework: str, policy: Policy, notes: Notes) -> Blueprint:
+def apart(group: Group, policy: Policy, notes: Notes) -> Blueprint:
     """The master beside the workers; raises `InvalidFieldError`."""
     job = group.job
     master, workers = job.roles["Master"], job.roles["Worker"]
@@ -59,7 +60,7 @@ def apart(group: Group, framework: str, policy: Policy, notes: Notes) -> Bluepri
         job=job,
         trainer=workers,
         nodes=workers.replicas,
-        framework=framework,
+        framework=PLAIN,
         runtime="",
         policy={},
         contract=[*group.contract, *group.fixed],

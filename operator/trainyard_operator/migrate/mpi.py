@@ -59,6 +59,12 @@ def convert_v1(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         job = replace(job, run_policy={**job.run_policy, "cleanPodPolicy": spec["cleanPodPolicy"]})
     message = "ranks are started over SSH, no longer by kubectl exec: the image needs sshd and ssh"
     notes.lost(_SPEC.child(KIND_V1.replicas), message)
+    worker = job.roles.get("Worker")
+    if worker is not None and pods.commands(worker):
+        message = f"is {' '.join(_SSH_SERVER)}: workers wait for ssh, no longer for kubectl exec"
+        notes.changed(worker.container_path.child("command"), message)
+        idle = {key: value for key, value in worker.container.items() if key not in ("command", "args")}
+        job = replace(job, roles={**job.roles, "Worker": worker.with_container(idle)})
     return _convert(job, {}, catalog, notes)
 
 

@@ -18,7 +18,7 @@ from .notes import Notes
 from .policy import Policy
 from .ranks import UNBUFFERED, after, variable
 from .source import Job, Kind, read, unknown_fields
-from .target import Blueprint, Catalog, build, replicated_job
+from .target import PLAIN, Blueprint, Catalog, build, replicated_job
 
 KIND: Final = Kind(
     name="PaddleJob",
@@ -56,7 +56,7 @@ def _collective(job: Job) -> Blueprint:
         trainer=worker,
         nodes=worker.replicas,
         framework="paddle",
-        runtime="plain",
+        runtime=PLAIN,
         policy={},
         contract=[*_common(job), _ADDRESS, first],
         command=after(alone, worker),
@@ -78,7 +78,7 @@ def _with_server(job: Job, run: Policy, notes: Notes) -> Blueprint:
         trainer=worker,
         nodes=worker.replicas,
         framework="paddle",
-        runtime="plain",
+        runtime=PLAIN,
         policy={},
         contract=[*_common(job), *training],
         others=[replicated_job(master, _MASTER, KIND, run, notes, own=own)],

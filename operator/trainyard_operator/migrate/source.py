@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trainyard_api import fields
@@ -79,6 +79,11 @@ class Role:
             for key in ("command", "args")
             for word in fields.texts(self.container.get(key), self.container_path.child(key))
         )
+
+    def with_container(self, container: Json) -> Role:
+        """The role with another container that trains."""
+        containers = [container if one is self.container else one for one in self.pod["containers"]]
+        return replace(self, container=container, pod={**self.pod, "containers": containers})
 
     def same_pods(self, other: Role) -> bool:
         """Whether both make the same pods."""

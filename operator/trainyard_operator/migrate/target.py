@@ -25,6 +25,8 @@ from .policy import Policy, Restarts
 from .source import Job, Kind, Role
 
 FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
+PLAIN: Final = "plain"
+"""The framework, and the runtime of the catalog, for which nothing is set up between the pods."""
 _SHOWN: Final = 8
 
 Catalog = Mapping[str, Document]

@@ -20,7 +20,7 @@ from . import pods, policy
 from .notes import Notes
 from .ranks import index, variable
 from .source import Job, Kind, Role, read
-from .target import Blueprint, Catalog, build, replicated_job
+from .target import PLAIN, Blueprint, Catalog, build, replicated_job
 
 KIND: Final = Kind(
     name="TFJob",
@@ -62,7 +62,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         trainer=trainer,
         nodes=trainer.replicas,
         framework="tensorflow",
-        runtime="plain",
+        runtime=PLAIN,
         policy={},
         contract=_config(job, trainer, steps),
         others=others,

@@ -39,7 +39,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         host = job.host(masters.STEP)
         fixed = _fixed(job, host, job.hosts(names.NODE, job.roles["Worker"].replicas))
         group = masters.Group(job, [UNBUFFERED], numbered=("RANK",), fixed=fixed)
-        return build(masters.apart(group, "xgboost", run, notes), run, catalog, notes)
+        return build(masters.apart(group, run, notes), run, catalog, notes)
     first, *rest = job.hosts(names.NODE, job.total)
     blueprint = Blueprint(
         job=job,
