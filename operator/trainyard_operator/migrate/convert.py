@@ -91,14 +91,14 @@ def migrate(
         if _is(value, names.RUNTIME_KINDS) and (number := runtimes.processes_of(value)) is not None
     }
     beside = [Document(n.document.source, n.document.line, value) for value, n in items if _is_runtime(value)]
-    taken: dict[tuple[str, str], str] = {}
+    taken = {_place(one.value, namespace): one.place for one in beside}
     outcomes = []
     for value, notes in items:
         objects = _converted(value, known, moved, notes)
         if objects != (value,):
             objects = _accepted(objects, [*known.values(), *beside], namespace, notes)
-            objects = _unlike(objects, taken, namespace, notes)
-        taken |= {_place(one, namespace): notes.document.place for one in objects if _is(one, _TRAINJOBS)}
+            objects = objects if _is_runtime(value) else _unlike(objects, taken, namespace, notes)
+        taken |= {_place(one, namespace): notes.document.place for one in objects if _is_known(one)}
         outcomes.append(Outcome(notes.document.source, objects, notes.sorted()))
     return tuple(outcomes)
 
@@ -159,22 +159,22 @@ def _by_name(catalog: Sequence[Document]) -> Catalog:
 
 
 def _unlike(
-    objects: tuple[Json, ...], taken: Mapping[tuple[str, str], str], namespace: str, notes: Notes
+    objects: tuple[Json, ...], taken: Mapping[tuple[str, ...], str], namespace: str, notes: Notes
 ) -> tuple[Json, ...]:
-    """The objects, unless a TrainJob among them has the name of one before it."""
+    """The objects, unless one of them has the name of another that is there already."""
     for value in objects:
-        place = taken.get(_place(value, namespace)) if _is(value, _TRAINJOBS) else None
+        place = taken.get(_place(value, namespace))
         if place is not None:
-            notes.refused("metadata.name", f"is the name of the TrainJob from {place} too: rename one")
+            notes.refused("metadata.name", f"is the name of the {value['kind']} from {place} too: rename one")
             return ()
     return objects
 
 
-def _place(value: Json, namespace: str) -> tuple[str, str]:
-    """Namespace and name."""
+def _place(value: Json, namespace: str) -> tuple[str, ...]:
+    """Kind, namespace and name."""
     own = value.get("metadata")
     found = own if isinstance(own, Mapping) else {}
-    return str(found.get("namespace") or namespace), str(found.get("name"))
+    return str(value.get("kind")), str(found.get("namespace") or namespace), str(found.get("name"))
 
 
 def _is_runtime(value: Json) -> bool:

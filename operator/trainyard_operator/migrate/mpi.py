@@ -125,9 +125,8 @@ def _reading(role: Role, keys: str, notes: Notes) -> Role:
     if keys == _DEFAULT_KEYS or context.get("fsGroup") is not None:
         return role
     at = role.container_path.child("securityContext")
-    user = fields.mapping(role.container.get("securityContext"), at).get(
-        "runAsUser", context.get("runAsUser")
-    )
+    own = fields.mapping(role.container.get("securityContext"), at)
+    user = fields.integer(own.get("runAsUser", context.get("runAsUser")), at.child("runAsUser"))
     if user is None:
         message = "the keys are for root and this group: it must be that of the user whom the image runs as"
         notes.lost(path.child("fsGroup"), message)
