@@ -90,7 +90,7 @@ def migrate(
         for value, _ in items
         if _is(value, names.RUNTIME_KINDS) and (number := runtimes.processes_of(value)) is not None
     }
-    beside = [Document(n.document.source, n.document.line, value) for value, n in items if _is_runtime(value)]
+    beside = [Document(n.document.source, n.line, value) for value, n in items if _is_runtime(value)]
     taken = {_place(one.value, namespace): one.place for one in beside}
     outcomes = []
     for value, notes in items:
@@ -98,7 +98,8 @@ def migrate(
         if objects != (value,):
             objects = _accepted(objects, [*known.values(), *beside], namespace, notes)
             objects = objects if _is_runtime(value) else _unlike(objects, taken, namespace, notes)
-        taken |= {_place(one, namespace): notes.document.place for one in objects if _is_known(one)}
+        place = f"{notes.document.source}:{notes.line}"
+        taken |= {_place(one, namespace): place for one in objects if _is_known(one)}
         outcomes.append(Outcome(notes.document.source, objects, notes.sorted()))
     return tuple(outcomes)
 
@@ -187,7 +188,7 @@ def _accepted(
     objects: tuple[Json, ...], given: Sequence[Document], namespace: str, notes: Notes
 ) -> tuple[Json, ...]:
     """The objects, if the API server would take them."""
-    own = [Document(notes.document.source, notes.document.line, value) for value in objects]
+    own = [Document(notes.document.source, notes.line, value) for value in objects]
     refusals = [message for document in own for message in _refusals(document, [*given, *own], namespace)]
     for path, reason in refusals:
         notes.refused("", f"admission would refuse what it turns into: {path}: {reason}")

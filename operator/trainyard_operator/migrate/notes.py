@@ -50,6 +50,11 @@ class Notes:
     base: FieldPath = field(default_factory=FieldPath)
     collected: list[Note] = field(default_factory=list)
 
+    @property
+    def line(self) -> int:
+        """Where the object begins."""
+        return self.document.position(self.base.steps).line
+
     def changed(self, path: FieldPath | str, message: str) -> None:
         """The field is carried over in another form."""
         self._add(Level.CHANGED, path, message)
