@@ -153,9 +153,8 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _is(document: Document, kinds: frozenset[str]) -> bool:
-    return (
-        document.value.get("apiVersion") == names.TRAINER_API_VERSION and document.value.get("kind") in kinds
-    )
+    value = document.value
+    return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in kinds
 
 
 def _runtime_key(document: Document, namespace: str) -> tuple[str, str, str]:

@@ -70,6 +70,11 @@ def test_the_second_trainjob_of_a_file_is_the_old_object_of_an_update(call):
         pytest.param("- a", "0.yaml:1: a document must be an object\n", id="no object"),
         pytest.param("a: 1", "no TrainJob and no runtime in the files\n", id="nothing to ask about"),
         pytest.param(
+            "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: [TrainJob]",
+            "no TrainJob and no runtime in the files\n",
+            id="a kind that is none",
+        ),
+        pytest.param(
             "---".join([JOB % "tj"] * 3),
             "0.yaml:12: a file holds one TrainJob, and at most what it was before\n",
             id="three TrainJobs",

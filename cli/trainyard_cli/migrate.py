@@ -1,0 +1,146 @@
+"""`trainyard migrate`: jobs of older APIs become TrainJobs, without a cluster.
+
+Called by `main`, which adds `command` to the application. Reads files, prints
+or writes what comes out; what that is, is `trainyard_operator.migrate`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, TextIO
+
+import typer
+
+from trainyard_api import documents
+from trainyard_api.documents import Document
+from trainyard_operator.migrate import convert
+from trainyard_operator.migrate.convert import Outcome
+from trainyard_operator.offline import DEFAULT_NAMESPACE
+
+from . import manifests
+from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED, UsageError, read
+
+STDIN: Final = Path("-")
+
+
+class Output(StrEnum):
+    """How the answer is printed."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+def run(
+    files: Sequence[Path],
+    *,
+    output: Output = Output.YAML,
+    output_dir: Path | None = None,
+    catalog: Path = CATALOG,
+    namespace: str = DEFAULT_NAMESPACE,
+    stdin: TextIO | None = None,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print what the jobs in `files` turn into, or write it to `output_dir`; returns the exit code.
+
+    0: everything is carried over; 1: something is not, which the notes say;
+    2: the files cannot be read or hold nothing to migrate, or a file that
+    would be written exists; that goes to `err`, with `file:line`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    try:
+        texts = (_piped(stdin or sys.stdin) if file == STDIN else read([file]) for file in files)
+        given = [document for text in texts for document in text]
+        outcomes = convert.migrate(given, manifests.catalog(catalog), namespace)
+        if output_dir is not None:
+            _write(outcomes, files, output_dir)
+    except (UsageError, documents.DocumentError, convert.NothingToMigrateError) as error:
+        print(error, file=err)
+        return CANNOT_ASK
+    if output is Output.JSON:
+        json.dump(_report(outcomes), out, indent=2)
+        out.write("\n")
+    else:
+        if output_dir is None:
+            out.write(_text(outcomes))
+        for outcome in outcomes:
+            for note in outcome.notes:
+                print(note, file=err)
+    return FINE if all(outcome.complete for outcome in outcomes) else REFUSED
+
+
+def command(
+    files: Annotated[list[Path], typer.Argument(help="Files with jobs; - is the standard input.")],
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="YAML with the notes as comments, or all as JSON.")
+    ] = Output.YAML,
+    output_dir: Annotated[
+        Path | None,
+        typer.Option(help="Write a file for each file, of its name, here; none is overwritten."),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
+    ] = DEFAULT_NAMESPACE,
+) -> None:
+    """Turn jobs of older APIs into TrainJobs, with a TrainingRuntime where the catalog has none that fits.
+
+    Takes PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob, TrainJobs of Kubeflow Trainer 2.0 to
+    2.2, and those of kubeflow.org/v2alpha1. Whatever is not carried over is said with its place. Everything
+    else in the files goes through as it is.
+
+    Example: kubectl get pytorchjobs -A -o yaml | trainyard migrate - > trainjobs.yaml
+
+    Exit codes: 0 all is carried over; 1 something is not; 2 it could not be asked.
+    """
+    raise typer.Exit(run(files, output=output, output_dir=output_dir, namespace=namespace))
+
+
+def _piped(stdin: TextIO) -> Sequence[Document]:
+    try:
+        return documents.parse(stdin.read(), "stdin")
+    except UnicodeDecodeError as error:
+        raise UsageError("stdin:1: not UTF-8") from error
+
+
+def _text(outcomes: Iterable[Outcome]) -> str:
+    """YAML documents, each after the notes about what it came from."""
+    parts = []
+    for outcome in outcomes:
+        comments = "".join(f"# {note}\n" for note in outcome.notes)
+        first, *others = outcome.objects or (None,)
+        parts.append(comments + ("" if first is None else documents.dump([first])))
+        parts += [documents.dump([value]) for value in others]
+    return "---\n".join(parts)
+
+
+def _write(outcomes: Sequence[Outcome], files: Sequence[Path], folder: Path) -> None:
+    """One file a source, of its name; raises `UsageError` before anything is written."""
+    sources = {"stdin" if file == STDIN else str(file): file for file in files}
+    targets: dict[Path, str] = {}
+    for source, file in sources.items():
+        target = folder / ("stdin.yaml" if file == STDIN else file.name)
+        if target in targets:
+            raise UsageError(f"{source}: would be written to {target}, as {targets[target]}")
+        if target.exists():
+            raise UsageError(f"{target}: exists, and is not overwritten")
+        targets[target] = source
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for target, source in targets.items():
+            target.write_text(_text(one for one in outcomes if one.source == source), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from error
+
+
+def _report(outcomes: Iterable[Outcome]) -> dict[str, Any]:
+    every = list(outcomes)
+    notes = [
+        {"level": n.level.value, "file": n.source, "line": n.line, "field": n.path, "message": n.message}
+        for outcome in every
+        for n in outcome.notes
+    ]
+    return {"objects": [value for outcome in every for value in outcome.objects], "notes": notes}

@@ -1,0 +1,167 @@
+"""`trainyard migrate` as it is called: files or the standard input in, YAML or JSON and an exit code out."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from trainyard_cli.main import app as trainyard
+from trainyard_cli.migrate import Output, command, run
+
+JOB = """
+apiVersion: kubeflow.org/v1
+kind: JAXJob
+metadata: {name: %s}
+spec:
+  runPolicy: {cleanPodPolicy: %s}
+  jaxReplicaSpecs:
+    Worker:
+      restartPolicy: OnFailure
+      template: {spec: {containers: [{name: jax, image: i, command: [c]}]}}
+"""
+CATALOG = Path(__file__).parent / "migrate" / "catalog"
+TRAINJOB = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "metadata": {"name": "a"},
+    "spec": {
+        "runtimeRef": {"name": "jax-distributed"},
+        "trainer": {
+            "command": ["c"],
+            "env": [
+                {"name": "PYTHONUNBUFFERED", "value": "1"},
+                {"name": "COORDINATOR_ADDRESS", "value": "a-node-0-0.a"},
+                {"name": "COORDINATOR_PORT", "value": "6666"},
+                {"name": "NUM_PROCESSES", "value": "1"},
+                {
+                    "name": "PROCESS_ID",
+                    "valueFrom": {
+                        "fieldRef": {
+                            "fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+                        }
+                    },
+                },
+            ],
+            "image": "i",
+            "numNodes": 1,
+        },
+    },
+}
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*files, stdin="", **options):
+        out, err = io.StringIO(), io.StringIO()
+        paths = [Path(file) for file in files]
+        code = run(paths, catalog=CATALOG, stdin=io.StringIO(stdin), out=out, err=err, **options)
+        return code, out.getvalue(), err.getvalue()
+
+    return call
+
+
+def test_json_holds_the_objects_and_the_notes_with_their_places(call):
+    code, text, said = call("-", stdin=JOB % ("a", "All"), output=Output.JSON)
+    message = (
+        "JobSet keeps the pods that have ended; "
+        "spec.template.spec.ttlSecondsAfterFinished of a runtime removes them"
+    )
+    note = {"level": "lost", "file": "stdin", "line": 6, "field": "spec.runPolicy.cleanPodPolicy"}
+    assert json.loads(text) == {"objects": [TRAINJOB], "notes": [{**note, "message": message}]}
+    assert (code, said) == (1, "")
+
+
+def test_a_folder_gets_a_file_for_each_file(call):
+    Path("one.yaml").write_text(JOB % ("a", "Running"))
+    Path("two.yaml").write_text(f"{JOB % ('b', 'None')}---\nkind: ConfigMap\n")
+    code, text, said = call("one.yaml", "two.yaml", output_dir=Path("new/folder"))
+    lost = (
+        "spec.runPolicy.cleanPodPolicy: JobSet stops the pods that still run when a job is done; those that"
+    )
+    note = f"two.yaml:6: lost: {lost} ended stay\n"
+    assert (code, text, said) == (1, "", note)
+    assert sorted(path.name for path in Path("new/folder").iterdir()) == ["one.yaml", "two.yaml"]
+    two = Path("new/folder/two.yaml").read_text()
+    assert two.startswith(f"# {note}apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n")
+    assert two.endswith("---\nkind: ConfigMap\n")
+
+
+def test_nothing_is_overwritten(call):
+    Path("one.yaml").write_text(JOB % ("a", "Running"))
+    before = Path("one.yaml").read_text()
+    assert call("one.yaml", output_dir=Path()) == (2, "", "one.yaml: exists, and is not overwritten\n")
+    assert Path("one.yaml").read_text() == before
+
+
+def test_files_of_one_name_are_not_written_over_each_other(call):
+    for folder in ("x", "y"):
+        Path(folder).mkdir()
+        Path(folder, "a.yaml").write_text(JOB % (folder, "Running"))
+    said = "y/a.yaml: would be written to out/a.yaml, as x/a.yaml\n"
+    assert call("x/a.yaml", "y/a.yaml", output_dir=Path("out")) == (2, "", said)
+    assert not Path("out").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(call):
+    Path("file").write_text("")
+    code, text, said = call("-", stdin=JOB % ("a", "Running"), output_dir=Path("file/below"))
+    assert (code, text) == (2, "")
+    assert said in ("file/below: Not a directory\n", "file: Not a directory\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(None, "f.yaml:1: No such file or directory\n", id="no file"),
+        pytest.param(b"\xff", "f.yaml:1: not UTF-8\n", id="no text"),
+        pytest.param(b"a: [1", "f.yaml:1: expected ',' or ']', but got '<stream end>'\n", id="no YAML"),
+        pytest.param(b"\n- a", "f.yaml:2: a document must be an object\n", id="no object"),
+        pytest.param(b"a: &x 1\nb: *x", "f.yaml:2: aliases are not allowed\n", id="aliases"),
+        pytest.param(
+            b"kind: ConfigMap", "no job and no runtime to migrate in the files\n", id="nothing to migrate"
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_explained_with_its_place(call, text, message):
+    if text is not None:
+        Path("f.yaml").write_bytes(text)
+    assert call("f.yaml") == (2, "", message)
+
+
+def test_an_input_that_is_no_text_is_explained(call):
+    broken = io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8")
+    err = io.StringIO()
+    assert run([Path("-")], catalog=CATALOG, stdin=broken, out=io.StringIO(), err=err) == 2
+    assert err.getvalue() == "stdin:1: not UTF-8\n"
+
+
+def test_names_that_would_break_out_of_a_comment_do_not(call):
+    job = (JOB % ("a", "Running")).replace("  runPolicy:", '  "x\\nkind: Evil":\n    1\n  runPolicy:')
+    code, text, _ = call("-", stdin=job)
+    assert code == 1
+    assert text.startswith("# stdin:6: lost: spec.x\\u000akind: Evil: is no field of a JAXJob\napiVersion:")
+
+
+def test_the_command_exits_with_the_answer(tmp_path):
+    app = typer.Typer()
+    app.command()(command)
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB % ("a", "Running"))
+    done = CliRunner().invoke(app, [str(file), "-n", "team", "-o", "json"])
+    assert (done.exit_code, json.loads(done.stdout)["objects"][-1]["kind"]) == (0, "TrainJob")
+    assert CliRunner().invoke(app, ["-"], input=JOB % ("a", "All")).exit_code == 1
+    assert CliRunner().invoke(app, [str(tmp_path / "none.yaml")]).exit_code == 2
+    assert CliRunner().invoke(app, [str(file), "-o", "toml"]).exit_code == 2
+
+
+def test_its_help_has_an_example_and_the_exit_codes():
+    done = CliRunner().invoke(trainyard, ["migrate", "--help"])
+    text = " ".join(done.stdout.split())
+    assert done.exit_code == 0
+    assert "kubectl get pytorchjobs -A -o yaml | trainyard migrate - > trainjobs.yaml" in text
+    assert "Exit codes: 0 all is carried over; 1 something is not; 2 it could not be asked." in text
