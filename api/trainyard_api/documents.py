@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import yaml
@@ -51,17 +51,37 @@ class DocumentError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a text, counted from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """One YAML document that holds an object, and where it begins."""
 
     source: str
     line: int
     value: Json
+    node: yaml.Node | None = field(default=None, repr=False, compare=False)
 
     @property
     def place(self) -> str:
         """`source:line`, for messages."""
         return f"{self.source}:{self.line}"
+
+    def position(self, steps: Iterable[str | int]) -> Position:
+        """Where the field at the end of the steps stands, or the nearest parent that exists."""
+        place, node = Position(self.line, 1), self.node
+        for step in steps:
+            found = _child(node, str(step))
+            if found is None:
+                break
+            mark, node = found
+            place = Position(mark.line + 1, mark.column + 1)
+        return place
 
 
 def parse(text: str, source: str) -> tuple[Document, ...]:
@@ -97,7 +117,19 @@ def _documents(text: str, source: str) -> Iterator[Document]:
             continue
         if not isinstance(value, dict):
             raise DocumentError(f"{source}:{line}: a document must be an object")
-        yield Document(source, line, value)
+        yield Document(source, line, value, node)
+
+
+def _child(node: yaml.Node | None, step: str) -> tuple[yaml.Mark, yaml.Node] | None:
+    """Where an entry begins, and what it holds."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == step:
+                return key.start_mark, value
+    if isinstance(node, yaml.SequenceNode) and step.isdecimal() and int(step) < len(node.value):
+        child = node.value[int(step)]
+        return child.start_mark, child
+    return None
 
 
 class _Loader(yaml.SafeLoader):

@@ -9,6 +9,7 @@ match on it.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -48,8 +49,16 @@ class FieldPath:
         """The map entry of that key."""
         return FieldPath(f"{self.text}[{name}]")
 
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names, positions and keys that the path is made of, each as text."""
+        return tuple(key or name for key, name in _STEP.findall(self.text))
+
     def __str__(self) -> str:
         return self.text
+
+
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from trainyard_api import documents
 
 from .errors import PlatformError
@@ -23,19 +21,16 @@ class YamlFile:
     """One YAML document that holds a mapping, and where each part of it stands."""
 
     path: Path
-    value: dict[str, Any]
-    root: yaml.Node
+    document: documents.Document
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """What the file holds."""
+        return dict(self.document.value)
 
     def where(self, field: Sequence[str | int] = ()) -> str:
         """`file:line` of a field, or of the nearest parent that exists."""
-        node = self.root
-        line = node.start_mark.line
-        for step in field:
-            found = _child(node, step)
-            if found is None:
-                break
-            line, node = found
-        return f"{display(self.path)}:{line + 1}"
+        return f"{display(self.path)}:{self.document.position(field).line}"
 
     def error(self, message: str, field: Sequence[str | int] = ()) -> PlatformError:
         """An error about one field of this file."""
@@ -60,20 +55,4 @@ def load(path: Path) -> YamlFile:
         raise PlatformError(str(error)) from error
     if len(found) != 1:
         raise PlatformError(f"{source}:1: must hold one YAML document, holds {len(found)}")
-    root = next(node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if _is_mapping(node))
-    return YamlFile(path=path, value=dict(found[0].value), root=root)
-
-
-def _is_mapping(node: yaml.Node | None) -> bool:
-    return isinstance(node, yaml.MappingNode)
-
-
-def _child(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.value == step:
-                return key.start_mark.line, value
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        child = node.value[step]
-        return child.start_mark.line, child
-    return None
+    return YamlFile(path=path, document=found[0])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainyard_api.documents import Document, DocumentError, dump, parse
+from trainyard_api.documents import Document, DocumentError, Position, dump, parse
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,24 @@ def test_documents_know_their_lines_and_empty_ones_are_left_out():
         Document("f.yaml", 2, {"a": 1}),
         Document("f.yaml", 6, {"b": 2}),
     )
+
+
+@pytest.mark.parametrize(
+    ("steps", "position"),
+    [
+        ([], Position(2, 1)),
+        (["a"], Position(2, 1)),
+        (["a", 1], Position(4, 7)),
+        (["a", "1", "x.y/z"], Position(4, 7)),
+        (["a", 0, "f"], Position(3, 8)),
+        (["a", 2, "x"], Position(2, 1)),
+        (["c", "d"], Position(5, 1)),
+    ],
+    ids=str,
+)
+def test_a_document_knows_where_each_field_or_its_nearest_parent_stands(steps, position):
+    [document] = parse("# head\na:\n    - {f: 1}\n    - x.y/z: 1\nc: text\n", "f.yaml")
+    assert document.position(steps) == position
 
 
 @pytest.mark.parametrize(

@@ -42,3 +42,10 @@ def test_a_path_is_made_of_fields_positions_and_keys():
 def test_an_exception_says_all_its_errors():
     errors = (FieldError(ErrorType.REQUIRED, "a", None), FieldError(ErrorType.REQUIRED, "b", None))
     assert str(InvalidFieldError(*errors)) == "a: Required value; b: Required value"
+
+
+def test_a_path_comes_apart_into_its_steps():
+    path = FieldPath("spec").child("jobs").index(2).child("labels").key("example.com/a.b")
+    assert path.text == "spec.jobs[2].labels[example.com/a.b]"
+    assert path.steps == ("spec", "jobs", "2", "labels", "example.com/a.b")
+    assert FieldPath().steps == ()
