@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
+from trainyard_policies.settings import Policies
+
 from .errors import PlatformError
 
 CONFIG_KEY = "trainyard:platform"
@@ -183,24 +185,35 @@ class StackSettings(Settings):
     """Whether TrainJobs and runtimes are checked before they are stored."""
     runtimes: dict[str, RuntimeOverlay] = {}
     """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
+    policies: Policies = Policies()
+    """Levels and parameters of the rules that runtimes and TrainJobs are held to."""
 
 
 def load(text: str | None, stack: str) -> StackSettings:
     """Read the value of `trainyard:platform` (JSON, as Pulumi hands it over), or end with one message."""
-    file = f"stacks/Pulumi.{stack}.yaml"
     if text is None:
         raise PlatformError(
-            f"{file}: the key {CONFIG_KEY} is missing; see stacks/Pulumi.onprem.yaml for a short example"
+            f"{_file(stack)}: the key {CONFIG_KEY} is missing; "
+            "see stacks/Pulumi.onprem.yaml for a short example"
         )
     try:
         value = json.loads(text)
     except json.JSONDecodeError:
         value = text
+    return of(value, stack)
+
+
+def of(value: object, stack: str) -> StackSettings:
+    """The settings in the value of `trainyard:platform`, or one message with everything that is wrong."""
     try:
         return StackSettings.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
         problems = "\n".join(f"  {_sentence(problem)}" for problem in error.errors())
-        raise PlatformError(f"{file} is not valid:\n{problems}") from None
+        raise PlatformError(f"{_file(stack)} is not valid:\n{problems}") from None
+
+
+def _file(stack: str) -> str:
+    return f"stacks/Pulumi.{stack}.yaml"
 
 
 def nearest(name: str, allowed: Sequence[str]) -> str:
@@ -262,6 +275,9 @@ def _model_at(location: Sequence[str | int]) -> type[BaseModel]:
         annotation: Any = field.annotation
         if get_origin(annotation) is dict:
             annotation = get_args(annotation)[1]
+            next(steps, None)
+        if get_origin(annotation) is tuple:
+            annotation = get_args(annotation)[0]
             next(steps, None)
         if get_origin(annotation) in (Union, types.UnionType):
             annotation = next(arm for arm in get_args(annotation) if arm is not type(None))

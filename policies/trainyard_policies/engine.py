@@ -47,6 +47,11 @@ class Violation:
         return f"{path}: {self.finding.message}" + (f" ({self.note})" if self.note else "")
 
 
+def concerns(value: Json) -> bool:
+    """Whether it is a runtime or a TrainJob, which `check` is about."""
+    return manifest.is_workload(value)
+
+
 def check(
     value: Json, today: date, policies: Policies = DEFAULT, only: Sequence[Rule] = rules.OF_WORKLOADS
 ) -> tuple[Violation, ...]:

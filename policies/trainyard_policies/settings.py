@@ -52,7 +52,7 @@ class Policies(Model):
     levels: Levels = Levels()
     """disabled, advisory, remediate or mandatory."""
     parameters: Parameters = Parameters()
-    """What the rules compare manifests with."""
+    """Registries, bounds and pools of this stack."""
 
     def level(self, rule: About, subject: Subject) -> Level:
         """The level at which a rule applies to a subject."""

@@ -7,6 +7,7 @@ a stack; and the findings, as whole objects. No findings means that it passes.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,12 @@ def changed(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     return edited(manifest(name), [Edit(FieldPath(path), value) for path, value in fields.items()])
 
 
-def all_examples() -> Iterator[Example]:
+@cache
+def all_examples() -> tuple[Example, ...]:
+    return tuple(_examples())
+
+
+def _examples() -> Iterator[Example]:
     for rule in rules.ALL:
         for entry in _table(FOLDER / f"{rule.id}.yaml"):
             given = entry.get("manifests") or [changed(entry["manifest"], entry.get("set", {}))]

@@ -15,13 +15,15 @@ NEEDED: Final = ("cpu", "memory")
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """Requests and limits are there; a limit alone is a request too, as Kubernetes has it."""
     for container in workload.training_containers():
-        requests, requests_path = container.amounts("requests")
-        limits, limits_path = container.amounts("limits")
-        for name in NEEDED:
-            if limits.get(name) is None:
-                yield Finding(limits_path.key(name), f"should limit {name}")
-            if requests.get(name) is None and limits.get(name) is None:
-                yield Finding(requests_path.key(name), f"should request {name}")
+        requests, _ = container.amounts("requests")
+        limits, _ = container.amounts("limits")
+        unlimited = [name for name in NEEDED if limits.get(name) is None]
+        unsaid = [name for name in unlimited if requests.get(name) is None]
+        asked = [name for name in unlimited if name not in unsaid]
+        if unsaid:
+            yield Finding(container.resources_path, f"should request and limit {' and '.join(unsaid)}")
+        if asked:
+            yield Finding(container.resources_path, f"should limit {' and '.join(asked)}")
 
 
 RULE = Rule(
