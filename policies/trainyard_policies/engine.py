@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from trainyard_api import names
 from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
 from trainyard_api.fields import Json
 
@@ -47,31 +48,34 @@ class Violation:
         return f"{path}: {self.finding.message}" + (f" ({self.note})" if self.note else "")
 
 
-def concerns(value: Json) -> bool:
-    """Whether it is a runtime or a TrainJob, which `check` is about."""
-    return manifest.is_workload(value)
+def subject(value: Json) -> Subject | None:
+    """Whose levels apply to a runtime or a TrainJob; None for any other object."""
+    if not manifest.is_workload(value):
+        return None
+    return Subject.TRAINJOBS if value["kind"] == names.TRAINJOB else Subject.RUNTIMES
 
 
 def check(
     value: Json, today: date, policies: Policies = DEFAULT, only: Sequence[Rule] = rules.OF_WORKLOADS
 ) -> tuple[Violation, ...]:
     """What the rules say about one runtime or TrainJob; nothing about any other object."""
-    if not manifest.is_workload(value):
+    whose = subject(value)
+    if whose is None:
         return ()
     try:
         workload = manifest.read(value)
     except InvalidFieldError as error:
-        return tuple(_unreadable(value, error, policies))
+        return tuple(_unreadable(value, whose, error, policies))
     if not isinstance(workload, Workload):
         return ()
     found: dict[tuple[str, str, str], Violation] = {}
     for rule in only:
-        if policies.level(rule, workload.subject) is Level.DISABLED:
+        if policies.level(rule, whose) is Level.DISABLED:
             continue
         for about, finding in _found(rule, workload, policies.parameters):
             # Several rules may stumble over one field that cannot be read.
             key = (about.id, finding.path.text, finding.message)
-            level = policies.level(about, workload.subject)
+            level = policies.level(about, whose)
             found.setdefault(
                 key, _judged(about, level, workload, finding, today=today, parameters=policies.parameters)
             )
@@ -117,9 +121,10 @@ def _found(rule: Rule, workload: Workload, parameters: Parameters) -> Iterator[t
         yield from ((well_formed.RULE, _finding(one)) for one in error.errors)
 
 
-def _unreadable(value: Json, error: InvalidFieldError, policies: Policies) -> Iterator[Violation]:
-    subject = Subject.TRAINJOBS if value.get("kind") == "TrainJob" else Subject.RUNTIMES
-    level = policies.level(well_formed.RULE, subject)
+def _unreadable(
+    value: Json, whose: Subject, error: InvalidFieldError, policies: Policies
+) -> Iterator[Violation]:
+    level = policies.level(well_formed.RULE, whose)
     if level is not Level.DISABLED:
         for one in error.errors:
             yield Violation(well_formed.RULE, level, str(value.get("kind")), _finding(one))

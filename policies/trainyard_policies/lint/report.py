@@ -55,7 +55,7 @@ def of(given: Sequence[Document], today: date, policies: Policies) -> Report:
         document = objects[at]
         place = document.position(violation.finding.path.steps)
         found.append(Entry(document.source, place, violation))
-    workloads = sum(engine.concerns(document.value) for document in objects)
+    workloads = sum(engine.subject(document.value) is not None for document in objects)
     found.sort(key=lambda entry: (entry.source, entry.position.line, entry.position.column))
     return Report(tuple(found), workloads, len(objects) - workloads)
 

@@ -10,10 +10,6 @@ RULE = Rule(
     why="What a rule cannot read it cannot check, and the API server refuses it.",
     remedy="Give the field the type that the message names.",
     severity=Severity.CRITICAL,
-    levels={
-        Subject.RUNTIMES: Level.MANDATORY,
-        Subject.TRAINJOBS: Level.MANDATORY,
-        Subject.STACK: Level.MANDATORY,
-    },
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     check=nothing,
 )
