@@ -135,7 +135,7 @@ def _exceptions(policies: Policies) -> crossguard.Policy:
 def _about(rule: About, level: Level) -> dict[str, Any]:
     schema = _schema(rule.parameters)
     return {
-        "description": f"{rule.title}. {rule.why}",
+        "description": f"{rule.title}.",
         "display_name": rule.title,
         "enforcement_level": crossguard.EnforcementLevel(level.value),
         "severity": crossguard.Severity(rule.severity.value),

@@ -1,16 +1,18 @@
 """Each rule finds what its table of examples says, and nothing else."""
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 
-from trainyard_api import names
+from trainyard_api import documents, names
 from trainyard_policies import engine, rules
 from trainyard_policies.rule import Level, Subject, edited
 
-from .examples import FOLDER, Example, all_examples, manifest, of_the_stack, of_workloads
+from .examples import FOLDER, HERE, Example, all_examples, manifest, of_the_stack, of_workloads
 
 TODAY = date(2026, 11, 21)
+GOLDEN = HERE.parent / "conformance" / "golden" / "trainjobs"
 
 
 def test_every_rule_has_a_table_with_examples_that_pass_and_examples_that_do_not():
@@ -79,3 +81,10 @@ def test_levels_as_shipped():
         Subject.TRAINJOBS: {"image-digest", "image-tag", "run-as-non-root", "secrets-by-reference"},
         Subject.STACK: {"deprecated-runtime"},
     }
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.yaml")), ids=lambda path: path.stem)
+def test_no_trainjob_of_the_conformance_tests_is_refused_as_shipped(path: Path):
+    for document in documents.parse(path.read_text(), path.name):
+        found = engine.check(document.value, TODAY)
+        assert [violation.message for violation in found if violation.refuses] == []

@@ -22,7 +22,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         digest = images.parse(container.image).digest
         path = container.path.child("image")
         if digest is None:
-            yield Finding(path, f"should be named by digest: {container.image}@sha256:...")
+            yield Finding(path, f"should be named by its digest, is {container.image}")
         elif not _DIGEST.fullmatch(digest):
             yield Finding(path, f"has a digest that is none: {digest!r}")
 
