@@ -10,13 +10,14 @@ that holds is shown by the policy `exceptions`, which only advises.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any, Final
 
-import pulumi
+# It ships no types.
+import grpc  # type: ignore[import-untyped]
 import pulumi_policy as crossguard
+from pulumi_policy import policy
 from pulumi_policy.proxy import UnknownValueError
 from pydantic import ValidationError
 
@@ -26,7 +27,7 @@ from .manifest import is_workload
 from .parameters import Parameters
 from .rule import About, Level, Rule, StackRule, Subject, edited
 from .rules import well_formed
-from .settings import Levels, Policies
+from .settings import DEFAULT, Levels, Policies
 
 NAME: Final = "trainyard"
 CONFIG: Final = "trainyard:platform"
@@ -35,15 +36,28 @@ _SUFFIXES: Final = {Subject.RUNTIMES: "", Subject.TRAINJOBS: "-of-trainjobs"}
 _TYPE: Final = "kubernetes:"
 
 
+class Servicer(policy._PolicyAnalyzerServicer):
+    """The SDK's server, which also listens to the stack's configuration.
+
+    The engine sends that once the pack has started; the SDK (1.21) keeps the
+    stack's tags alone, and `pulumi.Config` is empty in a pack.
+    """
+
+    def ConfigureStack(self, request: Any, context: Any) -> Any:  # noqa: N802 (the name of the RPC)
+        """Take levels and parameters from the stack; a mistake there ends the preview with one message."""
+        try:
+            self._PolicyAnalyzerServicer__policies = all_policies(of_stack(request.config.get(CONFIG)))
+        except ValueError as error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        return super().ConfigureStack(request, context)
+
+
 def serve() -> None:
     """Serve the pack to the engine, until that is gone."""
-    try:
-        policies = of_stack(pulumi.Config("trainyard").get("platform"))
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
+    # The pack makes its server itself, of the class that stands there.
+    policy._PolicyAnalyzerServicer = Servicer  # type: ignore[misc]
     crossguard.PolicyPack(
-        name=NAME, policies=all_policies(policies), enforcement_level=crossguard.EnforcementLevel.MANDATORY
+        name=NAME, policies=all_policies(DEFAULT), enforcement_level=crossguard.EnforcementLevel.MANDATORY
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi_policy as crossguard
 import pytest
+from pulumi.runtime.proto import analyzer_pb2
 from pulumi_policy.proxy import unknown_checking_proxy
 
 from trainyard_api import names
@@ -111,6 +112,19 @@ def test_every_rule_is_a_policy_at_the_level_of_the_stack():
         "image-tag": "remediate",
         "unique-names": "disabled",
     }
+
+
+def test_the_engine_tells_the_stacks_levels_once_the_pack_has_started():
+    served = pack.Servicer(pack.NAME, "1", pack.all_policies(DEFAULT), crossguard.EnforcementLevel.MANDATORY)
+    stack = {"policies": {"levels": {"runtimes": {"image-tag": "disabled", "image-digest": "mandatory"}}}}
+    request = analyzer_pb2.AnalyzerStackConfigureRequest(config={pack.CONFIG: json.dumps(stack)})
+    served.ConfigureStack(request, None)
+    told = {p.name: p.enforcementLevel for p in served.GetAnalyzerInfo(None, None).policies}
+    assert (told["image-tag"], told["image-digest"], told["resources-declared"]) == (
+        analyzer_pb2.DISABLED,
+        analyzer_pb2.MANDATORY,
+        analyzer_pb2.ADVISORY,
+    )
 
 
 def test_a_policys_config_comes_before_the_stacks_parameters():
