@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
+import yaml
 
 from trainyard_api.documents import Document, DocumentError, parse
 from trainyard_platform import settings as stacks
@@ -98,10 +99,11 @@ def of_stack(name: str) -> Policies:
     """The policies of `stacks/Pulumi.<name>.yaml`; raises `CannotLintError`."""
     path = STACKS / f"Pulumi.{name}.yaml"
     try:
-        [document] = parse(found.read(path), str(path))
-        section = document.value["config"][stacks.CONFIG_KEY]
-    except (DocumentError, KeyError, TypeError, ValueError) as error:
-        raise CannotLintError(f"{path}: is no stack file with {stacks.CONFIG_KEY}: {error}") from error
+        # As Pulumi reads it: a stack file may have anchors.
+        section = yaml.safe_load(found.read(path))["config"][stacks.CONFIG_KEY]
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        why = " ".join(str(error).split())
+        raise CannotLintError(f"{path}: is no stack file with {stacks.CONFIG_KEY}: {why}") from error
     try:
         return stacks.of(section, name).policies
     except PlatformError as error:

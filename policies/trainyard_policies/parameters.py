@@ -52,6 +52,8 @@ class Pool(Model):
     """Labels that each of its nodes has."""
     taints: tuple[Taint, ...] = ()
     """Taints that each of its nodes has."""
+    adds_tolerations: bool = False
+    """True where its pods get tolerations on the way, from Kueue's flavor or an admission plug-in."""
     resources: dict[str, Quantity] = {}
     """What one of its nodes offers, by resource name, such as nvidia.com/gpu: "8"."""
 

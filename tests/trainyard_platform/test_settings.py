@@ -63,7 +63,7 @@ CASES = [
         id="an unknown key in a list",
         given={"operator": OPERATOR, "policies": {"parameters": {"pools": [{"name": "a", "label": {}}]}}},
         message="trainyard:platform.policies.parameters.pools[0].label: there is no such key "
-        "(allowed here: labels, name, resources, taints); did you mean 'labels'?",
+        "(allowed here: addsTolerations, labels, name, resources, taints); did you mean 'labels'?",
     ),
     Case(
         id="a bound that is no quantity",

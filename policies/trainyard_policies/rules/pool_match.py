@@ -72,7 +72,9 @@ def _all_tolerated(pool: Pool, tolerations: Sequence[Json]) -> bool:
 
 
 def _repelling(pool: Pool) -> list[Taint]:
-    """The taints that keep pods off, and not only by preference."""
+    """The taints that keep pods off, unless by preference alone or until they are tolerated on the way."""
+    if pool.adds_tolerations:
+        return []
     return [taint for taint in pool.taints if taint.effect != "PreferNoSchedule"]
 
 
