@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
-SOURCES := api cli examples operator platform sandbox tests
+SOURCES := api cli examples operator platform policies sandbox tests
 
 .PHONY: help
 help: ## Say what there is
@@ -43,6 +43,7 @@ check: environment ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/ruff format --quiet --check $(SOURCES)
 	@$(BIN)/mypy
 	@$(BIN)/mypy platform/__main__.py
+	@$(BIN)/mypy policies/__main__.py
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -m "not sandbox and not soak"
 

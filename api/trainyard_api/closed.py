@@ -91,6 +91,9 @@ def _model_at(model: type[BaseModel], location: Sequence[str | int]) -> type[Bas
         if get_origin(annotation) is dict:
             annotation = get_args(annotation)[1]
             next(steps, None)
+        if get_origin(annotation) is tuple:
+            annotation = get_args(annotation)[0]
+            next(steps, None)
         if get_origin(annotation) in (Union, types.UnionType):
             annotation = next(arm for arm in get_args(annotation) if arm is not type(None))
         if get_origin(annotation) is Annotated:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import ValidationError
 
-from trainyard_api import closed, documents, places
+from trainyard_api import closed, documents
 from trainyard_api.configuration import API_VERSION, KIND, Configuration
 
 from .credentials import SERVICE_ACCOUNT
@@ -101,8 +100,8 @@ def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = 
     the value. Raises `SettingsError`.
     """
     flags = flags or {}
-    written = _File({}, None, "") if file is None else _read(file)
-    value: Mapping[str, Any] = written.value
+    written = None if file is None else _read(file)
+    value: Mapping[str, Any] = {} if written is None else written.value
     for field, (_, given) in flags.items():
         value = _with(value, field.split("."), given)
     try:
@@ -111,7 +110,7 @@ def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = 
         problems = []
         for location, sentence in closed.sentences(error, Configuration):
             field = closed.path("", location)
-            place = flags[field][0] if field in flags else f"{written.where(location)}: {field}"
+            place = flags[field][0] if field in flags else f"{_where(written, location)}: {field}"
             problems.append(f"{place}: {sentence}")
         raise SettingsError("\n".join(problems)) from None
     return found if found.namespace else found.model_copy(update={"namespace": own_namespace()})
@@ -127,18 +126,11 @@ def own_namespace() -> str:
     return NAMESPACE
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    value: Mapping[str, Any]
-    root: yaml.Node | None
-    name: str
+def _where(document: documents.Document | None, field: Sequence[str | int]) -> str:
+    """`file:line` of a field; without a file, what is at fault must be the flags."""
+    return "flags" if document is None else f"{document.source}:{document.position(field).line}"
 
-    def where(self, field: Sequence[str | int]) -> str:
-        """`file:line` of a field; without a file, what is at fault must be the flags."""
-        return "flags" if self.root is None else f"{self.name}:{places.line_of(self.root, field)}"
-
-
-def _read(name: str) -> _File:
+def _read(name: str) -> documents.Document:
     try:
         text = Path(name).read_text(encoding="utf-8")
         found = documents.parse(text, name)
@@ -154,9 +146,7 @@ def _read(name: str) -> _File:
     for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
         if field not in document.value:
             raise SettingsError(f"{document.place}: {field}: is required; it is {wanted}")
-    nodes = yaml.compose_all(text, Loader=yaml.SafeLoader)
-    root = next(node for node in nodes if isinstance(node, yaml.MappingNode))
-    return _File(document.value, root, name)
+    return document
 
 
 def _with(value: Mapping[str, Any], path: Sequence[str], given: Any) -> Mapping[str, Any]:

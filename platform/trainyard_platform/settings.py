@@ -16,6 +16,8 @@ from trainyard_api import closed
 from trainyard_api.closed import Closed
 from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
 
+from trainyard_policies.settings import Policies
+
 from .errors import PlatformError
 
 CONFIG_KEY = "trainyard:platform"
@@ -194,19 +196,26 @@ class StackSettings(Closed):
     """Whether TrainJobs and runtimes are checked before they are stored."""
     runtimes: dict[str, RuntimeOverlay] = Field(default={})
     """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
+    policies: Policies = Policies()
+    """Levels and parameters of the rules that runtimes and TrainJobs are held to."""
 
 
 def load(text: str | None, stack: str) -> StackSettings:
     """Read the value of `trainyard:platform` (JSON, as Pulumi hands it over), or end with one message."""
-    file = f"stacks/Pulumi.{stack}.yaml"
     if text is None:
         raise PlatformError(
-            f"{file}: the key {CONFIG_KEY} is missing; see stacks/Pulumi.onprem.yaml for a short example"
+            f"{_file(stack)}: the key {CONFIG_KEY} is missing; "
+            "see stacks/Pulumi.onprem.yaml for a short example"
         )
     try:
         value = json.loads(text)
     except json.JSONDecodeError:
         value = text
+    return of(value, stack)
+
+
+def of(value: object, stack: str) -> StackSettings:
+    """The settings in the value of `trainyard:platform`, or one message with everything that is wrong."""
     try:
         return StackSettings.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -214,4 +223,8 @@ def load(text: str | None, stack: str) -> StackSettings:
             f"  {closed.path(CONFIG_KEY, location)}: {sentence}"
             for location, sentence in closed.sentences(error, StackSettings, _PATTERN_WORDS)
         )
-        raise PlatformError(f"{file} is not valid:\n{problems}") from None
+        raise PlatformError(f"{_file(stack)} is not valid:\n{problems}") from None
+
+
+def _file(stack: str) -> str:
+    return f"stacks/Pulumi.{stack}.yaml"

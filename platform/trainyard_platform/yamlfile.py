@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from trainyard_api import documents, places
+from trainyard_api import documents
 
 from .errors import PlatformError
 
@@ -23,12 +21,16 @@ class YamlFile:
     """One YAML document that holds a mapping, and where each part of it stands."""
 
     path: Path
-    value: dict[str, Any]
-    root: yaml.Node
+    document: documents.Document
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """What the file holds."""
+        return dict(self.document.value)
 
     def where(self, field: Sequence[str | int] = ()) -> str:
         """`file:line` of a field, or of the nearest parent that exists."""
-        return f"{display(self.path)}:{places.line_of(self.root, field)}"
+        return f"{display(self.path)}:{self.document.position(field).line}"
 
     def error(self, message: str, field: Sequence[str | int] = ()) -> PlatformError:
         """An error about one field of this file."""
@@ -53,9 +55,4 @@ def load(path: Path) -> YamlFile:
         raise PlatformError(str(error)) from error
     if len(found) != 1:
         raise PlatformError(f"{source}:1: must hold one YAML document, holds {len(found)}")
-    root = next(node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if _is_mapping(node))
-    return YamlFile(path=path, value=dict(found[0].value), root=root)
-
-
-def _is_mapping(node: yaml.Node | None) -> bool:
-    return isinstance(node, yaml.MappingNode)
+    return YamlFile(path=path, document=found[0])

@@ -30,7 +30,8 @@ CASES = [
         id="an unknown key at the top",
         given={"operator": OPERATOR, "runtime": {}},
         message="trainyard:platform.runtime: there is no such key "
-        "(allowed here: admission, artifacts, cluster, jobset, operator, runtimes); did you mean 'runtimes'?",
+        "(allowed here: admission, artifacts, cluster, jobset, operator, policies, runtimes); "
+        "did you mean 'runtimes'?",
     ),
     Case(
         id="an unknown key in camelCase",
@@ -47,6 +48,29 @@ CASES = [
         "(allowed here: args, certificates, controller, featureGates, image, imagePullPolicy, "
         "kubeflowNamespace, limits, replicas, resources, retention); "
         "did you mean 'kubeflowNamespace'?",
+    ),
+    Case(
+        id="a rule that there is not",
+        given={"operator": OPERATOR, "policies": {"levels": {"runtimes": {"image-tags": "advisory"}}}},
+        message="trainyard:platform.policies.levels.runtimes: "
+        "there is no rule 'image-tags'; did you mean 'image-tag'?",
+    ),
+    Case(
+        id="a level that there is not",
+        given={"operator": OPERATOR, "policies": {"levels": {"trainJobs": {"image-tag": "off"}}}},
+        message="trainyard:platform.policies.levels.trainJobs.image-tag: "
+        "must be one of disabled, advisory, remediate, mandatory; is 'off'",
+    ),
+    Case(
+        id="an unknown key in a list",
+        given={"operator": OPERATOR, "policies": {"parameters": {"pools": [{"name": "a", "label": {}}]}}},
+        message="trainyard:platform.policies.parameters.pools[0].label: there is no such key "
+        "(allowed here: addsTolerations, labels, name, resources, taints); did you mean 'labels'?",
+    ),
+    Case(
+        id="a bound that is no quantity",
+        given={"operator": OPERATOR, "policies": {"parameters": {"maxResources": {"cpu": "many"}}}},
+        message=f"trainyard:platform.policies.parameters.maxResources.cpu: {QUANTITY}; is 'many'",
     ),
     Case(
         id="a runtime with nothing behind its name",

@@ -1,0 +1,149 @@
+"""Rules over manifests, at the levels of a stack, with exceptions taken into account.
+
+Values in, values out: today is a value too. All gates ask here, so they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from trainyard_api import names
+from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
+from trainyard_api.fields import Json
+
+from . import exceptions, manifest, rules
+from .exceptions import Exemption
+from .manifest import Manifest, Workload
+from .parameters import Parameters
+from .rule import About, Finding, Level, Rule, StackRule, Subject
+from .rules import exception_form, well_formed
+from .settings import DEFAULT, Policies
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A finding with what follows from it."""
+
+    rule: About
+    level: Level
+    subject: str
+    """Kind and name of the manifest."""
+    finding: Finding
+    exemption: Exemption | None = None
+    """The exception that holds, if one does."""
+    note: str = ""
+    """Why an exception that is written does not hold."""
+
+    @property
+    def refuses(self) -> bool:
+        """Whether a gate that cannot repair says no."""
+        return self.exemption is None and self.level in (Level.MANDATORY, Level.REMEDIATE)
+
+    @property
+    def message(self) -> str:
+        """Field and sentence, and what became of an exception."""
+        path = str(self.finding.path)
+        return f"{path}: {self.finding.message}" + (f" ({self.note})" if self.note else "")
+
+
+def subject(value: Json) -> Subject | None:
+    """Whose levels apply to a runtime or a TrainJob; None for any other object."""
+    if not manifest.is_workload(value):
+        return None
+    return Subject.TRAINJOBS if value["kind"] == names.TRAINJOB else Subject.RUNTIMES
+
+
+def check(
+    value: Json, today: date, policies: Policies = DEFAULT, only: Sequence[Rule] = rules.OF_WORKLOADS
+) -> tuple[Violation, ...]:
+    """What the rules say about one runtime or TrainJob; nothing about any other object."""
+    whose = subject(value)
+    if whose is None:
+        return ()
+    try:
+        workload = manifest.read(value)
+    except InvalidFieldError as error:
+        return tuple(_unreadable(value, whose, error, policies))
+    if not isinstance(workload, Workload):
+        return ()
+    found: dict[tuple[str, str, str], Violation] = {}
+    for rule in only:
+        if policies.level(rule, whose) is Level.DISABLED:
+            continue
+        for about, finding in _found(rule, workload, policies.parameters):
+            # Several rules may stumble over one field that cannot be read.
+            key = (about.id, finding.path.text, finding.message)
+            level = policies.level(about, whose)
+            found.setdefault(
+                key, _judged(about, level, workload, finding, today=today, parameters=policies.parameters)
+            )
+    return tuple(found.values())
+
+
+def check_all(
+    values: Sequence[Json],
+    today: date,
+    policies: Policies = DEFAULT,
+    only: Sequence[StackRule] = rules.OF_THE_STACK,
+) -> tuple[tuple[int, Violation], ...]:
+    """What the rules say about all manifests together, each with the position of the one it is about.
+
+    A manifest that cannot be read is left out: `check` has said so.
+    """
+    manifests: dict[int, Manifest] = {}
+    for position, value in enumerate(values):
+        try:
+            manifests[position] = manifest.read(value)
+        except InvalidFieldError:
+            continue
+    positions = {id(one): position for position, one in manifests.items()}
+    found = []
+    for rule in only:
+        level = policies.level(rule, Subject.STACK)
+        if level is not Level.DISABLED:
+            for about, finding in rule.check(tuple(manifests.values()), policies.parameters):
+                judged = _judged(rule, level, about, finding, today=today, parameters=policies.parameters)
+                found.append((positions[id(about)], judged))
+    return tuple(found)
+
+
+def _found(rule: Rule, workload: Workload, parameters: Parameters) -> Iterator[tuple[About, Finding]]:
+    """A rule's findings, and as `well-formed` what it could not read."""
+    if rule is exception_form.RULE:
+        yield from ((rule, finding) for finding in exceptions.mistakes(workload))
+        return
+    try:
+        for finding in rule.check(workload, parameters):
+            yield rule, finding
+    except InvalidFieldError as error:
+        yield from ((well_formed.RULE, _finding(one)) for one in error.errors)
+
+
+def _unreadable(
+    value: Json, whose: Subject, error: InvalidFieldError, policies: Policies
+) -> Iterator[Violation]:
+    level = policies.level(well_formed.RULE, whose)
+    if level is not Level.DISABLED:
+        for one in error.errors:
+            yield Violation(well_formed.RULE, level, str(value.get("kind")), _finding(one))
+
+
+def _finding(error: FieldError) -> Finding:
+    return Finding(FieldPath(error.path), str(error).removeprefix(f"{error.path}: "))
+
+
+def _judged(
+    rule: About, level: Level, about: Manifest, finding: Finding, *, today: date, parameters: Parameters
+) -> Violation:
+    exemption = exceptions.of(about).get(rule.id)
+    if exemption is None:
+        return Violation(rule, level, about.title, finding)
+    if about.kind not in parameters.exceptions_in:
+        note = f"the exception does not hold: {about.kind} may not make one"
+    elif not exemption.holds(today):
+        note = f"the exception ended on {exemption.until}"
+    else:
+        return Violation(rule, level, about.title, finding, exemption)
+    return Violation(rule, level, about.title, finding, note=note)

@@ -1,0 +1,79 @@
+"""Exceptions: annotations with which a manifest asks to be let off a rule for a time.
+
+`policy.trainyard.dev/<rule-id>: "until=YYYY-MM-DD; reason"`. One holds through
+the day it names. It takes a finding's consequence away, never the finding: who
+reads a report sees what was let through, until when and why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+from typing import Final
+
+from trainyard_api.errors import FieldPath
+
+from . import rules
+from .manifest import Manifest
+from .rule import Finding
+
+PREFIX: Final = "policy.trainyard.dev/"
+
+_FORM: Final = re.compile(r"\s*until=(\d{4}-\d{2}-\d{2})\s*;\s*(\S.*?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """One exception, as it is written."""
+
+    until: date
+    reason: str
+
+    def holds(self, today: date) -> bool:
+        """Whether its last day has not passed."""
+        return today <= self.until
+
+
+def path(rule: str) -> FieldPath:
+    """Where the exception from a rule stands."""
+    return FieldPath("metadata.annotations").key(PREFIX + rule)
+
+
+def of(manifest: Manifest) -> dict[str, Exemption]:
+    """The exceptions that can be read, by rule."""
+    found = {}
+    for rule, text in _written(manifest):
+        exemption = _parse(text)
+        if exemption is not None:
+            found[rule] = exemption
+    return found
+
+
+def mistakes(manifest: Manifest) -> Iterator[Finding]:
+    """What is no exception, though it is written like one."""
+    for rule, text in _written(manifest):
+        if rule not in rules.BY_ID:
+            near = get_close_matches(rule, list(rules.BY_ID), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield Finding(path(rule), f"names no rule: there is no {rule}{hint}")
+        elif _parse(text) is None:
+            yield Finding(path(rule), f'must be "until=YYYY-MM-DD; reason", is {text[:80]!r}')
+
+
+def _written(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    for key, text in sorted(manifest.annotations.items()):
+        if key.startswith(PREFIX):
+            yield key.removeprefix(PREFIX), text
+
+
+def _parse(text: str) -> Exemption | None:
+    found = _FORM.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        return Exemption(date.fromisoformat(found[1]), found[2])
+    except ValueError:
+        return None

@@ -1,0 +1,92 @@
+"""Which files are linted, and what they hold.
+
+Folders are searched for `*.yaml` and `*.yml`, hidden ones left out. A symbolic
+link that is named is followed; one that is found in a folder is not, because
+what it leads to is linted where it is, or is none of this folder's business.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+SUFFIXES: Final = (".yaml", ".yml")
+EVERYTHING_DEPENDS_ON: Final = ("stacks", "policies")
+"""Folders that change what the rules say about files that have not changed."""
+
+
+class CannotLintError(Exception):
+    """What was asked cannot be answered; said to the user as it stands."""
+
+
+def find(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """The files that are named or lie in the folders that are, each once; raises `CannotLintError`."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        if path.is_dir():
+            found |= dict.fromkeys(_inside(path))
+        elif path.is_file():
+            found[path] = None
+        elif path.exists():
+            raise CannotLintError(f"{path}: neither a file nor a folder")
+        else:
+            raise CannotLintError(f"{path}: no such file or folder")
+    return tuple(found)
+
+
+def read(path: Path) -> str:
+    """The text of a file; raises `CannotLintError` with its place."""
+    try:
+        # As it is: a repair must not change the ends of all lines.
+        with path.open(encoding="utf-8", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise CannotLintError(f"{path}:1: not UTF-8") from error
+    except OSError as error:
+        raise CannotLintError(f"{path}:1: {error.strerror}") from error
+
+
+def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
+    """Those of the files that differ from where this branch left `since`; files that git does not hold too.
+
+    All of them if a stack or a rule has changed. Raises `CannotLintError` if
+    git cannot say.
+    """
+    if since.startswith("-"):
+        raise CannotLintError(f"--since {since}: must name a commit, a branch or a tag")
+    top = root()
+    base = _git("merge-base", since, "HEAD").strip()
+    names = _git("-C", str(top), "diff", "--name-only", "-z", base, "--").split("\0")
+    names += _git("-C", str(top), "ls-files", "--others", "--exclude-standard", "-z").split("\0")
+    if any(Path(name).parts[:1] in [(folder,) for folder in EVERYTHING_DEPENDS_ON] for name in names if name):
+        return tuple(files)
+    wanted = {top / name for name in names if name}
+    return tuple(file for file in files if file.resolve() in wanted)
+
+
+def root() -> Path:
+    """The folder that holds the repository; raises `CannotLintError` outside of one."""
+    return Path(_git("rev-parse", "--show-toplevel").strip()).resolve()
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.is_symlink():
+            continue
+        if path.is_dir():
+            yield from _inside(path)
+        elif path.suffix in SUFFIXES and path.is_file():
+            yield path
+
+
+def _git(*arguments: str) -> str:
+    try:
+        answer = subprocess.run(["git", *arguments], capture_output=True, check=True)
+    except OSError as error:
+        raise CannotLintError(f"git cannot be run: {error.strerror}") from error
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        raise CannotLintError(f"git {arguments[0]}: {said[0] if said else error.returncode}") from error
+    return answer.stdout.decode(errors="surrogateescape")

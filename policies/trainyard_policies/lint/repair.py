@@ -1,0 +1,169 @@
+"""Edits made in the text of a file, so that everything else in it stays as it is.
+
+Comments, order, quotes and layout are the author's: an edit touches the lines
+of its field alone. What comes out is read again, and is refused if it says
+anything but the edited object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date
+from typing import Any, Final
+
+import yaml
+
+from trainyard_api import documents
+from trainyard_api.documents import Document
+
+from .. import engine
+from ..rule import Edit, edited
+from ..settings import Policies
+from .files import CannotLintError
+
+_ROUNDS: Final = 20
+"""Repairs that make way for further ones; more would be rules that contradict each other."""
+
+
+def repaired(text: str, source: str, today: date, policies: Policies) -> tuple[str, int]:
+    """The text with every edit made that its findings bring, and their number.
+
+    Raises `CannotLintError` for an edit that the text has no room for, and
+    `DocumentError` for text that is no manifest.
+    """
+    for made in range(_ROUNDS):
+        edits = _next(documents.parse(text, source), today, policies)
+        if edits is None:
+            return text, made
+        document, wanted = edits
+        for edit in wanted:
+            text = _made(text, source, document, edit)
+    raise CannotLintError(f"{source}: repairs do not come to an end: report this as a fault of the rules")
+
+
+def _next(given: Sequence[Document], today: date, policies: Policies) -> tuple[int, tuple[Edit, ...]] | None:
+    for position, document in enumerate(given):
+        for violation in engine.check(document.value, today, policies):
+            if violation.finding.edits and violation.exemption is None:
+                return position, violation.finding.edits
+    return None
+
+
+def _made(text: str, source: str, position: int, edit: Edit) -> str:
+    before = documents.parse(text, source)
+    document = before[position]
+    result = _Surgeon(text).made(document.node, edit)
+    wanted = [edited(one.value, [edit] if one is document else []) for one in before]
+    try:
+        is_right = result is not None and [one.value for one in documents.parse(result, source)] == wanted
+    except documents.DocumentError:
+        is_right = False
+    if not is_right or result is None:
+        line = document.position(edit.path.steps).line
+        raise CannotLintError(f"{source}:{line}: {edit.path} cannot be repaired here: change it by hand")
+    return result
+
+
+class _Surgeon:
+    """Cuts in a text at the places that its YAML nodes name."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+
+    def made(self, root: yaml.Node | None, edit: Edit) -> str | None:
+        """The text with the edit made; None if it cannot be."""
+        *parents, last = edit.path.steps
+        node, value = root, edit.value
+        for depth, step in enumerate(parents):
+            child = _value(node, step)
+            if child is None or _is_null(child):
+                if value is None:
+                    return self.text
+                return self._set(node, step, _nested([*parents[depth + 1 :], last], value))
+            node = child
+        return self._remove(node, last) if value is None else self._set(node, last, value)
+
+    def _set(self, node: yaml.Node | None, key: str, value: Any) -> str | None:
+        if not isinstance(node, yaml.MappingNode):
+            return None
+        entry = _entry(node, key)
+        if node.flow_style:
+            return self._set_in_flow(node, entry, key, value)
+        column = node.start_mark.column
+        lines = documents.dump([{key: value}]).rstrip("\n").splitlines()
+        margin = self.newline + " " * column
+        block = margin.join(lines)
+        if entry is None:
+            end = self._end(node)
+            stop = self.text.find(self.newline, end)
+            stop = len(self.text) if stop < 0 else stop
+            return self._replaced(stop, stop, margin + block)
+        return self._replaced(entry[0].start_mark.index, self._end(entry[1]), block)
+
+    def _set_in_flow(
+        self, node: yaml.MappingNode, entry: tuple[yaml.Node, yaml.Node] | None, key: str, value: Any
+    ) -> str:
+        written = f"{json.dumps(key)}: {json.dumps(value)}"
+        if entry is not None:
+            return self._replaced(entry[0].start_mark.index, self._end(entry[1]), written)
+        if node.value:
+            end = self._end(node.value[-1][1])
+            return self._replaced(end, end, f", {written}")
+        return self._replaced(node.start_mark.index, node.end_mark.index, f"{{{written}}}")
+
+    def _remove(self, node: yaml.Node | None, key: str) -> str | None:
+        if not isinstance(node, yaml.MappingNode):
+            return None
+        keys = [one.value for one, _ in node.value]
+        if key not in keys:
+            return self.text
+        if len(keys) == 1:
+            return self._replaced(node.start_mark.index, self._end(node), "{}")
+        position = keys.index(key)
+        start = node.value[position][0].start_mark.index
+        end = self._end(node.value[position][1])
+        line = self.text.rfind("\n", 0, start) + 1
+        if not node.flow_style and not self.text[line:start].strip():
+            stop = self.text.find("\n", end)
+            return self._replaced(line, len(self.text) if stop < 0 else stop + 1, "")
+        if position + 1 < len(keys):
+            following = node.value[position + 1][0].start_mark.index
+            return None if "#" in self.text[end:following] else self._replaced(start, following, "")
+        return self._replaced(self._end(node.value[position - 1][1]), end, "")
+
+    def _end(self, node: yaml.Node) -> int:
+        """Where a node's own text ends: PyYAML counts what follows a block to it."""
+        if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+            last = node.value[-1]
+            return self._end(last[1] if isinstance(last, tuple) else last)
+        start, end = int(node.start_mark.index), int(node.end_mark.index)
+        return start + len(self.text[start:end].rstrip())
+
+    def _replaced(self, start: int, end: int, new: str) -> str:
+        return self.text[:start] + new + self.text[end:]
+
+
+def _entry(node: yaml.MappingNode, key: str) -> tuple[yaml.Node, yaml.Node] | None:
+    return next(((k, v) for k, v in node.value if k.value == key), None)
+
+
+def _value(node: yaml.Node | None, step: str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        entry = _entry(node, step)
+        return entry[1] if entry else None
+    if isinstance(node, yaml.SequenceNode) and step.isdecimal() and int(step) < len(node.value):
+        found: yaml.Node = node.value[int(step)]
+        return found
+    return None
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return node.tag == "tag:yaml.org,2002:null"
+
+
+def _nested(steps: Sequence[str], value: Any) -> Any:
+    for step in reversed(steps):
+        value = {step: value}
+    return value

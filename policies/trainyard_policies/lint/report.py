@@ -1,0 +1,85 @@
+"""What the rules say about documents, with the place of each finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+
+from trainyard_api import names
+from trainyard_api.documents import Document, Position
+
+from .. import engine
+from ..engine import Violation
+from ..settings import Policies
+from .files import CannotLintError
+
+_KINDS = (*sorted(names.RUNTIME_KINDS), names.TRAINJOB)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A violation, and where it stands."""
+
+    source: str
+    position: Position
+    violation: Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that was found, by file and line, and how much was looked at."""
+
+    entries: tuple[Entry, ...]
+    workloads: int
+    """Runtimes and TrainJobs."""
+    others: int
+    """Further objects, which only the rules about all manifests look at."""
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the answer is no."""
+        return any(entry.violation.refuses for entry in self.entries)
+
+
+def of(given: Sequence[Document], today: date, policies: Policies) -> Report:
+    """The report on all documents; those that are no Kubernetes objects are left out."""
+    objects = [document for document in given if _is_object(document)]
+    found = [
+        Entry(document.source, document.position(violation.finding.path.steps), violation)
+        for document in objects
+        for violation in engine.check(document.value, today, policies)
+    ]
+    for at, violation in engine.check_all([document.value for document in objects], today, policies):
+        document = objects[at]
+        place = document.position(violation.finding.path.steps)
+        found.append(Entry(document.source, place, violation))
+    workloads = sum(engine.subject(document.value) is not None for document in objects)
+    found.sort(key=lambda entry: (entry.source, entry.position.line, entry.position.column))
+    return Report(tuple(found), workloads, len(objects) - workloads)
+
+
+def require_known(document: Document) -> None:
+    """Refuse what looks like something to lint and is not; raises `CannotLintError`."""
+    version, kind = document.value.get("apiVersion"), document.value.get("kind")
+    if version == "v1" and kind == "List":
+        raise CannotLintError(f"{document.place}: a List cannot be linted: write its items as documents")
+    if isinstance(version, str) and version.partition("/")[0] == names.TRAINER_GROUP:
+        if version != names.TRAINER_API_VERSION:
+            line = document.position(["apiVersion"]).line
+            raise CannotLintError(
+                f"{document.source}:{line}: {version} is unknown: this is for {names.TRAINER_API_VERSION}"
+            )
+        if kind not in _KINDS:
+            line = document.position(["kind"]).line
+            near = get_close_matches(str(kind), _KINDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise CannotLintError(
+                f"{document.source}:{line}: {version} has no kind {kind} (it has {', '.join(_KINDS)}){hint}"
+            )
+
+
+def _is_object(document: Document) -> bool:
+    value = document.value
+    return isinstance(value.get("apiVersion"), str) and isinstance(value.get("kind"), str)

@@ -1,0 +1,212 @@
+"""A manifest taken apart as far as rules look at it.
+
+`read` gives a `Manifest`, or a `Workload` for a runtime or a TrainJob: its
+ReplicatedJobs with their pod specs and containers, each with its path. For a
+TrainJob these are the pieces that its runtimePatches bring, and its trainer
+and initializers as containers. Shapes that cannot be read raise
+`InvalidFieldError`, so that no rule has to think of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath
+from trainyard_api.fields import Json
+
+from .rule import Subject
+
+_METADATA: Final = FieldPath("metadata")
+_SPEC: Final = FieldPath("spec")
+_RUNTIMES: Final = names.RUNTIME_KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container, or what stands for one in a TrainJob."""
+
+    name: str
+    path: FieldPath
+    value: Json
+    resources_path: FieldPath
+    resources: Json
+
+    @property
+    def image(self) -> str | None:
+        """Its image; None where another place says it."""
+        return fields.text(self.value.get("image"), self.path.child("image"))
+
+    @property
+    def env(self) -> Sequence[Json]:
+        """Its environment, each entry with a name."""
+        return fields.named_objects(self.value.get("env"), self.path.child("env"))
+
+    def amounts(self, part: str) -> tuple[Json, FieldPath]:
+        """Its `requests` or `limits`, and where they are."""
+        path = self.resources_path.child(part)
+        return fields.mapping(self.resources.get(part), path), path
+
+    @property
+    def security(self) -> tuple[Json, FieldPath]:
+        """Its securityContext, and where it is."""
+        path = self.path.child("securityContext")
+        return fields.mapping(self.value.get("securityContext"), path), path
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedJob:
+    """A ReplicatedJob, or the patch of one, down to its pods."""
+
+    name: str
+    path: FieldPath
+    value: Json
+    step: str | None
+    """What its ancestor label says."""
+    pod: Json
+    pod_path: FieldPath
+
+    def containers(self, *lists: str) -> Iterator[Container]:
+        """The containers of its pods; init containers too, unless other lists are named."""
+        for key in lists or ("initContainers", "containers"):
+            path = self.pod_path.child(key)
+            for position, value in enumerate(fields.named_objects(self.pod.get(key), path)):
+                yield _container(value, path.index(position))
+
+    def container(self, name: str) -> Container | None:
+        """The container of that name."""
+        return next((c for c in self.containers("containers") if c.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Any object: who it is and what it says."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str | None
+    labels: Json
+    annotations: Json
+    value: Json
+    generated: bool
+    """Whether the name is only the beginning of one."""
+
+    @property
+    def title(self) -> str:
+        """Kind and name, for messages."""
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind} {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload(Manifest):
+    """A runtime or a TrainJob."""
+
+    spec: Json
+    jobs: Sequence[ReplicatedJob]
+
+    @property
+    def subject(self) -> Subject:
+        """Whose levels apply."""
+        return Subject.TRAINJOBS if self.kind == names.TRAINJOB else Subject.RUNTIMES
+
+    def containers(self) -> Iterator[Container]:
+        """Every container that it brings, and in a TrainJob its trainer and initializers."""
+        for job in self.jobs:
+            yield from job.containers()
+        if self.subject is Subject.TRAINJOBS:
+            yield from self._own_containers()
+
+    def trainers(self) -> Sequence[ReplicatedJob]:
+        """The ReplicatedJobs whose step is the trainer's: one, if the runtime is right."""
+        return [job for job in self.jobs if job.step == names.ANCESTOR_TRAINER]
+
+    def training_containers(self) -> Iterator[Container]:
+        """The containers that train: `node` of the trainer's step, or a TrainJob's trainer."""
+        if self.subject is Subject.TRAINJOBS:
+            yield from (c for c in self._own_containers() if c.name == names.NODE)
+            return
+        for job in self.trainers():
+            container = job.container(names.NODE)
+            if container is not None:
+                yield container
+
+    def _own_containers(self) -> Iterator[Container]:
+        path = _SPEC.child("trainer")
+        trainer = fields.optional_mapping(self.spec.get("trainer"), path)
+        if trainer is not None:
+            resources_path = path.child("resourcesPerNode")
+            resources = fields.mapping(trainer.get("resourcesPerNode"), resources_path)
+            yield Container(names.NODE, path, trainer, resources_path, resources)
+        above = _SPEC.child("initializer")
+        initializer = fields.mapping(self.spec.get("initializer"), above)
+        for key, name in (("dataset", names.DATASET_INITIALIZER), ("model", names.MODEL_INITIALIZER)):
+            value = fields.optional_mapping(initializer.get(key), above.child(key))
+            if value is not None:
+                yield Container(name, above.child(key), value, above.child(key), {})
+
+
+def is_workload(value: Json) -> bool:
+    """Whether it is a runtime or a TrainJob, which most rules are about."""
+    return value.get("apiVersion") == names.TRAINER_API_VERSION and (
+        value.get("kind") in _RUNTIMES or value.get("kind") == names.TRAINJOB
+    )
+
+
+def read(value: Json) -> Manifest:
+    """The manifest, a `Workload` if it is one; raises `InvalidFieldError` for shapes that are none."""
+    fields.require_shallow(value, FieldPath())
+    metadata = fields.mapping(value.get("metadata"), _METADATA)
+    generated = fields.text(metadata.get("generateName"), _METADATA.child("generateName"))
+    who: dict[str, Any] = {
+        "api_version": fields.required_text(value.get("apiVersion"), FieldPath("apiVersion")),
+        "kind": fields.required_text(value.get("kind"), FieldPath("kind")),
+        "name": generated or fields.required_text(metadata.get("name"), _METADATA.child("name")),
+        "namespace": fields.text(metadata.get("namespace"), _METADATA.child("namespace")),
+        "labels": fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
+        "annotations": fields.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
+        "value": value,
+        "generated": generated is not None,
+    }
+    if not is_workload(value):
+        return Manifest(**who)
+    spec = fields.mapping(value.get("spec"), _SPEC)
+    jobs = tuple(_patched(spec) if value["kind"] == names.TRAINJOB else _replicated(spec, _SPEC))
+    for job in jobs:
+        tuple(job.containers())
+    return Workload(**who, spec=spec, jobs=jobs)
+
+
+def below(value: Json, path: FieldPath, *steps: str) -> tuple[Json, FieldPath]:
+    """The object so many steps below, empty if it is not there, and where it is."""
+    for step in steps:
+        path = path.child(step)
+        value = fields.mapping(value.get(step), path)
+    return value, path
+
+
+def _patched(spec: Json) -> Iterator[ReplicatedJob]:
+    path = _SPEC.child("runtimePatches")
+    for position, patch in enumerate(fields.objects(spec.get("runtimePatches"), path)):
+        yield from _replicated(*below(patch, path.index(position), "trainingRuntimeSpec"))
+
+
+def _replicated(spec: Json, path: FieldPath) -> Iterator[ReplicatedJob]:
+    jobset, above = below(spec, path, "template", "spec")
+    above = above.child("replicatedJobs")
+    for position, job in enumerate(fields.named_objects(jobset.get("replicatedJobs"), above)):
+        at = above.index(position)
+        template, template_path = below(job, at, "template")
+        labels, labels_path = below(template, template_path, "metadata", "labels")
+        pod, pod_path = below(template, template_path, "spec", "template", "spec")
+        step = fields.text(labels.get(names.ANCESTOR_LABEL), labels_path.key(names.ANCESTOR_LABEL))
+        yield ReplicatedJob(job["name"], at, job, step, pod, pod_path)
+
+
+def _container(value: Json, path: FieldPath) -> Container:
+    resources_path = path.child("resources")
+    resources = fields.mapping(value.get("resources"), resources_path)
+    return Container(value["name"], path, value, resources_path, resources)

@@ -1,0 +1,225 @@
+"""The gate in `pulumi preview` and `up`: the rules as a CrossGuard pack.
+
+Each rule is a policy of its id for runtimes, `<id>-of-trainjobs` for TrainJobs,
+and a StackValidationPolicy where it is about all manifests. Levels and
+parameters are the stack file's (`trainyard:platform`, key `policies`); a
+policy's own config (`--policy-pack-config`) comes before them. An exception
+that holds is shown by the policy `exceptions`, which only advises.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any, Final
+
+# It ships no types.
+import grpc  # type: ignore[import-untyped]
+import pulumi_policy as crossguard
+from pulumi_policy import policy
+from pulumi_policy.proxy import UnknownValueError
+from pydantic import ValidationError
+
+from . import engine, rules
+from .engine import Violation
+from .manifest import is_workload
+from .parameters import Parameters
+from .rule import About, Level, Rule, StackRule, Subject, edited
+from .rules import well_formed
+from .settings import DEFAULT, Levels, Policies
+
+NAME: Final = "trainyard"
+CONFIG: Final = "trainyard:platform"
+
+_SUFFIXES: Final = {Subject.RUNTIMES: "", Subject.TRAINJOBS: "-of-trainjobs"}
+_TYPE: Final = "kubernetes:"
+
+
+class Servicer(policy._PolicyAnalyzerServicer):
+    """The SDK's server, which also listens to the stack's configuration.
+
+    The engine sends that once the pack has started; the SDK (1.21) keeps the
+    stack's tags alone, and `pulumi.Config` is empty in a pack.
+    """
+
+    def ConfigureStack(self, request: Any, context: Any) -> Any:  # noqa: N802 (the name of the RPC)
+        """Take levels and parameters from the stack; a mistake there ends the preview with one message."""
+        try:
+            self._PolicyAnalyzerServicer__policies = all_policies(of_stack(request.config.get(CONFIG)))
+        except ValueError as error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        return super().ConfigureStack(request, context)
+
+
+def serve() -> None:
+    """Serve the pack to the engine, until that is gone."""
+    # The pack makes its server itself, of the class that stands there.
+    policy._PolicyAnalyzerServicer = Servicer  # type: ignore[misc]
+    crossguard.PolicyPack(
+        name=NAME, policies=all_policies(DEFAULT), enforcement_level=crossguard.EnforcementLevel.MANDATORY
+    )
+
+
+def of_stack(text: str | None) -> Policies:
+    """What the stack's configuration, as JSON, says about policies; raises `ValueError` with each mistake."""
+    try:
+        section = json.loads(text or "{}")
+        return Policies.model_validate(section.get("policies", {}), by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise ValueError("\n".join(_sentences(f"{CONFIG}.policies", error))) from None
+    except (json.JSONDecodeError, AttributeError):
+        raise ValueError(f"{CONFIG}: must be a mapping") from None
+
+
+def all_policies(policies: Policies) -> list[crossguard.Policy]:
+    """Every rule as the policies that it makes, and the one that shows exceptions."""
+    found: list[crossguard.Policy] = [
+        _of_workloads(rule, subject, policies)
+        for rule in rules.OF_WORKLOADS
+        for subject in _SUFFIXES
+        if subject in rule.levels
+    ]
+    found += [_of_the_stack(rule, policies) for rule in rules.OF_THE_STACK]
+    return [*found, _exceptions(policies)]
+
+
+def _of_workloads(rule: Rule, subject: Subject, policies: Policies) -> crossguard.Policy:
+    def violations(args: crossguard.ResourceValidationArgs) -> Iterator[Violation]:
+        value = _manifest(args)
+        if value is not None and engine.subject(value) is subject:
+            asked = _enforced(policies, subject, rule, args.get_config())
+            # What cannot be read is found by whichever rule stumbles over it.
+            only = rules.OF_WORKLOADS if rule is well_formed.RULE else (rule,)
+            found = engine.check(value, date.today(), asked, only)
+            yield from (v for v in found if v.rule is rule and v.exemption is None)
+
+    def validate(args: crossguard.ResourceValidationArgs, report: crossguard.ReportViolation) -> None:
+        try:
+            for violation in violations(args):
+                report(f"{violation.message}. {rule.remedy}", None)
+        except ValidationError as error:
+            report("; ".join(_sentences(f"{rule.id}: its config", error)), None)
+
+    def remediate(args: crossguard.ResourceValidationArgs) -> Any:  # the SDK's type forgets plain mappings
+        edits = [edit for violation in violations(args) for edit in violation.finding.edits]
+        return edited(_plain(args.props), edits) if edits else None
+
+    return crossguard.ResourceValidationPolicy(
+        name=rule.id + _SUFFIXES[subject],
+        validate=validate,
+        remediate=remediate if rule.fixes else None,
+        **_about(rule, policies.level(rule, subject)),
+    )
+
+
+def _of_the_stack(rule: StackRule, policies: Policies) -> crossguard.Policy:
+    def validate(args: crossguard.StackValidationArgs, report: crossguard.ReportViolation) -> None:
+        resources = [resource for resource in args.resources if _is_object(resource.resource_type)]
+        values = [_known(resource.props) for resource in resources]
+        asked = _enforced(policies, Subject.STACK, rule, {})
+        for position, violation in engine.check_all(values, date.today(), asked, [rule]):
+            if violation.exemption is None:
+                report(f"{violation.message}. {rule.remedy}", resources[position].urn)
+
+    return crossguard.StackValidationPolicy(
+        name=rule.id, validate=validate, **_about(rule, policies.level(rule, Subject.STACK))
+    )
+
+
+def _exceptions(policies: Policies) -> crossguard.Policy:
+    def validate(args: crossguard.ResourceValidationArgs, report: crossguard.ReportViolation) -> None:
+        value = _manifest(args)
+        if value is None:
+            return
+        for violation in engine.check(value, date.today(), policies):
+            if violation.exemption is not None:
+                until, reason = violation.exemption.until, violation.exemption.reason
+                report(f"{violation.rule.id}: {violation.message}, excepted until {until}: {reason}", None)
+
+    return crossguard.ResourceValidationPolicy(
+        name="exceptions",
+        description="Exceptions that hold, for whoever reads the preview",
+        validate=validate,
+        enforcement_level=crossguard.EnforcementLevel.ADVISORY,
+        severity=crossguard.Severity.LOW,
+    )
+
+
+def _about(rule: About, level: Level) -> dict[str, Any]:
+    schema = _schema(rule.parameters)
+    return {
+        "description": f"{rule.title}.",
+        "display_name": rule.title,
+        "enforcement_level": crossguard.EnforcementLevel(level.value),
+        "severity": crossguard.Severity(rule.severity.value),
+        "remediation_steps": rule.remedy,
+        "tags": ["trainyard"],
+        "config_schema": crossguard.PolicyConfigSchema(properties=schema) if schema else None,
+    }
+
+
+def _schema(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The JSON types of parameters; their inside is checked when they are used."""
+    properties = Parameters.model_json_schema()["properties"]
+    found = {}
+    for name in names:
+        key = str(Parameters.model_fields[name].alias or name)
+        kind = properties[key]
+        found[key] = {"type": kind.get("type") or kind["anyOf"][0]["type"]}
+    return found
+
+
+def _enforced(policies: Policies, subject: Subject, rule: About, config: Mapping[str, Any]) -> Policies:
+    """The policies with the rule switched on, as the engine has decided, and the config in place."""
+    field = {Subject.RUNTIMES: "runtimes", Subject.TRAINJOBS: "train_jobs", Subject.STACK: "stack"}[subject]
+    levels = Levels.model_validate({field: {rule.id: Level.MANDATORY}})
+    parameters = policies.parameters
+    if config:
+        given = {**parameters.model_dump(by_alias=True), **_plain(config)}
+        parameters = Parameters.model_validate(given, by_alias=True, by_name=False)
+    return Policies(levels=levels, parameters=parameters)
+
+
+def _manifest(args: crossguard.ResourceValidationArgs) -> dict[str, Any] | None:
+    """The runtime or TrainJob that a resource is, with the name that it has in the program."""
+    if not _is_object(args.resource_type) or not is_workload(args.props):
+        return None
+    value = dict(_plain(args.props))
+    value["metadata"] = {"name": args.name, **(value.get("metadata") or {})}
+    return value
+
+
+def _is_object(resource_type: str) -> bool:
+    """Whether a resource is a Kubernetes object, and not a patch of one that is another's."""
+    return resource_type.startswith(_TYPE) and not resource_type.endswith("Patch")
+
+
+def _plain(value: Any) -> Any:
+    """The value without the proxies that watch for unknowns; raises `UnknownValueError` at one."""
+    if isinstance(value, Mapping):
+        return {key: _plain(value[key]) for key in value}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(value[position]) for position in range(len(value))]
+    return value
+
+
+def _known(value: Any) -> Any:
+    """The value as far as it is known yet."""
+    if isinstance(value, Mapping):
+        found = {}
+        for key in value:
+            try:
+                found[key] = _known(value[key])
+            except UnknownValueError:
+                continue
+        return found
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_known(value[position]) for position in range(len(value))]
+    return value
+
+
+def _sentences(where: str, error: ValidationError) -> Iterator[str]:
+    for problem in error.errors():
+        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem["loc"])
+        yield f"{where}{path}: {problem['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,82 @@
+"""The reference of the rules, made from the rules.
+
+`python -m trainyard_policies.reference > docs/policies/rules.md` refreshes the
+page that is checked in; a test fails when the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from . import rules
+from .parameters import Parameters
+from .rule import About, StackRule, Subject
+
+_HEAD = """\
+# Policy rules
+
+<!-- Made from the rules by `python -m trainyard_policies.reference`; do not edit. -->
+
+What Trainyard holds training runtimes and TrainJobs to. The same rules run as `trainyard lint` on files \
+and as the policy pack in `pulumi preview --policy-pack policies`, at the levels below unless a stack file \
+says otherwise:
+
+```yaml
+config:
+  trainyard:platform:
+    policies:
+      levels:             # disabled, advisory, remediate or mandatory
+        runtimes:
+          image-digest: mandatory
+        trainJobs:
+          secrets-by-reference: mandatory
+      parameters:
+        registries: [ghcr.io/example]
+        maxNodes: 64
+```
+
+A ClusterTrainingRuntime of the catalog is let off a rule by an annotation with a last day and a reason; \
+every report shows it. TrainJobs and TrainingRuntimes may make no exceptions unless \
+`parameters.exceptionsIn` names their kind, because their users write them.
+
+```yaml
+metadata:
+  annotations:
+    policy.trainyard.dev/host-access: "until=2027-06-30; EFA needs the host's network"
+```
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join((_HEAD, *_table(), "", *(line for rule in rules.ALL for line in _section(rule))))
+
+
+def _table() -> Iterator[str]:
+    yield "| rule | runtimes | TrainJobs | all together | `--fix` |"
+    yield "|---|---|---|---|---|"
+    for rule in rules.ALL:
+        levels = " | ".join(rule.levels.get(subject, "") for subject in Subject)
+        yield f"| [{rule.id}](#{rule.id}) | {levels} | {'yes' if rule.fixes else ''} |"
+
+
+def _section(rule: About) -> Iterator[str]:
+    yield f"## {rule.id}"
+    yield ""
+    yield f"{rule.title}. Severity: {rule.severity}."
+    yield ""
+    yield rule.why
+    yield ""
+    yield f"**Way out.** {rule.remedy}"
+    yield ""
+    for name in rule.parameters:
+        field = Parameters.model_fields[name]
+        yield f"**Parameter `{field.alias or name}`.** {field.description}"
+        yield ""
+    if isinstance(rule, StackRule):
+        yield "Looks at all manifests together: the whole stack in the pack, the given files in `lint`."
+        yield ""
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,161 @@
+"""What a rule is, and what it says.
+
+A rule looks at values and returns values: no file, no cluster, no clock. What
+it finds names a field by its path, so that each gate can show the place in
+its own way, and where the remedy is certain it brings the edits that make it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trainyard_api.errors import FieldPath
+
+if TYPE_CHECKING:
+    from .manifest import Manifest, Workload
+    from .parameters import Parameters
+
+Value = TypeVar("Value")
+
+REFERENCE = "docs/policies/rules.md"
+
+
+class Level(StrEnum):
+    """What follows from a finding: nothing, a word, a repair, or a refusal.
+
+    `remediate` repairs where a gate can write (`pulumi up`, `lint --fix`) and
+    refuses where it cannot.
+    """
+
+    DISABLED = "disabled"
+    ADVISORY = "advisory"
+    REMEDIATE = "remediate"
+    MANDATORY = "mandatory"
+
+
+class Severity(StrEnum):
+    """How bad it is if nobody looks."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+class Subject(StrEnum):
+    """Who has to meet a rule; the levels are set for each."""
+
+    RUNTIMES = "runtimes"
+    """ClusterTrainingRuntimes and TrainingRuntimes alike, so that a namespace is no way round the catalog."""
+    TRAINJOBS = "trainJobs"
+    STACK = "stack"
+    """All manifests together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change of a manifest: the field at `path` becomes `value`; None takes it away."""
+
+    path: FieldPath
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with one field, as a sentence, and the edits that put it right, if a machine can know."""
+
+    path: FieldPath
+    message: str
+    edits: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What people read about a rule."""
+
+    id: str
+    """Kebab-case; never renamed, because stack files and exceptions name it."""
+    title: str
+    """What holds where the rule is met, as a sentence without a full stop."""
+    why: str
+    """What goes wrong otherwise."""
+    remedy: str
+    """The way out, in the imperative."""
+    severity: Severity
+    levels: Mapping[Subject, Level]
+    """The default by subject; a subject that is missing is none of this rule's business."""
+    parameters: Sequence[str] = ()
+    """Fields of `Parameters` that it reads."""
+    fixes: bool = False
+    """Whether some of its findings bring edits."""
+
+    @property
+    def docs(self) -> str:
+        """Where to read more."""
+        return f"{REFERENCE}#{self.id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(About):
+    """A rule about one runtime or TrainJob."""
+
+    check: Callable[[Workload, Parameters], Iterable[Finding]] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackRule(About):
+    """A rule about all manifests together; a finding comes with the manifest that it is about."""
+
+    check: Callable[[Sequence[Manifest], Parameters], Iterable[tuple[Manifest, Finding]]] = field(repr=False)
+
+
+def edited(manifest: Value, edits: Iterable[Edit]) -> Value:
+    """A copy of the manifest with the edits made; parents that are missing are made."""
+    result = copy.deepcopy(manifest)
+    for edit in edits:
+        apply(result, edit)
+    return result
+
+
+def apply(manifest: Any, edit: Edit) -> None:
+    """Make an edit in place; an edit whose place is not there any more is left out."""
+    *parents, last = edit.path.steps
+    holder = manifest
+    for step in parents:
+        child = _get(holder, step)
+        if child is None:
+            if edit.value is None or not isinstance(holder, MutableMapping):
+                return
+            child = holder[step] = {}
+        holder = child
+    _set(holder, last, edit.value)
+
+
+def _get(holder: Any, step: str) -> Any:
+    if isinstance(holder, MutableMapping):
+        return holder.get(step)
+    if isinstance(holder, MutableSequence) and step.isdecimal() and int(step) < len(holder):
+        return holder[int(step)]
+    return None
+
+
+def _set(holder: Any, step: str, value: Any) -> None:
+    if isinstance(holder, MutableMapping):
+        if value is None:
+            holder.pop(step, None)
+        else:
+            holder[step] = copy.deepcopy(value)
+    elif isinstance(holder, MutableSequence) and step.isdecimal() and int(step) < len(holder):
+        if value is None:
+            del holder[int(step)]
+        else:
+            holder[int(step)] = copy.deepcopy(value)
+
+
+def nothing(*_: Any) -> Iterator[Finding]:
+    """The check of a rule that the engine itself speaks for."""
+    yield from ()

@@ -1,0 +1,57 @@
+"""A node of some pool has the accelerators that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard_api import quantity
+
+from ..manifest import Container, Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+from .accelerators_equal import amount, is_accelerator
+
+
+def wanted(container: Container) -> dict[str, quantity.Quantity]:
+    """The accelerators that a container asks for, by resource name."""
+    found = {}
+    for part in ("requests", "limits"):
+        amounts, path = container.amounts(part)
+        for name, value in amounts.items():
+            if is_accelerator(name):
+                found[name] = amount(value, path.key(name))
+    return {name: value for name, value in found.items() if value.nano > 0}
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """Each accelerator is offered by a pool, as many on one node as are asked for."""
+    if not parameters.pools:
+        return
+    for container in workload.containers():
+        for name, asked in wanted(container).items():
+            limits, path = container.amounts("limits")
+            if name not in limits:
+                _, path = container.amounts("requests")
+            offers = {
+                pool.name: quantity.parse(pool.resources[name])
+                for pool in parameters.pools
+                if name in pool.resources
+            }
+            if not offers:
+                pools = ", ".join(pool.name for pool in parameters.pools)
+                yield Finding(path.key(name), f"must be a resource that a pool has; none of {pools} has it")
+            elif all(offer.nano < asked.nano for offer in offers.values()):
+                most = ", ".join(f"{pool} has {offer}" for pool, offer in sorted(offers.items()))
+                yield Finding(path.key(name), f"must fit a node of a pool: {asked} are asked for, {most}")
+
+
+RULE = Rule(
+    id="accelerator-fit",
+    title="A node of some pool has the accelerators that are asked for",
+    why="A pod that asks for more devices than any node has stays pending for ever.",
+    remedy="Ask for what a node of one of the stack's pools has, and for more nodes instead.",
+    severity=Severity.HIGH,
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    parameters=("pools",),
+    check=check,
+)

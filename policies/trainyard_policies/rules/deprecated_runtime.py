@@ -1,0 +1,41 @@
+"""No TrainJob starts on a runtime that is going away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath
+
+from ..manifest import Manifest, Workload, below
+from ..parameters import Parameters
+from ..rule import Finding, Level, Severity, StackRule, Subject
+
+
+def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
+    """No runtimeRef names a runtime, among all manifests, with the label of deprecation."""
+    going = {
+        (runtime.kind, runtime.name)
+        for runtime in manifests
+        if runtime.kind in names.RUNTIME_KINDS
+        and runtime.labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED
+    }
+    for job in manifests:
+        if not isinstance(job, Workload) or job.kind != names.TRAINJOB:
+            continue
+        reference, path = below(job.spec, FieldPath("spec"), "runtimeRef")
+        kind = fields.text(reference.get("kind"), path.child("kind")) or names.CLUSTER_TRAINING_RUNTIME
+        name = fields.text(reference.get("name"), path.child("name"))
+        if (kind, name) in going:
+            yield job, Finding(path.child("name"), f"should be another runtime: {kind} {name} is deprecated")
+
+
+RULE = StackRule(
+    id="deprecated-runtime",
+    title="No TrainJob starts on a runtime that is going away",
+    why="A deprecated runtime is removed in a later release; a TrainJob that names it then is refused.",
+    remedy="Move to the runtime that the deprecated one names in its comment.",
+    severity=Severity.LOW,
+    levels={Subject.STACK: Level.ADVISORY},
+    check=check,
+)

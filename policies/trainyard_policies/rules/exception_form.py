@@ -1,0 +1,15 @@
+"""An exception says until when it holds, and why; the engine reads it."""
+
+from __future__ import annotations
+
+from ..rule import Level, Rule, Severity, Subject, nothing
+
+RULE = Rule(
+    id="exception-form",
+    title="An exception names a rule, the day it ends and its reason",
+    why="An exception without an end or a reason is a rule that nobody decided to drop.",
+    remedy='Write policy.trainyard.dev/<rule-id>: "until=YYYY-MM-DD; reason", or remove the annotation.',
+    severity=Severity.MEDIUM,
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    check=nothing,
+)

@@ -1,0 +1,45 @@
+"""A runtime names its framework."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard_api.errors import FieldPath
+
+from ..manifest import Workload, below
+from ..parameters import Parameters
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+
+LABEL: Final = "trainer.kubeflow.org/framework"
+PATH: Final = FieldPath("metadata.labels").key(LABEL)
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+_BY_POLICY: Final = {"torch": "torch", "jax": "jax", "xgboost": "xgboost"}
+"""ML policies that leave no doubt about the framework; MPI carries several."""
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """The label is there and is a name."""
+    value = workload.labels.get(LABEL)
+    if value is None:
+        policy, _ = below(workload.spec, FieldPath("spec"), "mlPolicy")
+        known = [name for key, name in _BY_POLICY.items() if policy.get(key) is not None]
+        edits = (Edit(PATH, known[0]),) if len(known) == 1 else ()
+        yield Finding(PATH, f"must have the label {LABEL}", edits)
+    elif not _NAME.fullmatch(value):
+        yield Finding(PATH, f"must be a framework's name in lower case, such as torch; is {value!r}")
+
+
+RULE = Rule(
+    id="framework-label",
+    title="A runtime names its framework",
+    why="The Kubeflow SDK lists runtimes by this label and chooses by it how a job is started; "
+    "a runtime without it cannot be used from Python.",
+    remedy=f"Set the label {LABEL} in metadata.labels to the framework's name, such as torch.",
+    severity=Severity.HIGH,
+    levels={Subject.RUNTIMES: Level.MANDATORY},
+    fixes=True,
+    check=check,
+)

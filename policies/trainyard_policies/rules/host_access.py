@@ -1,0 +1,58 @@
+"""Training pods keep off the host: its namespaces, paths and ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard_api import fields
+
+from ..manifest import Container, ReplicatedJob, Workload
+from ..parameters import Parameters
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+
+NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """No host namespace, no hostPath, no hostPort."""
+    for job in workload.jobs:
+        yield from _namespaces(job)
+        yield from _paths(job)
+        for container in job.containers():
+            yield from _ports(container)
+
+
+def _namespaces(job: ReplicatedJob) -> Iterator[Finding]:
+    for name in NAMESPACES:
+        path = job.pod_path.child(name)
+        if fields.boolean(job.pod.get(name), path):
+            yield Finding(path, "must not be true", (Edit(path),))
+
+
+def _paths(job: ReplicatedJob) -> Iterator[Finding]:
+    path = job.pod_path.child("volumes")
+    for position, volume in enumerate(fields.named_objects(job.pod.get("volumes"), path)):
+        if volume.get("hostPath") is not None:
+            yield Finding(path.index(position).child("hostPath"), "must be another kind of volume")
+
+
+def _ports(container: Container) -> Iterator[Finding]:
+    path = container.path.child("ports")
+    for position, port in enumerate(fields.objects(container.value.get("ports"), path)):
+        at = path.index(position).child("hostPort")
+        if fields.integer(port.get("hostPort"), at) not in (None, 0):
+            yield Finding(at, "must be left out", (Edit(at),))
+
+
+RULE = Rule(
+    id="host-access",
+    title="Training pods keep off the host: its namespaces, paths and ports",
+    why="A pod in the host's namespaces or files reads other tenants' traffic and data, and the "
+    "node's credentials.",
+    remedy="Leave out hostNetwork, hostPID, hostIPC and hostPort; use an emptyDir or a claim instead of a "
+    "hostPath. Where fast networks need the host's, make an exception in a runtime of the catalog.",
+    severity=Severity.CRITICAL,
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    fixes=True,
+    check=check,
+)

@@ -1,0 +1,39 @@
+"""Images are named by their digest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from .. import images
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """Each image has a digest."""
+    for container in workload.containers():
+        if container.image is None:
+            continue
+        digest = images.parse(container.image).digest
+        path = container.path.child("image")
+        if digest is None:
+            yield Finding(path, f"should be named by its digest, is {container.image}")
+        elif not _DIGEST.fullmatch(digest):
+            yield Finding(path, f"has a digest that is none: {digest!r}")
+
+
+RULE = Rule(
+    id="image-digest",
+    title="Images are named by their digest",
+    why="A tag can be moved to other bytes, a digest cannot. It is advice as shipped, because a digest that "
+    "nobody has computed from the bytes would be an invention.",
+    remedy="Append the digest that your registry shows for the tag: image:tag@sha256:...",
+    severity=Severity.MEDIUM,
+    levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},
+    check=check,
+)

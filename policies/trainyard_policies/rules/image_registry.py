@@ -1,0 +1,37 @@
+"""Images come from registries that the stack allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import images
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """Each image lies in one of the registries."""
+    for container in workload.containers():
+        if container.image is None:
+            continue
+        repository = images.parse(container.image).repository
+        if not any(images.within(repository, registry) for registry in parameters.registries):
+            allowed = ", ".join(parameters.registries) or "none"
+            yield Finding(
+                container.path.child("image"),
+                f"must come from an allowed registry ({allowed}), is {repository}",
+            )
+
+
+RULE = Rule(
+    id="image-registry",
+    title="Images come from allowed registries",
+    why="An image runs with the data and the credentials of the job that names it.",
+    remedy="Use an image of an allowed registry, or add the registry to policies.parameters.registries in "
+    "the stack file.",
+    severity=Severity.HIGH,
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    parameters=("registries",),
+    check=check,
+)

@@ -1,0 +1,113 @@
+"""Initializers have their container, and where they load to is where the trainer reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath
+
+from ..manifest import Container, ReplicatedJob, Workload, below
+from ..parameters import Parameters
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+
+STEPS: Final = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
+_CACHE: Final = "CACHE_IMAGE"
+"""Variable of an initializer that starts a cache in the cluster instead of loading into a volume."""
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """Each step at most once, with its container, its volume, and the trainer waiting for it."""
+    first: dict[str, str] = {}
+    for job in workload.jobs:
+        if job.step not in STEPS:
+            continue
+        if job.step in first:
+            yield Finding(job.path, f"must be the only {job.step}, but {first[job.step]!r} is one too")
+        first.setdefault(job.step, job.name)
+        container = job.container(job.step)
+        if container is None:
+            at = job.pod_path.child("containers")
+            yield Finding(at, f"must have a container {job.step!r}, as the step of that name")
+            continue
+        yield from _volume(workload, job, container)
+        yield from _waiting(workload, job)
+
+
+def _volume(workload: Workload, job: ReplicatedJob, container: Container) -> Iterator[Finding]:
+    if any(entry["name"] == _CACHE for entry in container.env):
+        return
+    for needed, pod in ((container, job), *((c, j) for j in workload.trainers() if (c := _node(j)))):
+        mounts = fields.named_objects(needed.value.get("volumeMounts"), needed.path.child("volumeMounts"))
+        if all(mount["name"] != names.INITIALIZER_VOLUME for mount in mounts):
+            what = "it loads into it" if needed is container else f"the step {job.step} loads into it"
+            at = needed.path.child("volumeMounts")
+            yield Finding(at, f"must mount the volume {names.INITIALIZER_VOLUME!r}: {what}")
+        elif not _declared(workload, pod):
+            at = pod.pod_path.child("volumes")
+            yield Finding(
+                at,
+                f"must declare the volume {names.INITIALIZER_VOLUME!r}, "
+                "or spec.template.spec.volumeClaimPolicies a claim of that name",
+            )
+
+
+def _node(job: ReplicatedJob) -> Container | None:
+    return job.container(names.NODE)
+
+
+def _declared(workload: Workload, job: ReplicatedJob) -> bool:
+    volumes = fields.named_objects(job.pod.get("volumes"), job.pod_path.child("volumes"))
+    return any(v["name"] == names.INITIALIZER_VOLUME for v in volumes) or (
+        names.INITIALIZER_VOLUME in _claims(workload)
+    )
+
+
+def _claims(workload: Workload) -> Iterator[Any]:
+    jobset, path = below(workload.spec, FieldPath("spec"), "template", "spec")
+    path = path.child("volumeClaimPolicies")
+    for position, policy in enumerate(fields.objects(jobset.get("volumeClaimPolicies"), path)):
+        at = path.index(position).child("templates")
+        for index, template in enumerate(fields.objects(policy.get("templates"), at)):
+            metadata, _ = below(template, at.index(index), "metadata")
+            yield metadata.get("name")
+
+
+def _waiting(workload: Workload, job: ReplicatedJob) -> Iterator[Finding]:
+    for trainer in workload.trainers():
+        at = trainer.path.child("dependsOn")
+        awaited = fields.named_objects(trainer.value.get("dependsOn"), at)
+        if any(one["name"] == job.name and one.get("status") == "Complete" for one in awaited):
+            continue
+        if _reaches(workload, trainer, job.name):
+            continue
+        kept = [dict(one) for one in awaited if one["name"] != job.name]
+        wanted = [*kept, {"name": job.name, "status": "Complete"}]
+        yield Finding(at, f"must wait until {job.name!r} is Complete", (Edit(at, wanted),))
+
+
+def _reaches(workload: Workload, trainer: ReplicatedJob, initializer: str) -> bool:
+    """Whether a job that the trainer waits for waits for the initializer, as MPI's nodes do."""
+    direct = {one["name"] for one in fields.named_objects(trainer.value.get("dependsOn"), trainer.path)}
+    return any(
+        one["name"] == initializer and one.get("status") == "Complete"
+        for job in workload.jobs
+        if job.name in direct
+        for one in fields.named_objects(job.value.get("dependsOn"), job.path)
+    )
+
+
+RULE = Rule(
+    id="initializers",
+    title="Initializers have their container and volume, and the trainer waits for them",
+    why="A TrainJob's initializer goes into the container named like the step; what it loads is found "
+    "by the trainer only in the volume `initializer`, and only once loading is complete.",
+    remedy="Name the container dataset-initializer or model-initializer like its step, mount the volume "
+    f"{names.INITIALIZER_VOLUME} in it and in the trainer's container, and let the trainer depend on it "
+    "with status Complete.",
+    severity=Severity.HIGH,
+    levels={Subject.RUNTIMES: Level.MANDATORY},
+    fixes=True,
+    check=check,
+)

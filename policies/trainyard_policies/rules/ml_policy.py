@@ -1,0 +1,87 @@
+"""The MLPolicy fits the ReplicatedJobs and the framework."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from trainyard_api import names
+from trainyard_api.errors import FieldPath
+from trainyard_api.fields import Json
+
+from ..manifest import Workload, below
+from ..parameters import Parameters
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from . import framework_label
+
+PATH: Final = FieldPath("spec.mlPolicy")
+POLICIES: Final = ("torch", "jax", "xgboost", "mpi")
+_JOBS: Final = FieldPath("spec.template.spec.replicatedJobs")
+_BY_FRAMEWORK: Final = {
+    "torch": "torch",
+    "torchtune": "torch",
+    "jax": "jax",
+    "xgboost": "xgboost",
+    "mpi": "mpi",
+    "deepspeed": "mpi",
+    "mlx": "mpi",
+    "horovod": "mpi",
+}
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """There is one, it is one that the operator knows, and the jobs that it needs are there."""
+    if workload.spec.get("mlPolicy") is None:
+        wanted = _BY_FRAMEWORK.get(workload.labels.get(framework_label.LABEL, ""))
+        least: dict[str, Any] = {"numNodes": 1} | ({wanted: {}} if wanted else {})
+        edits = (Edit(PATH, least),) if wanted != "mpi" else ()
+        yield Finding(PATH, "must be there, at least with numNodes", edits)
+        return
+    policy, _ = below(workload.spec, FieldPath("spec"), "mlPolicy")
+    chosen = [name for name in POLICIES if policy.get(name) is not None]
+    for other in sorted(set(policy) - {"numNodes", *POLICIES}):
+        yield Finding(PATH.child(other), f"must be one of {', '.join(POLICIES)}, or left out")
+    if len(chosen) > 1:
+        yield Finding(PATH, f"must have one policy, has {', '.join(chosen)}")
+        return
+    yield from _framework(workload, policy, chosen)
+    if chosen:
+        yield from _jobs(workload, chosen[0])
+
+
+def _framework(workload: Workload, policy: Json, chosen: list[str]) -> Iterator[Finding]:
+    framework = workload.labels.get(framework_label.LABEL)
+    wanted = _BY_FRAMEWORK.get(framework or "")
+    if wanted is None or wanted in chosen:
+        return
+    has = f"has {chosen[0]}" if chosen else "has none"
+    # MPI's settings cannot be guessed.
+    edits = () if chosen or wanted == "mpi" else (Edit(PATH.child(wanted), {}),)
+    yield Finding(PATH, f"must have the policy {wanted}, for the framework {framework}; {has}", edits)
+
+
+def _jobs(workload: Workload, policy: str) -> Iterator[Finding]:
+    by_name = {job.name: job for job in workload.jobs}
+    wanted = names.LAUNCHER if policy == "mpi" else names.NODE
+    for job in workload.trainers()[:1]:
+        if job.name != wanted:
+            at = job.path.child("name")
+            yield Finding(at, f"must be {wanted!r}: the policy {policy} makes addresses of that name")
+    if policy == "mpi" and names.NODE not in by_name:
+        yield Finding(
+            _JOBS, f"must have a ReplicatedJob {names.NODE!r}, whose pods {names.LAUNCHER!r} starts"
+        )
+
+
+RULE = Rule(
+    id="ml-policy",
+    title="The ML policy fits the ReplicatedJobs and the framework",
+    why="The policy decides which environment, ports and hosts the nodes get. With the wrong one, or with "
+    "a job of another name, the nodes never find each other.",
+    remedy="Set spec.mlPolicy to the framework's policy, call the trainer step's ReplicatedJob node, and for "
+    "MPI have a launcher as trainer step beside it.",
+    severity=Severity.HIGH,
+    levels={Subject.RUNTIMES: Level.MANDATORY},
+    fixes=True,
+    check=check,
+)

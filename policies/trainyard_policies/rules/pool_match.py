@@ -1,0 +1,118 @@
+"""Node selectors and tolerations lead to a pool that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from trainyard_api import fields
+from trainyard_api.fields import Json
+
+from ..manifest import ReplicatedJob, Workload
+from ..parameters import Parameters, Pool, Taint
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from .accelerator_fit import wanted
+
+_EVERYWHERE: Final = ("kubernetes.io/os", "kubernetes.io/arch", "kubernetes.io/hostname")
+"""Labels that every node has, whatever its pool."""
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """The selector picks a pool, each toleration is for a taint, and an accelerator's pool is tolerated."""
+    if not parameters.pools:
+        return
+    for job in workload.jobs:
+        yield from _selector(job, parameters.pools)
+        tolerations = fields.objects(job.pod.get("tolerations"), job.pod_path.child("tolerations"))
+        yield from _tolerations(job, tolerations, parameters.pools)
+        # A TrainJob's patch adds to tolerations of its runtime, which are not here.
+        if workload.subject is Subject.RUNTIMES:
+            yield from _accelerators(job, tolerations, parameters.pools)
+
+
+def _selector(job: ReplicatedJob, pools: Sequence[Pool]) -> Iterator[Finding]:
+    path = job.pod_path.child("nodeSelector")
+    selector = fields.text_map(job.pod.get("nodeSelector"), path)
+    asked = {key: value for key, value in selector.items() if key not in _EVERYWHERE}
+    if asked and not any(asked.items() <= pool.labels.items() for pool in pools):
+        have = "; ".join(f"{pool.name} has {_labels(pool.labels)}" for pool in pools)
+        yield Finding(path, f"must match the labels of a pool, asks for {_labels(asked)}; {have}")
+
+
+def _tolerations(job: ReplicatedJob, tolerations: Sequence[Json], pools: Sequence[Pool]) -> Iterator[Finding]:
+    taints = [taint for pool in pools for taint in pool.taints]
+    for position, toleration in enumerate(tolerations):
+        key = toleration.get("key")
+        if not key or str(key).startswith("node.kubernetes.io/"):
+            continue
+        if not any(tolerated(taint, toleration) for taint in taints):
+            at = job.pod_path.child("tolerations").index(position)
+            yield Finding(at, f"must be for a taint that a pool has; no pool has {key}")
+
+
+def _accelerators(
+    job: ReplicatedJob, tolerations: Sequence[Json], pools: Sequence[Pool]
+) -> Iterator[Finding]:
+    asked = {name for container in job.containers("containers") for name in wanted(container)}
+    for name in sorted(asked):
+        able = [pool for pool in pools if name in pool.resources]
+        if not able or any(_all_tolerated(pool, tolerations) for pool in able):
+            continue
+        first = able[0]
+        missing = [taint for taint in _repelling(first) if not _any_tolerates(tolerations, taint)]
+        path = job.pod_path.child("tolerations")
+        added = [_toleration(taint) for taint in missing]
+        edits = (Edit(path, [*map(dict, tolerations), *added]),)
+        keys = ", ".join(taint.key for taint in missing)
+        yield Finding(path, f"must tolerate {keys} of the pool {first.name}, which has {name}", edits)
+
+
+def _all_tolerated(pool: Pool, tolerations: Sequence[Json]) -> bool:
+    return all(_any_tolerates(tolerations, taint) for taint in _repelling(pool))
+
+
+def _repelling(pool: Pool) -> list[Taint]:
+    """The taints that keep pods off, unless by preference alone or until they are tolerated on the way."""
+    if pool.adds_tolerations:
+        return []
+    return [taint for taint in pool.taints if taint.effect != "PreferNoSchedule"]
+
+
+def _any_tolerates(tolerations: Sequence[Json], taint: Taint) -> bool:
+    return any(tolerated(taint, one) for one in tolerations)
+
+
+def tolerated(taint: Taint, toleration: Json) -> bool:
+    """Whether the toleration is for the taint, as the scheduler decides it."""
+    if toleration.get("effect") not in (None, "", taint.effect):
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if not toleration.get("key"):
+        return bool(operator == "Exists")
+    if toleration["key"] != taint.key:
+        return False
+    return operator == "Exists" or (toleration.get("value") or "") == taint.value
+
+
+def _toleration(taint: Taint) -> dict[str, Any]:
+    if taint.value:
+        return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+    return {"key": taint.key, "operator": "Exists", "effect": taint.effect}
+
+
+def _labels(labels: Json) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "no labels"
+
+
+RULE = Rule(
+    id="pool-match",
+    title="Node selectors and tolerations lead to a pool that there is",
+    why="Pods that select labels no node has, or that do not tolerate the taints of the nodes they need, "
+    "stay pending for ever.",
+    remedy="Use labels and taints of the stack's pools, or leave them out: Kueue adds what a flavor needs.",
+    severity=Severity.HIGH,
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    parameters=("pools",),
+    fixes=True,
+    check=check,
+)

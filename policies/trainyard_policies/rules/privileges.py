@@ -1,0 +1,62 @@
+"""Training containers get no privileges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard_api import fields
+from trainyard_api.errors import FieldPath
+from trainyard_api.fields import Json
+
+from ..manifest import Workload, below
+from ..parameters import Parameters
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """Not privileged, no escalation asked for, no capability added, the default masks and filters."""
+    for job in workload.jobs:
+        path = job.pod_path.child("securityContext")
+        yield from _unconfined(fields.mapping(job.pod.get("securityContext"), path), path)
+        for container in job.containers():
+            security, path = container.security
+            yield from _flags(security, path)
+            yield from _capabilities(security, path)
+            yield from _unconfined(security, path)
+
+
+def _flags(security: Json, path: FieldPath) -> Iterator[Finding]:
+    for name in ("privileged", "allowPrivilegeEscalation"):
+        at = path.child(name)
+        if fields.boolean(security.get(name), at):
+            yield Finding(at, "must not be true", (Edit(at, False),))
+    at = path.child("procMount")
+    if fields.text(security.get("procMount"), at) not in (None, "Default"):
+        yield Finding(at, "must be Default", (Edit(at),))
+
+
+def _capabilities(security: Json, path: FieldPath) -> Iterator[Finding]:
+    capabilities, at = below(security, path, "capabilities")
+    at = at.child("add")
+    added = fields.texts(capabilities.get("add"), at)
+    if added:
+        yield Finding(at, f"must not add capabilities, adds {', '.join(added)}", (Edit(at),))
+
+
+def _unconfined(security: Json, path: FieldPath) -> Iterator[Finding]:
+    profile, at = below(security, path, "seccompProfile")
+    if profile.get("type") == "Unconfined":
+        yield Finding(at.child("type"), "must not be Unconfined", (Edit(at.child("type"), "RuntimeDefault"),))
+
+
+RULE = Rule(
+    id="privileges",
+    title="Training containers get no privileges",
+    why="A privileged container is root on its node, with every job's data and the kubelet's credentials.",
+    remedy="Take the field away. Where a device needs a capability, such as IPC_LOCK for RDMA, make an "
+    "exception in a runtime of the catalog.",
+    severity=Severity.CRITICAL,
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    fixes=True,
+    check=check,
+)

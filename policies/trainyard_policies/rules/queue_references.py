@@ -1,0 +1,65 @@
+"""Queues, flavors and topologies that are named exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from trainyard_api import fields
+from trainyard_api.errors import FieldPath
+from trainyard_api.fields import Json
+
+from ..manifest import Manifest
+from ..parameters import Parameters
+from ..rule import Finding, Level, Severity, StackRule, Subject
+
+GROUP: Final = "kueue.x-k8s.io"
+
+_SPEC: Final = FieldPath("spec")
+
+
+def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
+    """Each name leads to an object among all manifests, if any of its kind is there."""
+    ours = [m for m in manifests if m.api_version.partition("/")[0] == GROUP]
+    known: dict[str, set[str]] = {}
+    for manifest in ours:
+        known.setdefault(manifest.kind, set()).add(manifest.name)
+    for manifest in ours:
+        for kind, name, path in _references(manifest):
+            if name is not None and kind in known and name not in known[kind]:
+                there = ", ".join(sorted(known[kind]))
+                yield (
+                    manifest,
+                    Finding(path, f"must name a {kind}: there is no {name!r} (there are: {there})"),
+                )
+
+
+def _references(manifest: Manifest) -> Iterator[tuple[str, str | None, FieldPath]]:
+    spec = fields.mapping(manifest.value.get("spec"), _SPEC)
+    if manifest.kind == "LocalQueue":
+        path = _SPEC.child("clusterQueue")
+        yield "ClusterQueue", fields.text(spec.get("clusterQueue"), path), path
+    elif manifest.kind == "ResourceFlavor":
+        path = _SPEC.child("topologyName")
+        yield "Topology", fields.text(spec.get("topologyName"), path), path
+    elif manifest.kind == "ClusterQueue":
+        yield from _flavors(spec)
+
+
+def _flavors(spec: Json) -> Iterator[tuple[str, str | None, FieldPath]]:
+    above = _SPEC.child("resourceGroups")
+    for position, group in enumerate(fields.objects(spec.get("resourceGroups"), above)):
+        at = above.index(position).child("flavors")
+        for index, flavor in enumerate(fields.named_objects(group.get("flavors"), at)):
+            yield "ResourceFlavor", flavor["name"], at.index(index).child("name")
+
+
+RULE = StackRule(
+    id="queue-references",
+    title="Queues, flavors and topologies that are named exist",
+    why="Kueue holds a queue inactive, and every job in it waiting, until what it names is there.",
+    remedy="Correct the name, or declare what it names.",
+    severity=Severity.HIGH,
+    levels={Subject.STACK: Level.MANDATORY},
+    check=check,
+)

@@ -1,0 +1,41 @@
+"""No node of a job asks for more than the stack allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard_api import quantity
+from trainyard_api.errors import invalid
+
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """Each request and limit is at most the bound for its resource."""
+    bounds = {name: quantity.parse(most) for name, most in parameters.max_resources.items()}
+    for container in workload.containers():
+        for part in ("requests", "limits"):
+            amounts, path = container.amounts(part)
+            for name, value in amounts.items():
+                try:
+                    amount = quantity.parse(value)
+                except ValueError as error:
+                    raise invalid(path.key(name), value, str(error)) from error
+                if name in bounds and amount.nano > bounds[name].nano:
+                    yield Finding(
+                        path.key(name), f"must be at most {bounds[name]} on this platform, is {amount}"
+                    )
+
+
+RULE = Rule(
+    id="resource-bounds",
+    title="No training node asks for more than the platform allows",
+    why="A pod that fits no node stays pending, and the gang that it belongs to with it.",
+    remedy="Ask for less, or raise policies.parameters.maxResources in the stack file.",
+    severity=Severity.MEDIUM,
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    parameters=("max_resources",),
+    check=check,
+)

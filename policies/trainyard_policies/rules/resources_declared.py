@@ -1,0 +1,39 @@
+"""Training containers say how much CPU and memory they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+
+NEEDED: Final = ("cpu", "memory")
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """Requests and limits are there; a limit alone is a request too, as Kubernetes has it."""
+    for container in workload.training_containers():
+        requests, _ = container.amounts("requests")
+        limits, _ = container.amounts("limits")
+        unlimited = [name for name in NEEDED if limits.get(name) is None]
+        unsaid = [name for name in unlimited if requests.get(name) is None]
+        asked = [name for name in unlimited if name not in unsaid]
+        if unsaid:
+            yield Finding(container.resources_path, f"should request and limit {' and '.join(unsaid)}")
+        if asked:
+            yield Finding(container.resources_path, f"should limit {' and '.join(asked)}")
+
+
+RULE = Rule(
+    id="resources-declared",
+    title="Training containers request and limit CPU and memory",
+    why="Without requests the scheduler packs a node as if the job were nothing, and quotas count nothing; "
+    "without limits one job can take a node's memory from the others. It is advice as shipped: amounts "
+    "are a stack's to say, or a TrainJob's.",
+    remedy="Set resources in the runtime's container node, or for one stack under runtimes.<name>.resources.",
+    severity=Severity.MEDIUM,
+    levels={Subject.RUNTIMES: Level.ADVISORY},
+    check=check,
+)

@@ -1,0 +1,54 @@
+"""Training containers do not run as root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard_api import fields
+from trainyard_api.errors import FieldPath
+from trainyard_api.fields import Json
+
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """runAsNonRoot or a user's number, in the container or else its pod; a patch undoes neither."""
+    is_patch = workload.subject is Subject.TRAINJOBS
+    for job in workload.jobs:
+        path = job.pod_path.child("securityContext")
+        pod = fields.mapping(job.pod.get("securityContext"), path)
+        if is_patch:
+            yield from _undone(pod, path)
+        for container in job.containers():
+            own, path = container.security
+            undone = list(_undone(own, path))
+            yield from undone
+            if not is_patch and not undone and not _non_root({**pod, **own}, path):
+                yield Finding(path, "should say runAsNonRoot: true, or runAsUser with a user's number")
+
+
+def _undone(security: Json, path: FieldPath) -> Iterator[Finding]:
+    if fields.integer(security.get("runAsUser"), path.child("runAsUser")) == 0:
+        yield Finding(path.child("runAsUser"), "should not be 0, which is root")
+    if security.get("runAsNonRoot") is False:
+        yield Finding(path.child("runAsNonRoot"), "should not be false")
+
+
+def _non_root(security: Json, path: FieldPath) -> bool:
+    user = fields.integer(security.get("runAsUser"), path.child("runAsUser"))
+    return fields.boolean(security.get("runAsNonRoot"), path.child("runAsNonRoot")) or bool(user)
+
+
+RULE = Rule(
+    id="run-as-non-root",
+    title="Training containers do not run as root",
+    why="Root in a container is one fault of the kernel away from root on the node. It is advice as shipped, "
+    "because many frameworks' images start as root.",
+    remedy="Set runAsNonRoot: true, with runAsUser where the image names no user, or say in an exception why "
+    "it must be root.",
+    severity=Severity.MEDIUM,
+    levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},
+    check=check,
+)

@@ -1,0 +1,83 @@
+"""Secrets are referred to, never written down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from trainyard_api import fields
+
+from ..manifest import Container, Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+
+_SECRET_NAME: Final = re.compile(
+    r"(^|_)(TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|API_?KEY|SECRET_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$"
+)
+"""Variables that hold secrets, by their usual names; those of files and ids do not end so."""
+_SECRET_VALUE: Final = re.compile(
+    r"\b(hf_[A-Za-z0-9]{30,}|(AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22,}"
+    r"|glpat-[\w-]{20}|xox[abprs]-[\w-]{10,}|sk-[A-Za-z0-9_-]{32,})|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+"""Texts that are secrets by their form, wherever they stand."""
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """No secret in environment, command, arguments or address of a container."""
+    for container in workload.containers():
+        yield from _env(container)
+        yield from _texts(container)
+        yield from _address(container)
+
+
+def _env(container: Container) -> Iterator[Finding]:
+    for position, entry in enumerate(container.env):
+        path = container.path.child("env").index(position).child("value")
+        value = fields.text(entry.get("value"), path)
+        if not value:
+            continue
+        name = entry["name"]
+        # A value made of another variable, as in $(TOKEN), is a reference.
+        if _SECRET_NAME.search(name.upper()) and not value.startswith("$("):
+            yield Finding(path, f"must be valueFrom.secretKeyRef: {name} is the name of a secret")
+        elif _SECRET_VALUE.search(value) or _with_password(value):
+            yield Finding(path, f"must be valueFrom.secretKeyRef: what {name} holds looks like a secret")
+
+
+def _texts(container: Container) -> Iterator[Finding]:
+    for name in ("command", "args"):
+        path = container.path.child(name)
+        for position, text in enumerate(fields.texts(container.value.get(name), path)):
+            if _SECRET_VALUE.search(text):
+                yield Finding(path.index(position), "must not hold a secret: read it from the environment")
+
+
+def _address(container: Container) -> Iterator[Finding]:
+    path = container.path.child("storageUri")
+    uri = fields.text(container.value.get("storageUri"), path)
+    if uri and _with_password(uri):
+        yield Finding(path, "must not hold a password: name a Secret in secretRef")
+
+
+def _with_password(text: str) -> bool:
+    if "://" not in text or "@" not in text:
+        return False
+    try:
+        return bool(urlsplit(text).password)
+    except ValueError:
+        return False
+
+
+RULE = Rule(
+    id="secrets-by-reference",
+    title="Secrets are referred to, never written down",
+    why="What stands in a manifest is read by all who may read the manifest, and stays in git's history. "
+    "In a TrainJob it is advice as shipped, because the SDK sends a token as plain environment.",
+    remedy="Put the secret in a Secret and refer to it with valueFrom.secretKeyRef, in an initializer with "
+    "secretRef. Change a secret that was in git: it is known.",
+    severity=Severity.CRITICAL,
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.ADVISORY},
+    check=check,
+)

@@ -1,0 +1,15 @@
+"""A manifest can be read; the engine says where it cannot."""
+
+from __future__ import annotations
+
+from ..rule import Level, Rule, Severity, Subject, nothing
+
+RULE = Rule(
+    id="well-formed",
+    title="A manifest has the shape of its kind",
+    why="What a rule cannot read it cannot check, and the API server refuses it.",
+    remedy="Give the field the type that the message names.",
+    severity=Severity.CRITICAL,
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    check=nothing,
+)

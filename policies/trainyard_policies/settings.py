@@ -1,0 +1,70 @@
+"""What a stack says about policies: the section `policies` of a stack file.
+
+Levels by subject and rule, and the parameters. What a stack leaves out is as
+the rules have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, JsonValue
+from pydantic.config import JsonDict
+
+from . import rules
+from .parameters import Model, Parameters
+from .rule import About, Level, Subject
+
+
+def _known(levels: dict[str, Level]) -> dict[str, Level]:
+    for rule in levels:
+        if rule not in rules.BY_ID:
+            near = get_close_matches(rule, list(rules.BY_ID), n=1)
+            raise ValueError(f"there is no rule {rule!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return levels
+
+
+def _of(subject: Subject) -> JsonDict:
+    """For completion in editors: the rules that have the subject."""
+    ids: list[JsonValue] = [rule.id for rule in rules.ALL if subject in rule.levels]
+    return {"propertyNames": {"enum": ids}}
+
+
+ByRule = Annotated[dict[str, Level], AfterValidator(_known)]
+
+
+class Levels(Model):
+    """Levels that differ from the rules' own, by subject and rule."""
+
+    runtimes: ByRule = Field(default={}, json_schema_extra=_of(Subject.RUNTIMES))
+    """For ClusterTrainingRuntimes and TrainingRuntimes."""
+    train_jobs: ByRule = Field(default={}, json_schema_extra=_of(Subject.TRAINJOBS))
+    """For TrainJobs."""
+    stack: ByRule = Field(default={}, json_schema_extra=_of(Subject.STACK))
+    """For all manifests together."""
+
+
+class Policies(Model):
+    """How the rules apply to a stack."""
+
+    levels: Levels = Levels()
+    """disabled, advisory, remediate or mandatory."""
+    parameters: Parameters = Parameters()
+    """Registries, bounds and pools of this stack."""
+
+    def level(self, rule: About, subject: Subject) -> Level:
+        """The level at which a rule applies to a subject."""
+        if subject not in rule.levels:
+            return Level.DISABLED
+        chosen: Mapping[Subject, dict[str, Level]] = {
+            Subject.RUNTIMES: self.levels.runtimes,
+            Subject.TRAINJOBS: self.levels.train_jobs,
+            Subject.STACK: self.levels.stack,
+        }
+        return chosen[subject].get(rule.id, rule.levels[subject])
+
+
+DEFAULT = Policies()
+"""The rules as shipped."""

@@ -1,0 +1,74 @@
+"""The policy pack in `pulumi preview`: what a stack may do, what it may not, and what is repaired."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from trainyard_sandbox.paths import PROJECT
+
+from .cluster import Cluster
+
+pytestmark = pytest.mark.sandbox
+
+POD = "spec.template.spec.replicatedJobs[0].template.spec.template.spec"
+
+
+def preview(bare: Cluster, name: str, changes: dict[str, Any], *arguments: str) -> tuple[int, str]:
+    """Exit code and words of a preview with the pack, of the sandbox's stack with changes."""
+    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    settings = document["config"]["trainyard:platform"]
+    settings["policies"] = changes["policies"]
+    settings["runtimes"]["torch-distributed"] |= changes["runtime"]
+    stack = bare.sandbox.instance.dir / f"{name}.yaml"
+    stack.write_text(yaml.safe_dump(document))
+    answer = bare.pulumi(
+        "preview", "--stack", "sandbox", "--config-file", str(stack), "--policy-pack", "policies", *arguments,
+        check=False,
+    )  # fmt: skip
+    return answer.returncode, answer.stdout + answer.stderr
+
+
+def test_a_stack_whose_levels_it_does_not_meet_is_refused(bare: Cluster) -> None:
+    config = bare.sandbox.instance.dir / "policy-config.json"
+    config.write_text(json.dumps({"node-bounds": {"enforcementLevel": "mandatory", "maxNodes": 8}}))
+    changes = {
+        "policies": {
+            "levels": {"runtimes": {"run-as-non-root": "mandatory", "image-digest": "disabled"}},
+            "parameters": {"registries": ["docker.io/trainyard"]},
+        },
+        "runtime": {"image": "docker.io/library/train:latest"},
+    }
+    code, said = preview(bare, "refused", changes, "--policy-pack-config", str(config))
+    assert code != 0, said
+    for expected in (
+        f"{POD}.containers[0].image: must not have the tag latest",
+        f"{POD}.containers[0].image: must come from an allowed registry (docker.io/trainyard)",
+        f"{POD}.containers[0].securityContext: should say runAsNonRoot: true",
+        "[mandatory] [severity: medium]  run-as-non-root",
+        "[advisory] [severity: medium]  resources-declared",
+    ):
+        assert expected in said, said
+    assert "image-digest" not in said
+    assert "node-bounds" not in said
+    assert "Traceback" not in said
+
+
+def test_what_a_rule_can_repair_is_repaired_on_the_way_to_the_cluster(bare: Cluster) -> None:
+    pool = {
+        "name": "a100",
+        "resources": {"nvidia.com/gpu": "8"},
+        "taints": [{"key": "nvidia.com/gpu", "value": "present"}],
+    }
+    changes = {
+        "policies": {
+            "levels": {"runtimes": {"pool-match": "remediate"}},
+            "parameters": {"pools": [pool]},
+        },
+        "runtime": {"resources": {"nvidia.com/gpu": "1"}},
+    }
+    code, said = preview(bare, "repaired", changes, "--diff")
+    assert code == 0, said
+    assert "[remediate]" in said, said
+    assert "tolerations" in said, said

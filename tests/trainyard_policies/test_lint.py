@@ -1,0 +1,325 @@
+"""`trainyard lint`: what it reads, what it says, where, and the exit codes."""
+
+import io
+import json
+import os
+import subprocess
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard_cli import lint
+from trainyard_cli.lint import Format
+from trainyard_policies import rules
+from trainyard_policies.rule import Level
+
+from .examples import HERE
+
+TODAY = date(2026, 11, 21)
+GOOD = (HERE / "manifests" / "runtime.yaml").read_text()
+LATEST = GOOD.replace("train:1@sha256:" + "0" * 64, "train:latest")
+PRIVILEGED = GOOD.replace(
+    "                      resources:\n",
+    "                      securityContext:\n"
+    "                        privileged: true # for the driver\n"
+    "                      resources:\n",
+)
+
+
+def answer(*paths: Path, **options: Any) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = lint.run(paths, today=TODAY, out=out, err=err, **options)
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(text: str, name: str = "runtime.yaml") -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_the_shipped_catalog_has_nothing_mandatory():
+    code, out, err = answer(style=Format.JSON)
+    found = json.loads(out)
+    assert (code, {f["level"] for f in found["findings"]} - {"advisory"}) == (0, set()), out
+    assert found["workloads"] >= 2
+    assert "0 mandatory" in err
+
+
+@pytest.mark.parametrize("name", ["digits/trainjob.yaml"])
+def test_the_examples_have_nothing_mandatory(name: str):
+    assert answer(lint.CATALOG.parent / "examples" / name)[0] == 0
+
+
+def test_a_good_file_says_nothing(here: Path):
+    assert answer(written(GOOD)) == (
+        0,
+        "",
+        "1 runtimes and TrainJobs, 0 other objects: 0 mandatory, 0 advisory, 0 excepted\n",
+    )
+
+
+def test_text_names_the_place_the_rule_and_the_way_out(here: Path):
+    code, out, _ = answer(written(PRIVILEGED))
+    assert (code, out) == (
+        1,
+        "runtime.yaml:29:25: mandatory: spec.template.spec.replicatedJobs[0].template.spec.template.spec"
+        ".containers[0].securityContext.privileged: must not be true [privileges]\n"
+        "    Take the field away. Where a device needs a capability, such as IPC_LOCK for RDMA, make an "
+        "exception in a runtime of the catalog. Or run lint --fix.\n",
+    )
+
+
+def test_json_has_everything(here: Path):
+    code, out, _ = answer(written(LATEST), style=Format.JSON)
+    [tag, digest] = json.loads(out)["findings"]
+    assert code == 1
+    assert tag == {
+        "file": "runtime.yaml",
+        "line": 27,
+        "column": 23,
+        "rule": "image-tag",
+        "level": "mandatory",
+        "severity": "high",
+        "subject": "ClusterTrainingRuntime good",
+        "field": "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image",
+        "message": "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image: "
+        "must not have the tag latest, which is another image tomorrow",
+        "remedy": "Name a version's tag, better its digest.",
+        "fixable": False,
+        "exception": None,
+        "docs": "docs/policies/rules.md#image-tag",
+    }
+    assert (digest["rule"], digest["level"]) == ("image-digest", "advisory")
+
+
+def test_github_annotates_the_line_of_the_path_in_the_repository(here: Path):
+    subprocess.run(["git", "init", "--quiet", "."], check=True)
+    path = written(LATEST, "runtimes/a,b/50%.yaml")
+    os.chdir("runtimes")
+    _, out, _ = answer(Path("a,b/50%.yaml"), style=Format.GITHUB)
+    assert path.name == "50%.yaml"
+    assert out.splitlines()[0] == (
+        "::error file=runtimes/a%2Cb/50%25.yaml,line=27,col=23,title=image-tag (mandatory)"
+        "::spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image: "
+        "must not have the tag latest, which is another image tomorrow. "
+        "Name a version's tag, better its digest."
+    )
+
+
+def test_sarif_has_every_rule_and_a_result_with_its_region(here: Path):
+    _, out, _ = answer(written(LATEST, "a b.yaml"), style=Format.SARIF)
+    log = json.loads(out)
+    [run] = log["runs"]
+    assert log["version"] == "2.1.0"
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [rule.id for rule in rules.ALL]
+    assert run["results"][0] == {
+        "ruleId": "image-tag",
+        "ruleIndex": list(rules.BY_ID).index("image-tag"),
+        "level": "error",
+        "message": {
+            "text": "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image: "
+            "must not have the tag latest, which is another image tomorrow. "
+            "Name a version's tag, better its digest."
+        },
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": "a%20b.yaml"},
+                    "region": {"startLine": 27, "startColumn": 23},
+                },
+                "logicalLocations": [
+                    {
+                        "fullyQualifiedName": "spec.template.spec.replicatedJobs[0].template.spec.template"
+                        ".spec.containers[0].image"
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def excepted(annotation: str) -> str:
+    return PRIVILEGED.replace(
+        "  labels:\n", f'  annotations:\n    policy.trainyard.dev/privileges: "{annotation}"\n  labels:\n', 1
+    )
+
+
+def test_an_exception_lets_a_finding_through_and_shows_it(here: Path):
+    path = written(excepted("until=2026-11-21; the driver's test needs it"))
+    code, out, err = answer(path)
+    assert code == 0
+    assert out.endswith("[privileges]\n    Excepted until 2026-11-21: the driver's test needs it\n")
+    assert err.endswith("0 mandatory, 0 advisory, 1 excepted\n")
+    [result] = json.loads(answer(path, style=Format.SARIF)[1])["runs"][0]["results"]
+    assert result["suppressions"] == [
+        {"kind": "inSource", "justification": "until 2026-11-21: the driver's test needs it"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (excepted("until=2026-11-20; soon"), "the exception ended on 2026-11-20"),
+        (
+            excepted("until=2027-11-20; mine").replace("ClusterTrainingRuntime", "TrainingRuntime"),
+            "the exception does not hold: TrainingRuntime may not make one",
+        ),
+    ],
+    ids=["ended", "not by review"],
+)
+def test_an_exception_that_does_not_hold_says_why(here: Path, text: str, note: str):
+    code, out, _ = answer(written(text))
+    assert (code, f"must not be true ({note}) [privileges]" in out) == (1, True), out
+
+
+def test_fix_repairs_the_file_and_keeps_its_comments(here: Path):
+    path = written(PRIVILEGED)
+    code, out, err = answer(path, fix=True)
+    assert (code, out) == (0, "")
+    assert path.read_text() == PRIVILEGED.replace("privileged: true", "privileged: false")
+    assert err.startswith("runtime.yaml: 1 repaired\n")
+
+
+def test_fix_keeps_the_ends_of_lines(here: Path):
+    path = written("")
+    path.write_bytes(PRIVILEGED.replace("\n", "\r\n").encode())
+    assert answer(path, fix=True)[0] == 0
+    assert path.read_bytes() == (
+        PRIVILEGED.replace("privileged: true", "privileged: false").replace("\n", "\r\n").encode()
+    )
+
+
+def test_fix_leaves_what_is_excepted(here: Path):
+    text = excepted("until=2026-11-21; the driver's test needs it")
+    path = written(text)
+    assert answer(path, fix=True)[0] == 0
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "f.yaml:1: expected the node content, but found '<stream end>'\n"),
+        (
+            "apiVersion: v1\nkind: List\nitems: []\n",
+            "f.yaml:1: a List cannot be linted: write its items as documents\n",
+        ),
+        (
+            "kind: TrainJobs\napiVersion: trainer.kubeflow.org/v1alpha1\n",
+            "f.yaml:1: trainer.kubeflow.org/v1alpha1 has no kind TrainJobs "
+            "(it has ClusterTrainingRuntime, TrainingRuntime, TrainJob); did you mean TrainJob?\n",
+        ),
+        (
+            "kind: TrainJob\napiVersion: trainer.kubeflow.org/v1\n",
+            "f.yaml:2: trainer.kubeflow.org/v1 is unknown: this is for trainer.kubeflow.org/v1alpha1\n",
+        ),
+        ("a: " + "x" * (3 << 20), "f.yaml:1: larger than 3 MiB\n"),
+    ],
+    ids=["broken", "a list", "no such kind", "no such version", "too big"],
+)
+def test_what_cannot_be_linted_says_where_and_the_rest_is_linted(here: Path, text: str, message: str):
+    code, out, err = answer(written(text, "f.yaml"), written(LATEST))
+    assert (code, err.startswith(message), "[image-tag]" in out) == (2, True, True), err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"paths": ["none.yaml"]}, "none.yaml: no such file or folder\n"),
+        ({"paths": ["/dev/null"]}, "/dev/null: neither a file nor a folder\n"),
+        ({"paths": ["."], "since": "main"}, "git rev-parse: fatal: not a git repository"),
+        ({"paths": ["."], "since": "--all"}, "--since --all: must name a commit, a branch or a tag\n"),
+        ({"paths": ["."], "stack": "none"}, "Pulumi.none.yaml:1: No such file or directory\n"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_asked(here: Path, options: dict[str, Any], message: str):
+    paths = [Path(path) for path in options.pop("paths")]
+    code, out, err = answer(*paths, **options)
+    assert (code, out, message in err) == (2, "", True), err
+
+
+def test_objects_of_other_kinds_are_counted_and_what_is_no_object_is_left_out(here: Path):
+    text = "a: 1\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+    code, out, err = answer(written(text))
+    assert (code, out, err.split(":")[0]) == (0, "", "0 runtimes and TrainJobs, 1 other objects")
+
+
+def test_a_folder_is_searched_without_links_and_hidden_folders(here: Path):
+    written(LATEST, "in/a.yml")
+    written(LATEST, "in/.hidden/b.yaml")
+    written(LATEST, "in/c.txt")
+    Path("in/d.yaml").symlink_to("a.yml")
+    Path("in/loop").symlink_to(".")
+    _, out, _ = answer(Path("in"), Path("in/a.yml"), style=Format.JSON)
+    assert {f["file"] for f in json.loads(out)["findings"]} == {"in/a.yml"}
+    _, out, _ = answer(Path("in/d.yaml"), style=Format.JSON)
+    assert {f["file"] for f in json.loads(out)["findings"]} == {"in/d.yaml"}
+
+
+def test_since_lints_what_has_changed_and_all_of_it_with_a_stack(here: Path):
+    def git(*arguments: str) -> None:
+        me = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+        subprocess.run(["git", *me, *arguments], check=True, capture_output=True)
+
+    git("init", "--quiet", "--initial-branch", "main")
+    written(LATEST, "runtimes/old.yaml")
+    written(GOOD, "runtimes/changed.yaml")
+    git("add", ".")
+    git("commit", "-m", "base")
+    git("checkout", "-b", "change")
+    written(LATEST.replace("name: good", "name: changed"), "runtimes/changed.yaml")
+    git("commit", "-am", "change")
+    written(LATEST.replace("name: good", "name: new"), "runtimes/new ü.yaml")
+
+    def files() -> set[str]:
+        _, out, _ = answer(Path("runtimes"), since="main", style=Format.JSON)
+        return {f["file"] for f in json.loads(out)["findings"]}
+
+    assert files() == {"runtimes/changed.yaml", "runtimes/new ü.yaml"}
+    written("config: {}\n", "stacks/Pulumi.prod.yaml")
+    assert files() == {"runtimes/changed.yaml", "runtimes/new ü.yaml", "runtimes/old.yaml"}
+
+
+def test_a_stack_sets_levels_and_parameters(here: Path, monkeypatch: pytest.MonkeyPatch):
+    stack = {
+        "operator": {"image": "docker.io/trainyard/operator:1"},
+        "policies": {
+            "levels": {"runtimes": {"image-tag": "advisory", "image-digest": "disabled"}},
+            "parameters": {"registries": ["registry.example.com"]},
+        },
+    }
+    written(json.dumps({"config": {"trainyard:platform": stack}}), "Pulumi.mine.yaml")
+    monkeypatch.setattr(lint, "STACKS", here)
+    code, out, _ = answer(written(LATEST), stack="mine", style=Format.JSON)
+    levels = [(f["rule"], f["level"]) for f in json.loads(out)["findings"]]
+    assert (code, levels) == (1, [("image-registry", "mandatory"), ("image-tag", Level.ADVISORY)])
+
+
+def test_explain_says_all_about_a_rule():
+    out, err = io.StringIO(), io.StringIO()
+    assert lint.explain("node-bounds", out, err) == 0
+    assert out.getvalue() == (
+        "node-bounds: No more nodes than the platform allows.\n\n"
+        "Why:        A job that asks for more nodes than there can be waits for ever, "
+        "with what it holds meanwhile.\n"
+        "Way out:    Lower numNodes, or raise policies.parameters.maxNodes in the stack file.\n"
+        "Severity:   medium\n"
+        "Levels:     runtimes: mandatory, trainJobs: mandatory\n"
+        "Parameters: maxNodes\n"
+        "--fix:      leaves it to you\n"
+        'Exception:  policy.trainyard.dev/node-bounds: "until=YYYY-MM-DD; reason"\n'
+        "More:       docs/policies/rules.md#node-bounds\n"
+    )
+    assert lint.explain("node-bound", out, err) == 2
+    assert err.getvalue().endswith("did you mean node-bounds?\n")

@@ -1,0 +1,192 @@
+"""The pack says what the rules say: the same examples, through Pulumi's own policy classes."""
+
+import json
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import pulumi_policy as crossguard
+import pytest
+from pulumi.runtime.proto import analyzer_pb2
+from pulumi_policy.proxy import unknown_checking_proxy
+
+from trainyard_api import names
+from trainyard_policies import engine, pack, rules
+from trainyard_policies.rule import Subject
+from trainyard_policies.settings import DEFAULT, Policies
+
+from .examples import Example, changed, manifest, of_the_stack, of_workloads
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+CONTAINER = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
+
+
+def named(name: str, policies: Policies = DEFAULT) -> Any:
+    return {policy.name: policy for policy in pack.all_policies(policies)}[name]
+
+
+def arguments(value: dict[str, Any], config: dict[str, Any] | None = None) -> Any:
+    return crossguard.ResourceValidationArgs(
+        f"kubernetes:{value['apiVersion']}:{value['kind']}",
+        unknown_checking_proxy(value),
+        f"urn:pulumi:stack::trainyard::{value['kind']}::name",
+        "name",
+        None,  # type: ignore[arg-type]
+        None,
+        config,
+    )
+
+
+def reported(policy: Any, arguments: Any) -> list[tuple[str, str | None]]:
+    found: list[tuple[str, str | None]] = []
+    policy.validate(arguments, lambda message, urn=None: found.append((message, urn)))
+    return found
+
+
+def policy_name(example: Example) -> str:
+    of_trainjob = example.manifest["kind"] == names.TRAINJOB
+    return example.rule.id + ("-of-trainjobs" if of_trainjob else "")
+
+
+def applicable() -> Sequence[Example]:
+    return [e for e in of_workloads() if engine.subject(e.manifest) in e.rule.levels]
+
+
+@pytest.mark.parametrize("example", applicable(), ids=str)
+def test_a_policy_agrees_with_its_rule(example: Example):
+    policy = named(policy_name(example), example.policies)
+    assert reported(policy, arguments(example.manifest)) == [
+        (f"{finding.path}: {finding.message}. {example.rule.remedy}", None) for _, finding in example.findings
+    ]
+
+
+@pytest.mark.parametrize("example", [e for e in applicable() if any(f.edits for _, f in e.findings)], ids=str)
+def test_a_remediation_leaves_what_only_people_can_decide(example: Example):
+    policy = named(policy_name(example), example.policies)
+    repaired = policy.remediate(arguments(example.manifest))
+    left = engine.check(repaired, date(2026, 11, 21), example.policies)
+    assert [v.finding.path for v in left if v.rule is example.rule] == [
+        finding.path for _, finding in example.findings if not finding.edits
+    ]
+
+
+@pytest.mark.parametrize("example", of_the_stack(), ids=str)
+def test_a_stack_policy_agrees_with_its_rule(example: Example):
+    resources = [
+        crossguard.PolicyResource(
+            f"kubernetes:{value['apiVersion']}:{value['kind']}",
+            unknown_checking_proxy(value),
+            f"urn:{position}",
+            "name",
+            None,  # type: ignore[arg-type]
+            None,
+            None,
+            [],
+            {},
+        )
+        for position, value in enumerate(example.manifests)
+    ]
+    policy = named(example.rule.id)
+    assert reported(policy, crossguard.StackValidationArgs(resources)) == [
+        (f"{finding.path}: {finding.message}. {example.rule.remedy}", f"urn:{of}")
+        for of, finding in example.findings
+    ]
+
+
+def test_every_rule_is_a_policy_at_the_level_of_the_stack():
+    levels = {"runtimes": {"image-tag": "remediate"}, "stack": {"unique-names": "disabled"}}
+    policies = pack.of_stack(json.dumps({"policies": {"levels": levels}}))
+    expected = {
+        rule.id + suffix: rule.levels[subject]
+        for rule in rules.ALL
+        for subject, suffix in (
+            (Subject.RUNTIMES, ""),
+            (Subject.TRAINJOBS, "-of-trainjobs"),
+            (Subject.STACK, ""),
+        )
+        if subject in rule.levels
+    }
+    assert {policy.name: policy.enforcement_level.value for policy in pack.all_policies(policies)} == {
+        **expected,
+        "exceptions": "advisory",
+        "image-tag": "remediate",
+        "unique-names": "disabled",
+    }
+
+
+def test_the_engine_tells_the_stacks_levels_once_the_pack_has_started():
+    served = pack.Servicer(pack.NAME, "1", pack.all_policies(DEFAULT), crossguard.EnforcementLevel.MANDATORY)
+    stack = {"policies": {"levels": {"runtimes": {"image-tag": "disabled", "image-digest": "mandatory"}}}}
+    request = analyzer_pb2.AnalyzerStackConfigureRequest(config={pack.CONFIG: json.dumps(stack)})
+    served.ConfigureStack(request, None)
+    told = {p.name: p.enforcementLevel for p in served.GetAnalyzerInfo(None, None).policies}
+    assert (told["image-tag"], told["image-digest"], told["resources-declared"]) == (
+        analyzer_pb2.DISABLED,
+        analyzer_pb2.MANDATORY,
+        analyzer_pb2.ADVISORY,
+    )
+
+
+def test_a_policys_config_comes_before_the_stacks_parameters():
+    stack = {"policies": {"parameters": {"registries": ["a.example"]}}}
+    policy = named("image-registry", pack.of_stack(json.dumps(stack)))
+    [(of_stack, _)] = reported(policy, arguments(manifest("runtime")))
+    [(of_config, _)] = reported(policy, arguments(manifest("runtime"), {"registries": ["b.example"]}))
+    assert ("(a.example)" in of_stack, "(b.example)" in of_config) == (True, True)
+    assert policy.config_schema.properties == {"registries": {"type": "array"}}
+
+
+def test_a_config_that_is_wrong_is_said_and_refused():
+    policy = named("node-bounds")
+    [(message, _)] = reported(policy, arguments(manifest("runtime"), {"maxNodes": 0.0}))
+    assert message == "node-bounds: its config.maxNodes: Input should be greater than or equal to 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"policies": {"levls": {}}}', "trainyard:platform.policies.levls: Extra inputs are not permitted"),
+        ("[]", "trainyard:platform: must be a mapping"),
+        ("{", "trainyard:platform: must be a mapping"),
+    ],
+)
+def test_a_stack_that_is_wrong_is_one_sentence(text: str, message: str):
+    with pytest.raises(ValueError, match=r"trainyard:platform") as error:
+        pack.of_stack(text)
+    assert str(error.value) == message
+
+
+def test_an_exception_is_shown_and_not_refused():
+    value = changed(
+        "runtime",
+        {
+            "metadata.annotations[policy.trainyard.dev/privileges]": "until=9999-01-01; the driver",
+            f"{CONTAINER}.securityContext.privileged": True,
+        },
+    )
+    assert reported(named("privileges"), arguments(value)) == []
+    assert named("privileges").remediate(arguments(value)) is None
+    assert reported(named("exceptions"), arguments(value)) == [
+        (
+            f"privileges: {CONTAINER}.securityContext.privileged: must not be true, "
+            "excepted until 9999-01-01: the driver",
+            None,
+        )
+    ]
+
+
+def test_a_name_that_pulumi_makes_is_no_mistake():
+    assert reported(named("well-formed"), arguments(changed("runtime", {"metadata.name": None}))) == []
+
+
+def test_what_is_not_known_yet_is_not_guessed_at():
+    value = changed("runtime", {f"{CONTAINER}.image": UNKNOWN})
+    with pytest.raises(pack.UnknownValueError):
+        reported(named("image-tag"), arguments(value))
+
+
+def test_other_resources_are_none_of_its_business():
+    value = {"apiVersion": "v1", "kind": "Secret", "data": {"token": UNKNOWN}}
+    assert [
+        reported(p, arguments(value)) for p in pack.all_policies(DEFAULT) if hasattr(p, "remediate")
+    ].count([]) > 20

@@ -1,0 +1,24 @@
+"""What people read about the rules is what the rules are."""
+
+from pathlib import Path
+
+from trainyard_policies import reference, rules
+
+PROJECT = Path(__file__).parents[2]
+
+
+def test_the_page_that_is_checked_in_is_current():
+    page = (PROJECT / "docs" / "policies" / "rules.md").read_text()
+    assert page == reference.page(), "run: python -m trainyard_policies.reference > docs/policies/rules.md"
+
+
+def test_every_rule_has_its_own_section():
+    for rule in rules.ALL:
+        assert reference.page().count(f"\n## {rule.docs.split('#')[1]}\n") == 1
+
+
+def test_texts_are_whole_sentences():
+    for rule in rules.ALL:
+        assert rule.title[0].isupper(), rule.id
+        assert not rule.title.endswith("."), rule.id
+        assert (rule.why[-1], rule.remedy[-1]) == (".", "."), rule.id

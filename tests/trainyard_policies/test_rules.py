@@ -1,0 +1,90 @@
+"""Each rule finds what its table of examples says, and nothing else."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from trainyard_api import documents, names
+from trainyard_policies import engine, rules
+from trainyard_policies.rule import Level, Subject, edited
+
+from .examples import FOLDER, HERE, Example, all_examples, manifest, of_the_stack, of_workloads
+
+TODAY = date(2026, 11, 21)
+GOLDEN = HERE.parent / "conformance" / "golden" / "trainjobs"
+
+
+def test_every_rule_has_a_table_with_examples_that_pass_and_examples_that_do_not():
+    outcomes = {rule.id: set() for rule in rules.ALL}
+    for example in all_examples():
+        outcomes[example.rule.id].add(bool(example.findings))
+    assert outcomes == {rule.id: {True, False} for rule in rules.ALL}
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == set(rules.BY_ID)
+
+
+def test_rule_ids_are_unique_and_kebab_case():
+    assert len(rules.BY_ID) == len(rules.ALL)
+    assert [i for i in rules.BY_ID if i != i.lower() or not i.replace("-", "").isalpha()] == []
+
+
+@pytest.mark.parametrize("example", of_workloads(), ids=str)
+def test_a_rule_about_a_workload(example: Example):
+    found = engine.check(example.manifest, TODAY, example.policies)
+    ours = [v.finding for v in found if v.rule.id == example.rule.id]
+    assert ours == [finding for _, finding in example.findings]
+
+
+@pytest.mark.parametrize("example", of_the_stack(), ids=str)
+def test_a_rule_about_all_manifests(example: Example):
+    found = engine.check_all(example.manifests, TODAY, example.policies, [example.rule])
+    assert [(of, v.finding) for of, v in found] == list(example.findings)
+
+
+@pytest.mark.parametrize("example", of_workloads(), ids=str)
+def test_edits_put_right_what_they_come_with(example: Example):
+    edits = [edit for _, finding in example.findings for edit in finding.edits]
+    repaired = engine.check(edited(example.manifest, edits), TODAY, example.policies)
+    left = [v.finding.path for v in repaired if v.rule.id == example.rule.id]
+    assert left == [finding.path for _, finding in example.findings if not finding.edits]
+
+
+def test_a_rule_that_brings_edits_says_so():
+    bring = {e.rule.id for e in all_examples() for _, finding in e.findings if finding.edits}
+    assert {rule.id for rule in rules.ALL if rule.fixes} == bring
+
+
+@pytest.mark.parametrize("name", ["runtime", "initialized", "launched", "trainjob"])
+def test_the_good_manifests_pass_every_rule(name: str):
+    assert engine.check(manifest(name), TODAY) == ()
+
+
+def test_a_namespaced_runtime_is_held_to_what_the_catalog_is():
+    for example in of_workloads():
+        value = example.manifest
+        if value["kind"] == names.CLUSTER_TRAINING_RUNTIME:
+            there = engine.check(value, TODAY, example.policies)
+            here = engine.check({**value, "kind": names.TRAINING_RUNTIME}, TODAY, example.policies)
+            assert [(v.rule.id, v.level, v.finding) for v in here] == [
+                (v.rule.id, v.level, v.finding) for v in there
+            ]
+
+
+def test_levels_as_shipped():
+    """What a scientist's SDK cannot meet is advice in TrainJobs."""
+    advice = {
+        subject: {rule.id for rule in rules.ALL if rule.levels.get(subject) is Level.ADVISORY}
+        for subject in Subject
+    }
+    assert advice == {
+        Subject.RUNTIMES: {"image-digest", "resources-declared", "run-as-non-root"},
+        Subject.TRAINJOBS: {"image-digest", "image-tag", "run-as-non-root", "secrets-by-reference"},
+        Subject.STACK: {"deprecated-runtime"},
+    }
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.yaml")), ids=lambda path: path.stem)
+def test_no_trainjob_of_the_conformance_tests_is_refused_as_shipped(path: Path):
+    for document in documents.parse(path.read_text(), path.name):
+        found = engine.check(document.value, TODAY)
+        assert [violation.message for violation in found if violation.refuses] == []
