@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any
 
 from .failures import InvalidSource
 
@@ -80,10 +80,14 @@ class Request:
         """
         return self.environment.get(name, "").strip() or None
 
-    def identity(self) -> str:
-        """Says what was asked for; two requests of one identity fill one folder alike."""
-        asked = {"source": str(self.uri), "allow": self.patterns.allow, "ignore": self.patterns.ignore}
-        return json.dumps(asked, sort_keys=True)
+    def identity(self) -> Mapping[str, Any]:
+        """What was asked for, as JSON has it; two requests of one identity fill one folder alike."""
+        return {
+            "source": str(self.uri),
+            "server": self.get("HF_ENDPOINT" if self.uri.scheme == "hf" else "ENDPOINT"),
+            "allow": list(self.patterns.allow),
+            "ignore": list(self.patterns.ignore),
+        }
 
 
 def read(step: str, environment: Mapping[str, str]) -> Request:

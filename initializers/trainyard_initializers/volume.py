@@ -18,7 +18,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ class Volume:
     """
 
     target: Path
-    identity: str
+    identity: Mapping[str, Any]
 
     @property
     def _aside(self) -> Path:
@@ -61,7 +61,8 @@ class Volume:
 
     @property
     def _staging(self) -> Path:
-        return self._aside / hashlib.sha256(self.identity.encode()).hexdigest()[:16]
+        text = json.dumps(self.identity, sort_keys=True)
+        return self._aside / hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -4,7 +4,8 @@ The standard library alone, so that end-to-end tests run this file in a pod:
 
     python3 servers.py hub|s3 CONTENT.json PORT
 
-with the token in TOKEN, or the keys in ACCESS_KEY_ID and SECRET_ACCESS_KEY.
+with the token in TOKEN and another name of the host in ELSEWHERE, or the keys
+in ACCESS_KEY_ID and SECRET_ACCESS_KEY.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ class Server(ThreadingHTTPServer):
         self.content, self.secret = content, secret
         self.faults: dict[str, list[Fault]] = {}
         self.ranges = True
+        self.elsewhere = f"localhost:{self.server_address[1]}"
+        """Another origin, which must not see the token; the Hub redirects to it."""
         self.asked: list[tuple[str, str, Mapping[str, str]]] = []
 
     @property
@@ -189,10 +192,8 @@ class HubHandler(Handler):
         if name not in files or commit != _commit(files):
             self.reply(404, b"", {"X-Error-Code": "EntryNotFound"})
         elif len(files[name]) >= LARGE:
-            # Another origin, which must not see the token.
-            host = self.headers["Host"].replace("127.0.0.1", "localhost")
-            target = f"http://{host}/lfs/{quote(kind + repository, safe='')}/{quote(name)}?signature=secret"
-            self.reply(302, b"", {"Location": target})
+            target = f"/lfs/{quote(kind + repository, safe='')}/{quote(name)}?signature=secret"
+            self.reply(302, b"", {"Location": f"http://{self.server.elsewhere}{target}"})
         else:
             self.content(files[name], {"ETag": f'"{_git(files[name])}"'})
 
@@ -319,7 +320,9 @@ def main(kind: str, content: str, port: str) -> None:
     handler, secret = handlers[kind]
     texts = json.loads(Path(content).read_text())
     files = {name: {path: text.encode() for path, text in texts[name].items()} for name in texts}
-    Server(handler, files, secret(), ("0.0.0.0", int(port))).serve_forever()  # noqa: S104 - in a pod
+    server = Server(handler, files, secret(), ("0.0.0.0", int(port)))  # noqa: S104 - in a pod
+    server.elsewhere = os.environ.get("ELSEWHERE", "")
+    server.serve_forever()
 
 
 if __name__ == "__main__":

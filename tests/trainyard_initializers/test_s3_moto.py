@@ -103,5 +103,5 @@ def test_a_role_is_assumed_with_the_keys(
     source = s3.open_s3(asked)
     get(tmp_path / "dataset", "s3://team/role", ENDPOINT=moto, ROLE_ARN=role, **KEYS)
     assert tree(tmp_path / "dataset") == {"it": b"content"}
-    credentials = source._client._request_signer._credentials  # type: ignore[attr-defined]
+    credentials = source._client._request_signer._credentials
     assert credentials.get_frozen_credentials().access_key.startswith("ASIA")
