@@ -130,7 +130,7 @@ def asked(uri: str, secret: str, **environment: str) -> Object:
 
 def job(name: str, **initializer: Any) -> Object:
     """Two nodes that train on what was fetched."""
-    command = ["torchrun", "--no-python", "python3", "-c", SCRIPT]
+    command = ["torchrun", "--no_python", "python3", "-c", SCRIPT]
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
@@ -141,6 +141,18 @@ def job(name: str, **initializer: Any) -> Object:
             "trainer": {"numNodes": 2, "command": command},
         },
     }
+
+
+def complete(platform: Cluster, name: str) -> None:
+    """Wait until a job is complete; a failed one shows its logs."""
+
+    def ended() -> bool:
+        if platform.condition(name, "Failed"):
+            selector = f"jobset.sigs.k8s.io/jobset-name={name}"
+            pytest.fail(platform.kubectl("logs", "-l", selector, "--prefix", "--tail=50"))
+        return bool(platform.condition(name, "Complete"))
+
+    eventually(f"{name} is complete", ended, timeout=300)
 
 
 def results(platform: Cluster, name: str) -> list[str]:
@@ -167,7 +179,7 @@ def test_trainers_read_a_dataset_of_a_hub_and_a_model_of_s3_from_one_volume(sour
             model=asked("s3://team/models/base", "s3-keys", ENDPOINT="http://s3"),
         )
     )
-    sources.wait_for_condition("from-hub", "Complete", timeout=300)
+    complete(sources, "from-hub")
     half = sum(NUMBERS) / 2
     assert results(sources, "from-hub") == [f"rank {rank} of 2: {half}" for rank in (0, 1)]
     log = sources.kubectl("logs", initializer(sources, "from-hub")["metadata"]["name"])
@@ -177,7 +189,7 @@ def test_trainers_read_a_dataset_of_a_hub_and_a_model_of_s3_from_one_volume(sour
 
 def test_trainers_read_a_dataset_of_s3_and_no_model_where_none_is_asked_for(sources: Cluster) -> None:
     sources.apply(job("from-s3", dataset=asked("s3://team/sets/small", "s3-keys", ENDPOINT="http://s3")))
-    sources.wait_for_condition("from-s3", "Complete", timeout=300)
+    complete(sources, "from-s3")
     assert results(sources, "from-s3") == [f"rank {rank} of 2: 6.0" for rank in (0, 1)]
 
 
