@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
-SOURCES := api cli examples operator platform policies sandbox tests
+SOURCES := api cli examples initializers operator platform policies sandbox tests
 
 .PHONY: help
 help: ## Say what there is

@@ -23,7 +23,7 @@ def compile_requirements(source: str, target: str, *arguments: str) -> None:
 def main() -> None:
     """Lock all of them."""
     compile_requirements("pyproject.toml", "dev.txt", "--all-extras", "--group", "dev")
-    for group in ("operator", "platform", "policies", "cli"):
+    for group in ("operator", "platform", "policies", "initializers", "cli"):
         compile_requirements("pyproject.toml", f"{group}.txt", "--extra", group, "-c", "requirements/dev.txt")
     compile_requirements("requirements/go.in", "go.txt")
 

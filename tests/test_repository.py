@@ -59,7 +59,7 @@ def test_the_operator_image_has_no_kubernetes_package() -> None:
     assert "kopf==" in locked
 
 
-@pytest.mark.parametrize("name", ["dev", "operator", "platform", "policies", "cli", "go"])
+@pytest.mark.parametrize("name", ["dev", "operator", "platform", "policies", "initializers", "cli", "go"])
 def test_requirements_are_locked_by_hash(name: str) -> None:
     lines = (PROJECT / "requirements" / f"{name}.txt").read_text().splitlines()
     pins = [line for line in lines if line and not line.startswith((" ", "#"))]
@@ -73,7 +73,7 @@ def test_every_requirements_file_pins_what_dev_pins() -> None:
         return dict(re.findall(r"^([a-zA-Z0-9._-]+)==([^ ]+)", text, re.MULTILINE))
 
     dev = pins("dev")
-    for name in ("operator", "platform", "policies", "cli"):
+    for name in ("operator", "platform", "policies", "initializers", "cli"):
         assert {k: v for k, v in pins(name).items() if dev.get(k) != v} == {}, name
 
 

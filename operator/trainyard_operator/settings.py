@@ -130,6 +130,7 @@ def _where(document: documents.Document | None, field: Sequence[str | int]) -> s
     """`file:line` of a field; without a file, what is at fault must be the flags."""
     return "flags" if document is None else f"{document.source}:{document.position(field).line}"
 
+
 def _read(name: str) -> documents.Document:
     try:
         text = Path(name).read_text(encoding="utf-8")

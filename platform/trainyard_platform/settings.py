@@ -15,7 +15,6 @@ from pydantic import Field, ValidationError, model_validator
 from trainyard_api import closed
 from trainyard_api.closed import Closed
 from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
-
 from trainyard_policies.settings import Policies
 
 from .errors import PlatformError

@@ -211,7 +211,7 @@ def test_changes_to_a_runtime_that_does_not_exist_are_refused(catalog_folder: Pa
         catalog.load(catalog_folder, {"torch-distribute": RuntimeOverlay()})
     assert str(stopped.value) == (
         "trainyard:platform.runtimes.torch-distribute: the catalog has no such runtime "
-        "(it has: plain, torch-distributed); did you mean 'torch-distributed'?"
+        "(it has: plain, torch-distributed, torch-with-initializers); did you mean 'torch-distributed'?"
     )
 
 
@@ -223,7 +223,7 @@ def test_without_changes_a_runtime_is_the_file(catalog_folder: Path) -> None:
 
 def test_a_disabled_runtime_is_left_out(catalog_folder: Path) -> None:
     loaded = catalog.load(catalog_folder, {"plain": RuntimeOverlay(enabled=False)})
-    assert [runtime.name for runtime in loaded] == ["torch-distributed"]
+    assert [runtime.name for runtime in loaded] == ["torch-distributed", "torch-with-initializers"]
 
 
 def container(runtime: catalog.Runtime) -> dict[str, Any]:

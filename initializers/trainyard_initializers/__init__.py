@@ -1,0 +1,1 @@
+"""Fetch a dataset or a model into the volume of a training job, before the trainers start."""

@@ -1,0 +1,118 @@
+"""Why nothing was fetched: one class, one exit code and one reason for each cause."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class Failure(Exception):  # noqa: N818 - an answer, not an accident
+    """What ends an initializer; its text is one line that says what to do.
+
+    Arguments:
+        text: What happened, where, and the way out.
+        retry_after: Seconds that the source asks to be left alone, if it does.
+    """
+
+    exit_code: ClassVar[int]
+    reason: ClassVar[str]
+    means: ClassVar[str]
+    """A line for people, in `--help` and in the guide."""
+    passing: ClassVar[bool] = False
+    """Whether trying again may help; so for the pod as well."""
+
+    def __init__(self, text: str, *, retry_after: float | None = None) -> None:
+        super().__init__(" ".join(text.split()))
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {super().__str__()}"
+
+
+class InvalidSource(Failure):
+    """The source cannot be asked for."""
+
+    exit_code, reason = 10, "InvalidSource"
+    means = "STORAGE_URI or another variable is missing or malformed"
+
+
+class Unauthorized(Failure):
+    """401 or 403."""
+
+    exit_code, reason = 11, "Unauthorized"
+    means = "the source refuses the token or keys, or wants some"
+
+
+class NotFound(Failure):
+    """404, or nothing left to fetch."""
+
+    exit_code, reason = 12, "NotFound"
+    means = "there is no such repository, revision, bucket, folder or file, or the patterns leave none"
+
+
+class UnsafeSource(Failure):
+    """Names that would be written outside the target."""
+
+    exit_code, reason = 13, "UnsafeSource"
+    means = "the source holds names or links that lead outside its folder"
+
+
+class VolumeFull(Failure):
+    """Too little space."""
+
+    exit_code, reason = 14, "VolumeFull"
+    means = "the volume has too little space"
+
+
+class VolumeUnusable(Failure):
+    """The volume cannot be written, or holds something else."""
+
+    exit_code, reason = 15, "VolumeUnusable"
+    means = "the volume can't be written, or its folder holds files that no initializer put there"
+
+
+class Unreachable(Failure):
+    """Network, time-outs, 429 and 5xx, after all attempts."""
+
+    exit_code, reason, passing = 16, "Unreachable", True
+    means = "the source did not answer, or with server errors, after all attempts"
+
+
+class Corrupt(Failure):
+    """Not what the source says it is."""
+
+    exit_code, reason, passing = 17, "Corrupt", True
+    means = "what arrives is not what the source's checksum or size says, after all attempts"
+
+
+UNEXPECTED = 1
+"""Exit code of a fault of ours."""
+
+FAILURES: tuple[type[Failure], ...] = (
+    InvalidSource,
+    Unauthorized,
+    NotFound,
+    UnsafeSource,
+    VolumeFull,
+    VolumeUnusable,
+    Unreachable,
+    Corrupt,
+)
+
+
+def from_status(status: int, place: str, *, retry_after: str | None = None, way_out: str = "") -> Failure:
+    """The failure that an HTTP status stands for.
+
+    Arguments:
+        status: 400 or higher.
+        place: What was asked, without credentials.
+        retry_after: The header of that name.
+        way_out: What to do when it refuses.
+    """
+    if status in (401, 403):
+        return Unauthorized(f"{place} answers {status}; {way_out}")
+    if status in (404, 410):
+        return NotFound(f"{place} does not exist ({status})")
+    if status in (408, 425, 429) or status >= 500:
+        seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
+        return Unreachable(f"{place} answers {status}", retry_after=seconds)
+    return InvalidSource(f"{place} refuses the request ({status}); {way_out or 'check STORAGE_URI'}")

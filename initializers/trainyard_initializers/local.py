@@ -1,0 +1,113 @@
+"""`pvc://claim/folder` and `file:///folder`: what is mounted into the container already.
+
+Files are copied: a link would leave the volume, and a trainer that writes
+would write into the source.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Generator, Iterable
+from pathlib import Path
+
+from .failures import InvalidSource, NotFound, Unauthorized, Unreachable, UnsafeSource
+from .request import Request
+from .source import Checksum, RemoteFile
+
+CLAIMS = Path("/mnt/pvc")
+"""Where claims are mounted, each under its own name."""
+
+_CHUNK = 1 << 20
+
+
+def open_claim(request: Request, claims: Path = CLAIMS) -> Local:
+    """The folder or file in a claim that is mounted at /mnt/pvc/<claim>.
+
+    Raises:
+        InvalidSource: If the URI names no claim.
+        NotFound: If it is not mounted.
+    """
+    claim = request.uri.authority
+    if not claim or claim in (".", ".."):
+        raise InvalidSource(f"{request.uri} names no claim: pvc://claim/folder")
+    root = claims / claim
+    if not root.is_dir():
+        raise NotFound(f"the claim {claim!r} is not mounted at {root}: add the volume and its mount")
+    return Local(root, request.uri.path, str(request.uri))
+
+
+def open_file(request: Request) -> Local:
+    """An absolute path in the container.
+
+    Raises:
+        InvalidSource: If the URI has a host.
+    """
+    if request.uri.authority or not request.uri.path:
+        raise InvalidSource(f"{request.uri} must have three slashes and a path: file:///folder")
+    return Local(Path("/"), request.uri.path, str(request.uri), at_path=True)
+
+
+class Local:
+    """A folder, or one file.
+
+    Arguments:
+        root: What no link may lead out of.
+        path: Below it.
+        place: The name to call it by.
+        at_path: Links may not lead out of `path` itself.
+    """
+
+    def __init__(self, root: Path, path: str, place: str, *, at_path: bool = False) -> None:
+        self._place = place
+        root = root.resolve()
+        start = (root / path.lstrip("/")).resolve()
+        if not start.is_relative_to(root):
+            raise UnsafeSource(f"{place} leads out of {root}")
+        if not start.exists():
+            raise NotFound(f"{place} does not exist in the container")
+        self._start = start
+        self._root = (start if start.is_dir() else start.parent) if at_path else root
+
+    def files(self) -> Iterable[RemoteFile]:
+        """Files and links to files, but no link that leads out, nor pipes and devices."""
+        if self._start.is_file():
+            yield self._file(self._start, self._start.name)
+            return
+        for folder, _, names in os.walk(self._start, onerror=self._refused):
+            for name in names:
+                path = Path(folder, name)
+                yield self._file(path, str(path.relative_to(self._start)))
+
+    def _file(self, path: Path, name: str) -> RemoteFile:
+        real = path.resolve()
+        if not real.is_relative_to(self._root):
+            raise UnsafeSource(f"{self._place}: {name!r} is a link that leads out of {self._root}")
+        try:
+            status = real.stat()
+        except OSError as error:
+            raise NotFound(f"{self._place}: {name!r} leads nowhere: {error.strerror}") from error
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafeSource(f"{self._place}: {name!r} is no plain file")
+        return RemoteFile(name, status.st_size, str(status.st_mtime_ns), str(real))
+
+    def _refused(self, error: OSError) -> None:
+        raise Unauthorized(f"{self._place}: {error.filename}: {error.strerror}")
+
+    def checksum(self, file: RemoteFile) -> Checksum | None:
+        """A file system keeps none."""
+        return None
+
+    def read(self, file: RemoteFile, offset: int) -> Generator[bytes, None, None]:
+        """The content from `offset` on."""
+        try:
+            with open(os.open(file.address, os.O_RDONLY | os.O_NOFOLLOW), "rb") as content:
+                content.seek(offset)
+                while chunk := content.read(_CHUNK):
+                    yield chunk
+        except PermissionError as error:
+            raise Unauthorized(f"{self._place}: {file.path}: {error.strerror}") from error
+        except FileNotFoundError as error:
+            raise NotFound(f"{self._place}: {file.path} is gone") from error
+        except OSError as error:
+            raise Unreachable(f"{self._place}: {file.path}: {error.strerror}") from error

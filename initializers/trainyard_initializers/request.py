@@ -1,0 +1,118 @@
+"""What is asked for: the environment of the container as a checked value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from .failures import InvalidSource
+
+DATASET = "dataset"
+MODEL = "model"
+
+# Upstream's defaults: the formats of weights that are safe to load.
+_MODEL_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.gguf")
+_NO_MODEL_FILES = ("*.msgpack", "*.h5", "*.bin", "*.pt", "*.pth")
+_LONGEST = 2048
+
+
+@dataclass(frozen=True)
+class Uri:
+    """`scheme://authority/path`, taken literally: `?`, `#` and `%` are parts of names."""
+
+    scheme: str
+    authority: str
+    path: str
+
+    @classmethod
+    def parse(cls, text: str) -> Uri:
+        """Read a STORAGE_URI.
+
+        Raises:
+            InvalidSource: If it is none. The text is not repeated where it may hold a password.
+        """
+        scheme, found, rest = text.partition("://")
+        if not found or not scheme or not rest or len(text) > _LONGEST or not text.isprintable():
+            raise InvalidSource(
+                "STORAGE_URI must be scheme://..., printable and at most 2048 characters long, "
+                "such as hf://owner/dataset or s3://bucket/folder"
+            )
+        authority, _, path = rest.partition("/")
+        if ":" in authority:
+            raise InvalidSource(
+                "STORAGE_URI must hold no user, password or port: credentials come from ACCESS_TOKEN "
+                "or ACCESS_KEY_ID and SECRET_ACCESS_KEY, addresses from HF_ENDPOINT or ENDPOINT"
+            )
+        return cls(scheme.lower(), authority, path)
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}" + (f"/{self.path}" if self.path else "")
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """Which files are wanted, as globs over whole paths; `*` crosses folders, a final `/` means all below."""
+
+    allow: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def want(self, path: str) -> bool:
+        """Whether a file is to be fetched."""
+        allowed = not self.allow or any(fnmatchcase(path, one) for one in self.allow)
+        return allowed and not any(fnmatchcase(path, one) for one in self.ignore)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One dataset or model to fetch."""
+
+    step: str
+    uri: Uri
+    patterns: Patterns
+    environment: Mapping[str, str] = field(repr=False)
+
+    def get(self, name: str) -> str | None:
+        """A variable without surrounding space; None if it is absent or empty.
+
+        Secrets made with `echo` end with a newline.
+        """
+        return self.environment.get(name, "").strip() or None
+
+    def identity(self) -> Mapping[str, Any]:
+        """What was asked for, as JSON has it; two requests of one identity fill one folder alike."""
+        return {
+            "source": str(self.uri),
+            "server": self.get("HF_ENDPOINT" if self.uri.scheme == "hf" else "ENDPOINT"),
+            "allow": list(self.patterns.allow),
+            "ignore": list(self.patterns.ignore),
+        }
+
+
+def read(step: str, environment: Mapping[str, str]) -> Request:
+    """The request that the variables of a container make.
+
+    Arguments:
+        step: `dataset` or `model`.
+        environment: STORAGE_URI, IGNORE_PATTERNS and what the source's module reads.
+
+    Raises:
+        InvalidSource: If STORAGE_URI is missing or malformed.
+    """
+    text = environment.get("STORAGE_URI", "").strip()
+    if not text:
+        raise InvalidSource(
+            f"STORAGE_URI is not set: give the TrainJob spec.initializer.{step}.storageUri, "
+            "or the runtime's container the variable"
+        )
+    uri = Uri.parse(text)
+    given = environment.get("IGNORE_PATTERNS")
+    ignore = _globs(given.split(",")) if given is not None else _NO_MODEL_FILES if step == MODEL else ()
+    allow = _MODEL_FILES if step == MODEL and uri.scheme == "hf" else ()
+    return Request(step, uri, Patterns(allow, ignore), environment)
+
+
+def _globs(items: list[str]) -> tuple[str, ...]:
+    stripped = (item.strip() for item in items)
+    return tuple(f"{item}*" if item.endswith("/") else item for item in stripped if item)

@@ -1,0 +1,142 @@
+"""What every source offers, and what is made sure of before anything of it is written."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from .failures import NotFound, UnsafeSource
+from .request import Patterns
+
+MARKER = ".trainyard-initializer.json"
+"""In a published folder: what it holds. Never fetched."""
+
+_LONGEST_NAME = 255
+_LONGEST_PATH = 1024
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file of a source.
+
+    Arguments:
+        path: Relative to the target folder, with `/`.
+        size: In bytes.
+        version: Changes with the content: an ETag, a hash, a time of change.
+        address: The source's own name for it; `path` if empty.
+    """
+
+    path: str
+    size: int
+    version: str
+    address: str = ""
+
+
+class Hasher(Protocol):
+    """The part of `hashlib` that is used."""
+
+    def update(self, data: bytes, /) -> None:
+        """Take more content."""
+
+    def hexdigest(self) -> str:
+        """What the content so far comes to."""
+
+
+class _Crc32:
+    def __init__(self) -> None:
+        self._value = 0
+
+    def update(self, data: bytes, /) -> None:
+        self._value = zlib.crc32(data, self._value)
+
+    def hexdigest(self) -> str:
+        return f"{self._value:08x}"
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """What a source says of a file's content.
+
+    Arguments:
+        algorithm: `crc32`, `git` (of a blob), or a name that hashlib knows.
+        hexdigest: In lower case.
+    """
+
+    algorithm: str
+    hexdigest: str
+
+    @classmethod
+    def base64(cls, algorithm: str, text: str) -> Checksum:
+        """One that is written as S3 writes it."""
+        return cls(algorithm, base64.b64decode(text).hex())
+
+    def hasher(self, size: int) -> Hasher:
+        """A hasher for a file of that size."""
+        if self.algorithm == "crc32":
+            return _Crc32()
+        if self.algorithm == "git":
+            return hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+        return hashlib.new(self.algorithm, usedforsecurity=False)
+
+
+class Source(Protocol):
+    """Where files come from. Each method may raise a `Failure`; passing ones are tried again."""
+
+    def files(self) -> Iterable[RemoteFile]:
+        """All files, in any order, before patterns."""
+
+    def checksum(self, file: RemoteFile) -> Checksum | None:
+        """What its content must come to; None if the source does not know."""
+
+    def read(self, file: RemoteFile, offset: int) -> Generator[bytes, None, None]:
+        """The content from byte `offset` to the end."""
+
+
+def choose(files: Iterable[RemoteFile], patterns: Patterns, place: str) -> Sequence[RemoteFile]:
+    """The files to fetch, sorted by path, each safe to write below one folder.
+
+    Raises:
+        UnsafeSource: If a wanted name is absolute, has `..` or the like, or is a file and a folder.
+        NotFound: If there are none.
+    """
+    found = 0
+    wanted = {}
+    for file in files:
+        found += 1
+        if file.path != MARKER and patterns.want(file.path):
+            _check(file.path, place)
+            wanted[file.path] = file
+    for path in wanted:
+        for folder in _folders(path):
+            if folder in wanted:
+                raise UnsafeSource(
+                    f"{place} holds {folder!r} as a file and as a folder: leave one out with IGNORE_PATTERNS"
+                )
+    if not wanted:
+        why = f"none of its {found} files is wanted: see IGNORE_PATTERNS" if found else "it holds no file"
+        raise NotFound(f"{place}: {why}")
+    return sorted(wanted.values(), key=lambda file: file.path)
+
+
+def _check(path: str, place: str) -> None:
+    parts = path.split("/")
+    sound = (
+        path.isprintable()
+        and len(path.encode()) <= _LONGEST_PATH
+        and all(part not in ("", ".", "..") and len(part.encode()) <= _LONGEST_NAME for part in parts)
+    )
+    if not sound:
+        raise UnsafeSource(
+            f"{place} holds the name {path[:200]!r}, which is no plain relative path: "
+            "rename it, or leave it out with IGNORE_PATTERNS"
+        )
+
+
+def _folders(path: str) -> Iterator[str]:
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path

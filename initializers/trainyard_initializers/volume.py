@@ -1,0 +1,178 @@
+"""The job's volume: what arrives lies aside until all of it is there, then one rename publishes it.
+
+    <target>                       the published folder, with its marker inside
+    <target's parent>/.trainyard/<name>/lock
+    <target's parent>/.trainyard/<name>/<identity>/objects/    complete files and `.part`s, by hash
+    <target's parent>/.trainyard/<name>/<identity>/tree/       the folder as it is put together
+
+Names from outside are used only while the tree is put together, in a folder
+that is made for it then: nothing that was there before can lead them astray.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .failures import VolumeFull, VolumeUnusable
+from .progress import human
+from .source import MARKER, RemoteFile
+
+_log = logging.getLogger(__name__)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def errors(path: Path) -> Iterator[None]:
+    """Turn what the volume refuses into a failure that names it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise VolumeFull(f"{path} has no space left: ask for a larger volume") from error
+        raise VolumeUnusable(f"{error.filename or path}: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A target folder and the space aside for one request.
+
+    Arguments:
+        target: The folder to fill; its parent is on the same volume.
+        identity: Of the request: what another one left aside is dropped.
+    """
+
+    target: Path
+    identity: Mapping[str, Any]
+
+    @property
+    def _aside(self) -> Path:
+        return self.target.parent / ".trainyard" / self.target.name
+
+    @property
+    def _staging(self) -> Path:
+        text = json.dumps(self.identity, sort_keys=True)
+        return self._aside / hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Alone with the target: a pod's successor may start before it has ended."""
+        with errors(self._aside):
+            self._aside.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self._aside / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o644)
+        try:
+            _wait_for(lock)
+            yield
+        finally:
+            os.close(lock)
+
+    def published(self) -> bool:
+        """Whether the target holds all of this request already.
+
+        Raises:
+            VolumeUnusable: If it holds what no initializer has put there.
+        """
+        with errors(self.target):
+            if self.target.is_symlink() or (self.target.exists() and not self.target.is_dir()):
+                raise VolumeUnusable(f"{self.target} is no folder: remove it")
+            if self.target.is_mount():
+                raise VolumeUnusable(
+                    f"{self.target} is a mount point: mount the volume at {self.target.parent}"
+                )
+            if not self.target.exists() or not any(self.target.iterdir()):
+                return False
+        marker = self._marker()
+        if marker is None:
+            raise VolumeUnusable(
+                f"{self.target} holds files that no initializer has put there: "
+                "use an empty volume, or remove them"
+            )
+        return marker.get("request") == self.identity
+
+    def _marker(self) -> dict[str, Any] | None:
+        try:
+            value = json.loads((self.target / MARKER).read_text())
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    def prepare(self, files: Sequence[RemoteFile]) -> None:
+        """Make the space aside, drop what is of no use in it, and see that the rest will fit.
+
+        Raises:
+            VolumeFull: If it will not.
+        """
+        wanted = {path.name for file in files for path in (self.object(file), self.part(file))}
+        objects = self._staging / "objects"
+        with errors(self._aside):
+            objects.mkdir(parents=True, exist_ok=True)
+            for other in self._aside.iterdir():
+                if other.is_dir() and other != self._staging:
+                    shutil.rmtree(other)
+            for stale in objects.iterdir():
+                if stale.name not in wanted:
+                    stale.unlink()
+            here = sum(entry.stat().st_size for entry in objects.iterdir())
+            status = os.statvfs(objects)
+        missing = sum(file.size for file in files) - here
+        free = status.f_bavail * status.f_frsize
+        if missing > free:
+            raise VolumeFull(
+                f"{self.target.parent} has {human(free)} free, {human(missing)} more are needed: "
+                "ask for a larger volume"
+            )
+
+    def object(self, file: RemoteFile) -> Path:
+        """Where a complete file lies until it is published."""
+        name = hashlib.sha256(f"{file.path}\0{file.size}\0{file.version}".encode()).hexdigest()
+        return self._staging / "objects" / name
+
+    def part(self, file: RemoteFile) -> Path:
+        """Where it lies while it is incomplete."""
+        return self.object(file).with_suffix(".part")
+
+    def publish(self, files: Sequence[RemoteFile]) -> None:
+        """Put the folder together and let it appear at the target, whole, marker included."""
+        tree = self._staging / "tree"
+        marker = {"request": self.identity, "files": len(files), "bytes": sum(f.size for f in files)}
+        with errors(self.target):
+            shutil.rmtree(tree, ignore_errors=True)
+            tree.mkdir()
+            for remote in files:
+                place = tree / remote.path
+                place.parent.mkdir(parents=True, exist_ok=True)
+                self.object(remote).rename(place)
+            with (tree / MARKER).open("w") as file:
+                json.dump(marker, file)
+                file.flush()
+                os.fsync(file.fileno())
+            if self.target.exists():
+                old = self._aside / "old"
+                shutil.rmtree(old, ignore_errors=True)
+                self.target.rename(old)
+            tree.rename(self.target)
+        # It is published: what is left aside hurts nobody.
+        for entry in self._aside.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def _wait_for(lock: int) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _log.info("another initializer is filling this folder: waiting until it has ended")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        # Some network file systems have no locks; the files are checked in any case.
+        _log.warning("this volume has no locks (%s): going on without", error.strerror)

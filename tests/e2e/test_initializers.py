@@ -1,0 +1,214 @@
+"""Datasets and models are fetched into a job's volume before the trainers start."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard_sandbox.paths import PROJECT
+
+from .cluster import Cluster, Object, eventually
+
+pytestmark = pytest.mark.sandbox
+
+NUMBERS = range(1, 2001)
+CONTENT = {
+    "hub": {
+        "datasets/acme/numbers": {
+            "README.md": "# numbers\n",
+            "data/numbers.csv": "".join(f"{number}\n" for number in NUMBERS),
+        }
+    },
+    "s3": {"team": {"models/base/weight.txt": "0.5", "sets/small/data/numbers.csv": "1\n2\n3\n"}},
+}
+TOKEN, KEY, SECRET_KEY = "hf_rightRIGHTright", "AKIATEST", "right/secret"
+
+# Each rank sums its share of the data, and all of them the shares.
+SCRIPT = """
+import pathlib, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+lines = pathlib.Path("/workspace/dataset/data/numbers.csv").read_text().split()
+total = torch.tensor([sum(map(float, lines[rank::world]))], dtype=torch.float64)
+dist.all_reduce(total)
+weight = pathlib.Path("/workspace/model/weight.txt")
+print(f"rank {rank} of {world}: {total.item() * (float(weight.read_text()) if weight.exists() else 1)}")
+"""
+
+
+def variables(**values: str) -> list[Object]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def server(name: str) -> list[Object]:
+    """A pod that runs the tests' own Hub or S3, and a Service of its name."""
+    metadata = {"name": name, "namespace": "default", "labels": {"app": name}}
+    container = {
+        "name": name,
+        "image": "docker.io/trainyard/torch-cpu:sandbox",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "/served/servers.py", name, f"/served/{name}.json", "8000"],
+        "env": variables(
+            TOKEN=TOKEN, ELSEWHERE="hub.default", ACCESS_KEY_ID=KEY, SECRET_ACCESS_KEY=SECRET_KEY
+        ),
+        "readinessProbe": {"tcpSocket": {"port": 8000}, "periodSeconds": 1},
+        "volumeMounts": [{"name": "served", "mountPath": "/served"}],
+    }
+    volume = {"name": "served", "configMap": {"name": "served"}}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": {"containers": [container], "volumes": [volume], "terminationGracePeriodSeconds": 0},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {"selector": {"app": name}, "ports": [{"port": 80, "targetPort": 8000}]},
+        },
+    ]
+
+
+def secret(name: str, **values: str) -> Object:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values}
+
+
+def volume(folder: Path, name: str) -> Object:
+    """A volume that binds to any claim without a class."""
+    place = folder / name
+    place.mkdir()
+    place.chmod(0o777)
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "20Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": str(place)},
+            "persistentVolumeReclaimPolicy": "Retain",
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def sources(platform: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The platform with a Hub and an S3 in it, and room for the jobs' volumes."""
+    script = (PROJECT / "tests" / "trainyard_initializers" / "servers.py").read_text()
+    files = {"servers.py": script, **{f"{name}.json": json.dumps(CONTENT[name]) for name in CONTENT}}
+    served = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "served", "namespace": "default"},
+        "data": files,
+    }
+    folder = tmp_path_factory.mktemp("volumes")
+    names = [] if platform.list("storageclasses") else ["room-1", "room-2", "room-3"]
+    platform.apply(
+        served,
+        *server("hub"),
+        *server("s3"),
+        secret("hub-token", ACCESS_TOKEN=TOKEN),
+        secret("wrong-token", ACCESS_TOKEN="hf_wrongWRONGwrong"),
+        secret("s3-keys", ACCESS_KEY_ID=KEY, SECRET_ACCESS_KEY=SECRET_KEY),
+        *(volume(folder, name) for name in names),
+    )
+    platform.kubectl("wait", "--for=condition=Ready", "pod/hub", "pod/s3", "--timeout=300s")
+    yield platform
+    platform.kubectl("delete", "pod/hub", "pod/s3", "service/hub", "service/s3", "configmap/served")
+
+
+def asked(uri: str, secret: str, **environment: str) -> Object:
+    """One entry of a TrainJob's initializer."""
+    return {"storageUri": uri, "secretRef": {"name": secret}, "env": variables(**environment)}
+
+
+def job(name: str, **initializer: Any) -> Object:
+    """Two nodes that train on what was fetched."""
+    command = ["torchrun", "--no_python", "python3", "-c", SCRIPT]
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "runtimeRef": {"name": "torch-with-initializers"},
+            "initializer": initializer,
+            "trainer": {"numNodes": 2, "command": command},
+        },
+    }
+
+
+def complete(platform: Cluster, name: str) -> None:
+    """Wait until a job is complete; a failed one shows its logs."""
+
+    def ended() -> bool:
+        if platform.condition(name, "Failed"):
+            selector = f"jobset.sigs.k8s.io/jobset-name={name}"
+            pytest.fail(platform.kubectl("logs", "-l", selector, "--prefix", "--tail=50"))
+        return bool(platform.condition(name, "Complete"))
+
+    eventually(f"{name} is complete", ended, timeout=300)
+
+
+def results(platform: Cluster, name: str) -> list[str]:
+    """The line of each rank, sorted."""
+    selector = f"jobset.sigs.k8s.io/jobset-name={name},jobset.sigs.k8s.io/replicatedjob-name=node"
+    logs = [platform.kubectl("logs", pod["metadata"]["name"]) for pod in platform.list("pods", selector)]
+    return sorted(line[line.index("rank ") :] for log in logs for line in log.splitlines() if "rank " in line)
+
+
+def initializer(platform: Cluster, name: str) -> Object:
+    """The pod of a job's dataset initializer."""
+    selector = (
+        f"jobset.sigs.k8s.io/jobset-name={name},jobset.sigs.k8s.io/replicatedjob-name=dataset-initializer"
+    )
+    [pod] = eventually("its initializer", lambda: platform.list("pods", selector))
+    return dict(pod)
+
+
+def test_trainers_read_a_dataset_of_a_hub_and_a_model_of_s3_from_one_volume(sources: Cluster) -> None:
+    sources.apply(
+        job(
+            "from-hub",
+            dataset=asked("hf://acme/numbers", "hub-token", HF_ENDPOINT="http://hub"),
+            model=asked("s3://team/models/base", "s3-keys", ENDPOINT="http://s3"),
+        )
+    )
+    complete(sources, "from-hub")
+    half = sum(NUMBERS) / 2
+    assert results(sources, "from-hub") == [f"rank {rank} of 2: {half}" for rank in (0, 1)]
+    log = sources.kubectl("logs", initializer(sources, "from-hub")["metadata"]["name"])
+    assert "fetching 2 files" in log
+    assert TOKEN not in log
+
+
+def test_trainers_read_a_dataset_of_s3_and_no_model_where_none_is_asked_for(sources: Cluster) -> None:
+    sources.apply(job("from-s3", dataset=asked("s3://team/sets/small", "s3-keys", ENDPOINT="http://s3")))
+    complete(sources, "from-s3")
+    assert results(sources, "from-s3") == [f"rank {rank} of 2: 6.0" for rank in (0, 1)]
+
+
+def test_a_wrong_token_fails_the_job_at_once_and_says_why(sources: Cluster) -> None:
+    dataset = asked("hf://acme/numbers", "wrong-token", HF_ENDPOINT="http://hub")
+    sources.apply(job("wrong-token", dataset=dataset))
+    failed = sources.wait_for_condition("wrong-token", "Failed", timeout=300)
+    assert (failed["reason"], failed["message"]) == (
+        "FailedJobs",
+        "jobset failed due to one or more job failures (first failed job: wrong-token-dataset-initializer-0)",
+    )
+    pod = initializer(sources, "wrong-token")
+    [status] = pod["status"]["containerStatuses"]
+    ended = status["state"]["terminated"]
+    reason = (
+        "Unauthorized: the dataset acme/numbers on http://hub answers 401; ACCESS_TOKEN is refused, "
+        "or may not read it: check the Secret, and that access was granted"
+    )
+    assert (ended["exitCode"], ended["message"]) == (11, reason)
+    assert reason in sources.kubectl("describe", "pod", pod["metadata"]["name"])
+    assert "hf_wrong" not in sources.kubectl("logs", pod["metadata"]["name"])
+    assert results(sources, "wrong-token") == []

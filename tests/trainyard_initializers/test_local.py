@@ -1,0 +1,104 @@
+"""`pvc://` and `file://`: what is mounted already."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trainyard_initializers import local, request
+from trainyard_initializers.failures import Failure, InvalidSource, NotFound, UnsafeSource
+from trainyard_initializers.fetch import fetch
+
+from .fetching import QUICK, get, tree
+
+FILES = {"a.csv": b"1", "deep/b.csv": b"2" * 3_000_000, "empty": b""}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for name, body in FILES.items():
+        path = tmp_path / "claims" / "team-data" / "set" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+    return tmp_path / "claims" / "team-data" / "set"
+
+
+def from_claim(target: Path, uri: str, claims: Path) -> None:
+    asked = request.read("dataset", {"STORAGE_URI": uri})
+    fetch(asked, local.open_claim(asked, claims), target, QUICK)
+
+
+def test_a_folder_of_a_claim_is_copied(tmp_path: Path, data: Path) -> None:
+    from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
+    assert tree(tmp_path / "dataset") == FILES
+    assert os.stat(tmp_path / "dataset/a.csv").st_ino != os.stat(data / "a.csv").st_ino
+
+
+def test_claims_are_mounted_by_name_below_one_folder() -> None:
+    assert Path("/mnt/pvc") == local.CLAIMS
+
+
+def test_a_folder_and_a_file_of_the_container_are_copied(tmp_path: Path, data: Path) -> None:
+    get(tmp_path / "dataset", f"file://{data}")
+    assert tree(tmp_path / "dataset") == FILES
+    get(tmp_path / "model", f"file://{data}/a.csv", "model")
+    assert tree(tmp_path / "model") == {"a.csv": b"1"}
+
+
+def test_links_that_stay_inside_are_followed(tmp_path: Path, data: Path) -> None:
+    (data / "link").symlink_to("deep/b.csv")
+    from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
+    assert tree(tmp_path / "dataset") == {**FILES, "link": FILES["deep/b.csv"]}
+    assert not (tmp_path / "dataset/link").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("uri", "kind", "text"),
+    [
+        (
+            "pvc://none/x",
+            NotFound,
+            "NotFound: the claim 'none' is not mounted at {claims}/none: add the volume and its mount",
+        ),
+        ("pvc:///x", InvalidSource, "InvalidSource: pvc:///x names no claim: pvc://claim/folder"),
+        ("pvc://../x", InvalidSource, "InvalidSource: pvc://../x names no claim: pvc://claim/folder"),
+        ("pvc://team-data/y", NotFound, "NotFound: pvc://team-data/y does not exist in the container"),
+        (
+            "pvc://team-data/../other",
+            UnsafeSource,
+            "UnsafeSource: pvc://team-data/../other leads out of {claims}/team-data",
+        ),
+    ],
+)
+def test_a_wrong_claim_is_refused(
+    tmp_path: Path, data: Path, uri: str, kind: type[Failure], text: str
+) -> None:
+    with pytest.raises(kind) as refused:
+        from_claim(tmp_path / "dataset", uri, tmp_path / "claims")
+    assert str(refused.value) == text.format(claims=tmp_path / "claims")
+
+
+def test_a_file_uri_with_a_host_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSource, match="must have three slashes and a path: file:///folder"):
+        get(tmp_path / "dataset", "file://host/data")
+
+
+def test_a_link_that_leads_out_is_refused(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "secret").write_text("of somebody else")
+    (data / "link").symlink_to("../../../secret")
+    with pytest.raises(UnsafeSource, match="'link' is a link that leads out of"):
+        from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
+    with pytest.raises(UnsafeSource, match="'link' is a link that leads out of"):
+        get(tmp_path / "dataset", f"file://{data}")
+
+
+def test_a_pipe_is_refused_and_does_not_hang(tmp_path: Path, data: Path) -> None:
+    os.mkfifo(data / "pipe")
+    with pytest.raises(UnsafeSource, match="'pipe' is no plain file"):
+        from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
+
+
+def test_a_link_to_nothing_is_named(tmp_path: Path, data: Path) -> None:
+    (data / "link").symlink_to("gone")
+    with pytest.raises(NotFound, match="'link' leads nowhere"):
+        from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
