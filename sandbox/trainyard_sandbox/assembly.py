@@ -48,7 +48,7 @@ def assemble(instance: Instance, toolchain: Toolchain, port: int, store: Store |
     components: list[Component] = control_plane.components(toolchain.binary, creds)
     members: list[Node] = []
     if store:
-        services = Services(instance.config, instance.dir / "volumes")
+        services = Services(instance.config, instance.dir / "volumes", node_names(instance, 1)[0])
         services.volumes.mkdir(exist_ok=True)
         files |= services.files()
         clients |= {

@@ -83,7 +83,8 @@ _VOLUMES: list[Manifest] = [
         },
         "provisioner": "rancher.io/local-path",
         "reclaimPolicy": "Delete",
-        "volumeBindingMode": "WaitForFirstConsumer",
+        # A volume is on all nodes: there is none to wait for.
+        "volumeBindingMode": "Immediate",
     },
 ]
 

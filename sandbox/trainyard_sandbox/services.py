@@ -37,17 +37,6 @@ cluster.local:53 in-addr.arpa:53 {{
 """No cache: ranks look each other up in the moment that their names appear.
 Names outside the cluster get a plain no, there being no way out."""
 
-HELPER_POD: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "volume-helper"},
-    "spec": {
-        "automountServiceAccountToken": False,
-        "containers": [{"name": "helper", "image": BUSYBOX_IMAGE, "imagePullPolicy": "IfNotPresent"}],
-    },
-}
-"""The pod that makes or removes a volume's folder on a node."""
-
 
 @dataclass(frozen=True)
 class Services:
@@ -56,17 +45,19 @@ class Services:
     Attributes:
         config: Folder of their configuration files.
         volumes: Folder of the volumes, the same on every node: all nodes are on one machine.
+        node: The node where volumes are made and removed: the one that lives as long as the sandbox.
     """
 
     config: Path
     volumes: Path
+    node: str
 
     def files(self) -> dict[str, str]:
         """Name and text of each configuration file, for the folder `config`."""
         return {
             "Corefile": COREFILE.replace("{kubeconfig}", str(self.config / "coredns.kubeconfig")),
             "local-path.json": json.dumps({"sharedFileSystemPath": str(self.volumes)}),
-            "volume-helper.json": json.dumps(HELPER_POD),
+            "volume-helper.json": json.dumps(self._helper()),
         }
 
     def components(self, binary: Callable[[str], Path]) -> list[Component]:
@@ -90,3 +81,17 @@ class Services:
             ),
             Component("local-path-provisioner", provisioner, after=("kube-apiserver",)),
         ]
+
+    def _helper(self) -> dict[str, Any]:
+        """The pod that makes or removes a volume's folder."""
+        container = {"name": "helper", "image": BUSYBOX_IMAGE, "imagePullPolicy": "IfNotPresent"}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "volume-helper"},
+            "spec": {
+                "automountServiceAccountToken": False,
+                "nodeSelector": {"kubernetes.io/hostname": self.node},
+                "containers": [container],
+            },
+        }
