@@ -35,7 +35,12 @@ def up(
     control_plane_only: ControlPlaneOnly = False,
     nodes: Annotated[
         int | None,
-        typer.Option(min=1, max=9, help="Nodes that run pods; one, or as many as it has, unless given."),
+        typer.Option(
+            min=1,
+            max=9,
+            help="Nodes that run pods, each of which thinks that it has the whole machine; "
+            "as many as before, or one, unless given.",
+        ),
     ] = None,
     port: Annotated[
         int | None,
