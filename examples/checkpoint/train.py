@@ -3,7 +3,7 @@
 Each rank trains on its own share, and all find the last checkpoint in
 CHECKPOINT_DIR. With one seed, deterministic algorithms and an order that
 depends on the epoch alone, a run ends with the same loss however often it was
-interrupted. EPOCHS is 100 unless set.
+interrupted. EPOCHS is 300 unless set.
 """
 
 import os
@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-EPOCHS = int(os.environ.get("EPOCHS", "100"))
+EPOCHS = int(os.environ.get("EPOCHS", "300"))
 BATCH = 32
 CHECKPOINT = Path(os.environ["CHECKPOINT_DIR"], "latest.pt")
 
