@@ -1,7 +1,8 @@
 """Lock the requirements: one file a deliverable, with hashes and without index addresses.
 
 `dev.txt` is resolved first and holds everything; the others are its parts.
-`go.txt` carries a Go command for machines without one. Run by `make lock`.
+`go.txt` carries a Go command for machines without one; `jax-xgboost.txt` is what
+the sandbox's image of that name holds, by itself. Run by `make lock`.
 """
 
 import subprocess
@@ -25,7 +26,8 @@ def main() -> None:
     compile_requirements("pyproject.toml", "dev.txt", "--all-extras", "--group", "dev")
     for group in ("operator", "platform", "policies", "initializers", "cli"):
         compile_requirements("pyproject.toml", f"{group}.txt", "--extra", group, "-c", "requirements/dev.txt")
-    compile_requirements("requirements/go.in", "go.txt")
+    for alone in ("go", "jax-xgboost"):
+        compile_requirements(f"requirements/{alone}.in", f"{alone}.txt")
 
 
 if __name__ == "__main__":

@@ -59,7 +59,9 @@ def test_the_operator_image_has_no_kubernetes_package() -> None:
     assert "kopf==" in locked
 
 
-@pytest.mark.parametrize("name", ["dev", "operator", "platform", "policies", "initializers", "cli", "go"])
+@pytest.mark.parametrize(
+    "name", ["dev", "operator", "platform", "policies", "initializers", "cli", "go", "jax-xgboost"]
+)
 def test_requirements_are_locked_by_hash(name: str) -> None:
     lines = (PROJECT / "requirements" / f"{name}.txt").read_text().splitlines()
     pins = [line for line in lines if line and not line.startswith((" ", "#"))]
@@ -117,3 +119,9 @@ def test_the_digits_trainjob_runs_the_function_that_the_sdk_ships() -> None:
     function = source[source.index("def train_digits") :]
     script = yaml.safe_load((folder / "trainjob.yaml").read_text())["spec"]["trainer"]["command"][-1]
     assert script == f"{function}\n\ntrain_digits()\n"
+
+
+def test_the_checkpoint_trainjob_runs_the_script_beside_it() -> None:
+    folder = PROJECT / "examples" / "checkpoint"
+    trainjob = yaml.safe_load((folder / "trainjob.yaml").read_text())
+    assert trainjob["spec"]["trainer"]["command"][-1] == (folder / "train.py").read_text()

@@ -19,7 +19,7 @@ from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.paths import Instance
 from trainyard_sandbox.progress import Progress
 
-app = typer.Typer(help="A real single-node Kubernetes on this machine, without Docker.", no_args_is_help=True)
+app = typer.Typer(help="A real Kubernetes on this machine, without Docker.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Option("--name", help="Which sandbox; several can live side by side.")]
 ControlPlaneOnly = Annotated[
@@ -33,6 +33,15 @@ Json = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 def up(
     name: Name = "default",
     control_plane_only: ControlPlaneOnly = False,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=9,
+            help="Nodes that run pods, each of which thinks that it has the whole machine; "
+            "as many as before, or one, unless given.",
+        ),
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(min=1, max=65535, help="Loopback port of the API server; a free one unless given."),
@@ -41,13 +50,15 @@ def up(
     """Bring the sandbox up, or repair it.
 
     Builds what is missing (once; later it is free), starts what does not run
-    and waits until the node is Ready.
+    and waits until the nodes are Ready.
 
     Example: trainyard sandbox up && trainyard sandbox exec -- kubectl get nodes
     """
+    if control_plane_only and nodes:
+        raise typer.BadParameter("with --control-plane-only no node runs pods.", param_hint="--nodes")
     sandbox = Sandbox(Instance(name))
     with Progress() as progress:
-        sandbox.up(progress, control_plane_only=control_plane_only, port=port)
+        sandbox.up(progress, nodes=0 if control_plane_only else nodes, port=port)
     flag = "" if name == "default" else f" --name {name}"
     print(f"export KUBECONFIG={sandbox.instance.kubeconfig}")
     print(

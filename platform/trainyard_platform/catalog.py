@@ -101,10 +101,13 @@ def read(path: Path) -> Runtime:
 
 
 def adapt(runtime: Runtime, overlay: RuntimeOverlay) -> Runtime:
-    """The runtime with a stack's changes in the containers of its trainer step."""
+    """The runtime with a stack's changes in the containers that train.
+
+    Those are the trainer step's and, where that is MPI's launcher, those of the job `node`.
+    """
     manifest = copy.deepcopy(runtime.manifest)
     for job in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
-        if _step(job) != names.ANCESTOR_TRAINER:
+        if _step(job) != names.ANCESTOR_TRAINER and job["name"] != names.NODE:
             continue
         for container in job["template"]["spec"]["template"]["spec"]["containers"]:
             _adapt_container(container, overlay)

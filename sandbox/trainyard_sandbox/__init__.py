@@ -1,4 +1,4 @@
-"""A real single-node Kubernetes on this machine, without Docker.
+"""A real Kubernetes on this machine, without Docker.
 
 `cluster` brings it up and down; `toolchain` and `images` make what it is made
 of, once; `supervisor` keeps it running. Nothing here knows what is installed

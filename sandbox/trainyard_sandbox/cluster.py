@@ -1,7 +1,7 @@
 """Brings a sandbox up, says how it is, and takes it down.
 
 `up` is idempotent: it builds what is missing, starts what does not run, cleans
-what a crash left, and is done when the node is Ready. `down` leaves nothing.
+what a crash left, and is done when the nodes are Ready. `down` leaves nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,23 +21,23 @@ from typing import Any
 import yaml
 
 from . import isolation, preflight, pulumi
+from .assembly import assemble, free_port, node_names
 from .commands import new_log, run_logged
-from .control_plane import AUDIT_POLICY, ControlPlane, Credentials
 from .errors import SandboxError
 from .images import Images, Store
 from .locks import locked
 from .manifests import BOOTSTRAP, FAKE_NODES
-from .node import Node
 from .paths import Instance
 from .pki import write_private
 from .progress import Progress
-from .supervisor import Component, Plan, State
+from .supervisor import State
 from .toolchain import Toolchain
 
 NODE_TOOLS = (
     "kubernetes",
     "etcd",
     "coredns",
+    "local-path-provisioner",
     "jobset",
     "pause",
     "pulumi",
@@ -117,7 +116,7 @@ class Sandbox:
         settings = self._settings()
         if settings is None or not self.status().running:
             raise SandboxError(f"The sandbox {self.instance.name!r} is not up: run `trainyard sandbox up`.")
-        toolchain = Toolchain(_tools(settings["with_node"]))
+        toolchain = Toolchain(_tools(settings["nodes"]))
         folders = [*toolchain.folders(), pulumi.tools_dir(self.instance), Path(sys.prefix) / "bin"]
         return {
             "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")]),
@@ -142,29 +141,31 @@ class Sandbox:
 
     # -- doing ----------------------------------------------------------------
 
-    def up(self, progress: Progress, *, control_plane_only: bool = False, port: int | None = None) -> None:
+    def up(self, progress: Progress, *, nodes: int | None = None, port: int | None = None) -> None:
         """Bring it up, or repair it.
 
         Args:
             progress: Shows what is done.
-            control_plane_only: No node that runs pods, simulated ones instead; needs no root.
+            nodes: How many nodes run pods; None keeps what it has, or makes one. 0: none does,
+                there are simulated ones instead; needs no root.
             port: Loopback port of the API server; None keeps the last one or takes a free one.
 
         Raises:
             SandboxError: When it can't be; nothing that runs is left behind then.
         """
-        with_node = not control_plane_only
-        if with_node:
+        if nodes is None:
+            nodes = (self._settings() or {}).get("nodes", 1)
+        if nodes:
             preflight.require_root()
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
-            self._refuse_other_kind(with_node)
+            self._refuse_other_kind(nodes)
             if self.status().running:
-                toolchain = Toolchain(_tools(with_node))
+                toolchain = Toolchain(_tools(nodes))
                 toolchain.build(progress)
-                self._repair(progress, toolchain, with_node)
+                self._repair(progress, toolchain, nodes)
             else:
-                toolchain, store = build(progress, control_plane_only=control_plane_only)
-                self._start(progress, toolchain, store, port)
+                toolchain, store = build(progress, control_plane_only=not nodes)
+                self._start(progress, toolchain, store, port, nodes)
 
     def down(self) -> None:
         """Take it down and remove all that it left; fine when there is nothing."""
@@ -184,10 +185,10 @@ class Sandbox:
             return None
         return settings
 
-    def _refuse_other_kind(self, with_node: bool) -> None:
+    def _refuse_other_kind(self, nodes: int) -> None:
         settings = self._settings()
-        if settings and settings["with_node"] != with_node:
-            kind = "with a node" if settings["with_node"] else "with --control-plane-only"
+        if settings and settings["nodes"] != nodes:
+            kind = f"with --nodes {settings['nodes']}" if settings["nodes"] else "with --control-plane-only"
             raise SandboxError(
                 f"The sandbox {self.instance.name!r} was brought up {kind}: "
                 "take it down first (`trainyard sandbox down`), or choose another --name."
@@ -200,8 +201,8 @@ class Sandbox:
             return False
         return str(self.instance.plan_file).encode() in arguments
 
-    def _repair(self, progress: Progress, toolchain: Toolchain, with_node: bool) -> None:
-        if with_node and Images.read(toolchain).keys() != (self._settings() or {}).get("images"):
+    def _repair(self, progress: Progress, toolchain: Toolchain, nodes: int) -> None:
+        if nodes and Images.read(toolchain).keys() != (self._settings() or {}).get("images"):
             progress.console.print(
                 "Images have changed since this sandbox was brought up; it goes on with the old ones. "
                 "To have the new ones: trainyard sandbox down, then up."
@@ -215,22 +216,24 @@ class Sandbox:
                 while State.read(self.instance.state_file) == before and self._supervisor_lives(before):
                     time.sleep(0.05)
                 self._wait_for_components()
-        self._finish(progress, toolchain, with_node)
+        self._finish(progress, toolchain, nodes)
 
-    def _start(self, progress: Progress, toolchain: Toolchain, store: Store | None, port: int | None) -> None:
+    def _start(
+        self, progress: Progress, toolchain: Toolchain, store: Store | None, port: int | None, nodes: int
+    ) -> None:
         self._stop()
-        port = port or (self._settings() or {}).get("port") or _free_port()
+        port = port or (self._settings() or {}).get("port") or free_port()
         preflight.require_port(port)
         for folder in (self.instance.dir, self.instance.logs, self.instance.config):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        plan = self._plan(toolchain, port, store)
         images = Images.read(toolchain).keys() if store else {}
-        settings = {"port": port, "with_node": store is not None, "images": images}
+        settings = {"port": port, "nodes": nodes, "images": images}
         write_private(self.instance.dir / "settings.json", json.dumps(settings).encode())
         pulumi.prepare(self.instance, toolchain)
-        plan.write(self.instance.plan_file)
+        assemble(self.instance, toolchain, port, store, nodes).write(self.instance.plan_file)
         self.instance.state_file.unlink(missing_ok=True)
-        with progress.step("start the control plane" + (" and the node" if store else "")):
+        parts = ["the control plane", *node_names(self.instance, nodes)]
+        with progress.step(f"start {' and '.join(parts)}"):
             with (self.instance.logs / "supervisor.log").open("ab") as log:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "trainyard_sandbox.supervisor", self.instance.plan_file],
@@ -245,67 +248,7 @@ class Sandbox:
             except BaseException:
                 self._stop()
                 raise
-        self._finish(progress, toolchain, store is not None)
-
-    def _plan(self, toolchain: Toolchain, port: int, store: Store | None) -> Plan:
-        instance = self.instance
-        node = self._node() if store else None
-        control_plane = ControlPlane(
-            address=isolation.NODE_ADDRESS if node else "127.0.0.1",
-            port=6443 if node else port,
-            etcd_port=2379 if node else _free_port(2),
-            data=instance.dir / "etcd",
-            config=instance.config,
-            audit_log=instance.logs / "audit.log",
-            with_node=node is not None,
-        )
-        creds = Credentials.make(instance.pki, control_plane.address)
-        files = {"audit-policy.yaml": yaml.safe_dump(AUDIT_POLICY)}
-        clients = {"controller-manager": creds.controller_manager, "scheduler": creds.scheduler}
-        components: list[Component] = control_plane.components(toolchain.binary, creds)
-        if node and store:
-            clients |= {
-                "kubelet": creds.ca.issue("kubelet", f"system:node:{node.name}", groups=("system:nodes",)),
-                "kube-proxy": creds.ca.issue("kube-proxy", "system:kube-proxy"),
-                "coredns": creds.ca.issue("coredns", "trainyard:coredns"),
-            }
-            files |= node.files()
-            components += node.components(toolchain.binary)
-            store.clone(node.containerd_root)
-            # Pods of before a crash are started anew, as after a reboot.
-            shutil.rmtree(node.kubelet_dir, ignore_errors=True)
-        else:
-            clients["kwok"] = creds.admin
-            components.append(_kwok(toolchain, instance))
-        for name, text in files.items():
-            write_private(instance.config / name, text.encode())
-        for name, client in clients.items():
-            path = instance.config / f"{name}.kubeconfig"
-            creds.ca.kubeconfig(path, control_plane.server, client, instance.id)
-        creds.ca.kubeconfig(instance.kubeconfig, f"https://127.0.0.1:{port}", creds.admin, instance.id)
-        return Plan(
-            components=components,
-            logs=str(instance.logs),
-            state_file=str(instance.state_file),
-            cgroup=instance.id if node else None,
-            kubelet_dir=str(node.kubelet_dir) if node else "",
-            var_log=str(node.var_log) if node else "",
-            listen=port,
-            forward=f"{control_plane.address}:{control_plane.port}",
-        )
-
-    def _node(self) -> Node:
-        instance = self.instance
-        ca = Credentials.make(instance.pki, isolation.NODE_ADDRESS).ca
-        name = f"{instance.name}-node"
-        return Node(
-            name=name,
-            dir=instance.dir / "node",
-            config=instance.config,
-            cgroup=instance.id,
-            ca=ca.pair.cert,
-            serving=ca.issue("kubelet-serving", name, hosts=(name, isolation.NODE_ADDRESS)),
-        )
+        self._finish(progress, toolchain, nodes)
 
     def _wait_for_components(self, supervisor: subprocess.Popen[bytes] | None = None) -> None:
         """Until all are ready; `supervisor` is the one just started, if it was."""
@@ -335,18 +278,20 @@ class Sandbox:
                     self.instance.logs / f"{name}.log",
                 )
 
-    def _finish(self, progress: Progress, toolchain: Toolchain, with_node: bool) -> None:
-        """Apply what the cluster itself needs, and wait until its node is Ready."""
+    def _finish(self, progress: Progress, toolchain: Toolchain, nodes: int) -> None:
+        """Apply what the cluster itself needs, and wait until its nodes are Ready."""
         log = new_log(f"up-{self.instance.id}")
         kubectl = [str(toolchain.binary("kubectl")), f"--kubeconfig={self.instance.kubeconfig}"]
         manifests = self.instance.config / "bootstrap.yaml"
-        write_private(manifests, yaml.safe_dump_all(BOOTSTRAP if with_node else FAKE_NODES).encode())
-        with progress.step("wait for a Ready node"):
+        write_private(manifests, yaml.safe_dump_all(BOOTSTRAP if nodes else FAKE_NODES).encode())
+        # By name: "all" would be content with the first that registers.
+        wanted = [f"node/{name}" for name in node_names(self.instance, nodes)] or ["nodes", "--all"]
+        with progress.step("wait until nodes are Ready"):
             deadline = time.monotonic() + _READY_SECONDS
             apply = ["apply", "--server-side", "--field-manager=trainyard", "-f", str(manifests)]
-            node = ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=5s"]
+            ready = ["wait", "--for=condition=Ready", *wanted, "--timeout=5s"]
             account = ["wait", "--for=create", "serviceaccount/default", "--timeout=5s"]
-            steps = {"set up the cluster": apply, "see a Ready node": node, "see a service account": account}
+            steps = {"set up the cluster": apply, "see Ready nodes": ready, "see a service account": account}
             for doing, command in steps.items():
                 while True:
                     self._fail_if_ended(State.read(self.instance.state_file))
@@ -381,7 +326,7 @@ def build(progress: Progress, *, control_plane_only: bool = False) -> tuple[Tool
     Raises:
         SandboxError: Without root where pods shall run, without disk, or when something can't be built.
     """
-    toolchain = Toolchain(_tools(not control_plane_only))
+    toolchain = Toolchain(_tools(0 if control_plane_only else 1))
     if not control_plane_only:
         preflight.require_root()
     preflight.require_disk(cold=bool(toolchain.missing()))
@@ -393,28 +338,5 @@ def build(progress: Progress, *, control_plane_only: bool = False) -> tuple[Tool
     return toolchain, Images.read(toolchain).store(progress)
 
 
-def _tools(with_node: bool) -> tuple[str, ...]:
-    return NODE_TOOLS if with_node else CONTROL_PLANE_TOOLS
-
-
-def _kwok(toolchain: Toolchain, instance: Instance) -> Component:
-    arguments = [
-        f"--kubeconfig={instance.config / 'kwok.kubeconfig'}",
-        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-    ]
-    return Component("kwok", [str(toolchain.binary("kwok")), *arguments], after=("kube-apiserver",))
-
-
-def _free_port(count: int = 1) -> int:
-    """The first of `count` consecutive free loopback ports."""
-    while True:
-        held = [socket.create_server(("127.0.0.1", 0))]
-        first = held[0].getsockname()[1]
-        try:
-            held += [socket.create_server(("127.0.0.1", first + step)) for step in range(1, count)]
-        except (OSError, OverflowError):
-            continue
-        finally:
-            for server in held:
-                server.close()
-        return int(first)
+def _tools(nodes: int) -> tuple[str, ...]:
+    return NODE_TOOLS if nodes else CONTROL_PLANE_TOOLS

@@ -2,8 +2,10 @@
 
 The supervisor gives itself a network and a mount namespace without a name, so
 that they vanish with the last process in them: no netns file, mount, bridge or
-iptables rule is left on the host whatever dies how. Processes are found again
-by the control group that all of them are in.
+iptables rule is left on the host whatever dies how. The control plane and the
+first node live there; each further node gets a pair of its own, tied to the
+first by a cable (veth) and routes. Processes are found again by the control
+group that all of them are in.
 """
 
 from __future__ import annotations
@@ -14,16 +16,19 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import SandboxError
 
-NODE_ADDRESS = "10.88.0.1"
+CLUSTER_ADDRESS = "10.88.0.1"
+"""Where the control plane and the cluster's DNS are, and the first node's own address."""
 POD_RANGE = "10.244.0.0/16"
 SERVICE_RANGE = "10.96.0.0/16"
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWNET = 0x40000000
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 # kubelet sets these for the whole kernel unless they already read so. Inside
@@ -43,40 +48,132 @@ def become_subreaper() -> None:
     _libc("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def enter_namespaces(kubelet_dir: Path, var_log: Path) -> None:
-    """Move this process into a network and a mount namespace of its own.
+def die_with_parent() -> None:
+    """Have this process, and what it becomes, killed as soon as its parent dies."""
+    _libc("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
-    Inside, /run is empty, /var/lib/kubelet is `kubelet_dir`, /var/log is
-    `var_log`, all mounts are shared with what this process starts (as kubelet
-    wants) and none with the host.
+
+@dataclass(frozen=True)
+class Space:
+    """What a node has of the machine for itself.
+
+    Attributes:
+        name: Unique in a sandbox, at most 15 characters: it also names the node's cable.
+        cgroup: The control group of all that runs on it.
+        kubelet_dir, var_log: What /var/lib/kubelet and /var/log are inside.
+        address: The node's own.
+        pods: Range of its pods' addresses.
     """
-    kubelet_dir.mkdir(parents=True, exist_ok=True)
-    var_log.mkdir(parents=True, exist_ok=True)
+
+    name: str
+    cgroup: str
+    kubelet_dir: str
+    var_log: str
+    address: str
+    pods: str
+
+
+@dataclass(frozen=True)
+class Namespaces:
+    """Open files of a network and a mount namespace; while they are open both live."""
+
+    network: int
+    mounts: int
+
+    @classmethod
+    def current(cls) -> Namespaces:
+        """Those that this process is in."""
+        return cls(*(os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in ("net", "mnt")))
+
+    def enter(self) -> None:
+        """Move this process, which must have one thread, into them; its folder is / then."""
+        _libc("setns", self.network, _CLONE_NEWNET)
+        _libc("setns", self.mounts, _CLONE_NEWNS)
+
+
+def enter_namespaces(space: Space) -> None:
+    """Move this process into a network and a mount namespace of its own, for the first node.
+
+    Inside, /run is empty, /var/lib/kubelet and /var/log are the node's, all
+    mounts are shared with what this process starts (as kubelet wants) and none
+    with the host.
+    """
     _libc("unshare", _CLONE_NEWNS | _CLONE_NEWNET)
     _mount("--make-rprivate", "/")
     _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
-    for name in ("upper", "work", "netns", "sysctl"):
+    for name in ("upper", "work", "sysctl"):
         Path("/run", name).mkdir()
     # /var/lib/kubelet has to exist to be mounted on, but not on the host.
     overlay = "lowerdir=/var/lib,upperdir=/run/upper,workdir=/run/work"
     _mount("-t", "overlay", "-o", overlay, "overlay", "/var/lib")
     Path("/var/lib/kubelet").mkdir(exist_ok=True)
-    _mount("--bind", str(kubelet_dir), "/var/lib/kubelet")
-    _mount("--bind", str(var_log), "/var/log")
     for number, (name, value) in enumerate(_KUBELET_SYSCTLS.items()):
         file = Path("/run/sysctl", str(number))
         file.write_text(f"{value}\n")
         if Path("/proc/sys", name).exists():
             _mount("--bind", str(file), f"/proc/sys/{name}")
-    _mount("--make-rshared", "/")
+    _mount_folders(space)
     _ip("link", "set", "lo", "up")
     # A bridge without ports carries the node's address: kubelet wants one that
     # is not loopback, and not every kernel has dummy devices.
     _ip("link", "add", "trainyard0", "type", "bridge")
-    _ip("address", "add", f"{NODE_ADDRESS}/32", "dev", "trainyard0")
+    _ip("address", "add", f"{CLUSTER_ADDRESS}/32", "dev", "trainyard0")
     _ip("link", "set", "trainyard0", "up")
     # Without a route no packet to a Service would reach kube-proxy's rules.
-    _ip("route", "add", SERVICE_RANGE, "dev", "trainyard0", "src", NODE_ADDRESS)
+    _ip("route", "add", SERVICE_RANGE, "dev", "trainyard0", "src", CLUSTER_ADDRESS)
+    _forward_packets()
+
+
+def add_namespaces(space: Space) -> Namespaces:
+    """Make the namespaces of a further node; this process stays where it is, the first node's.
+
+    The node's /run is seen from here as `run_folder(space)`.
+    """
+    home = Namespaces.current()
+    run_folder(space).mkdir(parents=True, mode=0o755)
+    name = Path("/run/netns", space.name)  # iproute2 finds a namespace by its name there
+    name.touch()
+    _libc("unshare", _CLONE_NEWNET)
+    _mount("--bind", "/proc/self/ns/net", str(name))
+    _forward_packets()
+    _libc("setns", home.network, _CLONE_NEWNET)
+    _ip("link", "add", space.name, "type", "veth", "peer", "name", "eth0", "netns", space.name)
+    _ip("link", "set", space.name, "up")
+    _ip("route", "add", f"{space.address}/32", "dev", space.name)
+    _ip("route", "add", space.pods, "via", space.address, "dev", space.name, "onlink")
+    for command in (
+        ("link", "set", "lo", "up"),
+        ("link", "set", "eth0", "up"),
+        ("address", "add", f"{space.address}/32", "dev", "eth0"),
+        ("route", "add", f"{CLUSTER_ADDRESS}/32", "dev", "eth0"),
+        ("route", "add", "default", "via", CLUSTER_ADDRESS, "dev", "eth0", "src", space.address),
+    ):
+        _ip("-netns", space.name, *command)
+    network = os.open(name, os.O_RDONLY)
+    _libc("unshare", _CLONE_NEWNS)
+    _mount("--make-rprivate", "/")
+    _mount("--bind", str(run_folder(space)), "/run")
+    _mount_folders(space)
+    made = Namespaces(network, os.open("/proc/self/ns/mnt", os.O_RDONLY))
+    home.enter()
+    return made
+
+
+def run_folder(space: Space) -> Path:
+    """What /run of a further node is on the first."""
+    return Path("/run/nodes", space.name)
+
+
+def _mount_folders(space: Space) -> None:
+    """Give this process's mount namespace the node's folders, and let kubelet share mounts from now on."""
+    Path("/run/netns").mkdir()
+    for folder, place in ((space.kubelet_dir, "/var/lib/kubelet"), (space.var_log, "/var/log")):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        _mount("--bind", folder, place)
+    _mount("--make-rshared", "/")
+
+
+def _forward_packets() -> None:
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 

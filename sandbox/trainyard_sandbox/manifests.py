@@ -6,6 +6,25 @@ from typing import Any
 
 Manifest = dict[str, Any]
 
+STORAGE_NAMESPACE = "kube-system"
+"""Where volumes' folders are made and removed, in pods."""
+
+HELPER_SCRIPTS = "volume-helper"
+"""The ConfigMap of what those pods run."""
+
+
+def _cluster_role(name: str, *rules: tuple[str, str, str]) -> Manifest:
+    """A ClusterRole of (API group, resources, verbs), the latter two with commas."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": [
+            {"apiGroups": [group], "resources": resources.split(","), "verbs": verbs.split(",")}
+            for group, resources, verbs in rules
+        ],
+    }
+
 
 def _cluster_role_binding(name: str, role: str, user: str) -> Manifest:
     return {
@@ -17,21 +36,65 @@ def _cluster_role_binding(name: str, role: str, user: str) -> Manifest:
     }
 
 
+_NAMES: list[Manifest] = [
+    _cluster_role(
+        "trainyard:coredns",
+        ("", "services,pods,namespaces", "list,watch"),
+        ("discovery.k8s.io", "endpointslices", "list,watch"),
+    ),
+    _cluster_role_binding("trainyard:coredns", "trainyard:coredns", "trainyard:coredns"),
+]
+
+_VOLUMES: list[Manifest] = [
+    _cluster_role(
+        "trainyard:volumes",
+        ("", "nodes,persistentvolumeclaims", "get,list,watch"),
+        ("", "persistentvolumes", "create,delete,get,list,patch,update,watch"),
+        ("", "events", "create,patch"),
+        ("storage.k8s.io", "storageclasses", "get,list,watch"),
+    ),
+    _cluster_role_binding("trainyard:volumes", "trainyard:volumes", "trainyard:volumes"),
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "trainyard:volumes", "namespace": STORAGE_NAMESPACE},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete", "get"]}],
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "trainyard:volumes", "namespace": STORAGE_NAMESPACE},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "trainyard:volumes"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "trainyard:volumes"}],
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": HELPER_SCRIPTS, "namespace": STORAGE_NAMESPACE},
+        # Whatever user a container runs as, its volume is for it to write to.
+        "data": {"setup": 'mkdir -m 0777 -p "$VOL_DIR"\n', "teardown": 'rm -rf "$VOL_DIR"\n'},
+    },
+    {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": "local-path",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": "rancher.io/local-path",
+        "reclaimPolicy": "Delete",
+        # A volume is on all nodes: there is none to wait for.
+        "volumeBindingMode": "Immediate",
+    },
+]
+
 BOOTSTRAP: list[Manifest] = [
     # The API server asks kubelets for logs, exec and port-forward.
     _cluster_role_binding(
         "trainyard:kubelet-api", "system:kubelet-api-admin", "kube-apiserver-kubelet-client"
     ),
-    {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "trainyard:coredns"},
-        "rules": [
-            {"apiGroups": [""], "resources": ["services", "pods", "namespaces"], "verbs": ["list", "watch"]},
-            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
-        ],
-    },
-    _cluster_role_binding("trainyard:coredns", "trainyard:coredns", "trainyard:coredns"),
+    *_NAMES,
+    *_VOLUMES,
 ]
 
 

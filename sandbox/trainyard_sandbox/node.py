@@ -1,7 +1,7 @@
-"""The node as components: containerd, kubelet, kube-proxy, and CoreDNS for the cluster's names.
+"""A node as components: containerd, kubelet, kube-proxy.
 
 Pure: the text of their configuration files and their command lines. All paths
-and addresses are those inside the sandbox's namespaces (`isolation`).
+and addresses are those inside the node's namespaces (`isolation`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from .isolation import NODE_ADDRESS, POD_RANGE
+from .isolation import CLUSTER_ADDRESS, POD_RANGE, Space, run_folder
 from .pki import KeyPair
 from .supervisor import Component
 
@@ -20,40 +21,23 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_PLUGINS = "/usr/lib/cni"
 PAUSE_IMAGE = "docker.io/trainyard/pause:sandbox"
 
-COREFILE = f"""\
-cluster.local:53 in-addr.arpa:53 {{
-    bind {NODE_ADDRESS}
-    errors
-    kubernetes cluster.local in-addr.arpa {{
-        kubeconfig {{kubeconfig}}
-        ttl 5
-    }}
-}}
-.:53 {{
-    bind {NODE_ADDRESS}
-    template ANY ANY . {{
-        rcode NXDOMAIN
-    }}
-}}
-"""
-"""No cache: ranks look each other up in the moment that their names appear.
-Names outside the cluster get a plain no, there being no way out."""
-
 
 @dataclass(frozen=True)
 class Node:
-    """Where the node keeps its things.
+    """Where a node keeps its things.
 
     Attributes:
         name: The Node object's name.
+        number: 1 for the first, which shares its namespaces with the control plane.
         dir: Folder of all it writes.
         config: Folder of its configuration files.
-        cgroup: The control group that pods live under.
+        cgroup: The control group of the sandbox.
         ca: The authority that clients of kubelet are checked against.
         serving: kubelet's own serving certificate.
     """
 
     name: str
+    number: int
     dir: Path
     config: Path
     cgroup: str
@@ -71,9 +55,17 @@ class Node:
         return self.dir / "kubelet"
 
     @property
-    def var_log(self) -> Path:
-        """What /var/log is inside: pods' logs."""
-        return self.dir / "log"
+    def space(self) -> Space:
+        """What it has of the machine for itself."""
+        first = self.number == 1
+        return Space(
+            name=f"node-{self.number}",
+            cgroup=self.cgroup if first else f"{self.cgroup}/node-{self.number}",
+            kubelet_dir=str(self.kubelet_dir),
+            var_log=str(self.dir / "log"),
+            address=address(self.number),
+            pods=str(list(ip_network(POD_RANGE).subnets(new_prefix=24))[self.number]),
+        )
 
     def files(self) -> dict[str, str]:
         """Name and text of each configuration file, for the folder `config`."""
@@ -82,37 +74,41 @@ class Node:
             "cni/10-trainyard.conflist": json.dumps(self._cni(), indent=1),
             "kubelet.json": json.dumps(self._kubelet(), indent=1),
             "kube-proxy.json": json.dumps(self._kube_proxy(), indent=1),
-            "Corefile": COREFILE.replace("{kubeconfig}", str(self.config / "coredns.kubeconfig")),
-            "resolv.conf": f"nameserver {NODE_ADDRESS}\n",
+            "resolv.conf": f"nameserver {CLUSTER_ADDRESS}\n",
         }
 
     def components(self, binary: Callable[[str], Path]) -> list[Component]:
-        """The four components, in starting order."""
-        kubelet = [
+        """The three components, in starting order; those of a further node end in its number."""
+        space, suffix = self.space, "" if self.number == 1 else f"-{self.number}"
+        containerd, kubelet, proxy = (f"{name}{suffix}" for name in ("containerd", "kubelet", "kube-proxy"))
+        run = Path("/run") if self.number == 1 else run_folder(space)
+        arguments = [
             str(binary("kubelet")),
             f"--config={self.config / 'kubelet.json'}",
             f"--kubeconfig={self.config / 'kubelet.kubeconfig'}",
             f"--hostname-override={self.name}",
-            f"--node-ip={NODE_ADDRESS}",
+            f"--node-ip={space.address}",
         ]
         return [
             Component(
-                "containerd",
+                containerd,
                 ["/usr/bin/containerd", f"--config={self.config / 'containerd.toml'}"],
-                ready=CONTAINERD_SOCKET,
+                ready=str(run / Path(CONTAINERD_SOCKET).relative_to("/run")),
+                space=space.name,
             ),
-            Component("kubelet", kubelet, after=("kube-apiserver", "containerd"), ready="127.0.0.1:10248"),
             Component(
-                "kube-proxy",
+                kubelet,
+                arguments,
+                after=("kube-apiserver", containerd),
+                ready=f"{space.address}:10248",
+                space=space.name,
+            ),
+            Component(
+                proxy,
                 [str(binary("kube-proxy")), f"--config={self.config / 'kube-proxy.json'}"],
                 after=("kube-apiserver",),
-                ready="127.0.0.1:10256",
-            ),
-            Component(
-                "coredns",
-                [str(binary("coredns")), "-conf", str(self.config / "Corefile")],
-                after=("kube-apiserver",),
-                ready=f"{NODE_ADDRESS}:53",
+                ready=f"{space.address}:10256",
+                space=space.name,
             ),
         ]
 
@@ -127,7 +123,7 @@ class Node:
                     "type": "ptp",
                     "ipam": {
                         "type": "host-local",
-                        "subnet": POD_RANGE,
+                        "subnet": self.space.pods,
                         "dataDir": "/run/cni",
                         "routes": [{"dst": "0.0.0.0/0"}],
                     },
@@ -150,10 +146,10 @@ class Node:
             "tlsPrivateKeyFile": str(self.serving.key),
             "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
             "cgroupDriver": "cgroupfs",
-            "cgroupRoot": f"/{self.cgroup}",
+            "cgroupRoot": f"/{self.space.cgroup}",
             "failCgroupV1": False,
             "failSwapOn": False,
-            "clusterDNS": [NODE_ADDRESS],
+            "clusterDNS": [CLUSTER_ADDRESS],
             "clusterDomain": "cluster.local",
             "resolvConf": str(self.config / "resolv.conf"),
             # Images come from no registry: one that is collected is gone.
@@ -163,6 +159,7 @@ class Node:
             # A process without CAP_SYS_RESOURCE may not lower its score.
             "oomScoreAdj": 0,
             "readOnlyPort": 0,
+            "healthzBindAddress": self.space.address,
             # Jobs end and pods go often here; seconds of politeness add up.
             "shutdownGracePeriod": "0s",
             "syncFrequency": "10s",
@@ -176,12 +173,17 @@ class Node:
             "clusterCIDR": POD_RANGE,
             "hostnameOverride": self.name,
             "clientConnection": {"kubeconfig": str(self.config / "kube-proxy.kubeconfig")},
-            "healthzBindAddress": "127.0.0.1:10256",
+            "healthzBindAddress": f"{self.space.address}:10256",
             "metricsBindAddress": "127.0.0.1:10249",
             "oomScoreAdj": 0,
             # The table's size is the host's affair.
             "conntrack": {"maxPerCore": 0, "min": 0},
         }
+
+
+def address(number: int) -> str:
+    """The address of a node; the first has the control plane's."""
+    return str(ip_address(CLUSTER_ADDRESS) + number - 1)
 
 
 def containerd_config(root: Path, cni: Path, socket: str = CONTAINERD_SOCKET) -> str:

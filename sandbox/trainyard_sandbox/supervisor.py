@@ -15,13 +15,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from . import isolation
 from .errors import SandboxError
+from .isolation import Namespaces, Space
 from .pki import write_private
 
 _GRACE_SECONDS = 10.0
@@ -36,9 +37,10 @@ class Component:
         name: Also the name of its log.
         argv: Absolute path and arguments.
         after: Components that must answer before this one starts.
-        ready: Where it answers once it works: `HOST:PORT` or the path of a socket;
-            None: it works when it runs.
+        ready: Where it answers once it works, seen from the first space: `HOST:PORT` or the
+            path of a socket; None: it works when it runs.
         env: Its whole environment besides PATH.
+        space: The node whose space it runs in; None for the first.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Component:
     after: Sequence[str] = ()
     ready: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    space: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,9 @@ class Plan:
         components: In the order in which they are named to people.
         logs: Folder of the logs.
         state_file: Where the supervisor tells what it sees.
-        cgroup: The control group of all processes; None: no isolation at all,
-            everything runs as the user in the host's own namespaces.
-        kubelet_dir, var_log: What /var/lib/kubelet and /var/log are inside.
+        cgroup: The control group of all processes; None where there is no space.
+        spaces: What each node has for itself; the first is the control plane's too. None at
+            all: no isolation, everything runs as the user in the host's own namespaces.
         listen, forward: Loopback port on the host, and the address inside that it leads to.
     """
 
@@ -66,8 +69,7 @@ class Plan:
     logs: str
     state_file: str
     cgroup: str | None = None
-    kubelet_dir: str = ""
-    var_log: str = ""
+    spaces: Sequence[Space] = ()
     listen: int = 0
     forward: str = ""
 
@@ -80,7 +82,8 @@ class Plan:
         """Read back what `write` wrote."""
         document: dict[str, Any] = json.loads(path.read_text())
         components = [Component(**component) for component in document.pop("components")]
-        return cls(components=components, **document)
+        spaces = [Space(**space) for space in document.pop("spaces")]
+        return cls(components=components, spaces=spaces, **document)
 
 
 @dataclass
@@ -127,6 +130,8 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._names: dict[int, str] = {}
         self._ended: dict[int, asyncio.Event] = {}
+        self._spaces = {space.name: space for space in plan.spaces}
+        self._namespaces: dict[str, Namespaces] = {}
 
     def isolate(self) -> socket.socket | None:
         """Take the port on the host, then leave the host. Returns the listening socket.
@@ -135,14 +140,16 @@ class Supervisor:
             SandboxError: If the port is taken or the kernel refuses a namespace.
         """
         isolation.become_subreaper()
-        if self._plan.cgroup is None:
+        if not self._plan.spaces:
             return None
         try:
             listener = socket.create_server(("127.0.0.1", self._plan.listen))
         except OSError as error:
             raise SandboxError(f"Port {self._plan.listen} on 127.0.0.1: {error.strerror}.") from None
-        isolation.enter_cgroup(self._plan.cgroup)
-        isolation.enter_namespaces(Path(self._plan.kubelet_dir), Path(self._plan.var_log))
+        first, *others = self._plan.spaces
+        isolation.enter_cgroup(first.cgroup)
+        isolation.enter_namespaces(first)
+        self._namespaces = {space.name: isolation.add_namespaces(space) for space in others}
         return listener
 
     def fail(self, error: str) -> None:
@@ -193,20 +200,33 @@ class Supervisor:
     def _start(self, component: Component, running: Running) -> None:
         log = Path(self._plan.logs) / f"{component.name}.log"
         with log.open("ab") as output:
-            # setpriv: a supervisor that is killed takes its components with it.
             process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *component.argv],
+                component.argv,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={"PATH": os.environ["PATH"], **component.env},
                 start_new_session=True,
+                preexec_fn=self._entrance(component),  # noqa: PLW1509 (there is one thread)
             )
         self._names[process.pid] = component.name
         self._ended[process.pid] = asyncio.Event()
         process.returncode = 0  # we collect it ourselves; Popen must not
         running.state, running.pid, running.since = "starting", process.pid, time.time()
         self._tell()
+
+    def _entrance(self, component: Component) -> Callable[[], None]:
+        """What the child does before it becomes the component: enter the space that it runs in."""
+        namespaces = self._namespaces.get(component.space or "")
+
+        def enter() -> None:
+            if namespaces:
+                isolation.enter_cgroup(self._spaces[component.space or ""].cgroup)
+                namespaces.enter()
+            # A supervisor that is killed takes its components with it.
+            isolation.die_with_parent()
+
+        return enter
 
     def _collect(self) -> None:
         while True:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from typing import Any
 import yaml
 
 from trainyard_sandbox.cluster import Sandbox
+from trainyard_sandbox.isolation import cgroup_processes
 from trainyard_sandbox.paths import PROJECT, Instance
 
 Object = dict[str, Any]
@@ -119,13 +122,22 @@ class Cluster:
 
     def operator_pids(self) -> list[int]:
         """The operator's processes, as the host sees them."""
-        group = Path("/sys/fs/cgroup")
-        procs = {
-            int(pid)
-            for file in group.glob(f"**/{self.sandbox.instance.id}/**/cgroup.procs")
-            for pid in file.read_text().split()
-        }
-        return sorted(pid for pid in procs if b"trainyard_operator" in _cmdline(pid))
+        processes = cgroup_processes(self.sandbox.instance.id)
+        return sorted(pid for pid in processes if b"trainyard_operator" in _cmdline(pid))
+
+    def kill(self, pod: Object) -> None:
+        """Kill the processes of a pod's containers, as the kernel does when memory runs out."""
+        group = f"/pod{pod['metadata']['uid']}/"
+        for pid in cgroup_processes(self.sandbox.instance.id):
+            # The pod's sandbox, a container of its own, stays: its death would be the node's affair.
+            if group in _read(f"/proc/{pid}/cgroup").decode() and _cmdline(pid) != b"/pause\0":
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def logs(self, job: str) -> dict[str, str]:
+        """What each pod of a JobSet has printed, by its host name (`<job>-<replicated job>-0-<index>`)."""
+        pods = [pod["metadata"]["name"] for pod in self.pods(job)]
+        return {pod.rpartition("-")[0]: self.kubectl("logs", pod) for pod in pods}
 
     def audited_writes(self, user: str, name: str) -> list[str]:
         """`verb resource/subresource` of every write that a user made to objects of that name."""
@@ -144,9 +156,13 @@ class Cluster:
 
 
 def _cmdline(pid: int) -> bytes:
+    return _read(f"/proc/{pid}/cmdline")
+
+
+def _read(path: str) -> bytes:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
+        return Path(path).read_bytes()
+    except OSError:  # the process is gone
         return b""
 
 

@@ -76,7 +76,7 @@ def ready_nodes(cluster: Cluster) -> list[str]:
 
 def test_down_leaves_the_host_as_it_was_before_up(spare: Cluster, bare: Cluster) -> None:
     before = host_state(bare)
-    trainyard("sandbox", "up", "--name", "spare")
+    trainyard("sandbox", "up", "--name", "spare", "--nodes", "2")
     spare.kubectl("run", "web", "--image=docker.io/trainyard/torch-cpu:sandbox", "--", "sleep", "600")
     spare.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
     trainyard("sandbox", "down", "--name", "spare")
@@ -84,7 +84,7 @@ def test_down_leaves_the_host_as_it_was_before_up(spare: Cluster, bare: Cluster)
 
 
 def test_up_after_kill_9_of_everything_has_the_same_objects_running_again(spare: Cluster) -> None:
-    trainyard("sandbox", "up", "--name", "spare")
+    trainyard("sandbox", "up", "--name", "spare", "--nodes", "2")
     spare.kubectl("run", "web", "--image=docker.io/trainyard/torch-cpu:sandbox", "--", "sleep", "600")
     spare.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
     uid = spare.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}")
@@ -92,7 +92,7 @@ def test_up_after_kill_9_of_everything_has_the_same_objects_running_again(spare:
         os.kill(pid, signal.SIGKILL)
     assert trainyard("sandbox", "status", "--name", "spare", check=False).returncode == 1
     trainyard("sandbox", "up", "--name", "spare")
-    assert ready_nodes(spare) == ["spare-node"]
+    assert ready_nodes(spare) == ["spare-node", "spare-node-2"]
     eventually(
         "the pod runs again",
         lambda: (

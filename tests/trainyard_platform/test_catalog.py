@@ -211,7 +211,8 @@ def test_changes_to_a_runtime_that_does_not_exist_are_refused(catalog_folder: Pa
         catalog.load(catalog_folder, {"torch-distribute": RuntimeOverlay()})
     assert str(stopped.value) == (
         "trainyard:platform.runtimes.torch-distribute: the catalog has no such runtime "
-        "(it has: plain, torch-distributed, torch-with-initializers); did you mean 'torch-distributed'?"
+        f"(it has: {', '.join(path.stem for path in sorted(CATALOG, key=lambda p: p.stem))}); "
+        "did you mean 'torch-distributed'?"
     )
 
 
@@ -223,7 +224,7 @@ def test_without_changes_a_runtime_is_the_file(catalog_folder: Path) -> None:
 
 def test_a_disabled_runtime_is_left_out(catalog_folder: Path) -> None:
     loaded = catalog.load(catalog_folder, {"plain": RuntimeOverlay(enabled=False)})
-    assert [runtime.name for runtime in loaded] == ["torch-distributed", "torch-with-initializers"]
+    assert sorted([*(runtime.name for runtime in loaded), "plain"]) == sorted(p.stem for p in CATALOG)
 
 
 def container(runtime: catalog.Runtime) -> dict[str, Any]:
@@ -257,6 +258,16 @@ def test_changes_reach_the_trainers_container_and_leave_the_rest(catalog_folder:
         "resources": {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}},
     }
     assert container(plain)["image"] != "docker.io/a/b:1", "the catalog's own copy must stay as it is"
+
+
+def test_changes_reach_the_launcher_and_the_workers_of_mpi(catalog_folder: Path) -> None:
+    (mpi,) = (one for one in catalog.load(catalog_folder, {}) if one.name == "mpi-distributed")
+    adapted = catalog.adapt(mpi, RuntimeOverlay(image="docker.io/a/b:1"))
+    jobs = adapted.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+    images = {
+        job["name"]: job["template"]["spec"]["template"]["spec"]["containers"][0]["image"] for job in jobs
+    }
+    assert images == {"node": "docker.io/a/b:1", "launcher": "docker.io/a/b:1"}
 
 
 def test_changes_leave_other_steps_alone(catalog_folder: Path) -> None:

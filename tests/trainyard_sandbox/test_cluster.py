@@ -10,6 +10,7 @@ import pytest
 from trainyard_sandbox import preflight
 from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
+from trainyard_sandbox.isolation import Space
 from trainyard_sandbox.paths import Instance
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.supervisor import Component, Plan, Running, State
@@ -45,7 +46,7 @@ def test_without_disk_it_says_how_much_it_needs_and_where(
 ) -> None:
     monkeypatch.setattr(preflight, "free_bytes", lambda path: 3 << 30)
     with pytest.raises(SandboxError, match=r"has 3 GiB free; 30 GiB are needed .* TRAINYARD_CACHE"):
-        sandbox.up(Progress(), control_plane_only=True)
+        sandbox.up(Progress(), nodes=0)
     assert not sandbox.instance.dir.parent.exists()
 
 
@@ -70,7 +71,7 @@ def test_a_sandbox_that_is_not_up_says_so(sandbox: Sandbox) -> None:
 
 def test_a_killed_supervisor_is_reported_with_the_way_out(sandbox: Sandbox) -> None:
     sandbox.instance.dir.mkdir(parents=True)
-    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "with_node": True}))
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "nodes": 1}))
     State(999_999_999, {"etcd": Running("ready", 1)}).write(sandbox.instance.state_file)
     status = sandbox.status()
     assert (status.running, status.components["etcd"]["state"]) == (False, "gone")
@@ -86,12 +87,21 @@ def test_a_log_that_is_not_there_names_those_that_are(sandbox: Sandbox) -> None:
 
 def test_a_sandbox_of_the_other_kind_is_not_turned_into_this_one(sandbox: Sandbox) -> None:
     sandbox.instance.dir.mkdir(parents=True)
-    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "with_node": True}))
-    with pytest.raises(SandboxError, match="was brought up with a node: take it down first"):
-        sandbox.up(Progress(), control_plane_only=True)
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "nodes": 1}))
+    with pytest.raises(SandboxError, match="was brought up with --nodes 1: take it down first"):
+        sandbox.up(Progress(), nodes=0)
+
+
+def test_a_sandbox_has_the_nodes_that_it_was_brought_up_with(sandbox: Sandbox) -> None:
+    sandbox.instance.dir.mkdir(parents=True)
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "nodes": 2}))
+    with pytest.raises(SandboxError, match="was brought up with --nodes 2: take it down first"):
+        sandbox.up(Progress(), nodes=3)
 
 
 def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    plan = Plan([Component("a", ["/bin/true"], ["b"], "1.2.3.4:5", {"K": "V"})], "logs", "state", "group")
+    component = Component("a", ["/bin/true"], ["b"], "1.2.3.4:5", {"K": "V"}, "node-1")
+    space = Space("node-1", "group", "kubelet", "log", "1.2.3.4", "1.3.0.0/24")
+    plan = Plan([component], "logs", "state", "group", [space])
     plan.write(tmp_path / "plan.json")
     assert Plan.read(tmp_path / "plan.json") == plan

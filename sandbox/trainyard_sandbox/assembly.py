@@ -1,0 +1,138 @@
+"""From a sandbox's place, binaries and images to what its supervisor shall run.
+
+Makes certificates and configuration files on the way, and each node's copy of
+the images; starts nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Mapping
+
+import yaml
+
+from .control_plane import AUDIT_POLICY, ControlPlane, Credentials
+from .images import Store
+from .isolation import CLUSTER_ADDRESS
+from .node import Node, address
+from .paths import Instance
+from .pki import KeyPair, write_private
+from .services import Services
+from .supervisor import Component, Plan
+from .toolchain import Toolchain
+
+
+def assemble(instance: Instance, toolchain: Toolchain, port: int, store: Store | None, nodes: int) -> Plan:
+    """Lay everything out for a sandbox that starts.
+
+    Args:
+        instance: Whose folders get the files.
+        toolchain: Built already.
+        port: Loopback port of the API server.
+        store: The images; None for a control plane alone.
+        nodes: How many nodes run pods; 0 for a control plane alone.
+    """
+    control_plane = ControlPlane(
+        address=CLUSTER_ADDRESS if store else "127.0.0.1",
+        port=6443 if store else port,
+        etcd_port=2379 if store else free_port(2),
+        data=instance.dir / "etcd",
+        config=instance.config,
+        audit_log=instance.logs / "audit.log",
+        with_node=store is not None,
+    )
+    creds = Credentials.make(instance.pki, control_plane.address)
+    files = {"audit-policy.yaml": yaml.safe_dump(AUDIT_POLICY)}
+    clients = {"controller-manager": creds.controller_manager, "scheduler": creds.scheduler}
+    components: list[Component] = control_plane.components(toolchain.binary, creds)
+    members: list[Node] = []
+    if store:
+        services = Services(instance.config, instance.dir / "volumes", node_names(instance, 1)[0])
+        services.volumes.mkdir(exist_ok=True)
+        files |= services.files()
+        clients |= {
+            "coredns": creds.ca.issue("coredns", "trainyard:coredns"),
+            "local-path-provisioner": creds.ca.issue("local-path-provisioner", "trainyard:volumes"),
+        }
+        components += services.components(toolchain.binary)
+        members = [_node(instance, creds, number) for number in range(1, nodes + 1)]
+        for node in members:
+            _lay_out(instance, creds, control_plane.server, node, store)
+            components += node.components(toolchain.binary)
+    else:
+        clients["kwok"] = creds.admin
+        components.append(_kwok(toolchain, instance))
+    for name, text in files.items():
+        write_private(instance.config / name, text.encode())
+    for name, client in clients.items():
+        creds.ca.kubeconfig(instance.config / f"{name}.kubeconfig", control_plane.server, client, instance.id)
+    creds.ca.kubeconfig(instance.kubeconfig, f"https://127.0.0.1:{port}", creds.admin, instance.id)
+    return Plan(
+        components=components,
+        logs=str(instance.logs),
+        state_file=str(instance.state_file),
+        cgroup=instance.id if members else None,
+        spaces=[node.space for node in members],
+        listen=port,
+        forward=f"{control_plane.address}:{control_plane.port}",
+    )
+
+
+def node_names(instance: Instance, nodes: int) -> list[str]:
+    """The names of the Node objects: the first is `<sandbox>-node`, the second `<sandbox>-node-2`."""
+    return [f"{instance.name}-node" + (f"-{number}" if number > 1 else "") for number in range(1, nodes + 1)]
+
+
+def free_port(count: int = 1) -> int:
+    """The first of `count` consecutive free loopback ports."""
+    while True:
+        held = [socket.create_server(("127.0.0.1", 0))]
+        first = held[0].getsockname()[1]
+        try:
+            held += [socket.create_server(("127.0.0.1", first + step)) for step in range(1, count)]
+        except (OSError, OverflowError):
+            continue
+        finally:
+            for server in held:
+                server.close()
+        return int(first)
+
+
+def _node(instance: Instance, creds: Credentials, number: int) -> Node:
+    name = node_names(instance, number)[-1]
+    folder = f"node-{number}"
+    return Node(
+        name=name,
+        number=number,
+        dir=instance.dir / folder,
+        config=instance.config / folder,
+        cgroup=instance.id,
+        ca=creds.ca.pair.cert,
+        serving=creds.ca.issue(f"kubelet-serving-{number}", name, hosts=(name, address(number))),
+    )
+
+
+def _lay_out(instance: Instance, creds: Credentials, server: str, node: Node, store: Store) -> None:
+    """The files of one node, and its copy of the images."""
+    clients: Mapping[str, KeyPair] = {
+        "kubelet": creds.ca.issue(
+            f"kubelet-{node.number}", f"system:node:{node.name}", groups=("system:nodes",)
+        ),
+        "kube-proxy": creds.ca.issue("kube-proxy", "system:kube-proxy"),
+    }
+    for name, text in node.files().items():
+        write_private(node.config / name, text.encode())
+    for name, client in clients.items():
+        creds.ca.kubeconfig(node.config / f"{name}.kubeconfig", server, client, instance.id)
+    store.clone(node.containerd_root)
+    # Pods of before a crash are started anew, as after a reboot.
+    shutil.rmtree(node.kubelet_dir, ignore_errors=True)
+
+
+def _kwok(toolchain: Toolchain, instance: Instance) -> Component:
+    arguments = [
+        f"--kubeconfig={instance.config / 'kwok.kubeconfig'}",
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+    ]
+    return Component("kwok", [str(toolchain.binary("kwok")), *arguments], after=("kube-apiserver",))

@@ -1,0 +1,80 @@
+"""Training outlives its pods: what is restarted, from where, and what is not worth a restart."""
+
+import json
+
+import pytest
+
+from .checkpoints import (
+    EPOCHS,
+    STEPS,
+    checkpoint_job,
+    final_loss,
+    starts,
+    wait_for_checkpoint,
+)
+from .cluster import Cluster, Object, eventually, trainjob
+
+pytestmark = pytest.mark.sandbox
+
+
+def restarts(platform: Cluster, job: str) -> tuple[int, int]:
+    """How often a JobSet was restarted, and how many of those count."""
+    status = (platform.get("jobset", job) or {}).get("status", {})
+    return status.get("restarts", 0), status.get("restartsCountTowardsMax", 0)
+
+
+def running_pod(platform: Cluster, job: str) -> Object:
+    """The pod of a job of one node as soon as it runs."""
+    found: Object = eventually(
+        f"{job} runs",
+        lambda: next((pod for pod in platform.pods(job) if pod["status"]["phase"] == "Running"), None),
+    )
+    return found
+
+
+def test_a_job_whose_pod_is_killed_goes_on_from_its_checkpoint_to_the_same_loss(
+    platform: Cluster, undisturbed: float
+) -> None:
+    platform.apply(checkpoint_job("killed"))
+    wait_for_checkpoint(platform, "killed")
+    platform.kill(platform.pods("killed")[1])
+    platform.wait_for_condition("killed", "Complete", timeout=600)
+    assert restarts(platform, "killed") == (1, 1)
+    [step] = set(starts(platform, "killed"))
+    assert 0 < step < EPOCHS * STEPS
+    assert final_loss(platform, "killed") == pytest.approx(undisturbed, abs=1e-6)
+
+
+def test_the_volume_of_checkpoints_goes_with_its_job(platform: Cluster) -> None:
+    platform.apply(trainjob("tidy", "touch $CHECKPOINT_DIR/x", "torch-checkpointed"))
+    platform.wait_for_condition("tidy", "Complete")
+    assert platform.get("pvc", "checkpoints-tidy") is not None
+    platform.kubectl("delete", "trainjob", "tidy")
+    eventually("the claim is gone", lambda: platform.get("pvc", "checkpoints-tidy") is None)
+    volumes = platform.sandbox.instance.dir / "volumes"
+    eventually("its folder is gone", lambda: not list(volumes.glob("*_default_checkpoints-tidy")))
+
+
+def test_exit_code_42_fails_the_job_at_once(platform: Cluster) -> None:
+    platform.apply(trainjob("gives-up", "exit 42", "torch-checkpointed"))
+    failed = platform.wait_for_condition("gives-up", "Failed")
+    assert failed["reason"] == "FailJobSetFailurePolicyAction"
+    assert restarts(platform, "gives-up") == (0, 0)
+
+
+def test_an_evicted_pod_is_restarted_and_the_restart_is_not_counted(platform: Cluster) -> None:
+    script = """
+        [ -e $CHECKPOINT_DIR/begun ] && exit
+        touch $CHECKPOINT_DIR/begun
+        trap "exit 1" TERM
+        sleep 600 & wait
+    """
+    platform.apply(trainjob("evicted", script, "torch-checkpointed"))
+    pod = running_pod(platform, "evicted")["metadata"]
+    volumes = platform.sandbox.instance.dir / "volumes"
+    eventually("it has begun", lambda: list(volumes.glob("*_default_checkpoints-evicted/begun")))
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["name"]}}
+    path = f"/api/v1/namespaces/default/pods/{pod['name']}/eviction"
+    platform.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    platform.wait_for_condition("evicted", "Complete")
+    assert restarts(platform, "evicted") == (1, 0)

@@ -1,0 +1,48 @@
+"""MPI, JAX and XGBoost train over two pods, and all ranks come to the number that is right."""
+
+import math
+import re
+
+import pytest
+
+from .cluster import Cluster
+
+pytestmark = pytest.mark.sandbox
+
+
+def ranks(platform: Cluster, example: str, job: str, pattern: str) -> dict[str, tuple[str, ...]]:
+    """Run an example to its end. What `pattern` finds in the log of each pod that prints it."""
+    platform.kubectl("apply", "-f", f"examples/{example}/trainjob.yaml")
+    platform.wait_for_condition(job, "Complete", timeout=600)
+    logs = platform.logs(job)
+    return {pod: found[0] for pod, text in logs.items() if (found := re.findall(pattern, text))}
+
+
+def test_mpirun_reaches_the_other_node_over_ssh_and_an_allreduce_gives_pi(platform: Cluster) -> None:
+    platform.kubectl("apply", "-f", "examples/mpi/trainjob.yaml")
+    platform.wait_for_condition("pi", "Complete", timeout=600)
+    printed = platform.kubectl("logs", "job/pi-launcher-0")
+    found = sorted(re.findall(r"rank (\d) of 2 on (\S+): pi ([\d.]+)", printed))
+    assert [(rank, host) for rank, host, _ in found] == [("0", "pi-launcher-0-0"), ("1", "pi-node-0-0")]
+    assert [abs(float(pi) - math.pi) < 1e-9 for _, _, pi in found] == [True, True]
+
+
+def test_two_jax_processes_share_gradients_by_psum(platform: Cluster) -> None:
+    pattern = r"rank (\d) of 2: psum (\d+), weights (\S+) (\S+) (\S+)"
+    learnt = {
+        rank: (int(psum), [round(float(weight), 3) for weight in weights])
+        for rank, psum, *weights in ranks(platform, "jax", "regression", pattern).values()
+    }
+    assert learnt == {"0": (3, [1.0, -2.0, 3.0]), "1": (3, [1.0, -2.0, 3.0])}
+
+
+def test_two_xgboost_workers_with_half_of_the_rows_each_grow_the_same_trees(platform: Cluster) -> None:
+    pattern = r"rank (\d) of 2: (\d+) rows, trees (\w+), error ([\d.]+)"
+    found = ranks(platform, "xgboost", "trees", pattern)
+    assert {pod: (rank, rows) for pod, (rank, rows, _, _) in found.items()} == {
+        "trees-node-0-0": ("0", "800"),
+        "trees-node-0-1": ("1", "800"),
+    }
+    [(_, error)] = {(trees, float(error)) for _, _, trees, error in found.values()}
+    # As one process with all rows; half of them alone leave 0.286 and 0.297.
+    assert error == pytest.approx(0.2660, abs=0.005)
