@@ -12,7 +12,10 @@ from trainyard_platform.components.catalog import Catalog, CatalogArgs
 from trainyard_platform.components.crds import Crds, CrdsArgs
 from trainyard_platform.components.jobset import JobSet, JobSetArgs
 from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
+from trainyard_platform.components.kueue import Kueue, KueueArgs
 from trainyard_platform.components.operator import Operator, OperatorArgs
+from trainyard_platform.components.queues import Queues, QueuesArgs
+from trainyard_platform.components.volcano import Volcano, VolcanoArgs
 
 root = Path(__file__).resolve().parent.parent
 stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
@@ -20,8 +23,13 @@ artifacts = Artifacts(stack.artifacts, root)
 runtimes = catalog.load(root / "runtimes", stack.runtimes)
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
 
-crds = Crds("crds", CrdsArgs.of(artifacts), on_cluster)
+crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
 jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+if stack.kueue.enabled:
+    kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
+    Queues("queues", QueuesArgs(queues=stack.queues, kueue=kueue), on_cluster)
+if stack.volcano.enabled:
+    Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
 installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset]), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(

@@ -71,3 +71,11 @@ RUNTIME_UID_LABEL: Final = "trainyard.dev/runtime-uid"
 """On a ControllerRevision: uid of the runtime that it keeps."""
 IN_FORCE_SINCE_ANNOTATION: Final = "trainyard.dev/in-force-since"
 """On a ControllerRevision: when the runtime took the content that it keeps."""
+TENANT_LABEL: Final = "trainyard.dev/tenant"
+"""On a namespace: whose it is. Kueue looks at the namespaces that have it."""
+
+# Kueue
+KUEUE_GROUP: Final = "kueue.x-k8s.io"
+KUEUE_API_VERSION: Final = f"{KUEUE_GROUP}/v1beta2"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+"""On a TrainJob: the LocalQueue that it waits in."""

@@ -15,7 +15,8 @@ from trainyard_api import names
 
 from . import yamlfile
 from .errors import PlatformError
-from .settings import CONFIG_KEY, RuntimeOverlay, nearest
+from .model import nearest
+from .settings import CONFIG_KEY, RuntimeOverlay
 from .yamlfile import YamlFile
 
 FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"

@@ -6,31 +6,21 @@ value that is not allowed end the program with one message that names every
 one of them, so that a typo never reaches a cluster.
 """
 
-import difflib
 import json
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from .errors import PlatformError
+from .model import IMAGE, QUANTITY, ComputeResources, Image, PullPolicy, Quantity, Settings, nearest
+from .queueing import DURATION, Kueue, Volcano
+from .queues import Queues
 
 CONFIG_KEY = "trainyard:platform"
-
-_QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
-Quantity = Annotated[str, Field(pattern=_QUANTITY, description="A Kubernetes quantity, such as 500m or 2Gi.")]
-_IMAGE = r"^([a-z0-9.-]+\.[a-z0-9-]+|localhost)(:[0-9]+)?/[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
-Image = Annotated[
-    str,
-    Field(
-        pattern=_IMAGE,
-        description="An image with its registry and its tag or digest: docker.io/library/busybox:1.37.",
-    ),
-]
 
 
 class ArtifactSource(StrEnum):
@@ -41,32 +31,12 @@ class ArtifactSource(StrEnum):
     FOLDER = "folder"
 
 
-class PullPolicy(StrEnum):
-    """When a node pulls an image, in Kubernetes' words."""
-
-    ALWAYS = "Always"
-    IF_NOT_PRESENT = "IfNotPresent"
-    NEVER = "Never"
-
-
 class KubeflowNamespace(StrEnum):
     """How the platform treats the namespace in which Kubeflow's own tools look for a Trainer."""
 
     CREATE = "create"
     EXISTING = "existing"
     ABSENT = "absent"
-
-
-class Settings(BaseModel):
-    """Base of every part: closed, immutable, camelCase in YAML."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-    )
 
 
 class Cluster(Settings):
@@ -105,15 +75,6 @@ class Artifacts(Settings):
             if key not in needed and getattr(self, key) is not None:
                 raise ValueError(f"source {self.source} has no use for the key {key!r}: remove it")
         return self
-
-
-class ComputeResources(Settings):
-    """CPU and memory of a controller's container."""
-
-    cpu: Quantity
-    """Requested CPU; a controller has no CPU limit, which would only slow it down."""
-    memory: Quantity
-    """Requested memory, and its limit."""
 
 
 class JobSet(Settings):
@@ -162,9 +123,9 @@ class RuntimeOverlay(Settings):
     """Image of the trainer's containers."""
     image_pull_policy: PullPolicy | None = None
     """When nodes pull that image."""
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default={})
     """Environment variables of the trainer's containers; they win over the catalog's of the same name."""
-    resources: dict[str, Quantity] = {}
+    resources: dict[str, Quantity] = Field(default={})
     """Requests and limits of the trainer's containers, by resource name, such as nvidia.com/gpu."""
 
 
@@ -177,12 +138,25 @@ class StackSettings(Settings):
     """Where upstream's charts, manifests and images come from."""
     jobset: JobSet = Field(default=JobSet(), alias="jobset")
     """JobSet's controller."""
+    kueue: Kueue = Kueue()
+    """Kueue, which decides when a TrainJob may start."""
+    volcano: Volcano = Volcano()
+    """Volcano, a scheduler that starts the pods of a gang together or not at all."""
+    queues: Queues = Queues()
+    """Quota, and who gets it; needs Kueue."""
     operator: Operator
     """Trainyard's operator."""
     admission: Admission = Admission()
     """Whether TrainJobs and runtimes are checked before they are stored."""
-    runtimes: dict[str, RuntimeOverlay] = {}
+    runtimes: dict[str, RuntimeOverlay] = Field(default={})
     """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
+
+    def problems(self) -> Iterator[str]:
+        """What is right by itself but not beside the rest, each with its path."""
+        if not self.queues.is_empty and not self.kueue.enabled:
+            yield "queues: need Kueue: set kueue.enabled to true, or remove them"
+        for problem in self.queues.problems((), fair_sharing=self.kueue.fair_sharing):
+            yield f"queues.{problem}"
 
 
 def load(text: str | None, stack: str) -> StackSettings:
@@ -197,16 +171,14 @@ def load(text: str | None, stack: str) -> StackSettings:
     except json.JSONDecodeError:
         value = text
     try:
-        return StackSettings.model_validate(value, by_alias=True, by_name=False)
+        stack_settings = StackSettings.model_validate(value, by_alias=True, by_name=False)
+        problems = [f"{CONFIG_KEY}.{problem}" for problem in stack_settings.problems()]
     except ValidationError as error:
-        problems = "\n".join(f"  {_sentence(problem)}" for problem in error.errors())
-        raise PlatformError(f"{file} is not valid:\n{problems}") from None
-
-
-def nearest(name: str, allowed: Sequence[str]) -> str:
-    """`; did you mean 'x'?` if one of the allowed names is near, else nothing."""
-    close = difflib.get_close_matches(name, allowed, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+        problems = [_sentence(problem) for problem in error.errors()]
+    if problems:
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        raise PlatformError(f"{file} is not valid:\n{lines}") from None
+    return stack_settings
 
 
 def _sentence(problem: ErrorDetails) -> str:
@@ -239,8 +211,9 @@ def _sentence(problem: ErrorDetails) -> str:
 
 def _pattern_words(pattern: str) -> str:
     words = {
-        _QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
-        _IMAGE: "must be an image with its registry and its tag or digest, "
+        DURATION: "must be a duration such as 30m or 1h30m",
+        QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
+        IMAGE: "must be an image with its registry and its tag or digest, "
         "such as docker.io/library/busybox:1.37",
     }
     return words.get(pattern, f"must match {pattern}")
@@ -260,10 +233,13 @@ def _model_at(location: Sequence[str | int]) -> type[BaseModel]:
     for step in steps:
         field = next(f for name, f in model.model_fields.items() if step in (f.alias, name))
         annotation: Any = field.annotation
+        if get_origin(annotation) in (Union, types.UnionType):
+            annotation = next(arm for arm in get_args(annotation) if arm is not type(None))
         if get_origin(annotation) is dict:
             annotation = get_args(annotation)[1]
             next(steps, None)
-        if get_origin(annotation) in (Union, types.UnionType):
-            annotation = next(arm for arm in get_args(annotation) if arm is not type(None))
+        if get_origin(annotation) is tuple:
+            annotation = get_args(annotation)[0]
+            next(steps, None)
         model = annotation
     return model

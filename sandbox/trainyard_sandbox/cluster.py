@@ -35,16 +35,6 @@ from .progress import Progress
 from .supervisor import Component, Plan, State
 from .toolchain import Toolchain
 
-NODE_TOOLS = (
-    "kubernetes",
-    "etcd",
-    "coredns",
-    "jobset",
-    "pause",
-    "pulumi",
-    "pulumi-resource-kubernetes",
-    "trainer",
-)
 CONTROL_PLANE_TOOLS = (
     "kubernetes",
     "etcd",
@@ -53,7 +43,10 @@ CONTROL_PLANE_TOOLS = (
     "pulumi-resource-kubernetes",
     "trainer",
     "jobset",
+    "kueue",
+    "volcano",
 )
+NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "pause")
 
 _READY_SECONDS = 180.0
 
@@ -261,8 +254,13 @@ class Sandbox:
         )
         creds = Credentials.make(instance.pki, control_plane.address)
         files = {"audit-policy.yaml": yaml.safe_dump(AUDIT_POLICY)}
-        clients = {"controller-manager": creds.controller_manager, "scheduler": creds.scheduler}
+        clients = {
+            "controller-manager": creds.controller_manager,
+            "scheduler": creds.scheduler,
+            "kwok": creds.admin,
+        }
         components: list[Component] = control_plane.components(toolchain.binary, creds)
+        components.append(_kwok(toolchain, instance))
         if node and store:
             clients |= {
                 "kubelet": creds.ca.issue("kubelet", f"system:node:{node.name}", groups=("system:nodes",)),
@@ -274,9 +272,6 @@ class Sandbox:
             store.clone(node.containerd_root)
             # Pods of before a crash are started anew, as after a reboot.
             shutil.rmtree(node.kubelet_dir, ignore_errors=True)
-        else:
-            clients["kwok"] = creds.admin
-            components.append(_kwok(toolchain, instance))
         for name, text in files.items():
             write_private(instance.config / name, text.encode())
         for name, client in clients.items():
@@ -398,6 +393,7 @@ def _tools(with_node: bool) -> tuple[str, ...]:
 
 
 def _kwok(toolchain: Toolchain, instance: Instance) -> Component:
+    """Plays the kubelet of nodes that are simulated; every other node it leaves alone."""
     arguments = [
         f"--kubeconfig={instance.config / 'kwok.kubeconfig'}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",

@@ -36,6 +36,20 @@ def test_webhooks_wait_for_the_deployments_and_for_their_ca() -> None:
     ]
 
 
+def test_an_api_waits_for_the_deployments_that_serve_it() -> None:
+    api = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "a"}}
+    [_, ordered] = chart_order.order([DEPLOYMENT, api])
+    assert ordered["metadata"]["annotations"] == {
+        "config.kubernetes.io/depends-on": "apps/namespaces/n/Deployment/c",
+        "pulumi.com/waitFor": "condition=Available",
+    }
+
+
+def test_a_charts_crds_are_left_out() -> None:
+    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {}}
+    assert chart_order.order([crd, DEPLOYMENT]) == [DEPLOYMENT]
+
+
 def test_a_secret_that_the_controller_fills_states_nothing() -> None:
     given = [secret(data={"ca.crt": "", "tls.key": None}), secret(data={"a": "Yg=="}), secret()]
     assert chart_order.order(given) == [secret(), secret(data={"a": "Yg=="}), secret()]

@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import pytest
+import yaml
 
 from trainyard_platform.errors import PlatformError
 
@@ -19,10 +20,24 @@ RUNTIME = "kubernetes:trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 CHART = "kubernetes:helm.sh/v4:Chart jobset"
 OPERATOR = "kubernetes:apps/v1:Deployment trainyard-operator"
+KUEUE = "kueue.x-k8s.io/v1beta2"
+CLUSTER_QUEUE = f"kubernetes:{KUEUE}:ClusterQueue"
 WEBHOOKS = tuple(
     f"kubernetes:admissionregistration.k8s.io/v1:{kind}WebhookConfiguration {name}.trainer.kubeflow.org"
     for kind, name in (("Mutating", "defaulter"), ("Validating", "validator"))
 )
+
+
+CONVERSION = {
+    "strategy": "Webhook",
+    "webhook": {
+        "clientConfig": {
+            "service": {"name": "kueue-webhook-service", "namespace": "kueue-system", "path": "/convert"}
+        },
+        "conversionReviewVersions": ["v1"],
+    },
+}
+"""What upstream's overlay adds to those of Kueue's CRDs whose versions differ."""
 
 
 def of_type(graph: Graph, kind: str) -> list[Registered]:
@@ -65,6 +80,7 @@ def recorded(one: Registered) -> dict[str, Any]:
         "retainOnDelete": one.retain,
         "inputs": inputs,
         **({"ignoreChanges": list(one.ignored)} if one.ignored else {}),
+        **({"deletedWith": one.deleted_with} if one.deleted_with else {}),
     }
 
 
@@ -77,6 +93,8 @@ def test_every_crd_stays_when_the_stack_goes(graph: Graph) -> None:
 def test_a_crd_is_upstreams_but_for_how_pulumi_handles_it(graph: Graph) -> None:
     for one in of_type(graph, CRD):
         expected = program.crd(one.name)
+        if one.name == "clusterqueues.kueue.x-k8s.io":
+            expected["spec"]["conversion"] = CONVERSION
         expected["metadata"]["annotations"] |= {
             "pulumi.com/patchFieldManager": "trainyard-platform",
             "pulumi.com/patchForce": "true",
@@ -87,7 +105,13 @@ def test_a_crd_is_upstreams_but_for_how_pulumi_handles_it(graph: Graph) -> None:
 
 def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
     kept = {one.name: one.retain for one in of_type(graph, NAMESPACE)}
-    assert kept == {"jobset-system": False, "trainyard-system": True, "kubeflow-system": True}
+    assert kept == {
+        "jobset-system": False,
+        "kueue-system": False,
+        "volcano-system": False,
+        "trainyard-system": True,
+        "kubeflow-system": True,
+    }
 
 
 def test_nothing_else_stays(graph: Graph) -> None:
@@ -96,7 +120,7 @@ def test_nothing_else_stays(graph: Graph) -> None:
 
 def test_crds_come_before_everything_that_uses_them(graph: Graph) -> None:
     crds = {one.key for one in of_type(graph, CRD)}
-    for one in [*of_type(graph, RUNTIME), graph[CHART], graph[OPERATOR]]:
+    for one in [*of_type(graph, RUNTIME), *of_type(graph, "kubernetes:helm.sh/v4:Chart"), graph[OPERATOR]]:
         assert crds <= before(graph, one.key), one.key
 
 
@@ -198,7 +222,10 @@ def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
     components = {one.type for one in graph.values() if one.type.startswith("trainyard:")}
     assert components == {
         f"trainyard:platform:{name}"
-        for name in ("Crds", "JobSet", "Catalog", "Kubeflow", "Operator", "Admission")
+        for name in (
+            *("Crds", "JobSet", "Kueue", "Queues", "Volcano", "Catalog"),
+            *("Kubeflow", "Operator", "Admission"),
+        )
     }
     own = {one.parent for one in graph.values() if one.type.startswith("kubernetes:")}
     assert all(parent.startswith("trainyard:platform:") for parent in own)
@@ -302,6 +329,83 @@ def test_the_chart_installs_without_its_crd_and_with_the_stacks_image(graph: Gra
         "tag": "v0.12.0",
         "pullPolicy": "IfNotPresent",
     }
+
+
+def test_kueue_sees_the_jobs_of_tenants_alone_and_says_why_they_wait(graph: Graph) -> None:
+    values = graph["kubernetes:helm.sh/v4:Chart kueue"].inputs["values"]
+    assert values["controllerManager"]["featureGates"] == [
+        {"name": "UnadmittedWorkloadsObservability", "enabled": True}
+    ]
+    assert yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"]) == {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443", "enableClusterQueueResources": True},
+        "webhook": {"port": 9443},
+        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+        "clientConnection": {"qps": 300, "burst": 500},
+        "integrations": {"frameworks": ["trainer.kubeflow.org/trainjob"]},
+        "manageJobsWithoutQueueName": False,
+        "managedJobsNamespaceSelector": {
+            "matchExpressions": [{"key": "trainyard.dev/tenant", "operator": "Exists"}]
+        },
+        "waitForPodsReady": {"timeout": "30m", "recoveryTimeout": "0s", "blockAdmission": False},
+    }
+
+
+@pytest.mark.usefixtures("pins")
+def test_kueue_waits_for_ever_and_shares_fairly_where_the_stack_says_so(tmp_path: Any) -> None:
+    given = {"enabled": True, "waitForPodsReady": None, "fairSharing": True}
+    graph = stack(tmp_path, {**MINIMAL, "kueue": given})
+    values = graph["kubernetes:helm.sh/v4:Chart kueue"].inputs["values"]
+    assert {"name": "DisableWaitForPodsReady", "enabled": True} in values["controllerManager"]["featureGates"]
+    configuration = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
+    assert "waitForPodsReady" not in configuration
+    assert configuration["fairSharing"] == {
+        "preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+    }
+
+
+@pytest.mark.usefixtures("pins")
+def test_neither_kueue_nor_volcano_is_installed_unless_the_stack_says_so(tmp_path: Any) -> None:
+    graph = stack(tmp_path, MINIMAL)
+    assert [key for key in graph if "kueue" in key or "volcano" in key] == []
+
+
+def test_queues_come_after_kueue_and_are_waited_for(graph: Graph) -> None:
+    (queue,) = [one for one in of_type(graph, CLUSTER_QUEUE) if one.name == "clusterqueue-team-a"]
+    needs = before(graph, queue.key)
+    assert {
+        "kubernetes:helm.sh/v4:Chart kueue",
+        "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor resourceflavor-cpu",
+        "kubernetes:kueue.x-k8s.io/v1beta2:Cohort cohort-sandbox",
+    } <= needs
+    assert queue.inputs["metadata"]["annotations"]["pulumi.com/waitFor"] == "condition=Active"
+
+
+def test_queues_go_with_their_entry_and_stay_when_the_stack_goes(graph: Graph) -> None:
+    """Kueue holds a ClusterQueue until its last job has ended, for which `destroy` must not wait."""
+    kinds = ("ResourceFlavor", "Cohort", "ClusterQueue", "WorkloadPriorityClass")
+    for one in (one for kind in kinds for one in of_type(graph, f"kubernetes:{KUEUE}:{kind}")):
+        assert one.deleted_with == f"{NAMESPACE} kueue-system"
+        assert not one.retain
+
+
+def test_volcanos_certificate_is_made_before_what_mounts_it(graph: Graph) -> None:
+    """Helm would make it in a hook, which helm.v4.Chart does not run."""
+    job = "kubernetes:batch/v1:Job volcano-admission-init"
+    assert job in before(graph, "kubernetes:helm.sh/v4:Chart volcano")
+    rights = {
+        f"kubernetes:rbac.authorization.k8s.io/v1:{kind} volcano-admission-init"
+        for kind in ("Role", "RoleBinding")
+    }
+    assert rights <= before(graph, job)
+    (container,) = graph[job].inputs["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "docker.io/volcanosh/vc-webhook-manager:v1.14.1"
+    assert container["command"] == [
+        *("./gen-admission-secret.sh", "--service", "volcano-admission-service"),
+        *("--namespace", "volcano-system", "--secret", "volcano-admission-secret"),
+    ]
 
 
 MINIMAL = {"operator": {"image": "docker.io/trainyard/operator:1"}}

@@ -14,6 +14,7 @@ from trainyard_platform.settings import StackSettings
 from .program import ROOT
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
+DURATION = "must be a duration such as 30m or 1h30m"
 QUANTITY = "must be a Kubernetes quantity such as 500m or 2Gi"
 IMAGE = "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37"
 
@@ -30,7 +31,8 @@ CASES = [
         id="an unknown key at the top",
         given={"operator": OPERATOR, "runtime": {}},
         message="trainyard:platform.runtime: there is no such key "
-        "(allowed here: admission, artifacts, cluster, jobset, operator, runtimes); did you mean 'runtimes'?",
+        "(allowed here: admission, artifacts, cluster, jobset, kueue, operator, queues, runtimes, volcano); "
+        "did you mean 'runtimes'?",
     ),
     Case(
         id="an unknown key in camelCase",
@@ -103,6 +105,36 @@ CASES = [
         id="a quantity under a resource name",
         given={"operator": OPERATOR, "runtimes": {"plain": {"resources": {"nvidia.com/gpu": "all"}}}},
         message=f"trainyard:platform.runtimes.plain.resources.nvidia.com/gpu: {QUANTITY}; is 'all'",
+    ),
+    Case(
+        id="a duration that is none",
+        given={"operator": OPERATOR, "kueue": {"waitForPodsReady": {"timeout": "half an hour"}}},
+        message=f"trainyard:platform.kueue.waitForPodsReady.timeout: {DURATION}; is 'half an hour'",
+    ),
+    Case(
+        id="a selector that compares with nothing",
+        given={
+            "operator": OPERATOR,
+            "kueue": {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+        },
+        message="trainyard:platform.kueue.namespaceSelector.matchExpressions[0]: operator In needs values",
+    ),
+    Case(
+        id="an unknown key in an item of a list",
+        given={
+            "operator": OPERATOR,
+            "kueue": {
+                "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Exists", "value": 1}]}
+            },
+        },
+        message="trainyard:platform.kueue.namespaceSelector.matchExpressions[0].value: there is no such key "
+        "(allowed here: key, operator, values); did you mean 'values'?",
+    ),
+    Case(
+        id="a kind of job that Kueue is not asked to queue",
+        given={"operator": OPERATOR, "kueue": {"integrations": ["trainjob"]}},
+        message="trainyard:platform.kueue.integrations[0]: must be one of trainer.kubeflow.org/trainjob, "
+        "jobset.x-k8s.io/jobset, batch/job, pod; is 'trainjob'",
     ),
     Case(
         id="a list item of the wrong kind",

@@ -43,6 +43,9 @@ def test_a_key_changes_with_every_input_and_with_nothing_else(project: Path) -> 
 
 def test_every_image_of_the_sandbox_has_a_dockerfile_and_a_known_base() -> None:
     listed = Images.read(Toolchain([]))
-    assert {image.name for image in listed.images} == {"pause", "jobset", "operator", "torch-cpu"}
+    assert {image.name for image in listed.images} == {
+        *("pause", "jobset", "kueue", "operator", "torch-cpu"),
+        *("volcano-scheduler", "volcano-controller-manager", "volcano-webhook-manager"),
+    }
     assert [i.name for i in listed.images if not i.dockerfile_path.exists()] == []
     assert {image.base for image in listed.images} <= {None, *listed.bases}

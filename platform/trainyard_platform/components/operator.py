@@ -48,7 +48,8 @@ from pulumi_kubernetes.rbac.v1 import (
 )
 
 from .. import rbac, settings
-from ..settings import ComputeResources, KubeflowNamespace, PullPolicy
+from ..model import ComputeResources, PullPolicy
+from ..settings import KubeflowNamespace
 from . import kept, kubeflow
 
 NAME = "trainyard-operator"
