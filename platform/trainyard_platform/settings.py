@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from .errors import PlatformError
 from .model import IMAGE, QUANTITY, ComputeResources, Image, PullPolicy, Quantity, Settings, nearest
+from .pools import NodePool
 from .queueing import DURATION, Kueue, Volcano
 from .queues import Queues
 
@@ -144,6 +145,8 @@ class StackSettings(Settings):
     """Volcano, a scheduler that starts the pods of a gang together or not at all."""
     queues: Queues = Queues()
     """Quota, and who gets it; needs Kueue."""
+    node_pools: dict[str, NodePool] = Field(default={})
+    """Pools of nodes, by name; each is a flavor of Kueue's too."""
     operator: Operator
     """Trainyard's operator."""
     admission: Admission = Admission()
@@ -155,8 +158,16 @@ class StackSettings(Settings):
         """What is right by itself but not beside the rest, each with its path."""
         if not self.queues.is_empty and not self.kueue.enabled:
             yield "queues: need Kueue: set kueue.enabled to true, or remove them"
-        for problem in self.queues.problems((), fair_sharing=self.kueue.fair_sharing):
+        for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
+        queues = list(self.queues.cluster_queues)
+        for name, pool in self.node_pools.items():
+            for position, quota in enumerate(pool.quota):
+                if quota.cluster_queue not in queues:
+                    yield (
+                        f"nodePools.{name}.quota[{position}].clusterQueue: there is no cluster queue "
+                        f"{quota.cluster_queue!r}{nearest(quota.cluster_queue, queues)}"
+                    )
 
 
 def load(text: str | None, stack: str) -> StackSettings:

@@ -223,7 +223,7 @@ def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
     assert components == {
         f"trainyard:platform:{name}"
         for name in (
-            *("Crds", "JobSet", "Kueue", "Queues", "Volcano", "Catalog"),
+            *("KwokPool", "Crds", "JobSet", "Kueue", "Queues", "Volcano", "Catalog"),
             *("Kubeflow", "Operator", "Admission"),
         )
     }
