@@ -16,6 +16,7 @@ from trainyard_platform.components.kueue import Kueue, KueueArgs
 from trainyard_platform.components.node_pools.kwok import KwokPool, KwokPoolArgs
 from trainyard_platform.components.operator import Operator, OperatorArgs
 from trainyard_platform.components.queues import Queues, QueuesArgs
+from trainyard_platform.components.tenants import Tenants, TenantsArgs
 from trainyard_platform.components.volcano import Volcano, VolcanoArgs
 from trainyard_platform.pools import Provider
 
@@ -33,7 +34,8 @@ jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), 
 if stack.kueue.enabled:
     kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
-    Queues("queues", QueuesArgs(queues=queues, kueue=kueue), on_cluster)
+    quota = Queues("queues", QueuesArgs(queues=queues, kueue=kueue), on_cluster)
+    Tenants("tenants", TenantsArgs(tenants=stack.tenants, after=[quota]), on_cluster)
 if stack.volcano.enabled:
     Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
 installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset]), on_cluster)

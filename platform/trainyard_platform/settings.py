@@ -10,7 +10,7 @@ import json
 import types
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -20,8 +20,12 @@ from .model import IMAGE, QUANTITY, ComputeResources, Image, PullPolicy, Quantit
 from .pools import NodePool
 from .queueing import DURATION, Kueue, Volcano
 from .queues import Queues
+from .tenancy import NAME, Tenant
 
 CONFIG_KEY = "trainyard:platform"
+
+
+TenantName = Annotated[str, Field(pattern=NAME)]
 
 
 class ArtifactSource(StrEnum):
@@ -147,6 +151,8 @@ class StackSettings(Settings):
     """Quota, and who gets it; needs Kueue."""
     node_pools: dict[str, NodePool] = Field(default={})
     """Pools of nodes, by name; each is a flavor of Kueue's too."""
+    tenants: dict[TenantName, Tenant] = Field(default={})
+    """Teams, by the name of their namespace; need Kueue."""
     operator: Operator
     """Trainyard's operator."""
     admission: Admission = Admission()
@@ -156,18 +162,22 @@ class StackSettings(Settings):
 
     def problems(self) -> Iterator[str]:
         """What is right by itself but not beside the rest, each with its path."""
-        if not self.queues.is_empty and not self.kueue.enabled:
-            yield "queues: need Kueue: set kueue.enabled to true, or remove them"
+        for part, used in (("queues", not self.queues.is_empty), ("tenants", bool(self.tenants))):
+            if used and not self.kueue.enabled:
+                yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
         queues = list(self.queues.cluster_queues)
+        for place, queue in self._users_of_queues():
+            if queue not in queues:
+                yield f"{place}: there is no cluster queue {queue!r}{nearest(queue, queues)}"
+
+    def _users_of_queues(self) -> Iterator[tuple[str, str]]:
         for name, pool in self.node_pools.items():
             for position, quota in enumerate(pool.quota):
-                if quota.cluster_queue not in queues:
-                    yield (
-                        f"nodePools.{name}.quota[{position}].clusterQueue: there is no cluster queue "
-                        f"{quota.cluster_queue!r}{nearest(quota.cluster_queue, queues)}"
-                    )
+                yield f"nodePools.{name}.quota[{position}].clusterQueue", quota.cluster_queue
+        for name, tenant in self.tenants.items():
+            yield f"tenants.{name}.clusterQueue", tenant.cluster_queue
 
 
 def load(text: str | None, stack: str) -> StackSettings:
@@ -223,6 +233,7 @@ def _sentence(problem: ErrorDetails) -> str:
 def _pattern_words(pattern: str) -> str:
     words = {
         DURATION: "must be a duration such as 30m or 1h30m",
+        NAME: "must be a name of small letters, digits and hyphens, such as team-a",
         QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
         IMAGE: "must be an image with its registry and its tag or digest, "
         "such as docker.io/library/busybox:1.37",

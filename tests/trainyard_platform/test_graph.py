@@ -111,6 +111,8 @@ def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
         "volcano-system": False,
         "trainyard-system": True,
         "kubeflow-system": True,
+        "namespace-team-a": True,
+        "namespace-team-b": True,
     }
 
 
@@ -223,7 +225,7 @@ def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
     assert components == {
         f"trainyard:platform:{name}"
         for name in (
-            *("KwokPool", "Crds", "JobSet", "Kueue", "Queues", "Volcano", "Catalog"),
+            *("KwokPool", "Crds", "JobSet", "Kueue", "Queues", "Tenants", "Volcano", "Catalog"),
             *("Kubeflow", "Operator", "Admission"),
         )
     }

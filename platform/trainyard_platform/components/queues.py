@@ -15,6 +15,7 @@ from .. import queue_manifests
 from ..queue_manifests import Manifest
 from ..queues import Queues as Settings
 from . import kept
+from .declared import annotated, declare
 from .kueue import Kueue
 
 _ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
@@ -50,11 +51,7 @@ class Queues(pulumi.ComponentResource):
             args.queues.cluster_queues.get(metadata["name"]) if manifest["kind"] == "ClusterQueue" else None
         )
         wait = _ACTIVE if queue and queue_manifests.becomes_active(queue) else {}
-        scope = f"{metadata['namespace']}/" if "namespace" in metadata else ""
-        # The provider's own class for custom resources knows nothing beside `spec`.
-        return pulumi.CustomResource(
-            f"kubernetes:{manifest['apiVersion']}:{manifest['kind']}",
-            f"{manifest['kind']}-{scope}{metadata['name']}".lower(),
-            {**manifest, "metadata": {**metadata, "annotations": {**kept.ANNOTATIONS, **wait}}},
+        return declare(
+            annotated(manifest, {**kept.ANNOTATIONS, **wait}),
             pulumi.ResourceOptions(parent=self, depends_on=after, deleted_with=args.kueue.namespace),
         )

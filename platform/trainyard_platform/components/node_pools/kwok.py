@@ -11,6 +11,7 @@ import pulumi
 
 from ... import pool_manifests
 from ...pools import NodePool
+from ..declared import declare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +28,7 @@ class KwokPool(pulumi.ComponentResource):
     def __init__(self, name: str, args: KwokPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:KwokPool", name, {}, opts)
         for manifest in pool_manifests.nodes(name, args.pool):
-            # The typed class has no `status` among its inputs.
-            pulumi.CustomResource(
-                "kubernetes:core/v1:Node",
-                manifest["metadata"]["name"],
+            declare(
                 manifest,
                 pulumi.ResourceOptions(
                     parent=self,
