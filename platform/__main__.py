@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pulumi
 
-from trainyard_platform import catalog, pool_manifests, settings
+from trainyard_platform import catalog, pool_manifests, settings, versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.components import cluster
 from trainyard_platform.components.admission import Admission, AdmissionArgs
@@ -23,6 +23,7 @@ from trainyard_platform.pools import Provider
 root = Path(__file__).resolve().parent.parent
 stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
+versions.check(stack, artifacts)
 runtimes = catalog.load(root / "runtimes", stack.runtimes)
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
 

@@ -23,6 +23,7 @@ from .queues import Queues
 from .tenancy import NAME, Tenant
 
 CONFIG_KEY = "trainyard:platform"
+KUBERNETES = r"^1\.[0-9]+$"
 
 
 TenantName = Annotated[str, Field(pattern=NAME)]
@@ -47,6 +48,8 @@ class KubeflowNamespace(StrEnum):
 class Cluster(Settings):
     """The cluster that the stack is applied to."""
 
+    version: str | None = Field(default=None, pattern=KUBERNETES)
+    """Its Kubernetes, such as 1.35: preview then refuses what does not work on it."""
     identifier: str | None = Field(default=None, min_length=1)
     """Name of the cluster, by default the stack's. Never change it: that would replace everything."""
     kubeconfig: str | None = Field(default=None, min_length=1)
@@ -232,6 +235,7 @@ def _sentence(problem: ErrorDetails) -> str:
 
 def _pattern_words(pattern: str) -> str:
     words = {
+        KUBERNETES: "must be a minor version such as '1.35', in quotes",
         DURATION: "must be a duration such as 30m or 1h30m",
         NAME: "must be a name of small letters, digits and hyphens, such as team-a",
         QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
