@@ -4,21 +4,26 @@ import time
 
 import pytest
 
+from trainyard_api.quantity import canonical, parse
+
 from .cluster import Cluster, Object, eventually, trainjob
 
 pytestmark = pytest.mark.sandbox
 
-CPU = "450m"
-"""Two pods of this fit on the node beside the platform, four do not."""
+
+def cpu_of_a_pod(platform: Cluster) -> int:
+    """Thousandths of a CPU of which the node has enough for two pods beside the platform, not for four."""
+    [node] = [one for one in platform.list("nodes") if "kwok.x-k8s.io/node" not in str(one["metadata"])]
+    return parse(node["status"]["allocatable"]["cpu"]).times(300).ceil()
 
 
-def gang_runtime() -> Object:
+def gang_runtime(cpu: int) -> Object:
     """A runtime whose pods are scheduled by Volcano, as one gang."""
     container = {
         "name": "node",
         "image": "docker.io/trainyard/torch-cpu:sandbox",
         "imagePullPolicy": "IfNotPresent",
-        "resources": {"requests": {"cpu": CPU}},
+        "resources": {"requests": {"cpu": f"{cpu}m"}},
     }
     pod = {"schedulerName": "volcano", "containers": [container], "terminationGracePeriodSeconds": 0}
     job = {
@@ -51,13 +56,17 @@ def bound(platform: Cluster, job: str) -> int:
 def test_of_two_gangs_that_do_not_fit_together_one_runs_whole_and_the_other_waits_whole(
     platform: Cluster,
 ) -> None:
-    platform.apply(gang_runtime())
+    cpu = cpu_of_a_pod(platform)
+    platform.apply(gang_runtime(cpu))
     until_told = "until [ -e /tmp/go ]; do sleep 0.2; done"
     platform.apply(gang("gang-first", until_told))
     eventually("the first gang runs", lambda: bound(platform, "gang-first") == 2)
     group = platform.get("podgroups.scheduling.volcano.sh", "gang-first")
     assert group is not None
-    assert (group["spec"]["minMember"], group["spec"]["minResources"]) == (2, {"cpu": "900m"})
+    assert (group["spec"]["minMember"], group["spec"]["minResources"]) == (
+        2,
+        {"cpu": canonical(f"{2 * cpu}m")},
+    )
     assert group["spec"]["queue"] == "default"
 
     platform.apply(gang("gang-second", "true"))

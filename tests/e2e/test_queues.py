@@ -13,46 +13,28 @@ from .cluster import Cluster, Object, eventually, trainjob
 
 pytestmark = pytest.mark.sandbox
 
-QUEUE = "main"
 LONG = "sleep 600"
-
-
-def namespace(name: str) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": name, "labels": {"trainyard.dev/tenant": name}},
-    }
+UNTIL_TOLD = "until [ -e /tmp/go ]; do sleep 0.2; done"
 
 
 def queued(name: str, cpu: str, script: str = "true", *, priority: str | None = None) -> Object:
-    """A TrainJob of one node in its namespace's queue."""
-    labels = {"kueue.x-k8s.io/queue-name": QUEUE}
-    if priority:
-        labels["kueue.x-k8s.io/priority-class"] = priority
+    """A TrainJob of one node; a tenant's namespace puts it into its queue."""
     job = trainjob(name, script)
-    job["metadata"] = {"name": name, "labels": labels}
+    job["metadata"] = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": "default"}}
+    if priority:
+        job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
     job["spec"]["trainer"]["resourcesPerNode"] = {"requests": {"cpu": cpu}}
     return job
 
 
-def tenant(platform: Cluster, name: str, cluster_queue: str) -> Cluster:
-    """A namespace with a door to a ClusterQueue."""
-    platform.apply(namespace(name))
-    door = {"name": QUEUE, "namespace": name, "clusterQueue": cluster_queue}
-    for manifest in queue_manifests.manifests(Queues.model_validate({"localQueues": [door]})):
-        platform.apply(manifest)
-    return platform.within(name)
-
-
 @pytest.fixture
 def team_a(platform: Cluster) -> Iterator[Cluster]:
-    yield from emptied(tenant(platform, "queues-a", "team-a"))
+    yield from emptied(platform.within("team-a"))
 
 
 @pytest.fixture
 def team_b(platform: Cluster) -> Iterator[Cluster]:
-    yield from emptied(tenant(platform, "queues-b", "team-b"))
+    yield from emptied(platform.within("team-b"))
 
 
 def emptied(cluster: Cluster) -> Iterator[Cluster]:
@@ -107,9 +89,6 @@ def stays_without_pods(cluster: Cluster, job: str, beside: Cluster, runs: str, s
 def finish(cluster: Cluster, pod: Object) -> None:
     """Let a job that waits for the file /tmp/go be done."""
     cluster.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")  # noqa: S108 (the pod's own)
-
-
-UNTIL_TOLD = "until [ -e /tmp/go ]; do sleep 0.2; done"
 
 
 def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
@@ -170,50 +149,47 @@ def test_a_high_priority_takes_the_quota_of_a_low_one_which_goes_on_after_it(
     team_a.wait_for_condition("low", "Complete")
 
 
-TWO_FLAVORS: dict[str, Any] = {
-    "flavors": {
-        "flavor-a": {
-            "nodeLabels": {"kubernetes.io/os": "linux"},
-            "tolerations": [{"key": "only-a", "operator": "Exists"}],
-        },
-        "flavor-b": {
-            "nodeLabels": {"kubernetes.io/arch": "amd64"},
-            "tolerations": [{"key": "only-b", "operator": "Exists"}],
-        },
-    },
-    "clusterQueues": {
-        "two-flavors": {
-            "resourceGroups": [
-                {
-                    "flavors": [
-                        {"name": "flavor-a", "resources": {"cpu": {"nominal": "400m"}}},
-                        {"name": "flavor-b", "resources": {"cpu": {"nominal": "400m"}}},
-                    ]
-                }
-            ],
-            "flavorFungibility": {"whenCanPreempt": "MayStopSearch"},
-        }
-    },
-}
+def flavor(label: str, toleration: str) -> Object:
+    """A flavor that the sandbox's node has, and that pods can be told by."""
+    return {
+        "nodeLabels": {label: {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}[label]},
+        "tolerations": [{"key": toleration, "operator": "Exists"}],
+    }
 
 
-def test_a_job_that_moves_from_one_flavor_to_another_carries_nothing_of_the_first(platform: Cluster) -> None:
-    for manifest in queue_manifests.manifests(Queues.model_validate(TWO_FLAVORS)):
-        platform.apply(manifest)
-    cluster = tenant(platform, "queues-moves", "two-flavors")
-    cluster.apply(queued("moves", "400m", LONG, priority="low"))
-    pod = running(cluster, "moves")
-    assert pod["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
-    cluster.apply(queued("displaces", "400m", LONG, priority="high"))
-    eventually("it has moved", lambda: selector(cluster, "moves") == {"kubernetes.io/arch": "amd64"})
-    moved = running(cluster, "moves")
-    keys = {one["key"] for one in moved["spec"]["tolerations"]}
+@pytest.fixture
+def mover(platform: Cluster) -> Iterator[Cluster]:
+    """A namespace whose queue has two flavors, and preempts on the first before it tries the second."""
+    quota = {"cpu": {"nominal": "400m"}, "memory": {"nominal": "1Gi"}}
+    flavors = {
+        "flavor-a": flavor("kubernetes.io/os", "only-a"),
+        "flavor-b": flavor("kubernetes.io/arch", "only-b"),
+    }
+    queue = {
+        "resourceGroups": [{"flavors": [{"name": name, "resources": quota} for name in flavors]}],
+        "flavorFungibility": {"whenCanPreempt": "MayStopSearch"},
+    }
+    name = "moves"
+    door = {"name": "default", "namespace": name, "clusterQueue": name}
+    settings = {"flavors": flavors, "clusterQueues": {name: queue}, "localQueues": [door]}
+    labels = {"trainyard.dev/tenant": name}
+    platform.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    platform.apply(*queue_manifests.manifests(Queues.model_validate(settings)))
+    yield from emptied(platform.within(name))
+
+
+def test_a_job_that_moves_from_one_flavor_to_another_carries_nothing_of_the_first(mover: Cluster) -> None:
+    mover.apply(queued("moves", "400m", LONG, priority="low"))
+    assert running(mover, "moves")["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    mover.apply(queued("displaces", "400m", LONG, priority="high"))
+    eventually("it has moved", lambda: selector(mover, "moves") == {"kubernetes.io/arch": "amd64"})
+    keys = {one.get("key") for one in running(mover, "moves")["spec"]["tolerations"]}
     assert ("only-a" in keys, "only-b" in keys) == (False, True)
-    jobset = cluster.get("jobset", "moves")
+    jobset = mover.get("jobset", "moves")
     assert jobset is not None
     assert "only-a" not in str(jobset["spec"])
-    assert selector(cluster, "displaces") == {"kubernetes.io/os": "linux"}
-    cluster.kubectl("delete", "trainjobs", "--all", "--cascade=foreground", "--wait")
+    assert "kubernetes.io/os" not in str(jobset["spec"])
+    assert selector(mover, "displaces") == {"kubernetes.io/os": "linux"}
 
 
 def selector(cluster: Cluster, job: str) -> Any:

@@ -45,9 +45,17 @@ def test_an_api_waits_for_the_deployments_that_serve_it() -> None:
     }
 
 
-def test_a_charts_crds_are_left_out() -> None:
-    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {}}
-    assert chart_order.order([crd, DEPLOYMENT]) == [DEPLOYMENT]
+def test_a_charts_crds_are_left_out_and_what_is_named() -> None:
+    def one(kind: str, name: str) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
+
+    given = [
+        one("CustomResourceDefinition", "a"),
+        one("ClusterRole", "x-rayjob-viewer-role"),
+        one("ClusterRole", "x-trainjob-viewer-role"),
+        one("Role", "x-rayjob-viewer-role"),
+    ]
+    assert chart_order.without(given, ["ClusterRole/*-rayjob-*"]) == given[2:]
 
 
 def test_a_secret_that_the_controller_fills_states_nothing() -> None:

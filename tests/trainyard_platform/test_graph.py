@@ -111,6 +111,7 @@ def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
         "volcano-system": False,
         "trainyard-system": True,
         "kubeflow-system": True,
+        "namespace-gpus": True,
         "namespace-team-a": True,
         "namespace-team-b": True,
     }

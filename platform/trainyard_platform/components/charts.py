@@ -6,6 +6,7 @@ chart does in a hook, its component does as a resource of its own.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,15 @@ from ..model import ComputeResources
 
 
 def install(
-    name: str, chart: Chart, namespace: str, values: dict[str, Any], opts: pulumi.ResourceOptions
+    name: str,
+    chart: Chart,
+    namespace: str,
+    values: dict[str, Any],
+    opts: pulumi.ResourceOptions,
+    *,
+    without: Sequence[str] = (),
 ) -> HelmChart:
-    """The chart as release `name` in a namespace that is there."""
+    """The chart as release `name` in a namespace that is there, without what patterns of KIND/NAME name."""
     repository = RepositoryOptsArgs(repo=chart.repository) if chart.repository else None
     return HelmChart(
         name,
@@ -32,7 +39,7 @@ def install(
         namespace=namespace,
         skip_crds=True,
         post_renderer=PostRendererArgs(
-            command=sys.executable, args=["-P", str(Path(chart_order.__file__).resolve())]
+            command=sys.executable, args=["-P", str(Path(chart_order.__file__).resolve()), *without]
         ),
         values=values,
         opts=opts,

@@ -27,6 +27,13 @@ _CONVERTED = frozenset(
 )
 """Kinds whose older version differs in more than its name."""
 
+_OTHER_JOBS = (
+    *("jaxjob", "leaderworkerset", "mpijob", "paddlejob", "pytorchjob", "raycluster", "rayjob"),
+    *("rayservice", "sparkapplication", "tfjob", "xgboostjob"),
+)
+_ROLES_FOR_OTHER_JOBS = tuple(f"ClusterRole/*-{one}-*-role" for one in _OTHER_JOBS)
+"""The chart has two ClusterRoles for every kind that Kueue can queue; these it never does here."""
+
 
 def crds(manifests: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Kueue's CRDs, with the conversion that upstream's own overlay adds to them.
@@ -142,5 +149,6 @@ class Kueue(pulumi.ComponentResource):
             NAMESPACE,
             values,
             pulumi.ResourceOptions(parent=self, depends_on=[self.namespace, *args.after]),
+            without=_ROLES_FOR_OTHER_JOBS,
         )
         self.register_outputs({})
