@@ -58,7 +58,7 @@ def test_of_two_gangs_that_do_not_fit_together_one_runs_whole_and_the_other_wait
 ) -> None:
     cpu = cpu_of_a_pod(platform)
     platform.apply(gang_runtime(cpu))
-    until_told = "until [ -e /tmp/go ]; do sleep 0.2; done"
+    until_told = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done"
     platform.apply(gang("gang-first", until_told))
     eventually("the first gang runs", lambda: bound(platform, "gang-first") == 2)
     group = platform.get("podgroups.scheduling.volcano.sh", "gang-first")

@@ -13,8 +13,8 @@ from .cluster import Cluster, Object, eventually, trainjob
 
 pytestmark = pytest.mark.sandbox
 
-LONG = "sleep 600"
-UNTIL_TOLD = "until [ -e /tmp/go ]; do sleep 0.2; done"
+# A shell that is process 1 hears no SIGTERM unless it asks for it.
+UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done"
 
 
 def queued(name: str, cpu: str, script: str = "true", *, priority: str | None = None) -> Object:
@@ -96,7 +96,7 @@ def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
 ) -> None:
     team_a.apply(queued("owns", "500m", UNTIL_TOLD))
     own = running(team_a, "owns")
-    team_a.apply(queued("borrows", "500m", LONG))
+    team_a.apply(queued("borrows", "500m", UNTIL_TOLD))
     running(team_a, "borrows")
     # Nothing is left to borrow: it waits, and says for what.
     team_a.apply(queued("waits", "500m"))
@@ -114,7 +114,7 @@ def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
 
 
 def test_pods_carry_the_flavors_node_selector_and_tolerations(team_a: Cluster) -> None:
-    team_a.apply(queued("carries", "100m", LONG))
+    team_a.apply(queued("carries", "100m", UNTIL_TOLD))
     pod = running(team_a, "carries")
     assert pod["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
     assert {"key": "trainyard.dev/batch", "operator": "Exists"} in pod["spec"]["tolerations"]
@@ -132,11 +132,14 @@ def test_a_job_that_can_never_fit_says_why(team_a: Cluster) -> None:
 
 
 def test_a_high_priority_takes_the_quota_of_a_low_one_which_goes_on_after_it(
-    team_a: Cluster,
+    team_a: Cluster, team_b: Cluster
 ) -> None:
-    team_a.apply(queued("low", "1", UNTIL_TOLD, priority="low"))
+    # Nothing can be borrowed: a share of one's own is what there is to preempt for.
+    team_b.apply(queued("fills", "500m", UNTIL_TOLD))
+    running(team_b, "fills")
+    team_a.apply(queued("low", "500m", UNTIL_TOLD, priority="low"))
     first = running(team_a, "low")
-    team_a.apply(queued("high", "1", UNTIL_TOLD, priority="high"))
+    team_a.apply(queued("high", "500m", UNTIL_TOLD, priority="high"))
     high = running(team_a, "high")
     assert said(team_a, "low", "Evicted")["reason"] == "Preempted"
     eventually("its pod is gone", lambda: team_a.pods("low") == [])
@@ -179,9 +182,9 @@ def mover(platform: Cluster) -> Iterator[Cluster]:
 
 
 def test_a_job_that_moves_from_one_flavor_to_another_carries_nothing_of_the_first(mover: Cluster) -> None:
-    mover.apply(queued("moves", "400m", LONG, priority="low"))
+    mover.apply(queued("moves", "400m", UNTIL_TOLD, priority="low"))
     assert running(mover, "moves")["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
-    mover.apply(queued("displaces", "400m", LONG, priority="high"))
+    mover.apply(queued("displaces", "400m", UNTIL_TOLD, priority="high"))
     eventually("it has moved", lambda: selector(mover, "moves") == {"kubernetes.io/arch": "amd64"})
     keys = {one.get("key") for one in running(mover, "moves")["spec"]["tolerations"]}
     assert ("only-a" in keys, "only-b" in keys) == (False, True)
