@@ -60,7 +60,9 @@ def before(graph: Graph, key: str) -> set[str]:
 
 def test_the_graph_is_the_recorded_one(graph: Graph) -> None:
     """Refresh with TRAINYARD_UPDATE_GOLDEN=1 and read the difference: a changed name is a replacement."""
-    seen = [recorded(one) for one in sorted(graph.values(), key=lambda one: one.key)]
+    # The stack itself is registered by the first program of a process alone.
+    registered = [one for one in graph.values() if one.type != "pulumi:pulumi:Stack"]
+    seen = [recorded(one) for one in sorted(registered, key=lambda one: one.key)]
     assert len(seen) > 20, "a recording of an empty program would pass for ever"
     text = json.dumps(seen, indent=2, sort_keys=True) + "\n"
     if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
