@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pulumi
 
-from trainyard_platform import catalog, settings
+from trainyard_platform import catalog, pool_manifests, settings, versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.components import cluster
 from trainyard_platform.components.admission import Admission, AdmissionArgs
@@ -12,16 +12,33 @@ from trainyard_platform.components.catalog import Catalog, CatalogArgs
 from trainyard_platform.components.crds import Crds, CrdsArgs
 from trainyard_platform.components.jobset import JobSet, JobSetArgs
 from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
+from trainyard_platform.components.kueue import Kueue, KueueArgs
+from trainyard_platform.components.node_pools.kwok import KwokPool, KwokPoolArgs
 from trainyard_platform.components.operator import Operator, OperatorArgs
+from trainyard_platform.components.queues import Queues, QueuesArgs
+from trainyard_platform.components.tenants import Tenants, TenantsArgs
+from trainyard_platform.components.volcano import Volcano, VolcanoArgs
+from trainyard_platform.pools import Provider
 
 root = Path(__file__).resolve().parent.parent
 stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
+versions.check(stack, artifacts)
 runtimes = catalog.load(root / "runtimes", stack.runtimes)
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
 
-crds = Crds("crds", CrdsArgs.of(artifacts), on_cluster)
+for name, pool in stack.node_pools.items():
+    if pool.provider is Provider.KWOK:
+        KwokPool(name, KwokPoolArgs(pool=pool), on_cluster)
+crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
 jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+if stack.kueue.enabled:
+    kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
+    queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
+    quota = Queues("queues", QueuesArgs(queues=queues, kueue=kueue), on_cluster)
+    Tenants("tenants", TenantsArgs(tenants=stack.tenants, after=[quota]), on_cluster)
+if stack.volcano.enabled:
+    Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
 installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset]), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(

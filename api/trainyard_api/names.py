@@ -75,3 +75,21 @@ IN_FORCE_SINCE_ANNOTATION: Final = "trainyard.dev/in-force-since"
 """On a ControllerRevision: when the runtime took the content that it keeps."""
 RETENTION_ANNOTATION: Final = "trainyard.dev/retention"
 """On a TrainJob: `keep`, or the duration after its end (`24h`) for which it stays once it has finished."""
+TENANT_LABEL: Final = "trainyard.dev/tenant"
+"""On a namespace: whose it is. Kueue looks at the namespaces that have it."""
+
+# Kueue
+KUEUE_GROUP: Final = "kueue.x-k8s.io"
+KUEUE_API_VERSION: Final = f"{KUEUE_GROUP}/v1beta2"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+"""On a TrainJob: the LocalQueue that it waits in."""
+
+# Labels of nodes
+POOL_LABEL: Final = "trainyard.dev/pool"
+"""The pool that a node is of."""
+ACCELERATOR_LABEL: Final = "trainyard.dev/accelerator"
+"""What its accelerator is."""
+CAPACITY_TYPE_LABEL: Final = "trainyard.dev/capacity-type"
+"""How it is paid for."""
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"

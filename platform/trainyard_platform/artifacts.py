@@ -6,6 +6,7 @@ It installs nothing: components do.
 """
 
 import hashlib
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from . import settings
 from .errors import PlatformError
@@ -38,11 +39,18 @@ class ManifestPin(_Pin):
 
 
 class ChartPin(_Pin):
-    """A Helm chart in an OCI registry."""
+    """A Helm chart in an OCI registry, or of a name in a chart repository."""
 
     path: str
-    url: str = Field(pattern=r"^oci://")
+    url: str = Field(pattern=r"^(oci|https)://")
+    name: str | None = None
     version: str
+
+    @model_validator(mode="after")
+    def _a_repository_has_names(self) -> "ChartPin":
+        if self.url.startswith("oci://") is (self.name is not None):
+            raise ValueError("a chart of a repository has a name; one in an OCI registry has none")
+        return self
 
 
 class ImagePin(_Pin):
@@ -61,14 +69,16 @@ class ArtifactPin(BaseModel):
     manifests: tuple[ManifestPin, ...] = ()
     chart: ChartPin | None = None
     image: ImagePin | None = None
+    images: tuple[ImagePin, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """What Helm is told: a chart's address or folder, and its version where the address needs one."""
+    """What Helm is told: a chart's address, folder or name in a repository, and the version to look for."""
 
     chart: str
     version: str | None
+    repository: str | None = None
 
 
 def pins() -> Mapping[str, ArtifactPin]:
@@ -112,9 +122,13 @@ class Artifacts:
             raise ValueError(f"artifact {name!r} has no chart")
         match self._source.source:
             case ArtifactSource.UPSTREAM:
+                if pin.chart.name:
+                    return Chart(chart=pin.chart.name, version=pin.chart.version, repository=pin.chart.url)
                 return Chart(chart=pin.chart.url, version=pin.chart.version)
             case ArtifactSource.MIRROR:
-                upstream = pin.chart.url.removeprefix("oci://")
+                upstream = re.sub("^(oci|https)://", "", pin.chart.url)
+                if pin.chart.name:
+                    upstream += f"/{pin.chart.name}"
                 return Chart(chart=f"oci://{self._source.registry}/{upstream}", version=pin.chart.version)
             case ArtifactSource.FOLDER:
                 folder = self._folder(name, pin.version) / pin.chart.path
@@ -127,9 +141,12 @@ class Artifacts:
         pin = self._pins[name].image
         if pin is None:
             raise ValueError(f"artifact {name!r} has no image")
-        prefix = f"{self._source.registry}/" if self._source.source is ArtifactSource.MIRROR else ""
         digest = f"@{pin.digest}" if pin.digest else ""
-        return f"{prefix}{pin.name}:{pin.tag}{digest}"
+        return f"{self.registry(pin.name)}:{pin.tag}{digest}"
+
+    def registry(self, name: str) -> str:
+        """Where a registry, or what lies in it, is taken from: itself, or the mirror of it."""
+        return f"{self._source.registry}/{name}" if self._source.source is ArtifactSource.MIRROR else name
 
     def _folder(self, name: str, version: str) -> Path:
         return (self._root / Path(self._source.folder or "").expanduser()).resolve() / name / version

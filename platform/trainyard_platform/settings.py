@@ -7,36 +7,35 @@ one of them, so that a typo never reaches a cluster.
 """
 
 import json
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
 
 from trainyard_api import closed
-from trainyard_api.closed import Closed
+from trainyard_api.closed import Closed, nearest
 from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
 from trainyard_policies.settings import Policies
 
 from .errors import PlatformError
+from .model import IMAGE, QUANTITY, ComputeResources, Image, PullPolicy, Quantity
+from .pools import NodePool
+from .queueing import DURATION, Kueue, Volcano
+from .queues import Queues
+from .tenancy import NAME, Tenant
 
 CONFIG_KEY = "trainyard:platform"
+KUBERNETES = r"^1\.[0-9]+$"
 
-_QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
-Quantity = Annotated[str, Field(pattern=_QUANTITY, description="A Kubernetes quantity, such as 500m or 2Gi.")]
-_IMAGE = r"^([a-z0-9.-]+\.[a-z0-9-]+|localhost)(:[0-9]+)?/[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
-Image = Annotated[
-    str,
-    Field(
-        pattern=_IMAGE,
-        description="An image with its registry and its tag or digest: docker.io/library/busybox:1.37.",
-    ),
-]
-
+TenantName = Annotated[str, Field(pattern=NAME)]
 
 _PATTERN_WORDS = {
-    _QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
-    _IMAGE: "must be an image with its registry and its tag or digest, "
-    "such as docker.io/library/busybox:1.37",
+    KUBERNETES: "must be a minor version such as '1.35', in quotes",
+    DURATION: "must be a duration such as 30m or 1h30m",
+    NAME: "must be a name of small letters, digits and hyphens, such as team-a",
+    QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
+    IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
 }
 
 
@@ -46,14 +45,6 @@ class ArtifactSource(StrEnum):
     UPSTREAM = "upstream"
     MIRROR = "mirror"
     FOLDER = "folder"
-
-
-class PullPolicy(StrEnum):
-    """When a node pulls an image, in Kubernetes' words."""
-
-    ALWAYS = "Always"
-    IF_NOT_PRESENT = "IfNotPresent"
-    NEVER = "Never"
 
 
 class Certificates(StrEnum):
@@ -74,6 +65,8 @@ class KubeflowNamespace(StrEnum):
 class Cluster(Closed):
     """The cluster that the stack is applied to."""
 
+    version: str | None = Field(default=None, pattern=KUBERNETES)
+    """Its Kubernetes, such as 1.35: preview then refuses what does not work on it."""
     identifier: str | None = Field(default=None, min_length=1)
     """Name of the cluster, by default the stack's. Never change it: that would replace everything."""
     kubeconfig: str | None = Field(default=None, min_length=1)
@@ -107,15 +100,6 @@ class Artifacts(Closed):
             if key not in needed and getattr(self, key) is not None:
                 raise ValueError(f"source {self.source} has no use for the key {key!r}: remove it")
         return self
-
-
-class ComputeResources(Closed):
-    """CPU and memory of a controller's container."""
-
-    cpu: Quantity
-    """Requested CPU; a controller has no CPU limit, which would only slow it down."""
-    memory: Quantity
-    """Requested memory, and its limit."""
 
 
 class JobSet(Closed):
@@ -189,6 +173,16 @@ class StackSettings(Closed):
     """Where upstream's charts, manifests and images come from."""
     jobset: JobSet = Field(default=JobSet(), alias="jobset")
     """JobSet's controller."""
+    kueue: Kueue = Kueue()
+    """Kueue, which decides when a TrainJob may start."""
+    volcano: Volcano = Volcano()
+    """Volcano, a scheduler that starts the pods of a gang together or not at all."""
+    queues: Queues = Queues()
+    """Quota, and who gets it; needs Kueue."""
+    node_pools: dict[str, NodePool] = Field(default={})
+    """Pools of nodes, by name; each is a flavor of Kueue's too."""
+    tenants: dict[TenantName, Tenant] = Field(default={})
+    """Teams, by the name of their namespace; need Kueue."""
     operator: Operator
     """Trainyard's operator."""
     admission: Admission = Admission()
@@ -197,6 +191,25 @@ class StackSettings(Closed):
     """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
     policies: Policies = Policies()
     """Levels and parameters of the rules that runtimes and TrainJobs are held to."""
+
+    def problems(self) -> Iterator[str]:
+        """What is right by itself but not beside the rest, each with its path."""
+        for part, used in (("queues", not self.queues.is_empty), ("tenants", bool(self.tenants))):
+            if used and not self.kueue.enabled:
+                yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
+        for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
+            yield f"queues.{problem}"
+        queues = list(self.queues.cluster_queues)
+        for place, queue in self._users_of_queues():
+            if queue not in queues:
+                yield f"{place}: there is no cluster queue {queue!r}{nearest(queue, queues)}"
+
+    def _users_of_queues(self) -> Iterator[tuple[str, str]]:
+        for name, pool in self.node_pools.items():
+            for position, quota in enumerate(pool.quota):
+                yield f"nodePools.{name}.quota[{position}].clusterQueue", quota.cluster_queue
+        for name, tenant in self.tenants.items():
+            yield f"tenants.{name}.clusterQueue", tenant.cluster_queue
 
 
 def load(text: str | None, stack: str) -> StackSettings:
@@ -216,13 +229,17 @@ def load(text: str | None, stack: str) -> StackSettings:
 def of(value: object, stack: str) -> StackSettings:
     """The settings in the value of `trainyard:platform`, or one message with everything that is wrong."""
     try:
-        return StackSettings.model_validate(value, by_alias=True, by_name=False)
+        stack_settings = StackSettings.model_validate(value, by_alias=True, by_name=False)
+        problems = [f"{CONFIG_KEY}.{problem}" for problem in stack_settings.problems()]
     except ValidationError as error:
-        problems = "\n".join(
-            f"  {closed.path(CONFIG_KEY, location)}: {sentence}"
+        problems = [
+            f"{closed.path(CONFIG_KEY, location)}: {sentence}"
             for location, sentence in closed.sentences(error, StackSettings, _PATTERN_WORDS)
-        )
-        raise PlatformError(f"{_file(stack)} is not valid:\n{problems}") from None
+        ]
+    if problems:
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        raise PlatformError(f"{_file(stack)} is not valid:\n{lines}") from None
+    return stack_settings
 
 
 def _file(stack: str) -> str:

@@ -44,8 +44,13 @@ def assemble(instance: Instance, toolchain: Toolchain, port: int, store: Store |
     )
     creds = Credentials.make(instance.pki, control_plane.address)
     files = {"audit-policy.yaml": yaml.safe_dump(AUDIT_POLICY)}
-    clients = {"controller-manager": creds.controller_manager, "scheduler": creds.scheduler}
+    clients = {
+        "controller-manager": creds.controller_manager,
+        "scheduler": creds.scheduler,
+        "kwok": creds.admin,
+    }
     components: list[Component] = control_plane.components(toolchain.binary, creds)
+    components.append(_kwok(toolchain, instance))
     members: list[Node] = []
     if store:
         services = Services(instance.config, instance.dir / "volumes", node_names(instance, 1)[0])
@@ -60,9 +65,6 @@ def assemble(instance: Instance, toolchain: Toolchain, port: int, store: Store |
         for node in members:
             _lay_out(instance, creds, control_plane.server, node, store)
             components += node.components(toolchain.binary)
-    else:
-        clients["kwok"] = creds.admin
-        components.append(_kwok(toolchain, instance))
     for name, text in files.items():
         write_private(instance.config / name, text.encode())
     for name, client in clients.items():
@@ -131,6 +133,7 @@ def _lay_out(instance: Instance, creds: Credentials, server: str, node: Node, st
 
 
 def _kwok(toolchain: Toolchain, instance: Instance) -> Component:
+    """Plays the kubelet of nodes that are simulated; every other node it leaves alone."""
     arguments = [
         f"--kubeconfig={instance.config / 'kwok.kubeconfig'}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",

@@ -33,17 +33,6 @@ from .progress import Progress
 from .supervisor import State
 from .toolchain import Toolchain
 
-NODE_TOOLS = (
-    "kubernetes",
-    "etcd",
-    "coredns",
-    "local-path-provisioner",
-    "jobset",
-    "pause",
-    "pulumi",
-    "pulumi-resource-kubernetes",
-    "trainer",
-)
 CONTROL_PLANE_TOOLS = (
     "kubernetes",
     "etcd",
@@ -52,7 +41,10 @@ CONTROL_PLANE_TOOLS = (
     "pulumi-resource-kubernetes",
     "trainer",
     "jobset",
+    "kueue",
+    "volcano",
 )
+NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "local-path-provisioner", "pause")
 
 _READY_SECONDS = 180.0
 

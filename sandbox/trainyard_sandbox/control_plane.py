@@ -17,6 +17,8 @@ from .pki import Authority, KeyPair, signing_key
 from .supervisor import Component
 
 API_SERVICE_ADDRESS = "10.96.0.1"
+FRONT_PROXY = "front-proxy-client"
+"""Who the API server is to the API servers that it passes requests on to, such as Kueue's."""
 
 AUDIT_POLICY: dict[str, Any] = {
     "apiVersion": "audit.k8s.io/v1",
@@ -32,6 +34,8 @@ class Credentials:
 
     ca: Authority
     etcd_ca: Authority
+    front_proxy_ca: Authority
+    front_proxy: KeyPair
     etcd: KeyPair
     etcd_client: KeyPair
     apiserver: KeyPair
@@ -45,11 +49,14 @@ class Credentials:
     def make(cls, folder: Path, address: str) -> Credentials:
         """Make what is missing in `folder` for an API server that is reached at `address`."""
         ca, etcd_ca = Authority(folder, "ca"), Authority(folder, "etcd-ca")
+        front_proxy_ca = Authority(folder, "front-proxy-ca")
         services = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
         names = ("localhost", *services, "kubernetes.default.svc.cluster.local")
         return cls(
             ca=ca,
             etcd_ca=etcd_ca,
+            front_proxy_ca=front_proxy_ca,
+            front_proxy=front_proxy_ca.issue("front-proxy", FRONT_PROXY),
             etcd=etcd_ca.issue("etcd", "etcd", hosts=("localhost", "127.0.0.1")),
             etcd_client=etcd_ca.issue("etcd-client", "kube-apiserver"),
             apiserver=ca.issue(
@@ -132,6 +139,13 @@ class ControlPlane:
             "client-ca-file": creds.ca.pair.cert,
             "tls-cert-file": creds.apiserver.cert,
             "tls-private-key-file": creds.apiserver.key,
+            "proxy-client-cert-file": creds.front_proxy.cert,
+            "proxy-client-key-file": creds.front_proxy.key,
+            "requestheader-client-ca-file": creds.front_proxy_ca.pair.cert,
+            "requestheader-allowed-names": FRONT_PROXY,
+            "requestheader-username-headers": "X-Remote-User",
+            "requestheader-group-headers": "X-Remote-Group",
+            "requestheader-extra-headers-prefix": "X-Remote-Extra-",
             "kubelet-certificate-authority": creds.ca.pair.cert,
             "kubelet-client-certificate": creds.kubelet_client.cert,
             "kubelet-client-key": creds.kubelet_client.key,

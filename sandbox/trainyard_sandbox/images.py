@@ -28,7 +28,7 @@ from .locks import locked
 from .node import containerd_config
 from .paths import PROJECT, cache_dir
 from .progress import Progress
-from .toolchain import Toolchain
+from .toolchain import Toolchain, artifacts_dir
 
 IMAGES = PROJECT / "sandbox" / "images"
 _RECIPE = "2"
@@ -58,6 +58,7 @@ class Image:
     base: str | None = None
     binaries: Sequence[str] = ()
     files: Sequence[str] = ()
+    artifacts: Sequence[str] = ()
     wheels: str | None = None
 
     @property
@@ -71,6 +72,7 @@ class Image:
         requirements = [PROJECT / self.wheels] if self.wheels else []
         for path in [self.dockerfile_path, *requirements, *self._project_files()]:
             parts += [str(path.relative_to(PROJECT)), hashlib.sha256(path.read_bytes()).hexdigest()]
+        parts += [hashlib.sha256((artifacts_dir() / one).read_bytes()).hexdigest() for one in self.artifacts]
         # A binary's folder is named by what it was built from.
         parts += [toolchain.binary(name).parent.name for name in self.binaries]
         return _digest(parts)
@@ -86,6 +88,8 @@ class Image:
         shutil.copyfile(self.dockerfile_path, context / "Dockerfile")
         for name in self.binaries:
             shutil.copy(toolchain.binary(name), context / name)
+        for artifact in self.artifacts:
+            shutil.copyfile(artifacts_dir() / artifact, context / Path(artifact).name)
         for path in self._project_files():
             target = context / path.relative_to(PROJECT)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -222,7 +222,6 @@ class _Go:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         packages = list(tool.binaries.values())
-        # A folder as output takes several packages, but names each after its last path element.
         output = folder if len(packages) > 1 else folder / next(iter(tool.binaries))
         flags = ["-trimpath", "-ldflags", f"-s -w{stamps}"]
         run_logged(
@@ -232,6 +231,9 @@ class _Go:
             cwd=tool.folder,
             env=self._env,
         )
+        if len(packages) > 1:  # then Go has named each after the last element of its path
+            for name, package in tool.binaries.items():
+                (folder / package.rsplit("/", 1)[-1]).rename(folder / name)
         target.parent.mkdir(parents=True, exist_ok=True)
         folder.rename(target)
 

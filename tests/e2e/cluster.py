@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,12 @@ class Cluster:
 
     name: str
     environment: dict[str, str] = field(default_factory=dict)
+    namespace: str | None = None
+    """Where kubectl looks; the current context's namespace, `default`, if None."""
+
+    def within(self, namespace: str) -> Cluster:
+        """The same cluster, seen from another namespace."""
+        return replace(self, namespace=namespace)
 
     @property
     def sandbox(self) -> Sandbox:
@@ -85,7 +91,8 @@ class Cluster:
         return answer
 
     def kubectl(self, *arguments: str, check: bool = True, stdin: str | None = None) -> str:
-        answer = self.run("kubectl", *arguments, check=check, stdin=stdin)
+        scope = ("--namespace", self.namespace) if self.namespace else ()
+        answer = self.run("kubectl", *scope, *arguments, check=check, stdin=stdin)
         return answer.stdout
 
     def apply(self, *manifests: Object) -> None:

@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CRDS = {
     "trainer": ("clustertrainingruntimes.trainer.kubeflow.org", "trainjobs.trainer.kubeflow.org"),
     "jobset": ("jobsets.jobset.x-k8s.io",),
+    "kueue": ("clusterqueues.kueue.x-k8s.io", "topologies.kueue.x-k8s.io"),
+    "volcano": ("podgroups.scheduling.volcano.sh",),
 }
 """Names of the stand-ins for upstream's CRDs."""
 
@@ -32,6 +34,26 @@ PINS: dict[str, dict[str, Any]] = {
         },
         "image": {"name": "registry.k8s.io/jobset/jobset", "tag": "v0.12.0", "digest": None},
     },
+    "kueue": {
+        "version": "v0.19.0",
+        "chart": {
+            "path": "chart",
+            "url": "oci://registry.k8s.io/kueue/charts/kueue",
+            "version": "0.19.0",
+            "digest": None,
+        },
+        "image": {"name": "registry.k8s.io/kueue/kueue", "tag": "v0.19.0", "digest": None},
+    },
+    "volcano": {
+        "version": "v1.14.1",
+        "chart": {
+            "path": "chart",
+            "name": "volcano",
+            "url": "https://volcano-sh.github.io/helm-charts",
+            "version": "1.14.1",
+            "digest": None,
+        },
+    },
 }
 
 
@@ -46,6 +68,7 @@ class Registered:
     depends_on: tuple[str, ...]
     retain: bool
     ignored: tuple[str, ...] = ()
+    deleted_with: str = ""
 
     @property
     def key(self) -> str:
@@ -71,6 +94,7 @@ class Recorder(mocks.MockMonitor):
                 depends_on=tuple(sorted(_key(urn) for urn in request.dependencies)),
                 retain=request.retainOnDelete,
                 ignored=tuple(request.ignoreChanges),
+                deleted_with=_key(request.deletedWith),
             )
         )
         register: Callable[[Any], Any] = super().RegisterResource
@@ -92,9 +116,11 @@ def artifacts_folder(base: Path) -> Path:
         (folder / "crds").mkdir(parents=True)
         for name in names:
             (folder / "crds" / f"{name}.yaml").write_text(yaml.safe_dump(crd(name)))
-    chart = base / "jobset" / "v0.12.0" / "chart"
-    chart.mkdir()
-    (chart / "Chart.yaml").write_text("name: jobset\n")
+    for artifact, pin in PINS.items():
+        if "chart" in pin:
+            chart = base / artifact / pin["version"] / "chart"
+            chart.mkdir()
+            (chart / "Chart.yaml").write_text(f"name: {artifact}\n")
     return base
 
 

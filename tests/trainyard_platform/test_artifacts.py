@@ -24,10 +24,11 @@ def folder(path: str) -> Source:
 
 def test_the_real_pins_name_versions_addresses_and_true_or_no_digests() -> None:
     pins = artifacts.pins()
-    assert set(pins) == {"trainer", "jobset"}
+    assert set(pins) == {"trainer", "jobset", "kueue", "volcano"}
     for pin in pins.values():
         assert all(pin.version in manifest.url for manifest in pin.manifests)
-    assert {manifest.path for pin in pins.values() for manifest in pin.manifests} == {
+    assert [len(pins[name].manifests) for name in ("kueue", "volcano")] == [11, 11]
+    assert {manifest.path for name in ("trainer", "jobset") for manifest in pins[name].manifests} == {
         "crds/trainer.kubeflow.org_clustertrainingruntimes.yaml",
         "crds/trainer.kubeflow.org_trainingruntimes.yaml",
         "crds/trainer.kubeflow.org_trainjobs.yaml",
@@ -41,6 +42,16 @@ def test_upstream_is_the_normal_source(tmp_path: Path) -> None:
         chart="oci://registry.k8s.io/jobset/charts/jobset", version="0.12.0"
     )
     assert upstream.image("jobset") == "registry.k8s.io/jobset/jobset:v0.12.0"
+    assert upstream.registry("docker.io") == "docker.io"
+
+
+def test_a_chart_of_a_repository_is_asked_for_by_its_name(tmp_path: Path) -> None:
+    assert Artifacts(UPSTREAM, tmp_path).chart("volcano") == Chart(
+        chart="volcano", version="1.14.1", repository="https://volcano-sh.github.io/helm-charts"
+    )
+    assert Artifacts(MIRROR, tmp_path).chart("volcano") == Chart(
+        chart="oci://harbor.example.com/hub/volcano-sh.github.io/helm-charts/volcano", version="1.14.1"
+    )
 
 
 def test_a_mirror_keeps_upstreams_paths(tmp_path: Path) -> None:
@@ -48,6 +59,7 @@ def test_a_mirror_keeps_upstreams_paths(tmp_path: Path) -> None:
     assert mirror.chart("jobset") == Chart(
         chart="oci://harbor.example.com/hub/registry.k8s.io/jobset/charts/jobset", version="0.12.0"
     )
+    assert mirror.registry("docker.io") == "harbor.example.com/hub/docker.io"
     assert mirror.image("jobset") == "harbor.example.com/hub/registry.k8s.io/jobset/jobset:v0.12.0"
 
 

@@ -36,6 +36,28 @@ def test_webhooks_wait_for_the_deployments_and_for_their_ca() -> None:
     ]
 
 
+def test_an_api_waits_for_the_deployments_that_serve_it() -> None:
+    api = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "a"}}
+    [_, ordered] = chart_order.order([DEPLOYMENT, api])
+    assert ordered["metadata"]["annotations"] == {
+        "config.kubernetes.io/depends-on": "apps/namespaces/n/Deployment/c",
+        "pulumi.com/waitFor": "condition=Available",
+    }
+
+
+def test_a_charts_crds_are_left_out_and_what_is_named() -> None:
+    def one(kind: str, name: str) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
+
+    given = [
+        one("CustomResourceDefinition", "a"),
+        one("ClusterRole", "x-rayjob-viewer-role"),
+        one("ClusterRole", "x-trainjob-viewer-role"),
+        one("Role", "x-rayjob-viewer-role"),
+    ]
+    assert chart_order.without(given, ["ClusterRole/*-rayjob-*"]) == given[2:]
+
+
 def test_a_secret_that_the_controller_fills_states_nothing() -> None:
     given = [secret(data={"ca.crt": "", "tls.key": None}), secret(data={"a": "Yg=="}), secret()]
     assert chart_order.order(given) == [secret(), secret(data={"a": "Yg=="}), secret()]

@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import pytest
+import yaml
 
 from trainyard_api.configuration import Configuration, Retention
 from trainyard_operator import settings as operator_settings
@@ -21,10 +22,24 @@ RUNTIME = "kubernetes:trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 CHART = "kubernetes:helm.sh/v4:Chart jobset"
 OPERATOR = "kubernetes:apps/v1:Deployment trainyard-operator"
+KUEUE = "kueue.x-k8s.io/v1beta2"
+CLUSTER_QUEUE = f"kubernetes:{KUEUE}:ClusterQueue"
 WEBHOOKS = tuple(
     f"kubernetes:admissionregistration.k8s.io/v1:{kind}WebhookConfiguration {name}.trainer.kubeflow.org"
     for kind, name in (("Mutating", "defaulter"), ("Validating", "validator"))
 )
+
+
+CONVERSION = {
+    "strategy": "Webhook",
+    "webhook": {
+        "clientConfig": {
+            "service": {"name": "kueue-webhook-service", "namespace": "kueue-system", "path": "/convert"}
+        },
+        "conversionReviewVersions": ["v1"],
+    },
+}
+"""What upstream's overlay adds to those of Kueue's CRDs whose versions differ."""
 
 
 def of_type(graph: Graph, kind: str) -> list[Registered]:
@@ -47,7 +62,9 @@ def before(graph: Graph, key: str) -> set[str]:
 
 def test_the_graph_is_the_recorded_one(graph: Graph) -> None:
     """Refresh with TRAINYARD_UPDATE_GOLDEN=1 and read the difference: a changed name is a replacement."""
-    seen = [recorded(one) for one in sorted(graph.values(), key=lambda one: one.key)]
+    # The stack itself is registered by the first program of a process alone.
+    registered = [one for one in graph.values() if one.type != "pulumi:pulumi:Stack"]
+    seen = [recorded(one) for one in sorted(registered, key=lambda one: one.key)]
     assert len(seen) > 20, "a recording of an empty program would pass for ever"
     text = json.dumps(seen, indent=2, sort_keys=True) + "\n"
     if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
@@ -67,6 +84,7 @@ def recorded(one: Registered) -> dict[str, Any]:
         "retainOnDelete": one.retain,
         "inputs": inputs,
         **({"ignoreChanges": list(one.ignored)} if one.ignored else {}),
+        **({"deletedWith": one.deleted_with} if one.deleted_with else {}),
     }
 
 
@@ -79,6 +97,8 @@ def test_every_crd_stays_when_the_stack_goes(graph: Graph) -> None:
 def test_a_crd_is_upstreams_but_for_how_pulumi_handles_it(graph: Graph) -> None:
     for one in of_type(graph, CRD):
         expected = program.crd(one.name)
+        if one.name == "clusterqueues.kueue.x-k8s.io":
+            expected["spec"]["conversion"] = CONVERSION
         expected["metadata"]["annotations"] |= {
             "pulumi.com/patchFieldManager": "trainyard-platform",
             "pulumi.com/patchForce": "true",
@@ -89,7 +109,16 @@ def test_a_crd_is_upstreams_but_for_how_pulumi_handles_it(graph: Graph) -> None:
 
 def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
     kept = {one.name: one.retain for one in of_type(graph, NAMESPACE)}
-    assert kept == {"jobset-system": False, "trainyard-system": True, "kubeflow-system": True}
+    assert kept == {
+        "jobset-system": False,
+        "kueue-system": False,
+        "volcano-system": False,
+        "trainyard-system": True,
+        "kubeflow-system": True,
+        "namespace-gpus": True,
+        "namespace-team-a": True,
+        "namespace-team-b": True,
+    }
 
 
 def test_nothing_else_stays(graph: Graph) -> None:
@@ -98,7 +127,7 @@ def test_nothing_else_stays(graph: Graph) -> None:
 
 def test_crds_come_before_everything_that_uses_them(graph: Graph) -> None:
     crds = {one.key for one in of_type(graph, CRD)}
-    for one in [*of_type(graph, RUNTIME), graph[CHART], graph[OPERATOR]]:
+    for one in [*of_type(graph, RUNTIME), *of_type(graph, "kubernetes:helm.sh/v4:Chart"), graph[OPERATOR]]:
         assert crds <= before(graph, one.key), one.key
 
 
@@ -200,7 +229,10 @@ def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
     components = {one.type for one in graph.values() if one.type.startswith("trainyard:")}
     assert components == {
         f"trainyard:platform:{name}"
-        for name in ("Crds", "JobSet", "Catalog", "Kubeflow", "Operator", "Admission")
+        for name in (
+            *("KwokPool", "Crds", "JobSet", "Kueue", "Queues", "Tenants", "Volcano", "Catalog"),
+            *("Kubeflow", "Operator", "Admission"),
+        )
     }
     own = {one.parent for one in graph.values() if one.type.startswith("kubernetes:")}
     assert all(parent.startswith("trainyard:platform:") for parent in own)
@@ -309,6 +341,83 @@ def test_the_chart_installs_without_its_crd_and_with_the_stacks_image(graph: Gra
         "tag": "v0.12.0",
         "pullPolicy": "IfNotPresent",
     }
+
+
+def test_kueue_sees_the_jobs_of_tenants_alone_and_says_why_they_wait(graph: Graph) -> None:
+    values = graph["kubernetes:helm.sh/v4:Chart kueue"].inputs["values"]
+    assert values["controllerManager"]["featureGates"] == [
+        {"name": "UnadmittedWorkloadsObservability", "enabled": True}
+    ]
+    assert yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"]) == {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443", "enableClusterQueueResources": True},
+        "webhook": {"port": 9443},
+        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+        "clientConnection": {"qps": 300, "burst": 500},
+        "integrations": {"frameworks": ["trainer.kubeflow.org/trainjob"]},
+        "manageJobsWithoutQueueName": False,
+        "managedJobsNamespaceSelector": {
+            "matchExpressions": [{"key": "trainyard.dev/tenant", "operator": "Exists"}]
+        },
+        "waitForPodsReady": {"timeout": "30m", "recoveryTimeout": "0s", "blockAdmission": False},
+    }
+
+
+@pytest.mark.usefixtures("pins")
+def test_kueue_waits_for_ever_and_shares_fairly_where_the_stack_says_so(tmp_path: Any) -> None:
+    given = {"enabled": True, "waitForPodsReady": None, "fairSharing": True}
+    graph = stack(tmp_path, {**MINIMAL, "kueue": given})
+    values = graph["kubernetes:helm.sh/v4:Chart kueue"].inputs["values"]
+    assert {"name": "DisableWaitForPodsReady", "enabled": True} in values["controllerManager"]["featureGates"]
+    configuration = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
+    assert "waitForPodsReady" not in configuration
+    assert configuration["fairSharing"] == {
+        "preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+    }
+
+
+@pytest.mark.usefixtures("pins")
+def test_neither_kueue_nor_volcano_is_installed_unless_the_stack_says_so(tmp_path: Any) -> None:
+    graph = stack(tmp_path, MINIMAL)
+    assert [key for key in graph if "kueue" in key or "volcano" in key] == []
+
+
+def test_queues_come_after_kueue_and_are_waited_for(graph: Graph) -> None:
+    (queue,) = [one for one in of_type(graph, CLUSTER_QUEUE) if one.name == "clusterqueue-team-a"]
+    needs = before(graph, queue.key)
+    assert {
+        "kubernetes:helm.sh/v4:Chart kueue",
+        "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor resourceflavor-cpu",
+        "kubernetes:kueue.x-k8s.io/v1beta2:Cohort cohort-sandbox",
+    } <= needs
+    assert queue.inputs["metadata"]["annotations"]["pulumi.com/waitFor"] == "condition=Active"
+
+
+def test_queues_go_with_their_entry_and_stay_when_the_stack_goes(graph: Graph) -> None:
+    """Kueue holds a ClusterQueue until its last job has ended, for which `destroy` must not wait."""
+    kinds = ("ResourceFlavor", "Cohort", "ClusterQueue", "WorkloadPriorityClass")
+    for one in (one for kind in kinds for one in of_type(graph, f"kubernetes:{KUEUE}:{kind}")):
+        assert one.deleted_with == f"{NAMESPACE} kueue-system"
+        assert not one.retain
+
+
+def test_volcanos_certificate_is_made_before_what_mounts_it(graph: Graph) -> None:
+    """Helm would make it in a hook, which helm.v4.Chart does not run."""
+    job = "kubernetes:batch/v1:Job volcano-admission-init"
+    assert job in before(graph, "kubernetes:helm.sh/v4:Chart volcano")
+    rights = {
+        f"kubernetes:rbac.authorization.k8s.io/v1:{kind} volcano-admission-init"
+        for kind in ("Role", "RoleBinding")
+    }
+    assert rights <= before(graph, job)
+    (container,) = graph[job].inputs["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "docker.io/volcanosh/vc-webhook-manager:v1.14.1"
+    assert container["command"] == [
+        *("./gen-admission-secret.sh", "--service", "volcano-admission-service"),
+        *("--namespace", "volcano-system", "--secret", "volcano-admission-secret"),
+    ]
 
 
 MINIMAL = {"operator": {"image": "docker.io/trainyard/operator:1"}}

@@ -14,6 +14,7 @@ from trainyard_platform.settings import StackSettings
 from .program import ROOT
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
+DURATION = "must be a duration such as 30m or 1h30m"
 QUANTITY = "must be a Kubernetes quantity such as 500m or 2Gi"
 IMAGE = "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37"
 
@@ -30,8 +31,8 @@ CASES = [
         id="an unknown key at the top",
         given={"operator": OPERATOR, "runtime": {}},
         message="trainyard:platform.runtime: there is no such key "
-        "(allowed here: admission, artifacts, cluster, jobset, operator, policies, runtimes); "
-        "did you mean 'runtimes'?",
+        "(allowed here: admission, artifacts, cluster, jobset, kueue, nodePools, operator, policies, queues, "
+        "runtimes, tenants, volcano); did you mean 'runtimes'?",
     ),
     Case(
         id="an unknown key in camelCase",
@@ -81,7 +82,7 @@ CASES = [
         id="an unknown key that resembles nothing",
         given={"operator": OPERATOR, "cluster": {"zzz": 1}},
         message="trainyard:platform.cluster.zzz: there is no such key "
-        "(allowed here: context, identifier, kubeconfig)",
+        "(allowed here: context, identifier, kubeconfig, version)",
     ),
     Case(
         id="an unknown key in a runtime's changes",
@@ -131,6 +132,36 @@ CASES = [
         message=f"trainyard:platform.runtimes.plain.resources.nvidia.com/gpu: {QUANTITY}; is 'all'",
     ),
     Case(
+        id="a duration that is none",
+        given={"operator": OPERATOR, "kueue": {"waitForPodsReady": {"timeout": "half an hour"}}},
+        message=f"trainyard:platform.kueue.waitForPodsReady.timeout: {DURATION}; is 'half an hour'",
+    ),
+    Case(
+        id="a selector that compares with nothing",
+        given={
+            "operator": OPERATOR,
+            "kueue": {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+        },
+        message="trainyard:platform.kueue.namespaceSelector.matchExpressions[0]: operator In needs values",
+    ),
+    Case(
+        id="an unknown key in an item of a list",
+        given={
+            "operator": OPERATOR,
+            "kueue": {
+                "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Exists", "value": 1}]}
+            },
+        },
+        message="trainyard:platform.kueue.namespaceSelector.matchExpressions[0].value: there is no such key "
+        "(allowed here: key, operator, values); did you mean 'values'?",
+    ),
+    Case(
+        id="a kind of job that Kueue is not asked to queue",
+        given={"operator": OPERATOR, "kueue": {"integrations": ["trainjob"]}},
+        message="trainyard:platform.kueue.integrations[0]: must be one of trainer.kubeflow.org/trainjob, "
+        "jobset.x-k8s.io/jobset, batch/job, pod; is 'trainjob'",
+    ),
+    Case(
         id="a list item of the wrong kind",
         given={"operator": {**OPERATOR, "args": ["--a", 1]}},
         message="trainyard:platform.operator.args[1]: must be a valid string; is 1",
@@ -171,7 +202,7 @@ def test_all_mistakes_are_named_at_once() -> None:
     assert str(stopped.value).splitlines() == [
         "stacks/Pulumi.demo.yaml is not valid:",
         "  trainyard:platform.cluster.name: there is no such key "
-        "(allowed here: context, identifier, kubeconfig)",
+        "(allowed here: context, identifier, kubeconfig, version)",
         "  trainyard:platform.operator.image: is required",
         "  trainyard:platform.operator.replicas: must be greater than or equal to 1; is 0",
     ]

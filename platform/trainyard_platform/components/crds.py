@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of Trainer and JobSet.
+"""The CustomResourceDefinitions of everything that the platform installs.
 
 They come before everything that uses them and stay when the stack goes: with
 a CRD every object of its kind would be deleted, running jobs included. Charts
@@ -13,7 +13,8 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
 from ..artifacts import Artifacts
-from . import kept
+from ..settings import StackSettings
+from . import kept, kueue
 
 API_VERSION = "apiextensions.k8s.io/v1"
 KIND = "CustomResourceDefinition"
@@ -27,9 +28,14 @@ class CrdsArgs:
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
-    def of(cls, artifacts: Artifacts) -> "CrdsArgs":
-        """The CRDs of every artifact that the platform installs."""
-        return cls(manifests=[one for name in ("trainer", "jobset") for one in artifacts.manifests(name)])
+    def of(cls, stack: StackSettings, artifacts: Artifacts) -> "CrdsArgs":
+        """The CRDs of every artifact that the stack has the platform install."""
+        manifests = [one for name in ("trainer", "jobset") for one in artifacts.manifests(name)]
+        if stack.kueue.enabled:
+            manifests += kueue.crds(artifacts.manifests("kueue"))
+        if stack.volcano.enabled:
+            manifests += artifacts.manifests("volcano")
+        return cls(manifests=manifests)
 
 
 class Crds(pulumi.ComponentResource):

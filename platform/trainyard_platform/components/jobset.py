@@ -1,24 +1,20 @@
 """JobSet's controller and webhooks, from upstream's chart.
 
-The chart installs without its CRD, which is `crds`'. Its webhooks are created
-when the controller answers and deleted before it (`chart_order`), so that
-neither `up` nor `destroy` leaves a time in which JobSets cannot be written.
+Neither `up` nor `destroy` leaves a time in which JobSets cannot be written: see
+`charts`.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
-from pulumi_kubernetes.helm.v4 import Chart as HelmChart
-from pulumi_kubernetes.helm.v4 import PostRendererArgs
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
-from .. import chart_order, settings
+from .. import settings
 from ..artifacts import Artifacts, Chart
-from ..settings import ComputeResources, PullPolicy
+from ..model import ComputeResources, PullPolicy
+from . import charts
 
 RELEASE = "jobset"
 
@@ -64,30 +60,16 @@ class JobSet(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
-        # The chart joins repository and tag with a colon, whichever colon that is.
-        repository, tag = args.image.rsplit(":", 1)
-        HelmChart(
+        repository, tag = charts.image(args.image)
+        charts.install(
             RELEASE,
-            name=RELEASE,
-            chart=args.chart.chart,
-            version=args.chart.version,
-            namespace=args.namespace,
-            skip_crds=True,
-            post_renderer=PostRendererArgs(
-                command=sys.executable, args=["-P", str(Path(chart_order.__file__).resolve())]
-            ),
-            values={
+            args.chart,
+            args.namespace,
+            {
                 "image": {"repository": repository, "tag": tag, "pullPolicy": str(args.image_pull_policy)},
-                "controller": {
-                    "replicas": args.replicas,
-                    "resources": {
-                        "requests": {"cpu": args.resources.cpu, "memory": args.resources.memory},
-                        # Helm merges: the chart's own CPU limit has to be taken away.
-                        "limits": {"cpu": None, "memory": args.resources.memory},
-                    },
-                },
+                "controller": {"replicas": args.replicas, "resources": charts.resources(args.resources)},
             },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
+            pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
         )
         self.namespace = pulumi.Output.from_input(args.namespace)
         self.register_outputs({"namespace": self.namespace})

@@ -58,7 +58,8 @@ from trainyard_api import documents
 from trainyard_api.configuration import CertManagement, Configuration, Webhook
 
 from .. import rbac, settings
-from ..settings import Certificates, ComputeResources, KubeflowNamespace, PullPolicy
+from ..model import ComputeResources, PullPolicy
+from ..settings import Certificates, KubeflowNamespace
 from . import cert_manager, kept, kubeflow
 
 NAME = "trainyard-operator"

@@ -1,0 +1,113 @@
+"""Which versions work together: what `compatibility.yaml` says, as refusals and as a page.
+
+`python -m trainyard_platform.compatibility > docs/compatibility.md` refreshes
+the page that is checked in; a test fails when the two differ.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_MINOR = re.compile(r"v?([0-9]+\.[0-9]+)(?:[.+-].*)?")
+
+HEAD = """\
+# Versions that work together
+
+`pulumi preview` refuses every other combination of these parts, and says which would do. It knows the
+versions of what it installs, and Kubernetes' where the stack file says it (`cluster.version`).
+
+*upstream*: the projects say that it works. *seen*: it was run with this platform. *refused*: it is known
+to fail.
+"""
+FOOT = """\
+This page is made from `platform/trainyard_platform/compatibility.yaml`:
+`python -m trainyard_platform.compatibility > docs/compatibility.md`.
+"""
+
+
+class Standing(StrEnum):
+    """What is known of a pair."""
+
+    UPSTREAM = "upstream"
+    SEEN = "seen"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two parts in one version each."""
+
+    parts: Mapping[str, str]
+    standing: Standing
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Everything that is known."""
+
+    names: Mapping[str, str]
+    pairs: Sequence[Pair]
+
+    @classmethod
+    def read(cls) -> "Table":
+        """Read `compatibility.yaml`."""
+        text = Path(__file__).with_name("compatibility.yaml").read_text(encoding="utf-8")
+        document: dict[str, Any] = yaml.safe_load(text)
+        return cls(document["names"], [_pair(dict(entry)) for entry in document["pairs"]])
+
+    def problems(self, versions: Mapping[str, str]) -> Iterator[str]:
+        """A sentence for every two parts that do not work together.
+
+        Args:
+            versions: Version of each part that is used, such as `v0.19.0`.
+        """
+        for one, other in combinations(sorted(versions), 2):
+            known = [pair for pair in self.pairs if set(pair.parts) == {one, other}]
+            used = {one: minor(versions[one]), other: minor(versions[other])}
+            found = next((pair for pair in known if pair.parts == used), None)
+            if known and (found is None or found.standing is Standing.REFUSED):
+                why = f": {found.why}" if found and found.why else ""
+                yield f"{self._shown(used)} do not work together{why} ({self._way_out(known)})"
+
+    def page(self) -> str:
+        """The page of the documentation."""
+        sections = []
+        for one, other in dict.fromkeys(tuple(pair.parts) for pair in self.pairs):
+            rows = [
+                f"| {pair.parts[one]} | {pair.parts[other]} | {pair.standing} | {pair.why} |"
+                for pair in self.pairs
+                if tuple(pair.parts) == (one, other)
+            ]
+            title = f"## {self.names[one]} and {self.names[other]}"
+            table = [f"| {self.names[one]} | {self.names[other]} | | |", "|---|---|---|---|", *rows]
+            sections.append("\n".join([title, "", *table, ""]))
+        return "\n".join([HEAD, *sections, FOOT])
+
+    def _shown(self, parts: Mapping[str, str]) -> str:
+        return " and ".join(f"{self.names[part]} {version}" for part, version in parts.items())
+
+    def _way_out(self, known: Sequence[Pair]) -> str:
+        working = [self._shown(pair.parts) for pair in known if pair.standing is not Standing.REFUSED]
+        return f"these do: {'; '.join(working)}"
+
+
+def minor(version: str) -> str:
+    """`v0.19.0` and `0.19` as `0.19`; what is no version, as it is."""
+    found = _MINOR.fullmatch(version)
+    return found[1] if found else version
+
+
+def _pair(entry: dict[str, str]) -> Pair:
+    standing, why = Standing(entry.pop("standing")), entry.pop("why", "")
+    return Pair(entry, standing, why)
+
+
+if __name__ == "__main__":
+    print(Table.read().page(), end="")

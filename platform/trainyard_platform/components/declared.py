@@ -1,0 +1,31 @@
+"""A manifest that a pure function made, as a resource of the provider."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+
+def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
+    """The object, named after its kind, namespace and name.
+
+    The provider's typed classes leave out what is only status, and its class
+    for custom resources all that is not `spec`; the engine takes both.
+    """
+    metadata = manifest["metadata"]
+    scope = f"{metadata['namespace']}/" if "namespace" in metadata else ""
+    version = manifest["apiVersion"]
+    return pulumi.CustomResource(
+        # Pulumi has the core group's name, where a manifest has none.
+        f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}",
+        f"{manifest['kind'].lower()}-{scope}{metadata['name']}",
+        dict(manifest),
+        opts,
+    )
+
+
+def annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
+    """The manifest with further annotations."""
+    metadata = manifest["metadata"]
+    merged = {**metadata.get("annotations", {}), **annotations}
+    return {**manifest, "metadata": {**metadata, "annotations": merged}}

@@ -1,0 +1,1 @@
+"""One way to provide the nodes of a pool a module; nodes that exist need none."""

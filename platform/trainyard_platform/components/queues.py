@@ -1,0 +1,57 @@
+"""Kueue's quota: flavors, cohorts, queues and priorities.
+
+A queue that is taken out of the stack file is deleted. With the whole stack
+it is not: Kueue holds a ClusterQueue until the last job that it admitted has
+ended, and `destroy` neither waits for that nor stops the job. Like the CRDs
+the objects then stay, and the next `up` takes them back (`kept`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from .. import queue_manifests
+from ..queue_manifests import Manifest
+from ..queues import Queues as Settings
+from . import kept
+from .declared import annotated, declare
+from .kueue import Kueue
+
+_ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuesArgs:
+    """The queues, and the Kueue that admits by them."""
+
+    queues: Settings
+    kueue: Kueue
+    after: Sequence[pulumi.Resource] = ()
+
+
+class Queues(pulumi.ComponentResource):
+    """Declares what Kueue admits by, and waits until its queues are active."""
+
+    def __init__(self, name: str, args: QueuesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Queues", name, {}, opts)
+        earlier: dict[str, list[pulumi.Resource]] = {}
+        for manifest in queue_manifests.manifests(args.queues):
+            kind = manifest["kind"]
+            before = [one for other, ones in earlier.items() if other != kind for one in ones]
+            resource = self._declare(manifest, args, [args.kueue, *args.after, *before])
+            earlier.setdefault(kind, []).append(resource)
+        self.register_outputs({})
+
+    def _declare(
+        self, manifest: Manifest, args: QueuesArgs, after: list[pulumi.Resource]
+    ) -> pulumi.CustomResource:
+        metadata = manifest["metadata"]
+        queue = (
+            args.queues.cluster_queues.get(metadata["name"]) if manifest["kind"] == "ClusterQueue" else None
+        )
+        wait = _ACTIVE if queue and queue_manifests.becomes_active(queue) else {}
+        return declare(
+            annotated(manifest, {**kept.ANNOTATIONS, **wait}),
+            pulumi.ResourceOptions(parent=self, depends_on=after, deleted_with=args.kueue.namespace),
+        )

@@ -1,0 +1,48 @@
+"""Tenants: a namespace each, with its limits, its network, its queue and its people.
+
+The namespace holds jobs, so neither `destroy` nor the end of a tenant deletes
+it (`kept`), and what limits and protects the jobs in it stays with it. Rights
+are taken away at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from .. import tenant_manifests
+from ..tenancy import Tenant
+from . import kept
+from .declared import annotated, declare
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantsArgs:
+    """The tenants by name."""
+
+    tenants: Mapping[str, Tenant]
+    after: Sequence[pulumi.Resource] = ()
+
+
+class Tenants(pulumi.ComponentResource):
+    """Declares the tenants."""
+
+    def __init__(self, name: str, args: TenantsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Tenants", name, {}, opts)
+        inside = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
+        roles = [declare(role, inside) for role in tenant_manifests.roles()] if args.tenants else []
+        for tenant_name, tenant in args.tenants.items():
+            self._tenant(tenant_name, tenant, [*roles, *args.after])
+        self.register_outputs({})
+
+    def _tenant(self, name: str, tenant: Tenant, after: list[pulumi.Resource]) -> None:
+        namespace = declare(
+            annotated(tenant_manifests.namespace(name, tenant), kept.ANNOTATIONS), kept.options(self, after)
+        )
+        for manifest in tenant_manifests.contents(name, tenant):
+            stays = pulumi.ResourceOptions(
+                parent=self, depends_on=[namespace, *after], deleted_with=namespace
+            )
+            declare(annotated(manifest, kept.ANNOTATIONS), stays)
+        for manifest in tenant_manifests.bindings(name, tenant):
+            declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[namespace, *after]))

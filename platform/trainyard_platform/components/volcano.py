@@ -1,0 +1,163 @@
+"""Volcano's scheduler, controllers and webhooks, from upstream's chart.
+
+Its webhooks' certificate comes from a Helm hook, which is a Job here: the same
+image and command, but as a resource it is seen by previews and policies,
+`up` goes on after an interruption where a Helm release would be stuck, and the
+CRDs can be left out of what the chart renders (`charts`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.batch.v1 import Job, JobSpecArgs
+from pulumi_kubernetes.core.v1 import (
+    CapabilitiesArgs,
+    ContainerArgs,
+    EmptyDirVolumeSourceArgs,
+    Namespace,
+    PodSecurityContextArgs,
+    PodSpecArgs,
+    PodTemplateSpecArgs,
+    SeccompProfileArgs,
+    SecurityContextArgs,
+    ServiceAccount,
+    VolumeArgs,
+    VolumeMountArgs,
+)
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRefArgs, SubjectArgs
+
+from .. import queueing
+from ..artifacts import Artifacts, Chart
+from ..model import ComputeResources, PullPolicy
+from . import charts
+
+RELEASE = "volcano"
+NAMESPACE = "volcano-system"
+SERVICE = f"{RELEASE}-admission-service"
+CERTIFICATE = "volcano-admission-secret"
+CERTIFICATE_JOB = f"{RELEASE}-admission-init"
+WEBHOOK_IMAGE = "volcanosh/vc-webhook-manager"
+USER = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolcanoArgs:
+    """What the Volcano component needs from the stack."""
+
+    chart: Chart
+    registry: str
+    tag: str
+    image_pull_policy: PullPolicy
+    resources: ComputeResources
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(
+        cls, volcano: queueing.Volcano, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
+    ) -> "VolcanoArgs":
+        """What the stack says, with the pinned images where it names no registry."""
+        return cls(
+            chart=artifacts.chart("volcano"),
+            registry=volcano.image_registry or artifacts.registry("docker.io"),
+            tag=artifacts.version("volcano"),
+            image_pull_policy=volcano.image_pull_policy,
+            resources=volcano.resources,
+            after=after,
+        )
+
+
+class Volcano(pulumi.ComponentResource):
+    """Installs Volcano and waits until its webhooks are trusted."""
+
+    def __init__(self, name: str, args: VolcanoArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Volcano", name, {}, opts)
+        namespace = Namespace(
+            NAMESPACE,
+            metadata=ObjectMetaArgs(
+                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "baseline"}
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+        )
+        certificate = self._certificate(args, [namespace, *args.after])
+        compute = charts.resources(args.resources)
+        values: dict[str, Any] = {
+            "basic": {
+                "image_registry": args.registry,
+                "image_tag_version": args.tag,
+                "image_pull_policy": str(args.image_pull_policy),
+            },
+            "custom": {
+                "admission_resources": compute,
+                "controller_resources": compute,
+                "scheduler_resources": compute,
+            },
+        }
+        charts.install(
+            RELEASE,
+            args.chart,
+            NAMESPACE,
+            values,
+            pulumi.ResourceOptions(parent=self, depends_on=[certificate]),
+        )
+        self.register_outputs({})
+
+    def _certificate(self, args: VolcanoArgs, after: list[pulumi.Resource]) -> Job:
+        """The Job that makes the webhooks' certificate, with the rights to store it."""
+        metadata = ObjectMetaArgs(name=CERTIFICATE_JOB, namespace=NAMESPACE)
+        opts = pulumi.ResourceOptions(parent=self, depends_on=after)
+        account = ServiceAccount(CERTIFICATE_JOB, metadata=metadata, opts=opts)
+        rules = [PolicyRuleArgs(api_groups=[""], resources=["secrets"], verbs=["create", "get", "patch"])]
+        role = Role(CERTIFICATE_JOB, metadata=metadata, rules=rules, opts=opts)
+        binding = RoleBinding(
+            CERTIFICATE_JOB,
+            metadata=metadata,
+            role_ref=RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=CERTIFICATE_JOB),
+            subjects=[SubjectArgs(kind="ServiceAccount", name=CERTIFICATE_JOB, namespace=NAMESPACE)],
+            opts=opts,
+        )
+        return Job(
+            CERTIFICATE_JOB,
+            metadata=metadata,
+            spec=JobSpecArgs(
+                backoff_limit=3,
+                template=PodTemplateSpecArgs(metadata=ObjectMetaArgs(), spec=_certificate_pod(args)),
+            ),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[account, role, binding, *after],
+                custom_timeouts=pulumi.CustomTimeouts(create="5m"),
+            ),
+        )
+
+
+def _certificate_pod(args: VolcanoArgs) -> PodSpecArgs:
+    command = ["./gen-admission-secret.sh", "--service", SERVICE]
+    return PodSpecArgs(
+        service_account_name=CERTIFICATE_JOB,
+        restart_policy="Never",
+        security_context=PodSecurityContextArgs(
+            run_as_non_root=True,
+            run_as_user=USER,
+            run_as_group=USER,
+            seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
+        ),
+        containers=[
+            ContainerArgs(
+                name="main",
+                image=f"{args.registry}/{WEBHOOK_IMAGE}:{args.tag}",
+                image_pull_policy=str(args.image_pull_policy),
+                command=[*command, "--namespace", NAMESPACE, "--secret", CERTIFICATE],
+                security_context=SecurityContextArgs(
+                    allow_privilege_escalation=False,
+                    read_only_root_filesystem=True,
+                    capabilities=CapabilitiesArgs(drop=["ALL"]),
+                ),
+                # It writes keys before it stores them.
+                volume_mounts=[VolumeMountArgs(name="tmp", mount_path="/tmp")],  # noqa: S108 (the container's own)
+            )
+        ],
+        volumes=[VolumeArgs(name="tmp", empty_dir=EmptyDirVolumeSourceArgs(medium="Memory"))],
+    )

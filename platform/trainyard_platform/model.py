@@ -1,0 +1,40 @@
+"""Values that many parts of the settings have.
+
+Parts that belong together have a module of their own beside this one; all of
+them meet in `settings`.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from trainyard_api.closed import Closed
+
+QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+Quantity = Annotated[str, Field(pattern=QUANTITY, description="A Kubernetes quantity, such as 500m or 2Gi.")]
+IMAGE = r"^([a-z0-9.-]+\.[a-z0-9-]+|localhost)(:[0-9]+)?/[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
+Image = Annotated[
+    str,
+    Field(
+        pattern=IMAGE,
+        description="An image with its registry and its tag or digest: docker.io/library/busybox:1.37.",
+    ),
+]
+
+
+class PullPolicy(StrEnum):
+    """When a node pulls an image, in Kubernetes' words."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class ComputeResources(Closed):
+    """CPU and memory of a controller's container."""
+
+    cpu: Quantity
+    """Requested CPU; a controller has no CPU limit, which would only slow it down."""
+    memory: Quantity
+    """Requested memory, and its limit."""

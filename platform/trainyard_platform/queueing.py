@@ -1,0 +1,114 @@
+"""Settings of what decides when and where jobs start: Kueue and Volcano."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from trainyard_api import names
+from trainyard_api.closed import Closed
+
+from .model import ComputeResources, Image, PullPolicy
+
+DURATION = r"^([0-9]+(h|m|s))+$"
+Duration = Annotated[str, Field(pattern=DURATION, description="A duration, such as 30m or 1h30m.")]
+
+
+class Integration(StrEnum):
+    """Kinds of jobs that Kueue can queue, in its own words."""
+
+    TRAINJOB = "trainer.kubeflow.org/trainjob"
+    JOBSET = "jobset.x-k8s.io/jobset"
+    JOB = "batch/job"
+    POD = "pod"
+
+
+class SelectorOperator(StrEnum):
+    """How a label selector's expression compares, in Kubernetes' words."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class SelectorExpression(Closed):
+    """One requirement of a label selector."""
+
+    key: str = Field(min_length=1)
+    """The label."""
+    operator: SelectorOperator
+    """How its value compares."""
+    values: tuple[str, ...] = ()
+    """What it is compared with."""
+
+    @model_validator(mode="after")
+    def _values_where_they_belong(self) -> "SelectorExpression":
+        needs = self.operator in (SelectorOperator.IN, SelectorOperator.NOT_IN)
+        if needs is not bool(self.values):
+            raise ValueError(f"operator {self.operator} {'needs' if needs else 'has no use for'} values")
+        return self
+
+
+class LabelSelector(Closed):
+    """A label selector; with nothing in it, it selects everything."""
+
+    match_labels: dict[str, str] = Field(default={})
+    """Labels that must have these values."""
+    match_expressions: tuple[SelectorExpression, ...] = ()
+    """Requirements that must all hold."""
+
+    def manifest(self) -> dict[str, object]:
+        """The selector as Kubernetes takes it, without what is not said."""
+        return self.model_dump(by_alias=True, mode="json", exclude_defaults=True)
+
+
+OF_TENANTS = LabelSelector(
+    match_expressions=(SelectorExpression(key=names.TENANT_LABEL, operator=SelectorOperator.EXISTS),)
+)
+"""The namespaces of tenants."""
+
+
+class WaitForPodsReady(Closed):
+    """When Kueue takes a job back that does not get all of its pods up."""
+
+    timeout: Duration = "30m"
+    """Time from admission until every pod is ready; pulling images counts."""
+    recovery_timeout: Duration = "0s"
+    """Time for a pod that was lost to be ready again; 0s waits for ever."""
+
+
+class Kueue(Closed):
+    """Kueue: quota, borrowing, priorities and topology for TrainJobs."""
+
+    enabled: bool = False
+    """True installs it."""
+    image: Image | None = None
+    """Its image; the pinned one from the artifacts' source if left out."""
+    image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    """When nodes pull the image."""
+    replicas: int = Field(default=1, ge=1, le=3)
+    """Replicas of the controller; one leads, the others answer webhooks and wait."""
+    resources: ComputeResources = ComputeResources(cpu="500m", memory="512Mi")
+    """CPU and memory of a replica."""
+    integrations: tuple[Integration, ...] = (Integration.TRAINJOB,)
+    """Kinds of jobs that it queues. JobSets and Jobs that a TrainJob becomes are never queued twice."""
+    namespace_selector: LabelSelector = OF_TENANTS
+    """Namespaces whose jobs it sees at all; those of tenants if left out."""
+    wait_for_pods_ready: WaitForPodsReady | None = WaitForPodsReady()
+    """When a job whose pods do not get ready gives its quota back; null waits for ever."""
+    fair_sharing: bool = False
+    """True shares what is borrowed in a cohort by the weights of its queues."""
+
+
+class Volcano(Closed):
+    """Volcano's scheduler, controllers and webhooks."""
+
+    enabled: bool = False
+    """True installs it."""
+    image_registry: str | None = Field(default=None, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
+    """Registry of its images, with a prefix if need be; docker.io or the mirror of it if left out."""
+    image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    """When nodes pull the images."""
+    resources: ComputeResources = ComputeResources(cpu="100m", memory="512Mi")
+    """CPU and memory of each of the three."""

@@ -1,0 +1,85 @@
+"""Settings of tenants: a namespace each, who may do what in it, and how much."""
+
+from enum import StrEnum
+
+from pydantic import Field, model_validator
+
+from trainyard_api.closed import Closed
+
+from .model import Quantity
+
+NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+
+
+class PodSecurity(StrEnum):
+    """What pods may ask of their node, in the levels of Kubernetes' Pod Security Standards."""
+
+    PRIVILEGED = "privileged"
+    BASELINE = "baseline"
+    RESTRICTED = "restricted"
+
+
+class SubjectKind(StrEnum):
+    """Who somebody is."""
+
+    USER = "User"
+    GROUP = "Group"
+    SERVICE_ACCOUNT = "ServiceAccount"
+
+
+class Subject(Closed):
+    """Somebody who gets a role."""
+
+    kind: SubjectKind = SubjectKind.GROUP
+    """Whether it is one user, a group of them or a ServiceAccount."""
+    name: str = Field(min_length=1)
+    """As the cluster's authentication calls them."""
+    namespace: str | None = None
+    """Namespace of a ServiceAccount."""
+
+    @model_validator(mode="after")
+    def _accounts_live_in_namespaces(self) -> "Subject":
+        if (self.kind is SubjectKind.SERVICE_ACCOUNT) is not (self.namespace is not None):
+            raise ValueError("a ServiceAccount has a namespace, and nobody else has")
+        return self
+
+
+class ContainerDefaults(Closed):
+    """Requests and limits where a container has none."""
+
+    requests: dict[str, Quantity] = Field(default={"cpu": "100m", "memory": "256Mi"})
+    """What is set aside for it, by resource."""
+    limits: dict[str, Quantity] = Field(default={})
+    """What it may use at most, by resource."""
+
+
+class Egress(Closed):
+    """Addresses outside the cluster that jobs may talk to, such as a dataset's or a registry's."""
+
+    cidr: str = Field(pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}$")
+    """A block of addresses."""
+    excluded: tuple[str, ...] = ()
+    """Blocks within it that stay closed."""
+    ports: tuple[int, ...] = ()
+    """TCP ports; all of them if left out."""
+
+
+class Tenant(Closed):
+    """A team: its namespace of the same name, its queue, its limits and its people."""
+
+    cluster_queue: str
+    """Its quota: a queue of queues.clusterQueues."""
+    queue: str = Field(default="default", pattern=NAME)
+    """Name of its LocalQueue; `default` also serves jobs that name no queue."""
+    resource_quota: dict[str, Quantity] = Field(default={"pods": "1000"})
+    """The most that its namespace holds at once, in the words of a ResourceQuota."""
+    container_defaults: ContainerDefaults = ContainerDefaults()
+    """What a container gets that says nothing itself."""
+    pod_security: PodSecurity = PodSecurity.BASELINE
+    """What its pods may ask of a node."""
+    egress: tuple[Egress, ...] = ()
+    """What its jobs reach beside each other and the cluster's DNS."""
+    data_scientists: tuple[Subject, ...] = ()
+    """Who may submit TrainJobs and read their logs."""
+    viewers: tuple[Subject, ...] = ()
+    """Who may look."""

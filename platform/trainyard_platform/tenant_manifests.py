@@ -1,0 +1,129 @@
+"""From a tenant's settings to its namespace and all that is in it: pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from trainyard_api import names
+
+from . import queue_manifests
+from .queues import LocalQueue
+from .tenancy import Egress, Subject, Tenant
+
+Manifest = dict[str, Any]
+
+RBAC = "rbac.authorization.k8s.io"
+DATA_SCIENTIST = "trainyard-data-scientist"
+VIEWER = "trainyard-viewer"
+CLUSTER_VIEWER = "trainyard-runtime-viewer"
+
+_LOOK = ["get", "list", "watch"]
+_VISIBLE = [
+    ("", ["events", "pods", "persistentvolumeclaims"]),
+    ("batch", ["jobs"]),
+    ("jobset.x-k8s.io", ["jobsets"]),
+    ("kueue.x-k8s.io", ["localqueues", "workloads"]),
+    ("scheduling.volcano.sh", ["podgroups"]),
+    ("scheduling.x-k8s.io", ["podgroups"]),
+    ("trainer.kubeflow.org", ["trainingruntimes", "trainjobs"]),
+]
+"""What a TrainJob becomes on its way: enough to see why it waits. Never Secrets, never ConfigMaps."""
+_LOGS = ("", ["pods/log"])
+
+
+def roles() -> list[Manifest]:
+    """The ClusterRoles that tenants' people are bound to, once for all tenants."""
+    look = [_rule(group, resources, _LOOK) for group, resources in _VISIBLE]
+    logs = _rule(*_LOGS, ["get"])
+    write = _rule("trainer.kubeflow.org", ["trainjobs"], ["create", "delete", "patch", "update"])
+    runtimes = _rule("trainer.kubeflow.org", ["clustertrainingruntimes"], _LOOK)
+    return [
+        _role(DATA_SCIENTIST, [*look, logs, write]),
+        _role(VIEWER, [*look, logs]),
+        _role(CLUSTER_VIEWER, [runtimes]),
+    ]
+
+
+def namespace(name: str, tenant: Tenant) -> Manifest:
+    """The tenant's namespace."""
+    level = str(tenant.pod_security)
+    labels = {names.TENANT_LABEL: name, "pod-security.kubernetes.io/enforce": level}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def contents(name: str, tenant: Tenant) -> list[Manifest]:
+    """What limits and protects the jobs in the namespace."""
+    queue = LocalQueue(name=tenant.queue, namespace=name, cluster_queue=tenant.cluster_queue)
+    return [
+        _inside(name, "v1", "ResourceQuota", "tenant", {"hard": dict(tenant.resource_quota)}),
+        _inside(name, "v1", "LimitRange", "tenant", {"limits": [_container_limits(tenant)]}),
+        _inside(name, "networking.k8s.io/v1", "NetworkPolicy", "tenant", _network(tenant.egress)),
+        queue_manifests.local_queue(queue),
+    ]
+
+
+def bindings(name: str, tenant: Tenant) -> Iterator[Manifest]:
+    """Who may do what, in the namespace and with the catalog."""
+    for role, people in ((DATA_SCIENTIST, tenant.data_scientists), (VIEWER, tenant.viewers)):
+        if people:
+            yield _binding("RoleBinding", role, {"name": role, "namespace": name}, people)
+    everybody = list(dict.fromkeys((*tenant.data_scientists, *tenant.viewers)))
+    if everybody:
+        metadata = {"name": f"{CLUSTER_VIEWER}-{name}"}
+        yield _binding("ClusterRoleBinding", CLUSTER_VIEWER, metadata, everybody)
+
+
+def _container_limits(tenant: Tenant) -> Manifest:
+    defaults = tenant.container_defaults
+    limits = {"default": dict(defaults.limits)} if defaults.limits else {}
+    return {"type": "Container", "defaultRequest": dict(defaults.requests), **limits}
+
+
+def _network(egress: Sequence[Egress]) -> Manifest:
+    """Closed, but for what training needs: the job's other pods, DNS, and what the stack file opens.
+
+    DNS is wherever the cluster has it, on a node's own address in some: its
+    port is open to everywhere.
+    """
+    each_other: list[Manifest] = [{"podSelector": {}}]
+    dns = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+    return {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": each_other}],
+        "egress": [{"to": each_other}, {"ports": dns}, *(_opened(one) for one in egress)],
+    }
+
+
+def _opened(egress: Egress) -> Manifest:
+    excluded = {"except": list(egress.excluded)} if egress.excluded else {}
+    ports = {"ports": [{"protocol": "TCP", "port": port} for port in egress.ports]} if egress.ports else {}
+    return {"to": [{"ipBlock": {"cidr": egress.cidr, **excluded}}], **ports}
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Manifest:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _role(name: str, rules: list[Manifest]) -> Manifest:
+    return {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+
+
+def _binding(kind: str, role: str, metadata: Manifest, people: Sequence[Subject]) -> Manifest:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [_subject(one) for one in people],
+    }
+
+
+def _subject(subject: Subject) -> Manifest:
+    if subject.namespace is not None:
+        return {"kind": str(subject.kind), "name": subject.name, "namespace": subject.namespace}
+    return {"kind": str(subject.kind), "name": subject.name, "apiGroup": RBAC}
+
+
+def _inside(namespace_name: str, version: str, kind: str, name: str, spec: Manifest) -> Manifest:
+    metadata = {"name": name, "namespace": namespace_name}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}

@@ -1,0 +1,208 @@
+"""Kueue decides when a TrainJob starts: quota, borrowing, priorities, and what pods carry."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from trainyard_platform import queue_manifests
+from trainyard_platform.queues import Queues
+
+from .cluster import Cluster, Object, eventually, trainjob
+
+pytestmark = pytest.mark.sandbox
+
+# A shell that is process 1 hears no SIGTERM unless it asks for it.
+UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done"
+
+
+def queued(name: str, cpu: str, script: str = "true", *, priority: str | None = None) -> Object:
+    """A TrainJob of one node; a tenant's namespace puts it into its queue."""
+    job = trainjob(name, script)
+    job["metadata"] = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": "default"}}
+    if priority:
+        job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
+    job["spec"]["trainer"]["resourcesPerNode"] = {"requests": {"cpu": cpu}}
+    return job
+
+
+@pytest.fixture
+def team_a(platform: Cluster) -> Iterator[Cluster]:
+    yield from emptied(platform.within("team-a"))
+
+
+@pytest.fixture
+def team_b(platform: Cluster) -> Iterator[Cluster]:
+    yield from emptied(platform.within("team-b"))
+
+
+def emptied(cluster: Cluster) -> Iterator[Cluster]:
+    """The quota is free again for the next test."""
+    yield cluster
+    cluster.kubectl("delete", "trainjobs", "--all", "--cascade=foreground", "--wait")
+    eventually("its pods are gone", lambda: cluster.list("pods") == [])
+
+
+def workload(cluster: Cluster, job: str) -> Object:
+    """The Workload that Kueue has made of a TrainJob."""
+
+    def ask() -> Object | None:
+        found = [w for w in cluster.list("workloads") if w["metadata"]["ownerReferences"][0]["name"] == job]
+        return found[0] if found else None
+
+    found: Object = eventually(f"{job} has a Workload", ask)
+    return found
+
+
+def said(cluster: Cluster, job: str, kind: str, status: str = "True") -> Object:
+    """The condition of a job's Workload, once it has that status."""
+
+    def ask() -> Object | None:
+        conditions = workload(cluster, job).get("status", {}).get("conditions", [])
+        return next((c for c in conditions if (c["type"], c["status"]) == (kind, status)), None)
+
+    found: Object = eventually(f"the Workload of {job} has {kind}={status}", ask)
+    return found
+
+
+def running(cluster: Cluster, job: str) -> Object:
+    """The job's one pod, once it runs."""
+
+    def ask() -> Object | None:
+        return next((p for p in cluster.pods(job) if p["status"].get("phase") == "Running"), None)
+
+    found: Object = eventually(f"{job} runs", ask)
+    return found
+
+
+def stays_without_pods(cluster: Cluster, job: str, beside: Cluster, runs: str, seconds: float = 10) -> None:
+    """For a while a job has no pod, while another one runs."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert cluster.pods(job) == []
+        [pod] = beside.pods(runs)
+        assert pod["status"]["phase"] == "Running", pod["status"]
+        time.sleep(1)
+
+
+def finish(cluster: Cluster, pod: Object) -> None:
+    """Let a job that waits for the file /tmp/go be done."""
+    cluster.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")  # noqa: S108 (the pod's own)
+
+
+def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
+    team_a: Cluster, team_b: Cluster
+) -> None:
+    team_a.apply(queued("owns", "500m", UNTIL_TOLD))
+    own = running(team_a, "owns")
+    team_a.apply(queued("borrows", "500m", UNTIL_TOLD))
+    running(team_a, "borrows")
+    # Nothing is left to borrow: it waits, and says for what.
+    team_a.apply(queued("waits", "500m"))
+    waiting = said(team_a, "waits", "QuotaReserved", "False")
+    assert "insufficient unused quota for cpu in flavor cpu" in waiting["message"]
+    team_a.wait_for_condition("waits", "Suspended")
+    stays_without_pods(team_a, "waits", team_a, "owns")
+    # What was borrowed is given back to its owner.
+    team_b.apply(queued("reclaims", "500m"))
+    team_b.wait_for_condition("reclaims", "Complete")
+    assert said(team_a, "borrows", "Evicted")["reason"] == "Preempted"
+    finish(team_a, own)
+    team_a.wait_for_condition("owns", "Complete")
+    team_a.wait_for_condition("waits", "Complete")
+
+
+def test_pods_carry_the_flavors_node_selector_and_tolerations(team_a: Cluster) -> None:
+    team_a.apply(queued("carries", "100m", UNTIL_TOLD))
+    pod = running(team_a, "carries")
+    assert pod["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    assert {"key": "trainyard.dev/batch", "operator": "Exists"} in pod["spec"]["tolerations"]
+
+
+def test_a_job_that_can_never_fit_says_why(team_a: Cluster) -> None:
+    team_a.apply(queued("too-big", "64"))
+    refused = said(team_a, "too-big", "QuotaReserved", "False")
+    assert (
+        "insufficient quota for cpu in flavor cpu, previously considered podsets requests (0)"
+        in (refused["message"])
+    )
+    assert "maximum capacity (1)" in refused["message"]
+    assert team_a.pods("too-big") == []
+
+
+def test_a_high_priority_takes_the_quota_of_a_low_one_which_goes_on_after_it(
+    team_a: Cluster, team_b: Cluster
+) -> None:
+    # Nothing can be borrowed: a share of one's own is what there is to preempt for.
+    team_b.apply(queued("fills", "500m", UNTIL_TOLD))
+    running(team_b, "fills")
+    team_a.apply(queued("low", "500m", UNTIL_TOLD, priority="low"))
+    first = running(team_a, "low")
+    team_a.apply(queued("high", "500m", UNTIL_TOLD, priority="high"))
+    high = running(team_a, "high")
+    assert said(team_a, "low", "Evicted")["reason"] == "Preempted"
+    eventually("its pod is gone", lambda: team_a.pods("low") == [])
+    stays_without_pods(team_a, "low", team_a, "high")
+    finish(team_a, high)
+    team_a.wait_for_condition("high", "Complete")
+    second = running(team_a, "low")
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    finish(team_a, second)
+    team_a.wait_for_condition("low", "Complete")
+
+
+def flavor(label: str, toleration: str) -> Object:
+    """A flavor that the sandbox's node has, and that pods can be told by."""
+    return {
+        "nodeLabels": {label: {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}[label]},
+        "tolerations": [{"key": toleration, "operator": "Exists"}],
+    }
+
+
+@pytest.fixture
+def mover(platform: Cluster) -> Iterator[Cluster]:
+    """A namespace whose queue has two flavors, and preempts on the first before it tries the second."""
+    quota = {"cpu": {"nominal": "400m"}, "memory": {"nominal": "1Gi"}}
+    flavors = {
+        "flavor-a": flavor("kubernetes.io/os", "only-a"),
+        "flavor-b": flavor("kubernetes.io/arch", "only-b"),
+    }
+    queue = {
+        "resourceGroups": [{"flavors": [{"name": name, "resources": quota} for name in flavors]}],
+        "flavorFungibility": {"whenCanPreempt": "MayStopSearch"},
+    }
+    name = "moves"
+    door = {"name": "default", "namespace": name, "clusterQueue": name}
+    settings = {"flavors": flavors, "clusterQueues": {name: queue}, "localQueues": [door]}
+    labels = {"trainyard.dev/tenant": name}
+    platform.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    platform.apply(*queue_manifests.manifests(Queues.model_validate(settings)))
+    yield from emptied(platform.within(name))
+
+
+def test_a_job_that_moves_from_one_flavor_to_another_has_a_jobset_for_the_other_alone(mover: Cluster) -> None:
+    """The JobSet carries nothing of the first flavor.
+
+    Its pods do: when JobSet 0.12 resumes a Job, it adds to the Job's node
+    selector and tolerations and takes nothing away. docs/queues-and-tenants.md
+    says how flavors are labelled so that this does no harm.
+    """
+    mover.apply(queued("moves", "400m", UNTIL_TOLD, priority="low"))
+    assert running(mover, "moves")["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    mover.apply(queued("displaces", "400m", UNTIL_TOLD, priority="high"))
+    eventually("it has moved", lambda: "kubernetes.io/arch" in (selector(mover, "moves") or {}))
+    running(mover, "moves")
+    jobset = mover.get("jobset", "moves")
+    assert jobset is not None
+    [job] = jobset["spec"]["replicatedJobs"]
+    pod = job["template"]["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+    assert pod["tolerations"] == [{"key": "only-b", "operator": "Exists"}]
+    assert selector(mover, "displaces") == {"kubernetes.io/os": "linux"}
+
+
+def selector(cluster: Cluster, job: str) -> Any:
+    """The node selector of the job's pod; None if it has no pod."""
+    pods = cluster.pods(job)
+    return pods[0]["spec"].get("nodeSelector") if pods else None

@@ -1,0 +1,78 @@
+"""What a tenant's people may do, asked of the API server itself, verb by verb."""
+
+import json
+from itertools import product
+
+import pytest
+import yaml
+
+from .cluster import Cluster, Object
+
+pytestmark = pytest.mark.sandbox
+
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+LOOK = ("get", "list", "watch")
+RESOURCES = (
+    *(("trainer.kubeflow.org", one) for one in ("trainjobs", "trainingruntimes", "clustertrainingruntimes")),
+    *(("", one) for one in ("pods", "pods/log", "pods/exec", "events", "secrets", "configmaps")),
+    *(
+        ("", one)
+        for one in ("persistentvolumeclaims", "resourcequotas", "serviceaccounts", "namespaces", "nodes")
+    ),
+    *(("kueue.x-k8s.io", one) for one in ("workloads", "localqueues", "clusterqueues")),
+    ("jobset.x-k8s.io", "jobsets"),
+    ("batch", "jobs"),
+    ("scheduling.volcano.sh", "podgroups"),
+    ("networking.k8s.io", "networkpolicies"),
+    ("rbac.authorization.k8s.io", "rolebindings"),
+)
+SEEN = (
+    *("trainjobs", "trainingruntimes", "clustertrainingruntimes", "pods", "events", "persistentvolumeclaims"),
+    *("workloads", "localqueues", "jobsets", "jobs", "podgroups"),
+)
+VIEWER = {("get", "pods/log"), *product(LOOK, SEEN)}
+DATA_SCIENTIST = VIEWER | {(verb, "trainjobs") for verb in ("create", "update", "patch", "delete")}
+ELSEWHERE = {(verb, "clustertrainingruntimes") for verb in LOOK}
+"""In another tenant's namespace: the catalog alone, which is in none."""
+
+
+def review(user: str, namespace: str, verb: str, group: str, resource: str) -> Object:
+    name, _, sub = resource.partition("/")
+    attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": name, "subresource": sub}
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "groups": ["system:authenticated"], "resourceAttributes": attributes},
+    }
+
+
+def allowed(platform: Cluster, user: str, namespace: str) -> set[tuple[str, str]]:
+    """Verb and resource of everything that the API server would let somebody do in a namespace."""
+    asked = [(verb, group, resource) for verb in VERBS for group, resource in RESOURCES]
+    manifests = [review(user, namespace, verb, group, resource) for verb, group, resource in asked]
+    answer = platform.kubectl("create", "-o", "json", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+    decoder, answers, at = json.JSONDecoder(), [], 0
+    while at < len(answer.rstrip()):
+        one, at = decoder.raw_decode(answer, at)
+        answers.extend(one.get("items", [one]))
+        at += len(answer[at:]) - len(answer[at:].lstrip())
+    assert len(answers) == len(asked)
+    return {
+        (verb, resource)
+        for (verb, _, resource), one in zip(asked, answers, strict=True)
+        if one["status"].get("allowed")
+    }
+
+
+def test_a_data_scientist_submits_trainjobs_reads_logs_and_does_nothing_else(platform: Cluster) -> None:
+    assert allowed(platform, "ada", "team-a") == DATA_SCIENTIST
+    assert allowed(platform, "ada", "team-b") == ELSEWHERE
+
+
+def test_a_viewer_looks_and_writes_nothing(platform: Cluster) -> None:
+    assert allowed(platform, "vera", "team-a") == VIEWER
+    assert allowed(platform, "vera", "default") == ELSEWHERE
+
+
+def test_somebody_who_belongs_to_no_tenant_sees_none(platform: Cluster) -> None:
+    assert allowed(platform, "mallory", "team-a") == set()

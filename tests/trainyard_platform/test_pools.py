@@ -1,0 +1,232 @@
+"""A pool is declared once, and all that follows from it agrees."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from trainyard_platform import pool_manifests, queue_manifests, settings
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.pools import NodePool
+from trainyard_platform.queues import Queues
+
+OPERATOR = {"image": "docker.io/trainyard/operator:1"}
+KWOK: dict[str, Any] = {
+    "provider": "kwok",
+    "nodes": 8,
+    "machine": {"cpu": "96", "memory": "1Ti"},
+    "accelerator": {"type": "nvidia-h100", "count": 8},
+    "zones": ["a", "b"],
+    "capacityType": "spot",
+    "taints": [{"key": "nvidia.com/gpu", "value": "present"}],
+    "nodeLabels": {"team": "vision"},
+    "topology": [{"label": "example.com/block", "nodes": 8}, {"label": "example.com/rack", "nodes": 4}],
+    "quota": [{"clusterQueue": "team-a", "nodes": 6}, {"clusterQueue": "team-b", "nodes": 2}],
+}
+EXISTING: dict[str, Any] = {
+    "provider": "existing",
+    "nodes": 2,
+    "machine": {"cpu": "30500m", "memory": "120Gi"},
+    "nodeLabels": {"example.com/kind": "cpu"},
+    "quota": [{"clusterQueue": "team-a"}],
+}
+
+
+def pool(**changes: Any) -> NodePool:
+    return NodePool.model_validate({**KWOK, **changes})
+
+
+def test_a_simulated_node_is_what_the_pool_says() -> None:
+    nodes = pool_manifests.nodes("gpu", pool())
+    assert [node["metadata"]["name"] for node in nodes] == [f"gpu-{number}" for number in range(8)]
+    capacity = {"nvidia.com/gpu": "8", "cpu": "96", "memory": "1Ti", "pods": "110"}
+    assert nodes[5] == {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": "gpu-5",
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": {
+                "trainyard.dev/pool": "gpu",
+                "trainyard.dev/capacity-type": "spot",
+                "trainyard.dev/accelerator": "nvidia-h100",
+                "team": "vision",
+                "topology.kubernetes.io/zone": "b",
+                "example.com/block": "gpu-block-0",
+                "example.com/rack": "gpu-rack-1",
+                "kubernetes.io/hostname": "gpu-5",
+                "kubernetes.io/os": "linux",
+            },
+        },
+        "spec": {
+            "taints": [
+                {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+                {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"},
+            ]
+        },
+        "status": {"allocatable": capacity, "capacity": capacity},
+    }
+
+
+def test_the_flavor_the_topology_and_the_quota_are_those_of_the_nodes() -> None:
+    queues = Queues.model_validate({"clusterQueues": {"team-a": {}, "team-b": {}, "team-c": {}}})
+    topology, flavor, *cluster_queues = queue_manifests.manifests(
+        pool_manifests.with_pools(queues, {"gpu": pool()})
+    )
+    assert topology["spec"] == {
+        "levels": [
+            {"nodeLabel": "example.com/block"},
+            {"nodeLabel": "example.com/rack"},
+            {"nodeLabel": "kubernetes.io/hostname"},
+        ]
+    }
+    taints = [
+        {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+        {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"},
+    ]
+    assert (flavor["metadata"], flavor["spec"]) == (
+        {"name": "gpu"},
+        {
+            "nodeLabels": {"trainyard.dev/pool": "gpu"},
+            "nodeTaints": taints,
+            "tolerations": [{**taint, "operator": "Equal"} for taint in taints],
+            "topologyName": "gpu",
+        },
+    )
+    assert [queue["spec"].get("resourceGroups") for queue in cluster_queues] == [
+        [group("48", "576", "6Ti")],
+        [group("16", "192", "2Ti")],
+        None,
+    ]
+
+
+def group(gpus: str, cpus: str, memory: str) -> dict[str, Any]:
+    return {
+        "coveredResources": ["nvidia.com/gpu", "cpu", "memory"],
+        "flavors": [
+            {
+                "name": "gpu",
+                "resources": [
+                    {"name": "nvidia.com/gpu", "nominalQuota": gpus},
+                    {"name": "cpu", "nominalQuota": cpus},
+                    {"name": "memory", "nominalQuota": memory},
+                ],
+            }
+        ],
+    }
+
+
+def test_nodes_that_exist_are_found_by_their_labels_and_nothing_is_made() -> None:
+    existing = NodePool.model_validate(EXISTING)
+    assert pool_manifests.nodes("cpu", existing) == []
+    assert queue_manifests.flavor("cpu", pool_manifests.flavor("cpu", existing))["spec"] == {
+        "nodeLabels": {"example.com/kind": "cpu"}
+    }
+
+
+def test_pools_are_the_last_flavors_of_a_queue_and_have_nothing_of_what_they_lack() -> None:
+    """A resource is in one group alone: the groups that a pool overlaps become one with it."""
+    own = {"name": "own", "resources": {"cpu": {"nominal": "4"}}}
+    licences = {"name": "any", "resources": {"example.com/licence": {"nominal": "3"}}}
+    queues = Queues.model_validate(
+        {"clusterQueues": {"team-a": {"resourceGroups": [{"flavors": [own]}, {"flavors": [licences]}]}}}
+    )
+    pools = {"gpu": pool(), "cpu": NodePool.model_validate(EXISTING)}
+    merged = pool_manifests.with_pools(queues, pools).cluster_queues["team-a"]
+    quotas = [
+        {
+            one.name: {resource: quota.nominal for resource, quota in one.resources.items()}
+            for one in group.flavors
+        }
+        for group in merged.resource_groups
+    ]
+    assert quotas == [
+        {"any": {"example.com/licence": "3"}},
+        {
+            "own": {"cpu": "4", "nvidia.com/gpu": "0", "memory": "0"},
+            "gpu": {"cpu": "576", "nvidia.com/gpu": "48", "memory": "6Ti"},
+            "cpu": {"cpu": "61", "nvidia.com/gpu": "0", "memory": "240Gi"},
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "nodes", "quota"),
+    [
+        ({"nodes": 9}, {"count": 9}, "48"),
+        ({"accelerator": {"type": "nvidia-h100", "count": 4}}, {"gpus": "4"}, "24"),
+    ],
+    ids=["more nodes", "fewer accelerators"],
+)
+def test_a_change_shows_wherever_it_matters(change: Any, nodes: dict[str, Any], quota: str) -> None:
+    changed = pool(**change)
+    made = pool_manifests.nodes("gpu", changed)
+    assert len(made) == nodes.get("count", 8)
+    assert {node["status"]["capacity"]["nvidia.com/gpu"] for node in made} == {nodes.get("gpus", "8")}
+    (share, *_) = changed.quota
+    assert pool_manifests.quota("gpu", changed, changed.nodes_of(share)).resources[
+        "nvidia.com/gpu"
+    ].nominal == (quota)
+
+
+def test_whoever_tolerates_what_the_flavor_says_tolerates_every_taint() -> None:
+    changed = pool(taints=[{"key": "a"}, {"key": "b", "value": "c", "effect": "NoExecute"}])
+    [node, *_] = pool_manifests.nodes("gpu", changed)
+    flavor = queue_manifests.flavor("gpu", pool_manifests.flavor("gpu", changed))["spec"]
+    tolerated = {(one["key"], one.get("value", ""), one["effect"]) for one in flavor["tolerations"]}
+    assert tolerated == {(one["key"], one["value"], one["effect"]) for one in node["spec"]["taints"]}
+    assert flavor["nodeLabels"].items() <= node["metadata"]["labels"].items()
+
+
+@dataclass(frozen=True)
+class Case:
+    id: str
+    given: dict[str, Any]
+    message: str
+
+
+CASES = [
+    Case(
+        id="existing nodes by no label",
+        given={**EXISTING, "nodeLabels": {}},
+        message="nodePools.gpu: provider existing needs nodeLabels, by which its nodes are found",
+    ),
+    Case(
+        id="simulated places of no size",
+        given={**KWOK, "topology": [{"label": "example.com/rack"}]},
+        message="nodePools.gpu: provider kwok needs `nodes` for the topology level example.com/rack",
+    ),
+    Case(
+        id="more given away than there is",
+        given={**KWOK, "quota": [{"clusterQueue": "team-a"}, {"clusterQueue": "team-b", "nodes": 1}]},
+        message="nodePools.gpu: the queues in `quota` have 9 nodes of 8",
+    ),
+    Case(
+        id="a queue that is not there",
+        given={**KWOK, "quota": [{"clusterQueue": "team-z"}]},
+        message="nodePools.gpu.quota[0].clusterQueue: there is no cluster queue 'team-z'; "
+        "did you mean 'team-a'?",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_a_wrong_pool_is_one_sentence(case: Case) -> None:
+    queues = {"clusterQueues": {"team-a": {}}}
+    given = {"kueue": {"enabled": True}, "queues": queues, "nodePools": {"gpu": case.given}}
+    with pytest.raises(PlatformError) as stopped:
+        settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")
+    assert str(stopped.value) == (
+        f"stacks/Pulumi.demo.yaml is not valid:\n  trainyard:platform.{case.message}"
+    )
+
+
+def test_a_flavor_and_a_pool_cannot_share_a_name() -> None:
+    given = {
+        "kueue": {"enabled": True},
+        "queues": {"flavors": {"gpu": {}}, "clusterQueues": {"team-a": {}, "team-b": {}}},
+        "nodePools": {"gpu": KWOK},
+    }
+    with pytest.raises(PlatformError, match="a node pool has this name, and is a flavor already"):
+        settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")

@@ -1,0 +1,265 @@
+"""Queues as the stack file says them become Kueue's objects, and a wrong name is a sentence."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from trainyard_platform import queue_manifests, settings
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.queues import Queues
+
+OPERATOR = {"image": "docker.io/trainyard/operator:1"}
+QUOTA = {"resources": {"cpu": {"nominal": "4"}}}
+
+
+def manifests(**queues: Any) -> list[dict[str, Any]]:
+    return queue_manifests.manifests(Queues.model_validate(queues))
+
+
+def kueue(kind: str, name: str, **content: Any) -> dict[str, Any]:
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, **content}
+
+
+def test_a_flavor_and_its_topology() -> None:
+    assert manifests(
+        topologies={"racks": {"levels": ["example.com/rack", "kubernetes.io/hostname"]}},
+        flavors={
+            "a100": {
+                "nodeLabels": {"example.com/gpu": "a100"},
+                "nodeTaints": [{"key": "nvidia.com/gpu", "value": "present"}],
+                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+                "topology": "racks",
+            }
+        },
+    ) == [
+        kueue(
+            "Topology",
+            "racks",
+            spec={"levels": [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]},
+        ),
+        kueue(
+            "ResourceFlavor",
+            "a100",
+            spec={
+                "nodeLabels": {"example.com/gpu": "a100"},
+                "nodeTaints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
+                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+                "topologyName": "racks",
+            },
+        ),
+    ]
+
+
+def test_a_queue_with_everything_that_can_be_said_of_it() -> None:
+    quota = {
+        "cpu": {"nominal": "4", "borrowingLimit": "2", "lendingLimit": "1"},
+        "memory": {"nominal": "8Gi"},
+    }
+    # Kueue insists on the order of coveredResources, whatever that of the settings is.
+    reversed_quota = {"memory": {"nominal": "1Gi"}, "cpu": {"nominal": "0"}}
+    assert manifests(
+        clusterQueues={
+            "team": {
+                "cohort": "all",
+                "resourceGroups": [
+                    {
+                        "flavors": [
+                            {"name": "a", "resources": quota},
+                            {"name": "b", "resources": reversed_quota},
+                        ]
+                    }
+                ],
+                "queueingStrategy": "StrictFIFO",
+                "preemption": {"borrowWithinCohort": "LowerPriority", "withinClusterQueue": "Never"},
+                "flavorFungibility": {"whenCanPreempt": "MayStopSearch"},
+                "namespaceSelector": {"matchLabels": {"team": "x"}},
+                "admissionChecks": [{"name": "nodes", "onFlavors": ["a"]}],
+                "fairWeight": "2",
+                "stopPolicy": "Hold",
+            }
+        }
+    ) == [
+        kueue(
+            "ClusterQueue",
+            "team",
+            spec={
+                "cohortName": "all",
+                "resourceGroups": [
+                    {
+                        "coveredResources": ["cpu", "memory"],
+                        "flavors": [
+                            {
+                                "name": "a",
+                                "resources": [
+                                    {
+                                        "name": "cpu",
+                                        "nominalQuota": "4",
+                                        "borrowingLimit": "2",
+                                        "lendingLimit": "1",
+                                    },
+                                    {"name": "memory", "nominalQuota": "8Gi"},
+                                ],
+                            },
+                            {
+                                "name": "b",
+                                "resources": [
+                                    {"name": "cpu", "nominalQuota": "0"},
+                                    {"name": "memory", "nominalQuota": "1Gi"},
+                                ],
+                            },
+                        ],
+                    }
+                ],
+                "admissionChecksStrategy": {"admissionChecks": [{"name": "nodes", "onFlavors": ["a"]}]},
+                "fairSharing": {"weight": "2"},
+                "namespaceSelector": {"matchLabels": {"team": "x"}},
+                "queueingStrategy": "StrictFIFO",
+                "preemption": {
+                    "withinClusterQueue": "Never",
+                    "reclaimWithinCohort": "Any",
+                    "borrowWithinCohort": {"policy": "LowerPriority"},
+                },
+                "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "MayStopSearch"},
+                "stopPolicy": "Hold",
+            },
+        )
+    ]
+
+
+def test_cohorts_doors_priorities_and_checks() -> None:
+    assert manifests(
+        cohorts={"all": {}, "research": {"parent": "all", "fairWeight": "3"}},
+        localQueues=[{"name": "main", "namespace": "team-a", "clusterQueue": "team"}],
+        priorities={"high": {"value": 100, "description": "Goes first."}},
+        admissionChecks={
+            "nodes": {
+                "controllerName": "kueue.x-k8s.io/provisioning-request",
+                "parameters": {
+                    "apiGroup": "kueue.x-k8s.io",
+                    "kind": "ProvisioningRequestConfig",
+                    "name": "gpus",
+                },
+            }
+        },
+    ) == [
+        kueue(
+            "AdmissionCheck",
+            "nodes",
+            spec={
+                "controllerName": "kueue.x-k8s.io/provisioning-request",
+                "parameters": {
+                    "apiGroup": "kueue.x-k8s.io",
+                    "kind": "ProvisioningRequestConfig",
+                    "name": "gpus",
+                },
+            },
+        ),
+        kueue("WorkloadPriorityClass", "high", value=100, description="Goes first."),
+        kueue("Cohort", "all", spec={}),
+        kueue("Cohort", "research", spec={"parentName": "all", "fairSharing": {"weight": "3"}}),
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "LocalQueue",
+            "metadata": {"name": "main", "namespace": "team-a"},
+            "spec": {"clusterQueue": "team", "stopPolicy": "None"},
+        },
+    ]
+
+
+def test_a_queue_that_is_stopped_or_waits_for_checks_is_not_waited_for() -> None:
+    queues = Queues.model_validate(
+        {
+            "clusterQueues": {
+                "open": {},
+                "held": {"stopPolicy": "Hold"},
+                "checked": {"admissionChecks": [{"name": "nodes"}]},
+            }
+        }
+    )
+    active = {name: queue_manifests.becomes_active(one) for name, one in queues.cluster_queues.items()}
+    assert active == {"open": True, "held": False, "checked": False}
+
+
+@dataclass(frozen=True)
+class Case:
+    id: str
+    queues: Any
+    message: str
+
+
+CASES = [
+    Case(
+        id="a cohort that is not there",
+        queues={"cohorts": {"research": {}}, "clusterQueues": {"team": {"cohort": "reserch"}}},
+        message="clusterQueues.team.cohort: there is no cohort 'reserch'; did you mean 'research'?",
+    ),
+    Case(
+        id="a flavor that is not there",
+        queues={"clusterQueues": {"team": {"resourceGroups": [{"flavors": [{"name": "h100", **QUOTA}]}]}}},
+        message="clusterQueues.team.resourceGroups[0].flavors[0].name: there is no flavor 'h100'",
+    ),
+    Case(
+        id="a topology that is not there",
+        queues={"flavors": {"cpu": {"topology": "racks"}}},
+        message="flavors.cpu.topology: there is no topology 'racks'",
+    ),
+    Case(
+        id="a cluster queue that is not there",
+        queues={"localQueues": [{"name": "main", "namespace": "a", "clusterQueue": "team"}]},
+        message="localQueues[0].clusterQueue: there is no cluster queue 'team'",
+    ),
+    Case(
+        id="an admission check that is not there",
+        queues={"clusterQueues": {"team": {"admissionChecks": [{"name": "nodes"}]}}},
+        message="clusterQueues.team.admissionChecks[0].name: there is no admission check 'nodes'",
+    ),
+    Case(
+        id="a weight that nobody heeds",
+        queues={"cohorts": {"all": {"fairWeight": "2"}}},
+        message="cohorts.all.fairWeight: has no effect unless kueue.fairSharing is true",
+    ),
+    Case(
+        id="flavors of a group for different resources",
+        queues={
+            "flavors": {"a": {}, "b": {}},
+            "clusterQueues": {
+                "team": {
+                    "resourceGroups": [
+                        {
+                            "flavors": [
+                                {"name": "a", **QUOTA},
+                                {"name": "b", "resources": {"memory": {"nominal": "1Gi"}}},
+                            ]
+                        }
+                    ]
+                }
+            },
+        },
+        message="clusterQueues.team.resourceGroups[0]: all flavors of a group have quota for the same "
+        "resources: a for cpu, b for memory",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_a_wrong_name_is_one_sentence(case: Case) -> None:
+    with pytest.raises(PlatformError) as stopped:
+        load({"kueue": {"enabled": True}, "queues": case.queues})
+    assert str(stopped.value) == (
+        f"stacks/Pulumi.demo.yaml is not valid:\n  trainyard:platform.queues.{case.message}"
+    )
+
+
+def test_queues_without_kueue_are_refused() -> None:
+    with pytest.raises(PlatformError) as stopped:
+        load({"queues": {"cohorts": {"all": {}}}})
+    assert str(stopped.value) == (
+        "stacks/Pulumi.demo.yaml is not valid:\n"
+        "  trainyard:platform.queues: need Kueue: set kueue.enabled to true, or remove them"
+    )
+
+
+def load(given: dict[str, Any]) -> settings.StackSettings:
+    return settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")

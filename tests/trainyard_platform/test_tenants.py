@@ -1,0 +1,156 @@
+"""A tenant's namespace and all that is in it, from its few settings."""
+
+import json
+from typing import Any
+
+import pytest
+
+from trainyard_platform import settings, tenant_manifests
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.tenancy import Tenant
+
+OPERATOR = {"image": "docker.io/trainyard/operator:1"}
+TEAM = {
+    "clusterQueue": "research",
+    "resourceQuota": {"requests.nvidia.com/gpu": "16"},
+    "containerDefaults": {"requests": {"cpu": "1"}, "limits": {"memory": "8Gi"}},
+    "egress": [{"cidr": "203.0.113.0/24", "excluded": ["203.0.113.8/32"], "ports": [443]}],
+    "dataScientists": [{"name": "research"}, {"kind": "User", "name": "ada"}],
+    "viewers": [
+        {"kind": "ServiceAccount", "name": "dashboard", "namespace": "monitoring"},
+        {"name": "research"},
+    ],
+}
+RBAC = "rbac.authorization.k8s.io"
+
+
+def tenant(**changes: Any) -> Tenant:
+    return Tenant.model_validate({**TEAM, **changes})
+
+
+def test_the_namespace_says_whose_it_is_and_what_its_pods_may_ask() -> None:
+    assert tenant_manifests.namespace("team", tenant()) == {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": "team",
+            "labels": {"trainyard.dev/tenant": "team", "pod-security.kubernetes.io/enforce": "baseline"},
+        },
+    }
+
+
+def test_what_limits_and_protects_the_jobs() -> None:
+    inside = {"name": "tenant", "namespace": "team"}
+    assert tenant_manifests.contents("team", tenant()) == [
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": inside,
+            "spec": {"hard": {"requests.nvidia.com/gpu": "16"}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": inside,
+            "spec": {
+                "limits": [
+                    {"type": "Container", "defaultRequest": {"cpu": "1"}, "default": {"memory": "8Gi"}}
+                ]
+            },
+        },
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": inside,
+            "spec": {
+                "podSelector": {},
+                "policyTypes": ["Ingress", "Egress"],
+                "ingress": [{"from": [{"podSelector": {}}]}],
+                "egress": [
+                    {"to": [{"podSelector": {}}]},
+                    {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]},
+                    {
+                        "to": [{"ipBlock": {"cidr": "203.0.113.0/24", "except": ["203.0.113.8/32"]}}],
+                        "ports": [{"protocol": "TCP", "port": 443}],
+                    },
+                ],
+            },
+        },
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "LocalQueue",
+            "metadata": {"name": "default", "namespace": "team"},
+            "spec": {"clusterQueue": "research", "stopPolicy": "None"},
+        },
+    ]
+
+
+def test_people_get_their_role_in_the_namespace_and_the_catalog_to_read() -> None:
+    group = {"kind": "Group", "name": "research", "apiGroup": RBAC}
+    ada = {"kind": "User", "name": "ada", "apiGroup": RBAC}
+    dashboard = {"kind": "ServiceAccount", "name": "dashboard", "namespace": "monitoring"}
+
+    def binding(kind: str, role: str, metadata: dict[str, str], subjects: list[Any]) -> dict[str, Any]:
+        reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
+        head = {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": metadata}
+        return {**head, "roleRef": reference, "subjects": subjects}
+
+    scientist, viewer, runtimes = "trainyard-data-scientist", "trainyard-viewer", "trainyard-runtime-viewer"
+    assert list(tenant_manifests.bindings("team", tenant())) == [
+        binding("RoleBinding", scientist, {"name": scientist, "namespace": "team"}, [group, ada]),
+        binding("RoleBinding", viewer, {"name": viewer, "namespace": "team"}, [dashboard, group]),
+        binding("ClusterRoleBinding", runtimes, {"name": f"{runtimes}-team"}, [group, ada, dashboard]),
+    ]
+
+
+def test_nobody_without_people() -> None:
+    assert list(tenant_manifests.bindings("team", tenant(dataScientists=[], viewers=[]))) == []
+
+
+def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
+    writes = {
+        (role["metadata"]["name"], resource, verb)
+        for role in tenant_manifests.roles()
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if verb not in ("get", "list", "watch")
+    }
+    assert writes == {
+        ("trainyard-data-scientist", "trainjobs", verb) for verb in ("create", "delete", "patch", "update")
+    }
+    seen = {
+        resource
+        for role in tenant_manifests.roles()
+        for rule in role["rules"]
+        for resource in rule["resources"]
+    }
+    assert not seen & {"secrets", "configmaps", "pods/exec", "serviceaccounts/token"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"tenants": {"Team_A": TEAM}},
+            "trainyard:platform.tenants.Team_A.[key]: must be a name of small letters, digits and hyphens, "
+            "such as team-a; is 'Team_A'",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "clusterQueue": "reserch"}}},
+            "trainyard:platform.tenants.team.clusterQueue: there is no cluster queue 'reserch'; "
+            "did you mean 'research'?",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "viewers": [{"kind": "ServiceAccount", "name": "x"}]}}},
+            "trainyard:platform.tenants.team.viewers[0]: "
+            "a ServiceAccount has a namespace, and nobody else has",
+        ),
+    ],
+    ids=["a name that no namespace can have", "a queue that is not there", "an account of nowhere"],
+)
+def test_a_wrong_tenant_is_one_sentence(given: dict[str, Any], message: str) -> None:
+    base = {"operator": OPERATOR, "kueue": {"enabled": True}, "queues": {"clusterQueues": {"research": {}}}}
+    with pytest.raises(PlatformError) as stopped:
+        settings.load(json.dumps({**base, **given}), "demo")
+    assert str(stopped.value) == f"stacks/Pulumi.demo.yaml is not valid:\n  {message}"
