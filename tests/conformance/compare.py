@@ -1,6 +1,7 @@
 """What two controllers have made, so that only what they chose themselves can differ."""
 
 import base64
+import json
 import re
 
 from trainyard_api import names
@@ -11,6 +12,9 @@ NOBODY_CHOSE = ("creationTimestamp", "generation", "managedFields", "resourceVer
 SNAPSHOT = "-runtime-snapshot"
 """The reference's copy of a runtime; ours keeps one ControllerRevision for all TrainJobs (docs/adr/0004)."""
 OF_XGBOOST = "DMLC_"
+KIND = re.compile(r"\b((?:Cluster)?TrainingRuntime)\.(trainer\.kubeflow\.org \")")
+SHOWN = re.compile(r"(Invalid value: )([\[{].*?[\]}])(?=: [a-zA-Z])")
+UNSUPPORTED = re.compile(r"spec\.runtimeRef: Invalid value: \{[^}]*\}: (?=unsupported runtime)")
 SAME_AS_ABSENT = {"limits": {}, "readOnly": False, "requests": {}, "value": ""}
 """Fields that a Kubernetes API reads alike with this value and without it; so is any empty list."""
 
@@ -59,6 +63,27 @@ def xgboosts_share_last(value):
         named = all(isinstance(item, dict) and "name" in item for item in value)
         ordered = sorted(value, key=lambda item: item["name"].startswith(OF_XGBOOST)) if named else value
         return [xgboosts_share_last(item) for item in ordered]
+    return value
+
+
+def plain(text):
+    """The text of a refusal without what says nothing.
+
+    A value that it shows has its fields in some order, and a patch the time
+    at which a webhook saw it. A runtime that is missing is of a kind here and
+    a resource there, as the reference itself says it from a cache and
+    without. A kind of runtime that is unknown has no field path there.
+    """
+    text = KIND.sub(lambda found: f"{found[1].lower()}s.{found[2]}", text.rstrip())
+    text = SHOWN.sub(lambda found: found[1] + json.dumps(untimed(json.loads(found[2])), sort_keys=True), text)
+    return UNSUPPORTED.sub("", text)
+
+
+def untimed(value):
+    if isinstance(value, list):
+        return [
+            {k: v for k, v in one.items() if k != "time"} if isinstance(one, dict) else one for one in value
+        ]
     return value
 
 

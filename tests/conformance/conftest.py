@@ -18,3 +18,10 @@ def sides(tmp_path_factory):
         controllers = [start(folder) for start, folder in zip(starts, folders, strict=True)]
         started = [pool.submit(stack.enter_context, controller) for controller in controllers]
         yield [side.result() for side in started]
+
+
+@pytest.fixture(scope="package")
+def admission(sides):
+    """From here on, the webhooks of both controllers are asked."""
+    for side in sides:
+        live.install_webhooks(side)
