@@ -16,7 +16,13 @@ class Allowed:
     paths: tuple[str, ...] = ()
 
 
-BUILDS: dict[str, Allowed] = {}
+WAITS = "a launcher that waits for its workers is no part of their gang, or the gang waits for ever"
+LAUNCHER = "spec.replicatedJobs[1].template.spec.template.metadata"
+
+BUILDS = {
+    case: Allowed(13, WAITS, (f"JobSet {case}.{LAUNCHER}.{mark}", f"PodGroup {case}.spec.minMember"))
+    for case, mark in {"gang-coscheduling": "labels", "gang-volcano": "annotations"}.items()
+}
 """By case, what may be built otherwise."""
 
 LIVES = {

@@ -16,7 +16,9 @@ from .generated import COUNT, made
 pytestmark = pytest.mark.sandbox
 
 GENERATED = [f"made-{number:02d}" for number in range(COUNT)]
-CASES = [f"tj-{case}" for case in cases(GOLDEN / "trainjobs")] + GENERATED
+GANGS = {"gang-coscheduling": {"coscheduling": {}}, "gang-volcano": {"volcano": {}}}
+"""By case: a gang for a launcher that waits for its workers."""
+CASES = [*(f"tj-{case}" for case in cases(GOLDEN / "trainjobs")), *GENERATED, *GANGS]
 SETTLED = 3.0
 """Seconds without a change after which nothing more is expected."""
 
@@ -37,6 +39,10 @@ def manifests():
                 {"apiVersion": live.TRAINER, "kind": kind, "metadata": {"name": case}, "spec": runtime}
             )
         jobs[case] = live.trainjob(case, name, kind, **spec)
+    (mpi,) = load(GOLDEN / "runtimes" / "deepspeed-distributed.yaml")
+    for case, gang in GANGS.items():
+        runtimes.append({**mpi, "metadata": {"name": case}, "spec": {**mpi["spec"], "podGroupPolicy": gang}})
+        jobs[case] = live.trainjob(case, case, trainer={"numNodes": 3})
     return runtimes, jobs
 
 
@@ -77,7 +83,7 @@ def test_both_controllers_make_the_same(results, case):
 def test_the_whole_corpus_has_reached_both_controllers(results):
     reached = {name: sum(case in found for case in CASES) for name, found in results.items()}
     assert reached == dict.fromkeys(reached, len(CASES))
-    assert len(CASES) == len(cases(GOLDEN / "expected")) + COUNT
+    assert len(CASES) == len(cases(GOLDEN / "expected")) + COUNT + len(GANGS)
 
 
 def test_every_exception_is_one_of_a_case():
