@@ -40,7 +40,7 @@ ADMISSION = {
         6, "the reference's own runtime with a cache has no volume, and its webhook asks for one"
     ),
     "19-deadruntime-update": Allowed(
-        9, "suspending a job needs no runtime; the reference refuses it once the runtime is deleted"
+        9, "a job keeps the runtime that it started with; the reference asks for the live one at every change"
     ),
     "trainingruntime-update": Allowed(
         15, "a TrainingRuntime is looked at when it changes too, as a ClusterTrainingRuntime is"

@@ -80,9 +80,10 @@ class Answer:
 
 
 class Api:
-    """An API server, asked with as little between as there can be."""
+    """An API server, asked with as little between as there can be, about one namespace unless told."""
 
-    def __init__(self, kubeconfig):
+    def __init__(self, kubeconfig, namespace=NAMESPACE):
+        self._namespace = namespace
         client = kubernetes.config.new_client_from_config(str(kubeconfig))
         self._host, self._pool = client.configuration.host, client.rest_client.pool_manager
 
@@ -116,22 +117,26 @@ class Api:
                 )
             )
 
-    def merge(self, api_version, kind, name, patch, *, sub="", namespace=NAMESPACE):
+    def merge(self, api_version, kind, name, patch, *, sub="", namespace=None, dry_run=False):
         """Merge patch of an object, or with `sub` of its status."""
-        path = path_of(api_version, kind, namespace, name) + (f"/{sub}" if sub else "")
+        path = self._path(api_version, kind, namespace, name) + (f"/{sub}" if sub else "")
+        path += "?dryRun=All" if dry_run else ""
         return self.call("PATCH", path, patch, content_type="application/merge-patch+json")
 
-    def get(self, api_version, kind, name, namespace=NAMESPACE):
+    def get(self, api_version, kind, name, namespace=None):
         """The object, None if it is not there."""
-        answer = self.call("GET", path_of(api_version, kind, namespace, name))
+        answer = self.call("GET", self._path(api_version, kind, namespace, name))
         return None if answer.code == 404 else done(answer)
 
-    def list(self, api_version, kind, namespace=NAMESPACE):
-        body = done(self.call("GET", path_of(api_version, kind, namespace)))
+    def list(self, api_version, kind, namespace=None):
+        body = done(self.call("GET", self._path(api_version, kind, namespace)))
         return [{"apiVersion": api_version, "kind": kind, **item} for item in body["items"]]
 
-    def delete(self, api_version, kind, name, namespace=NAMESPACE):
-        return self.call("DELETE", path_of(api_version, kind, namespace, name))
+    def delete(self, api_version, kind, name, namespace=None):
+        return self.call("DELETE", self._path(api_version, kind, namespace, name))
+
+    def _path(self, api_version, kind, namespace, name=None):
+        return path_of(api_version, kind, namespace or self._namespace, name)
 
 
 @dataclass(frozen=True)

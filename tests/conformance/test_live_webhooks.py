@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.e2e.cluster import eventually
+
 from . import live
 from .compare import plain
 from .corpus import GOLDEN, cases, load
@@ -40,10 +42,13 @@ def rejected(side, case):
     gone = not any(runtime["metadata"]["name"] == name for runtime in RUNTIMES)
     if gone:
         side.api.apply(named(RUNTIMES[0], name))
-    stored = live.done(side.api.create(old))
+    live.done(side.api.create(old))
     if gone:
+        eventually("its JobSet", lambda: side.api.get(live.JOBSET, "JobSet", old["metadata"]["name"]))
         live.done(side.api.delete(live.TRAINER, "ClusterTrainingRuntime", name))
-    return side.api.replace({**stored, "spec": job["spec"]}, dry_run=True)
+    # A controller may have written its status since, so no replacement of what was created.
+    changed = {"spec": job["spec"]}
+    return side.api.merge(live.TRAINER, "TrainJob", old["metadata"]["name"], changed, dry_run=True)
 
 
 def runtime_update(side):
