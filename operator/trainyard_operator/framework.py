@@ -18,6 +18,7 @@ from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldE
 
 from . import templates
 from .model import Condition, Generated, JobSet, Json, Runtime, TrainJob
+from .patches import what_is_said
 
 _ML_POLICY_PATH: Final = FieldPath("spec.mlPolicy")
 _POD_GROUP_PATH: Final = FieldPath("spec.podGroupPolicy")
@@ -353,7 +354,8 @@ def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
         annotations |= fields.text_map(named.get("annotations"), path.child("metadata", "annotations"))
         changes = _child(wanted, path, "spec")
         if changes:
-            spec = merge.strategic_merge(spec, changes, merge.JOBSET_SPEC, path.child("spec"))
+            said = what_is_said(changes)
+            spec = merge.strategic_merge(spec, said, merge.JOBSET_SPEC, path.child("spec"))
             spec = templates.checked(spec, path.child("spec"))
 
     ml_policy = fields.optional_mapping(runtime.spec.get("mlPolicy"), _ML_POLICY_PATH)

@@ -1,15 +1,16 @@
-"""What a TrainJob's runtimePatches may be, whatever the runtime (Trainer v2.3, `JobSet.Validate`).
+"""What a TrainJob's runtimePatches say, and what they may be, whatever the runtime (Trainer v2.3).
 
-Called by the JobSet plugin's `validate`, and by `validation` where there is
-no runtime to look at. Upstream also has rules against names that the runtime
-does not know, but validates the runtime after the patches have been merged
-into it, so that they never apply; nor are they here.
+Called by `framework` before a patch is merged, by the JobSet plugin's
+`validate`, and by `validation` where there is no runtime to look at. Upstream
+also has rules against names that the runtime does not know, but validates the
+runtime after the patches have been merged into it, so that they never apply;
+nor are they here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trainyard_api import fields, names
@@ -22,6 +23,9 @@ PATH: Final = FieldPath("spec.runtimePatches")
 _TIME: Final = "time"
 _OWN_CONTAINERS: Final = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER, names.NODE)
 """Containers whose variables are the TrainJob's initializer and trainer."""
+
+_SAYS_NOTHING: Final[Mapping[str, Any]] = {"readOnly": False, "subPath": "", "subPathExpr": "", "value": ""}
+"""Values that Kubernetes' types leave out when they are written."""
 
 _SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _LONGEST_SUBDOMAIN: Final = 253
@@ -44,6 +48,22 @@ def validate(job: TrainJob, old: TrainJob | None, jobset: JobSet | None) -> Iter
     for position, patch in enumerate(wanted):
         yield from _manager_errors(patch)
         yield from _env_errors(wanted, patch, PATH.index(position))
+
+
+def what_is_said(patch: Any) -> Any:
+    """A patch, or part of one, as Trainer merges it: what is empty changes nothing.
+
+    Trainer reads a patch into Kubernetes' types and writes it again, and these
+    leave out empty lists and the zero values of fields that are no pointers.
+    So `tolerations: []` keeps the runtime's, and does not take them away.
+    """
+    if isinstance(patch, Mapping):
+        return {
+            name: what_is_said(value)
+            for name, value in patch.items()
+            if value != [] and not (name in _SAYS_NOTHING and value == _SAYS_NOTHING[name])
+        }
+    return [what_is_said(item) for item in patch] if isinstance(patch, list) else patch
 
 
 def inner(value: Json, path: FieldPath, *steps: str) -> tuple[Json, FieldPath]:

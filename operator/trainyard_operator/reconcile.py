@@ -104,7 +104,7 @@ def reconcile(
     jobset = _own_jobset(observed)
     before = conditions.of(job.status)
     if conditions.finished(before):
-        return _after_the_end(job, jobset, before)
+        return _after_the_end(job, jobset, before, now)
 
     after = _mirrored(conditions.without(_suspension(job, before, now), names.BLOCKED), jobset)
     if conditions.finished(after):
@@ -174,13 +174,20 @@ def _is_suspended(job: TrainJob) -> bool:
 # --- status -----------------------------------------------------------------
 
 
-def _after_the_end(job: TrainJob, jobset: JobSet | None, before: conditions.Conditions) -> Plan:
-    """A finished TrainJob starts nothing; past its deadline, what still runs is removed."""
+def _after_the_end(
+    job: TrainJob, jobset: JobSet | None, before: conditions.Conditions, now: datetime
+) -> Plan:
+    """A finished TrainJob starts nothing; past its deadline, what still runs is removed.
+
+    That it is suspended is still said, as Trainer does: whoever suspends a job
+    that is just ending waits for it.
+    """
+    after = conditions.without(_suspension(job, before, now), names.BLOCKED)
     failed = conditions.find(before, names.FAILED) or {}
     writes: tuple[Write, ...] = ()
     if jobset is not None and not jobset.deleting and failed.get("reason") == "DeadlineExceeded":
         writes = (Delete(names.JOBSET_API_VERSION, names.JOBSET, jobset.namespace, jobset.name, jobset.uid),)
-    return Plan(writes=writes, status=_status(job, conditions.without(before, names.BLOCKED), jobset))
+    return Plan(writes=writes, status=_status(job, after, jobset))
 
 
 def _suspension(job: TrainJob, before: conditions.Conditions, now: datetime) -> conditions.Conditions:
@@ -230,15 +237,15 @@ def _announced(before: conditions.Conditions, blocked: _Cause) -> tuple[EventNot
 def _status(job: TrainJob, after: conditions.Conditions, jobset: JobSet | None) -> Json | None:
     """The fields of the status that differ from what is there.
 
-    An empty list stands for no conditions, since a status without any field
-    is refused; jobsStatus is never emptied, for the same reason.
+    An empty list stands for no conditions, and for no jobsStatus when the
+    JobSet is a new one: a status without any field is refused.
     """
     patch: dict[str, Any] = {}
     if after != conditions.of(job.status):
         patch["conditions"] = list(after)
     if jobset is not None:
         counts = framework.status(jobset, plugins.ALL).jobs_status
-        if counts and counts != tuple(job.status.get("jobsStatus") or ()):
+        if counts != tuple(job.status.get("jobsStatus") or ()):
             patch["jobsStatus"] = list(counts)
     return patch or None
 

@@ -5,7 +5,7 @@ import json
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainyard_api.errors import InvalidFieldError
@@ -301,6 +301,68 @@ KUBECTL_CASES = [
 @pytest.mark.parametrize(("schema", "live", "patch"), KUBECTL_CASES)
 def test_the_result_is_that_of_kubectl(tmp_path, schema, live, patch):
     assert json_of(strategic_merge(live, patch, schema)) == json_of(kubectl(tmp_path, live, patch))
+
+
+SCALARS = st.one_of(st.none(), st.sampled_from(["", "x", "y"]))
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+
+
+def some(**fields):
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def keyed(key, values, **fields):
+    """A list of objects that a patch matches by `key`, no two with the same."""
+    entry = st.fixed_dictionaries({key: values}, optional=fields)
+    return st.lists(entry, max_size=3, unique_by=lambda item: item[key])
+
+
+def pod_specs(scalars):
+    """A pod spec; with `None` among its scalars a patch of one, without directives."""
+    env = keyed("name", NAMES, value=scalars)
+    ports = keyed("containerPort", st.sampled_from([1, 2, 3]), name=scalars)
+    mounts = keyed("mountPath", st.sampled_from(["/a", "/b"]), name=NAMES, subPath=scalars)
+    security = some(runAsUser=st.just(1), runAsGroup=st.just(2))
+    words = st.lists(st.sampled_from(["r", "s"]), max_size=2)
+    containers = keyed(
+        "name",
+        NAMES,
+        image=scalars,
+        env=env,
+        ports=ports,
+        volumeMounts=mounts,
+        args=words,
+        securityContext=security,
+    )
+    return some(
+        containers=containers,
+        initContainers=containers,
+        hostname=scalars,
+        imagePullSecrets=keyed("name", NAMES),
+        nodeSelector=st.dictionaries(NAMES, scalars),
+        securityContext=security,
+        tolerations=st.lists(some(key=NAMES, operator=st.just("Exists")), max_size=2),
+        volumes=keyed("name", NAMES, emptyDir=st.just({"medium": "Memory"})),
+    )
+
+
+SPECS = pod_specs(SCALARS.filter(lambda value: value is not None))
+PATCHES = pod_specs(SCALARS)
+
+
+@pytest.mark.sandbox
+@settings(
+    max_examples=30,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(SPECS, PATCHES, st.booleans())
+def test_any_result_is_that_of_kubectl(tmp_path, live, patch, deployed):
+    schema, made, changes = POD, a_pod(live), {"spec": patch}
+    if deployed:
+        schema, made, changes = WORKLOAD, a_deployment(live), {"spec": {"template": {"spec": patch}}}
+    assert json_of(strategic_merge(made, changes, schema)) == json_of(kubectl(tmp_path, made, changes))
 
 
 def kubectl(folder, live, patch):

@@ -162,6 +162,27 @@ def test_later_patches_win():
     )
 
 
+def test_what_is_empty_in_a_patch_changes_nothing():
+    """As in Trainer, whose types leave it out when a patch is written for the merge."""
+    side = {
+        "name": "side",
+        "env": [{"name": "A", "value": "rt"}],
+        "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": True, "subPath": "s"}],
+    }
+    job = replicated_job(containers=[side, node()])
+    job["template"]["spec"]["template"]["spec"]["tolerations"] = [{"key": "k", "operator": "Exists"}]
+    empty = {
+        "name": "side",
+        "env": [{"name": "A", "value": ""}],
+        "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": False, "subPath": ""}],
+    }
+    pod = {"containers": [empty, {"name": "node", "volumeMounts": []}], "tolerations": []}
+    patched = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
+    patch = {"trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [patched]}}}}
+    rt = runtime({}, [job])
+    assert built(trainjob({"runtimePatches": [patch]}), rt) == built(trainjob(), rt)
+
+
 def test_addresses_are_made_one_at_a_time_under_the_templates_subdomain():
     rt = runtime({"numNodes": 2**31 - 1})
     rt = replace(
@@ -285,6 +306,12 @@ def test_injection_targets_get_all_variables_and_no_port():
     found = containers(trainjob({"trainer": {}}), injecting([{"name": "side"}], "pre", "side"))
     assert found["pre"] == {"name": "pre", "image": "p", "env": pet("1", "1"), "resources": {}}
     assert found["side"] == {"name": "side", "env": pet("1", "1"), "resources": {}}
+
+
+def test_injection_targets_get_them_without_a_trainer_too():
+    found = containers(trainjob(), injecting([{"name": "side"}], "side"))
+    assert found["side"]["env"] == pet("1", "1")
+    assert found["node"] == node(resources={})
 
 
 def test_an_injection_target_that_is_missing_is_an_error():

@@ -310,6 +310,11 @@ CASES = [
         NOTHING,
     ),
     Case(
+        "a completed TrainJob that is suspended says so, and that is all",
+        observed(trainjob(SUSPENDED_JOB, {"conditions": [COMPLETE]})),
+        Plan(status={"conditions": [COMPLETE, suspended(5)]}),
+    ),
+    Case(
         "a failed TrainJob never starts again though its JobSet is gone",
         observed(trainjob(status={"conditions": [FAILED]})),
         NOTHING,

@@ -41,26 +41,32 @@ class Torch:
         return (*_missing_targets(info, policy), *reserved.errors(info, _RESERVED))
 
     def enforce_ml_policy(self, info: Info) -> Info:
-        """`info` with the PET_* variables; without `spec.trainer` nothing is injected, as in Trainer v2.3.
+        """`info` with the PET_* variables.
+
+        Without `spec.trainer` the trainer's container gets none, as in Trainer
+        v2.3; the targets of an injection always do.
 
         Raises `InvalidFieldError` for an injection target that is missing.
         """
         policy = info.policy("torch")
-        pods = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
-        trainer = info.trainer
-        if policy is None or pods is None or trainer is None:
+        if policy is None:
             return info
+        trainer = info.trainer or {}
         nodes = fields.integer(trainer.get("numNodes"), _TRAINER.child("numNodes"))
-        if nodes is not None:
+        pods = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
+        if pods is not None and nodes is not None:
             info = info.with_count(pods.name, nodes)
-        if info.container(pods.name, names.NODE) is None:
-            return info
-
-        count = pods.count if nodes is None else nodes
+        count = 1 if pods is None else pods.count if nodes is None else nodes
         rendezvous = _rendezvous(info.trainjob.name, count, processes(info, trainer))
-        injected = rendezvous[:3] if runs_torchtune(trainer) else rendezvous
-        env = (*templates.environment(trainer.get("env"), _TRAINER.child("env")), *injected)
-        info = info.with_env(pods.name, names.NODE, env).with_port(pods.name, names.NODE, names.TRAINER_PORT)
+        if (
+            info.trainer is not None
+            and pods is not None
+            and info.container(pods.name, names.NODE) is not None
+        ):
+            injected = rendezvous[:3] if runs_torchtune(trainer) else rendezvous
+            env = (*templates.environment(trainer.get("env"), _TRAINER.child("env")), *injected)
+            info = info.with_env(pods.name, names.NODE, env)
+            info = info.with_port(pods.name, names.NODE, names.TRAINER_PORT)
         for target in _injection_targets(policy):
             for container in target["containerNames"]:
                 _require_container(info, target["jobName"], container)

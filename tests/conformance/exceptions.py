@@ -1,0 +1,60 @@
+"""Where our answer is not the reference's: quirks of Kubeflow Trainer v2.3.0 that nothing depends on.
+
+Each entry names the number of the quirk, the paths that differ, which have to
+differ (an exception that no case needs fails its test), and why it is right.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """That our answer differs from the reference's."""
+
+    quirk: int
+    why: str
+    paths: tuple[str, ...] = ()
+
+
+WAITS = "a launcher that waits for its workers is no part of their gang, or the gang waits for ever"
+LAUNCHER = "spec.replicatedJobs[1].template.spec.template.metadata"
+
+BUILDS = {
+    case: Allowed(13, WAITS, (f"JobSet {case}.{LAUNCHER}.{mark}", f"PodGroup {case}.spec.minMember"))
+    for case, mark in {"gang-coscheduling": "labels", "gang-volcano": "annotations"}.items()
+}
+"""By case, what may be built otherwise."""
+
+LIVES = {
+    "its JobSet goes after it has failed": Allowed(
+        8, "a finished TrainJob never starts again; the reference makes a new JobSet and runs it once more"
+    ),
+    "its runtime is of a kind that there is not": Allowed(
+        20, "the condition is written; the reference stops at a nil pointer before it writes it"
+    ),
+}
+"""By life of a TrainJob, what may be said otherwise."""
+
+ADMISSION = {
+    "tj-15-cache": Allowed(
+        6, "the reference's own runtime with a cache has no volume, and its webhook asks for one"
+    ),
+    "19-deadruntime-update": Allowed(
+        9, "a job keeps the runtime that it started with; the reference asks for the live one at every change"
+    ),
+    "trainingruntime-update": Allowed(
+        15, "a TrainingRuntime is looked at when it changes too, as a ClusterTrainingRuntime is"
+    ),
+}
+"""By case, where admission answers otherwise."""
+
+LIMITS = {
+    "command item of the greatest length": "may not be more than 262144 bytes as JSON",
+    "args item of the greatest length": "may not be more than 262144 bytes as JSON",
+    "name of 63 characters": "must be no more than 48 characters with this runtime",
+}
+"""By case: no quirks, but limits of our own (`trainyard_operator.limits`), with the words that say which.
+
+The reference lets these in, and they fail later: pods whose names are too
+long, objects that are too large for etcd or a watch.
+"""

@@ -1,0 +1,351 @@
+"""Two control planes: Kubeflow Trainer's controller runs on one, ours on the other.
+
+No JobSet controller is near and nothing runs in pods: what a controller makes
+of a TrainJob stays as it was made, and a test writes the status of a JobSet
+itself. Each controller is the program that users run, as a process.
+"""
+
+import os
+import socket
+import subprocess
+from base64 import b64encode
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import kubernetes
+import yaml
+
+from tests.e2e.cluster import Cluster, eventually, trainyard
+from trainyard_operator import certificates
+from trainyard_operator.admission import MUTATE_TRAINJOB, VALIDATE
+from trainyard_operator.webhook_configurations import CONFIGURATIONS
+from trainyard_sandbox.paths import PROJECT
+from trainyard_sandbox.progress import Progress
+from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
+
+NAMESPACE = "conformance"
+TRAINER = "trainer.kubeflow.org/v1alpha1"
+JOBSET = "jobset.x-k8s.io/v1alpha2"
+REFERENCE = "trainer-controller"
+CRDS = ("trainer", "jobset", "volcano", "scheduler-plugins")
+GROUPS = ("trainer.kubeflow.org", "jobset.x-k8s.io", "scheduling.volcano.sh", "scheduling.x-k8s.io")
+CHILDREN = (
+    (JOBSET, "JobSet"),
+    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+    ("scheduling.volcano.sh/v1beta1", "PodGroup"),
+    ("v1", "ConfigMap"),
+    ("v1", "Secret"),
+)
+"""What a controller may make of a TrainJob."""
+
+_CLUSTER_SCOPED = {
+    "ClusterTrainingRuntime",
+    "MutatingWebhookConfiguration",
+    "Namespace",
+    "PriorityClass",
+    "ValidatingWebhookConfiguration",
+}
+_UNLESS_DISABLED = {
+    "matchExpressions": [
+        {"key": "trainer.kubeflow.org/webhook-validation", "operator": "NotIn", "values": ["disabled"]}
+    ]
+}
+_PATIENCE = 120.0
+"""Seconds that a controller may take for what it does in one: the machine may be busy."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an API server has said."""
+
+    code: int
+    body: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """`Forbidden`, `Invalid` and so on; `OK` if it was done."""
+        return "OK" if self.code < 300 else self.body.get("reason", "")
+
+    @property
+    def message(self) -> str:
+        """Why not; empty if it was done."""
+        return "" if self.code < 300 else self.body.get("message", "")
+
+
+class Api:
+    """An API server, asked with as little between as there can be, about one namespace unless told."""
+
+    def __init__(self, kubeconfig, namespace=NAMESPACE):
+        self._namespace = namespace
+        client = kubernetes.config.new_client_from_config(str(kubeconfig))
+        self._host, self._pool = client.configuration.host, client.rest_client.pool_manager
+
+    def call(self, method, path, body=None, *, content_type="application/json"):
+        """One request; its answer, whatever it is."""
+        answer = self._pool.request(
+            method, self._host + path, json=body, headers={"Content-Type": content_type}, timeout=60
+        )
+        warnings = tuple(
+            text.split('"', 1)[1].rsplit('"', 1)[0].replace('\\"', '"')
+            for text in answer.headers.getlist("Warning")
+        )
+        return Answer(answer.status, answer.json(), warnings)
+
+    def create(self, manifest, *, dry_run=False):
+        path = path_of(manifest["apiVersion"], manifest["kind"], namespace_of(manifest))
+        return self.call("POST", path + ("?dryRun=All" if dry_run else ""), manifest)
+
+    def replace(self, manifest, *, dry_run=False):
+        return self.call("PUT", path_to(manifest) + ("?dryRun=All" if dry_run else ""), manifest)
+
+    def apply(self, *manifests):
+        """Server-side apply; raises unless all of it is done."""
+        for manifest in manifests:
+            done(
+                self.call(
+                    "PATCH",
+                    path_to(manifest) + "?fieldManager=tests&force=true",
+                    manifest,
+                    content_type="application/apply-patch+yaml",
+                )
+            )
+
+    def merge(self, api_version, kind, name, patch, *, sub="", namespace=None, dry_run=False):
+        """Merge patch of an object, or with `sub` of its status."""
+        path = self._path(api_version, kind, namespace, name) + (f"/{sub}" if sub else "")
+        path += "?dryRun=All" if dry_run else ""
+        return self.call("PATCH", path, patch, content_type="application/merge-patch+json")
+
+    def get(self, api_version, kind, name, namespace=None):
+        """The object, None if it is not there."""
+        answer = self.call("GET", self._path(api_version, kind, namespace, name))
+        return None if answer.code == 404 else done(answer)
+
+    def list(self, api_version, kind, namespace=None):
+        body = done(self.call("GET", self._path(api_version, kind, namespace)))
+        return [{"apiVersion": api_version, "kind": kind, **item} for item in body["items"]]
+
+    def delete(self, api_version, kind, name, namespace=None):
+        return self.call("DELETE", self._path(api_version, kind, namespace, name))
+
+    def _path(self, api_version, kind, namespace, name=None):
+        return path_of(api_version, kind, namespace or self._namespace, name)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A controller at work on its own control plane."""
+
+    name: str
+    cluster: Cluster
+    api: Api
+    webhook_url: str
+    authorities: bytes | None
+    """Whom its webhook's callers are to trust; None where it says so itself."""
+
+
+def done(answer):
+    """The body of an answer that has to be a good one."""
+    assert answer.code < 300, (answer.code, answer.message)
+    return answer.body
+
+
+def namespace_of(manifest):
+    return manifest["metadata"].get("namespace", NAMESPACE)
+
+
+def path_of(api_version, kind, namespace=NAMESPACE, name=None):
+    """Path of a kind, or of an object of it."""
+    root = "/apis/" if "/" in api_version else "/api/"
+    plural = kind.lower() + ("es" if kind.endswith("s") else "s")
+    within = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{namespace}"
+    return f"{root}{api_version}{within}/{plural}" + (f"/{quote(name)}" if name else "")
+
+
+def path_to(manifest):
+    """Path of this object."""
+    metadata = manifest["metadata"]
+    return path_of(manifest["apiVersion"], manifest["kind"], namespace_of(manifest), metadata["name"])
+
+
+def at_once(function, items):
+    """The answers of `function` for each of `items`, asked for all together."""
+    with ThreadPoolExecutor(16) as pool:
+        return list(pool.map(function, items))
+
+
+def build_toolchain():
+    """What a sandbox has no need of: the reference, and the CRDs of gang schedulers."""
+    toolchain = Toolchain([REFERENCE, *CRDS])
+    with Progress() as progress:
+        toolchain.build(progress)
+    return toolchain
+
+
+@contextmanager
+def control_plane(name):
+    """A sandbox that runs no pods, with all CRDs and an empty namespace `conformance`."""
+    cluster = Cluster(name)
+    trainyard("sandbox", "up", "--name", name, "--control-plane-only", timeout=4500)
+    try:
+        versions = tools()
+        folders = [artifacts_dir() / tool / versions[tool].version / "crds" for tool in CRDS]
+        files = [f"--filename={path}" for folder in folders for path in _crds(folder)]
+        cluster.kubectl("apply", "--server-side", *files)
+        established = ("kubectl", "wait", "--for=condition=Established", "crds", "--all", "--timeout=60s")
+        # A definition that is seconds old may have no conditions yet, which kubectl does not wait for.
+        eventually("the CRDs are established", lambda: cluster.run(*established, check=False).returncode == 0)
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        yield cluster
+    finally:
+        trainyard("sandbox", "down", "--name", name)
+
+
+def _crds(folder):
+    return [path for path in sorted(folder.glob("*.yaml")) if path.name.startswith(GROUPS)]
+
+
+@contextmanager
+def reference(folder):
+    """Kubeflow Trainer v2.3.0 as it comes, with a certificate for its webhooks given to it."""
+    with control_plane("conf-ref") as cluster:
+        issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+        served = folder / "k8s-webhook-server" / "serving-certs"
+        served.mkdir(parents=True)
+        (served / "tls.crt").write_bytes(issued.certificate)
+        (served / "tls.key").write_bytes(issued.key)
+        webhook, health = free_port(), free_port()
+        configuration = {
+            "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+            "kind": "Configuration",
+            "certManagement": {"enable": False},
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+            "leaderElection": {"leaderElect": False},
+            "metrics": {"bindAddress": "0"},
+            "webhook": {"host": "127.0.0.1", "port": webhook},
+        }
+        (folder / "config.yaml").write_text(yaml.safe_dump(configuration))
+        binary = Toolchain([REFERENCE]).binary("trainer-controller-manager")
+        command = [binary, f"--config={folder / 'config.yaml'}", "--zap-log-level=2"]
+        environment = {"KUBECONFIG": str(cluster.sandbox.instance.kubeconfig), "TMPDIR": str(folder)}
+        with _process(command, environment, folder / "reference.log", f"http://127.0.0.1:{health}/readyz"):
+            url = f"https://127.0.0.1:{webhook}"
+            yield Side(
+                "reference", cluster, Api(cluster.sandbox.instance.kubeconfig), url, issued.authorities
+            )
+
+
+@contextmanager
+def ours(folder):
+    """Our operator, as `trainyard operator run` starts it."""
+    with control_plane("conf-ours") as cluster:
+        cluster.kubectl("create", "namespace", "trainyard-system")
+        webhook, health = free_port(), free_port()
+        command = [
+            PROJECT / ".venv" / "bin" / "trainyard",
+            *("operator", "run", "--kubeconfig", cluster.sandbox.instance.kubeconfig),
+            *("--webhook-host", "127.0.0.1", "--webhook-port", webhook),
+            *("--metrics-host", "127.0.0.1", "--metrics-port", health),
+        ]
+        with _process(command, {}, folder / "ours.log", f"http://127.0.0.1:{health}/readyz"):
+            url = f"https://127.0.0.1:{webhook}"
+            yield Side("ours", cluster, Api(cluster.sandbox.instance.kubeconfig), url, None)
+
+
+@contextmanager
+def _process(command, environment, log, ready):
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=PROJECT,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+        )
+
+    def answers():
+        assert process.poll() is None, f"it has ended:\n{log.read_text()[-3000:]}"
+        try:
+            return urlopen(ready, timeout=2).status == 200
+        except OSError:
+            return False
+
+    try:
+        eventually(f"{ready} is well; see {log}", answers, timeout=_PATIENCE)
+        yield
+        assert process.poll() is None, f"it has ended by itself:\n{log.read_text()[-3000:]}"
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def install_webhooks(side):
+    """Lead the API server to the controller's webhooks, and wait until it asks them."""
+    for resource, name in CONFIGURATIONS:
+        webhooks = _webhooks(side, resource.kind)
+        manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
+        done(side.api.create({**manifest, "webhooks": webhooks}))
+
+    def asked():
+        answer = side.api.create(trainjob("asks", runtime="nobody-has-made-this-runtime"), dry_run=True)
+        assert answer.code == 403, answer.message
+        return True
+
+    eventually(f"the webhooks of {side.name} answer", asked, timeout=_PATIENCE)
+
+
+def _webhooks(side, kind):
+    called = {
+        "MutatingWebhookConfiguration": {"trainjob": ("defaulter", MUTATE_TRAINJOB)},
+        "ValidatingWebhookConfiguration": {
+            singular: ("validator", VALIDATE + singular)
+            for singular in ("trainjob", "trainingruntime", "clustertrainingruntime")
+        },
+    }[kind]
+    trust = {"caBundle": b64encode(side.authorities).decode()} if side.authorities else {}
+    return [
+        {
+            "name": f"{role}.{singular}.trainer.kubeflow.org",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": side.webhook_url + path, **trust},
+            "failurePolicy": "Fail",
+            "objectSelector": {} if singular == "trainjob" else _UNLESS_DISABLED,
+            "rules": [
+                {
+                    "apiGroups": ["trainer.kubeflow.org"],
+                    "apiVersions": ["v1alpha1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": [f"{singular}s"],
+                }
+            ],
+            "sideEffects": "None",
+        }
+        for singular, (role, path) in called.items()
+    ]
+
+
+def trainjob(name, runtime, kind="ClusterTrainingRuntime", **spec):
+    """A TrainJob in the namespace of these tests."""
+    return {
+        "apiVersion": TRAINER,
+        "kind": "TrainJob",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"runtimeRef": {"name": runtime, "kind": kind}, **spec},
+    }

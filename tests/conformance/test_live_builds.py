@@ -1,0 +1,90 @@
+"""What both controllers make of a TrainJob: the golden corpus, and what Hypothesis has made.
+
+No webhook is asked here: what admission refuses reaches the controllers too.
+"""
+
+import time
+
+import pytest
+
+from . import live
+from .compare import built, differences
+from .corpus import GOLDEN, RUNTIMES, cases, load
+from .exceptions import BUILDS
+from .generated import COUNT, made
+
+pytestmark = pytest.mark.sandbox
+
+GENERATED = [f"made-{number:02d}" for number in range(COUNT)]
+GANGS = {"gang-coscheduling": {"coscheduling": {}}, "gang-volcano": {"volcano": {}}}
+"""By case: a gang for a launcher that waits for its workers."""
+CASES = [*(f"tj-{case}" for case in cases(GOLDEN / "trainjobs")), *GENERATED, *GANGS]
+SETTLED = 3.0
+"""Seconds without a change after which nothing more is expected."""
+
+
+def manifests():
+    """All runtimes, and by case all TrainJobs."""
+    runtimes = [runtime for path in RUNTIMES for runtime in load(path)]
+    jobs = {}
+    for case in cases(GOLDEN / "trainjobs"):
+        (job,) = load(GOLDEN / "trainjobs" / f"{case}.yaml")
+        jobs[f"tj-{case}"] = {**job, "metadata": {**job["metadata"], "name": f"tj-{case}"}}
+    for case, (runtime, spec) in zip(GENERATED, made(), strict=True):
+        kind, name = "ClusterTrainingRuntime", runtime
+        if not isinstance(runtime, str):
+            # Every other one is a namespaced runtime.
+            kind, name = ("TrainingRuntime" if int(case[-2:]) % 2 else kind), case
+            runtimes.append(
+                {"apiVersion": live.TRAINER, "kind": kind, "metadata": {"name": case}, "spec": runtime}
+            )
+        jobs[case] = live.trainjob(case, name, kind, **spec)
+    (mpi,) = load(GOLDEN / "runtimes" / "deepspeed-distributed.yaml")
+    for case, gang in GANGS.items():
+        runtimes.append({**mpi, "metadata": {"name": case}, "spec": {**mpi["spec"], "podGroupPolicy": gang}})
+        jobs[case] = live.trainjob(case, case, trainer={"numNodes": 3})
+    return runtimes, jobs
+
+
+@pytest.fixture(scope="module")
+def results(sides):
+    """By controller: what it made of each case."""
+    runtimes, jobs = manifests()
+    for side in sides:
+        live.at_once(side.api.apply, runtimes)
+    for side in sides:
+        for answer in live.at_once(side.api.create, jobs.values()):
+            live.done(answer)
+    return {side.name: settled(side) for side in sides}
+
+
+def settled(side):
+    """What it has made as soon as each case has a JobSet and nothing changes any more."""
+    last, since, deadline = None, time.monotonic(), time.monotonic() + 120
+    while time.monotonic() < deadline:
+        found = built(side.api)
+        with_jobset = [case for case, children in found.items() if f"JobSet {case}" in children]
+        if found != last:
+            last, since = found, time.monotonic()
+        elif set(with_jobset) == set(CASES) and time.monotonic() > since + SETTLED:
+            break
+        time.sleep(0.3)
+    return last
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_both_controllers_make_the_same(results, case):
+    """But for the paths that the quirks of design allow, each of which has to differ."""
+    allowed = BUILDS.get(case)
+    found = differences(results["ours"].get(case), results["reference"].get(case))
+    assert sorted(found) == (sorted(allowed.paths) if allowed else []), found
+
+
+def test_the_whole_corpus_has_reached_both_controllers(results):
+    reached = {name: sum(case in found for case in CASES) for name, found in results.items()}
+    assert reached == dict.fromkeys(reached, len(CASES))
+    assert len(CASES) == len(cases(GOLDEN / "expected")) + COUNT + len(GANGS)
+
+
+def test_every_exception_is_one_of_a_case():
+    assert set(BUILDS) <= set(CASES)

@@ -1,0 +1,299 @@
+"""What both controllers say of a TrainJob as its JobSet goes through its life, which the test writes."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.e2e.cluster import eventually
+
+from . import exceptions, live
+from .compare import differences, normal
+
+pytestmark = pytest.mark.sandbox
+
+THEN = "2026-01-02T03:04:05Z"
+"""When the JobSet says that something happened."""
+NOW = "(now)"
+"""In place of a time that a controller has chosen."""
+RUNTIME = "lives"
+
+
+def counts(name="node", **numbers):
+    """The state of one ReplicatedJob, the same in a JobSet and in a TrainJob."""
+    zero = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
+    return {"name": name, **zero, **numbers}
+
+
+def condition(kind, status, reason, message, since=NOW, **more):
+    said = {"type": kind, "status": status, "reason": reason, "message": message}
+    return {**said, "lastTransitionTime": since, **more}
+
+
+SUSPENDED = condition("Suspended", "True", "Suspended", "TrainJob is suspended")
+RESUMED = condition("Suspended", "False", "Resumed", "TrainJob is resumed")
+TOO_LATE = condition("Failed", "True", "DeadlineExceeded", "TrainJob exceeded its active deadline")
+COMPLETED = condition("Completed", "True", "AllJobsCompleted", "jobset completed successfully", THEN)
+COMPLETE = {**COMPLETED, "type": "Complete"}
+HELD = condition("Suspended", "True", "SuspendedJobs", "jobset is suspended", THEN)
+
+
+def failed(reason, message, **more):
+    return condition("Failed", "True", reason, message, THEN, **more)
+
+
+FAILED = failed("FailedJobs", "jobset failed due to one or more job failures")
+RESTARTED = failed("ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+BY_POLICY = failed("FailJobSetFailurePolicyAction", "jobset failed due to FailJobSet failure policy action")
+STARTED = counts(active=1)
+READY = counts(active=1, ready=1)
+DONE = counts(succeeded=1)
+BROKEN = counts(failed=1)
+
+
+def jobset_says(*conditions, jobs=()):
+    """Step: the JobSet's status becomes this."""
+    status = {"conditions": list(conditions), "replicatedJobsStatus": list(jobs)}
+    return lambda side, name: live.done(
+        side.api.merge(live.JOBSET, "JobSet", name, {"status": status}, sub="status")
+    )
+
+
+def suspend(value):
+    """Step: the TrainJob's `spec.suspend` becomes this."""
+    return lambda side, name: live.done(
+        side.api.merge(live.TRAINER, "TrainJob", name, {"spec": {"suspend": value}})
+    )
+
+
+def delete_jobset(side, name):
+    """Step: somebody deletes the JobSet. A new one may be there at once."""
+    live.done(side.api.delete(live.JOBSET, "JobSet", name))
+
+
+def see_jobset(side, name):
+    """Step: wait until there is a JobSet."""
+    eventually("its JobSet", lambda: side.api.get(live.JOBSET, "JobSet", name))
+
+
+def wait(seconds):
+    """Step: nothing is done for a while."""
+    return lambda side, name: time.sleep(seconds)
+
+
+def status(*conditions, jobs=()):
+    """What a TrainJob's status is to be, all of it."""
+    whole = {"conditions": list(conditions), "jobsStatus": list(jobs)}
+    return {field: value for field, value in whole.items() if value}
+
+
+LIVES = {
+    "it runs to its end": (
+        {},
+        (jobset_says(jobs=[STARTED]), status(jobs=[STARTED])),
+        (jobset_says(jobs=[READY]), status(jobs=[READY])),
+        (jobset_says(COMPLETED, jobs=[DONE]), status(COMPLETE, jobs=[DONE])),
+    ),
+    "it fails": (
+        {},
+        (jobset_says(jobs=[STARTED]), status(jobs=[STARTED])),
+        (jobset_says(FAILED, jobs=[BROKEN]), status(FAILED, jobs=[BROKEN])),
+    ),
+    "it fails for good after its restarts": (
+        {},
+        (jobset_says(jobs=[READY]), status(jobs=[READY])),
+        (jobset_says(RESTARTED, jobs=[BROKEN]), status(RESTARTED, jobs=[BROKEN])),
+    ),
+    "it fails by a rule of its failure policy": (
+        {},
+        (jobset_says(BY_POLICY, jobs=[BROKEN]), status(BY_POLICY, jobs=[BROKEN])),
+    ),
+    "the whole condition is copied": (
+        {},
+        (
+            jobset_says({**COMPLETED, "observedGeneration": 3, "reason": "Other", "message": "words"}),
+            status({**COMPLETE, "observedGeneration": 3, "reason": "Other", "message": "words"}),
+        ),
+    ),
+    "a condition that is False says nothing": (
+        {},
+        (
+            jobset_says({**COMPLETED, "status": "False"}, {**FAILED, "status": "False"}, jobs=[READY]),
+            status(jobs=[READY]),
+        ),
+    ),
+    "its jobs come in the JobSet's order": (
+        {},
+        (
+            jobset_says(jobs=[READY, counts("a", failed=1), counts("dataset-initializer", suspended=1)]),
+            status(jobs=[READY, counts("a", failed=1), counts("dataset-initializer", suspended=1)]),
+        ),
+    ),
+    "it starts suspended, is resumed and completes": (
+        {"suspend": True},
+        (jobset_says(HELD, jobs=[counts(suspended=1)]), status(SUSPENDED, jobs=[counts(suspended=1)])),
+        (suspend(False), status(RESUMED, jobs=[counts(suspended=1)])),
+        (jobset_says(jobs=[READY]), status(RESUMED, jobs=[READY])),
+        (jobset_says(COMPLETED, jobs=[DONE]), status(RESUMED, COMPLETE, jobs=[DONE])),
+    ),
+    "it is suspended while it runs, twice, and fails": (
+        {},
+        (jobset_says(jobs=[READY]), status(jobs=[READY])),
+        (suspend(True), status(SUSPENDED, jobs=[READY])),
+        (suspend(False), status(RESUMED, jobs=[READY])),
+        (suspend(True), status(SUSPENDED, jobs=[READY])),
+        (jobset_says(HELD, jobs=[counts(suspended=1)]), status(SUSPENDED, jobs=[counts(suspended=1)])),
+        (suspend(False), status(RESUMED, jobs=[counts(suspended=1)])),
+        (jobset_says(FAILED, jobs=[BROKEN]), status(RESUMED, FAILED, jobs=[BROKEN])),
+    ),
+    "its JobSet is deleted as it runs, and there is a new one": (
+        {},
+        (jobset_says(jobs=[READY]), status(jobs=[READY])),
+        (delete_jobset, status()),
+        (see_jobset, status()),
+        (jobset_says(jobs=[STARTED]), status(jobs=[STARTED])),
+    ),
+    "it is suspended when it is done already": (
+        {},
+        (jobset_says(COMPLETED, jobs=[DONE]), status(COMPLETE, jobs=[DONE])),
+        (suspend(True), status(COMPLETE, SUSPENDED, jobs=[DONE])),
+    ),
+    "its deadline passes": ({"activeDeadlineSeconds": 2}, (wait(0), status(TOO_LATE))),
+    "its deadline passes as it runs": (
+        {"activeDeadlineSeconds": 6},
+        (jobset_says(jobs=[READY]), status(jobs=[READY])),
+        (wait(0), status(TOO_LATE, jobs=[READY])),
+    ),
+    "no deadline passes while it is suspended": (
+        {"activeDeadlineSeconds": 3, "suspend": True},
+        (wait(4), status(SUSPENDED)),
+        (suspend(False), status(RESUMED)),
+        (wait(0), status(RESUMED, TOO_LATE)),
+    ),
+    "it is done before its deadline": (
+        {"activeDeadlineSeconds": 5},
+        (jobset_says(COMPLETED, jobs=[DONE]), status(COMPLETE, jobs=[DONE])),
+        (wait(5), status(COMPLETE, jobs=[DONE])),
+    ),
+}
+"""By name: what the TrainJob's spec has, then each step and what the TrainJob says after it."""
+
+
+def fail_and_delete(side, name):
+    see_jobset(side, name)
+    goes_through(side, name, [(jobset_says(FAILED), status(FAILED))])
+    delete_jobset(side, name)
+
+
+NOT_SUPPORTED = condition(
+    "Failed", "True", "TrainingRuntimeNotSupported", "unsupported runtime: Foo.trainer.kubeflow.org"
+)
+APART = {
+    "its JobSet goes after it has failed": (
+        {},
+        fail_and_delete,
+        {"ours": (status(FAILED), False), "reference": (status(FAILED), True)},
+    ),
+    "its runtime is of a kind that there is not": (
+        {"runtimeRef": {"name": "x", "kind": "Foo"}},
+        wait(0),
+        {"ours": (status(NOT_SUPPORTED), False), "reference": (status(), False)},
+    ),
+}
+"""By name: the TrainJob's spec, a last step, and by controller the status and whether there is a JobSet."""
+
+
+def said(side, name):
+    """The status of a TrainJob, without the times that the controller chose."""
+    found = side.api.get(live.TRAINER, "TrainJob", name).get("status", {})
+    conditions = [
+        {**one, "lastTransitionTime": NOW if one["lastTransitionTime"] != THEN else THEN}
+        for one in found.get("conditions", ())
+    ]
+    return status(*conditions, jobs=found.get("jobsStatus", ()))
+
+
+@pytest.fixture(scope="module")
+def lives(sides):
+    """All lives, by name, which go on side by side."""
+    pods = {"spec": {"containers": [{"name": "node", "image": "i"}]}}
+    metadata = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    job = {"name": "node", "template": {"metadata": metadata, "spec": {"template": pods}}}
+    runtime = {
+        "apiVersion": live.TRAINER,
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": RUNTIME},
+        "spec": {"mlPolicy": {"torch": {}}, "template": {"spec": {"replicatedJobs": [job]}}},
+    }
+    for side in sides:
+        side.api.apply(runtime)
+    with ThreadPoolExecutor(6) as pool:
+        yield {
+            life: pool.submit(live_through, sides, f"life-{number}", spec, steps)
+            for number, (life, (spec, *steps)) in enumerate(LIVES.items())
+        }
+
+
+def goes_through(side, name, steps):
+    """Take each step, and see that the TrainJob says what is expected after it."""
+    for number, (step, expected) in enumerate(steps):
+        step(side, name)
+        says(side, name, expected, number)
+
+
+def says(side, name, expected, number=0):
+    def as_expected():
+        found = said(side, name)
+        assert found == expected, f"{side.name}, step {number}: {found}"
+        return True
+
+    eventually(f"{expected}", as_expected, timeout=30)
+
+
+def jobset_of(side, name):
+    return side.api.get(live.JOBSET, "JobSet", name)
+
+
+def present(side, name):
+    return jobset_of(side, name) is not None
+
+
+def live_through(sides, name, spec, steps):
+    """One life, with both controllers."""
+    for side in sides:
+        live.done(side.api.create(live.trainjob(name, RUNTIME, **spec)))
+        see_jobset(side, name)
+    live.at_once(lambda side: goes_through(side, name, steps), sides)
+    if TOO_LATE in steps[-1][1].get("conditions", ()):
+        for side in sides:
+            eventually("its JobSet is gone", lambda side=side: not present(side, name))
+    else:
+        for side in sides:
+            see_jobset(side, name)
+        assert differences(*(normal(jobset_of(side, name)) for side in sides)) == {}
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_both_controllers_say_the_same(lives, life):
+    lives[life].result()
+
+
+@pytest.mark.parametrize("life", APART)
+def test_ours_is_another_answer(sides, lives, life):
+    """By a quirk of the reference, which has to show."""
+    spec, last, answers = APART[life]
+    assert answers["ours"] != answers["reference"]
+    name = f"apart-{exceptions.LIVES[life].quirk}"
+    for side in sides:
+        live.done(side.api.create(live.trainjob(name, RUNTIME, **spec)))
+        last(side, name)
+    for side in sides:
+        expected, has_jobset = answers[side.name]
+        says(side, name, expected)
+        eventually("its JobSet, or none", lambda side=side, there=has_jobset: present(side, name) is there)
+    time.sleep(2)
+    assert {side.name: (said(side, name), present(side, name)) for side in sides} == answers
+
+
+def test_every_exception_is_one_of_a_life():
+    assert set(exceptions.LIVES) == set(APART)

@@ -1,0 +1,89 @@
+"""What both controllers answer when the API server asks their webhooks."""
+
+import pytest
+
+from tests.e2e.cluster import eventually
+
+from . import live
+from .compare import plain
+from .corpus import GOLDEN, cases, load
+from .exceptions import ADMISSION
+from .test_live_builds import manifests
+
+pytestmark = pytest.mark.sandbox
+
+REJECTED = cases(GOLDEN / "rejected")
+RUNTIMES, JOBS = manifests()
+CASES = [*REJECTED, *JOBS, "trainingruntime-update"]
+
+
+@pytest.fixture(scope="module")
+def answers(sides, admission):
+    """By controller and case: code, text and warnings."""
+    return {side.name: asked(side) for side in sides}
+
+
+def asked(side):
+    live.at_once(side.api.apply, RUNTIMES)
+    found = dict(zip(REJECTED, live.at_once(lambda case: rejected(side, case), REJECTED), strict=True))
+    created = live.at_once(lambda job: side.api.create(job, dry_run=True), JOBS.values())
+    found |= dict(zip(JOBS, created, strict=True))
+    found["trainingruntime-update"] = runtime_update(side)
+    return {case: (answer.code, plain(answer.message), answer.warnings) for case, answer in found.items()}
+
+
+def rejected(side, case):
+    """The answer to a TrainJob of the corpus; of two, to the change from the second to the first."""
+    job, *before = (named(job, f"rejected-{case}") for job in load(GOLDEN / "rejected" / f"{case}.yaml"))
+    if not before:
+        return side.api.create(job, dry_run=True)
+    (old,) = before
+    name = old["spec"]["runtimeRef"]["name"]
+    gone = not any(runtime["metadata"]["name"] == name for runtime in RUNTIMES)
+    if gone:
+        side.api.apply(named(RUNTIMES[0], name))
+    live.done(side.api.create(old))
+    if gone:
+        eventually("its JobSet", lambda: side.api.get(live.JOBSET, "JobSet", old["metadata"]["name"]))
+        live.done(side.api.delete(live.TRAINER, "ClusterTrainingRuntime", name))
+    # A controller may have written its status since, so no replacement of what was created.
+    changed = {"spec": job["spec"]}
+    return side.api.merge(live.TRAINER, "TrainJob", old["metadata"]["name"], changed, dry_run=True)
+
+
+def runtime_update(side):
+    """The answer to a TrainingRuntime that is changed so that it could not have been made."""
+    pod = {"spec": {"containers": [{"name": "node", "image": "i"}]}}
+    metadata = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    jobs = [{"name": "node", "template": {"metadata": metadata, "spec": {"template": pod}}}]
+    runtime = {
+        "apiVersion": live.TRAINER,
+        "kind": "TrainingRuntime",
+        "metadata": {"name": "changes"},
+        "spec": {"template": {"spec": {"replicatedJobs": jobs}}},
+    }
+    stored = live.done(side.api.create(runtime))
+    jobs[0]["replicas"] = 2
+    return side.api.replace({**stored, "spec": runtime["spec"]}, dry_run=True)
+
+
+def named(manifest, name):
+    return {**manifest, "metadata": {**manifest["metadata"], "name": name}}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_both_controllers_answer_the_same(answers, case):
+    """But for the quirks of design, where the answers have to differ."""
+    ours, reference = answers["ours"][case], answers["reference"][case]
+    assert (ours == reference) is (case not in ADMISSION), (ours, reference)
+
+
+def test_every_case_has_had_an_answer_and_some_were_refused(answers):
+    for found in answers.values():
+        assert list(found) == CASES
+        refused = [case for case, (code, *_) in found.items() if code == 403]
+        assert len(refused) >= len(REJECTED) // 2
+
+
+def test_every_exception_is_one_of_a_case():
+    assert set(ADMISSION) <= set(CASES)

@@ -1,0 +1,90 @@
+"""The Kubeflow SDK where pods run: steps, logs and events; what it sends is in tests/conformance."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from kubeflow.common.types import KubernetesBackendConfig
+from kubeflow.trainer import (
+    BuiltinTrainer,
+    CustomTrainer,
+    HuggingFaceDatasetInitializer,
+    HuggingFaceModelInitializer,
+    Initializer,
+    TorchTuneConfig,
+    TrainerClient,
+)
+
+from .cluster import Cluster, eventually
+
+pytestmark = pytest.mark.sandbox
+
+RUNTIMES = Path(__file__).parents[1] / "conformance" / "golden" / "runtimes"
+TUNED = "torchtune-llama3.2-1b"
+
+
+@pytest.fixture(scope="module")
+def client(platform: Cluster) -> TrainerClient:
+    kubeconfig = str(platform.sandbox.instance.kubeconfig)
+    return TrainerClient(KubernetesBackendConfig(namespace="default", config_file=kubeconfig))
+
+
+@pytest.fixture
+def tuned(platform: Cluster) -> Iterator[None]:
+    """A runtime of TorchTune, which the catalog of a sandbox does not have."""
+    platform.apply(yaml.safe_load((RUNTIMES / f"{TUNED}.yaml").read_text()))
+    yield
+    platform.kubectl("delete", "clustertrainingruntime", TUNED)
+
+
+def speak() -> None:
+    import os  # noqa: PLC0415 - the SDK ships this function's source
+
+    print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])
+
+
+def test_the_steps_logs_and_events_of_a_job_are_read_back(platform: Cluster, client: TrainerClient) -> None:
+    trainer = CustomTrainer(func=speak, num_nodes=2)
+    name = client.train(runtime="torch-distributed", trainer=trainer)
+    job = client.wait_for_job_status(name, status={"Complete"}, timeout=300)
+    assert (job.status, job.num_nodes) == ("Complete", 2)
+    assert [(step.name, step.status) for step in job.steps] == [
+        ("node-0", "Succeeded"),
+        ("node-1", "Succeeded"),
+    ]
+    for rank in (0, 1):
+        assert f"rank {rank} of 2" in "\n".join(client.get_job_logs(name, step=f"node-{rank}"))
+    assert "Pod" in {event.involved_object_kind for event in client.get_job_events(name)}
+    client.delete_job(name)
+    eventually("its pods are gone", lambda: platform.pods(name) == [])
+
+
+def test_a_builtin_trainer_comes_down_to_its_pods(
+    platform: Cluster, client: TrainerClient, tuned: None
+) -> None:
+    """No model is fetched: the images are nowhere, so the pods of the first steps wait, and are looked at."""
+    initializer = Initializer(
+        dataset=HuggingFaceDatasetInitializer(storage_uri="hf://a/b"),
+        model=HuggingFaceModelInitializer(storage_uri="hf://m/x", access_token="t"),
+    )
+    trainer = BuiltinTrainer(config=TorchTuneConfig(epochs=1, resources_per_node={"gpu": 2}))
+    name = client.train(runtime=TUNED, trainer=trainer, initializer=initializer)
+    pods = eventually("both initializers", lambda: len(found := platform.pods(name)) == 2 and found)
+    for pod in pods:
+        which = pod["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"]
+        (container,) = pod["spec"]["containers"]
+        env = {one["name"]: one.get("value") for one in container["env"]}
+        assert container["name"] == which
+        assert env["STORAGE_URI"] == ("hf://a/b" if which.startswith("dataset") else "hf://m/x")
+        assert "/workspace" in [mount["mountPath"] for mount in container["volumeMounts"]]
+    jobset = platform.get("jobset", name)
+    assert jobset is not None
+    node = jobset["spec"]["replicatedJobs"][2]
+    assert [one["name"] for one in node["dependsOn"]] == ["dataset-initializer", "model-initializer"]
+    (container,) = node["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["command"][:3] == ["tune", "run", f"--rdzv_endpoint={name}-node-0-0.{name}:29500"]
+    assert "epochs=1" in container["args"]
+    assert {step.name for step in client.get_job(name).steps} == {"dataset-initializer", "model-initializer"}
+    client.delete_job(name)
+    eventually("its pods are gone", lambda: platform.pods(name) == [])
