@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pulumi
 
+from trainyard_api.pools import Provider
 from trainyard_platform import catalog, pool_manifests, settings, versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.components import cluster
@@ -18,7 +19,6 @@ from trainyard_platform.components.operator import Operator, OperatorArgs
 from trainyard_platform.components.queues import Queues, QueuesArgs
 from trainyard_platform.components.tenants import Tenants, TenantsArgs
 from trainyard_platform.components.volcano import Volcano, VolcanoArgs
-from trainyard_platform.pools import Provider
 
 root = Path(__file__).resolve().parent.parent
 stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())

@@ -105,7 +105,8 @@ def of_stack(name: str) -> Policies:
         why = " ".join(str(error).split())
         raise CannotLintError(f"{path}: is no stack file with {stacks.CONFIG_KEY}: {why}") from error
     try:
-        return stacks.of(section, name).policies
+        found_stack = stacks.of(section, name)
+        return found_stack.policies.with_pools(found_stack.node_pools)
     except PlatformError as error:
         raise CannotLintError(str(error)) from error
 

@@ -9,10 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainyard_api.closed import Closed
+from trainyard_api.closed import Closed, Quantity
 
-QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
-Quantity = Annotated[str, Field(pattern=QUANTITY, description="A Kubernetes quantity, such as 500m or 2Gi.")]
 IMAGE = r"^([a-z0-9.-]+\.[a-z0-9-]+|localhost)(:[0-9]+)?/[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
 Image = Annotated[
     str,

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trainyard_api import names, quantity
+from trainyard_api.pools import NodePool, Provider, TopologyLevel, labels, resources, selector, taints
 
-from .pools import NodePool, Provider, TopologyLevel
 from .queues import (
     ClusterQueue,
     Flavor,
@@ -13,20 +13,12 @@ from .queues import (
     Queues,
     Quota,
     ResourceGroup,
-    Taint,
     Toleration,
     TolerationOperator,
     Topology,
 )
 
-SIMULATED = Taint(key="kwok.x-k8s.io/node", value="fake")
-"""Keeps every pod away from nodes on which nothing runs, but for those that Kueue admits to them."""
 PODS_OF_A_NODE = "110"
-
-
-def taints(pool: NodePool) -> tuple[Taint, ...]:
-    """The taints of its nodes."""
-    return (*pool.taints, SIMULATED) if pool.provider is Provider.KWOK else pool.taints
 
 
 def tolerations(pool: NodePool) -> tuple[Toleration, ...]:
@@ -40,30 +32,6 @@ def tolerations(pool: NodePool) -> tuple[Toleration, ...]:
         )
         for taint in taints(pool)
     )
-
-
-def labels(name: str, pool: NodePool) -> dict[str, str]:
-    """The labels that all of its nodes have in common."""
-    if pool.provider is Provider.EXISTING:
-        return dict(pool.node_labels)
-    accelerator = {names.ACCELERATOR_LABEL: pool.accelerator.type} if pool.accelerator else {}
-    return {
-        names.POOL_LABEL: name,
-        names.CAPACITY_TYPE_LABEL: str(pool.capacity_type),
-        **accelerator,
-        **pool.node_labels,
-    }
-
-
-def selector(name: str, pool: NodePool) -> dict[str, str]:
-    """The labels by which pods are sent to it."""
-    return dict(pool.node_labels) if pool.provider is Provider.EXISTING else {names.POOL_LABEL: name}
-
-
-def resources(pool: NodePool) -> dict[str, str]:
-    """What a node has for pods, and so what quota of the pool is made of."""
-    accelerator = {pool.accelerator.resource: str(pool.accelerator.count)} if pool.accelerator else {}
-    return {**accelerator, "cpu": pool.machine.cpu, "memory": pool.machine.memory}
 
 
 def topology(pool: NodePool) -> Topology | None:

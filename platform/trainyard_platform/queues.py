@@ -9,18 +9,10 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from trainyard_api.closed import Closed, nearest
+from trainyard_api.closed import Closed, Quantity, nearest
+from trainyard_api.pools import Taint, TaintEffect
 
-from .model import Quantity
 from .queueing import LabelSelector
-
-
-class TaintEffect(StrEnum):
-    """What a taint does to pods that do not tolerate it."""
-
-    NO_SCHEDULE = "NoSchedule"
-    PREFER_NO_SCHEDULE = "PreferNoSchedule"
-    NO_EXECUTE = "NoExecute"
 
 
 class TolerationOperator(StrEnum):
@@ -66,17 +58,6 @@ class Fungibility(StrEnum):
 
     MAY_STOP_SEARCH = "MayStopSearch"
     TRY_NEXT_FLAVOR = "TryNextFlavor"
-
-
-class Taint(Closed):
-    """A taint of nodes."""
-
-    key: str = Field(min_length=1)
-    """Its key."""
-    value: str = ""
-    """Its value."""
-    effect: TaintEffect = TaintEffect.NO_SCHEDULE
-    """What it does."""
 
 
 class Toleration(Closed):

@@ -14,13 +14,13 @@ from typing import Annotated
 from pydantic import Field, ValidationError, model_validator
 
 from trainyard_api import closed
-from trainyard_api.closed import Closed, nearest
+from trainyard_api.closed import QUANTITY, Closed, Quantity, nearest
 from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
+from trainyard_api.pools import NodePool
 from trainyard_policies.settings import Policies
 
 from .errors import PlatformError
-from .model import IMAGE, QUANTITY, ComputeResources, Image, PullPolicy, Quantity
-from .pools import NodePool
+from .model import IMAGE, ComputeResources, Image, PullPolicy
 from .queueing import DURATION, Kueue, Volcano
 from .queues import Queues
 from .tenancy import NAME, Tenant

@@ -4,9 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from trainyard_api.closed import Closed
-
-from .model import Quantity
+from trainyard_api.closed import Closed, Quantity
 
 NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 

@@ -19,7 +19,10 @@ import grpc  # type: ignore[import-untyped]
 import pulumi_policy as crossguard
 from pulumi_policy import policy
 from pulumi_policy.proxy import UnknownValueError
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
+
+from trainyard_api import closed
+from trainyard_api.pools import NodePool
 
 from . import engine, rules
 from .engine import Violation
@@ -64,12 +67,19 @@ def serve() -> None:
 def of_stack(text: str | None) -> Policies:
     """What the stack's configuration, as JSON, says about policies; raises `ValueError` with each mistake."""
     try:
-        section = json.loads(text or "{}")
-        return Policies.model_validate(section.get("policies", {}), by_alias=True, by_name=False)
+        section = _Section.model_validate(json.loads(text or "{}"), by_alias=True, by_name=False)
     except ValidationError as error:
-        raise ValueError("\n".join(_sentences(f"{CONFIG}.policies", error))) from None
-    except (json.JSONDecodeError, AttributeError):
+        raise ValueError("\n".join(_sentences(CONFIG, error, _Section))) from None
+    except json.JSONDecodeError:
         raise ValueError(f"{CONFIG}: must be a mapping") from None
+    return section.policies.with_pools(section.node_pools)
+
+
+class _Section(BaseModel):
+    """What of a stack file the rules look at; the rest is for the platform to check."""
+
+    policies: Policies = Policies()
+    node_pools: dict[str, NodePool] = Field(default={}, alias="nodePools")
 
 
 def all_policies(policies: Policies) -> list[crossguard.Policy]:
@@ -99,7 +109,7 @@ def _of_workloads(rule: Rule, subject: Subject, policies: Policies) -> crossguar
             for violation in violations(args):
                 report(f"{violation.message}. {rule.remedy}", None)
         except ValidationError as error:
-            report("; ".join(_sentences(f"{rule.id}: its config", error)), None)
+            report("; ".join(_sentences(f"{rule.id}: its config", error, Parameters)), None)
 
     def remediate(args: crossguard.ResourceValidationArgs) -> Any:  # the SDK's type forgets plain mappings
         edits = [edit for violation in violations(args) for edit in violation.finding.edits]
@@ -219,7 +229,6 @@ def _known(value: Any) -> Any:
     return value
 
 
-def _sentences(where: str, error: ValidationError) -> Iterator[str]:
-    for problem in error.errors():
-        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem["loc"])
-        yield f"{where}{path}: {problem['msg'].removeprefix('Value error, ')}"
+def _sentences(where: str, error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
+    for location, sentence in closed.sentences(error, model):
+        yield f"{closed.path(where, location)}: {sentence}"

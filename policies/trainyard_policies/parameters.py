@@ -4,61 +4,31 @@ Closed and typed: a key that does not exist is an error with its path, in a
 stack file as in `--policy-pack-config`.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
-from trainyard_api import names
-
-Quantity = Annotated[
-    str,
-    Field(
-        pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$",
-        description="A Kubernetes quantity, such as 500m or 2Gi.",
-    ),
-]
+from trainyard_api import names, pools
+from trainyard_api.closed import Closed, Quantity
+from trainyard_api.pools import NodePool, Taint
 
 
-class Model(BaseModel):
-    """Base of every part: closed, immutable, camelCase in YAML."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-    )
-
-
-class Taint(Model):
-    """A taint of a pool's nodes, in Kubernetes' words."""
-
-    key: str = Field(min_length=1)
-    """Its key, such as nvidia.com/gpu."""
-    value: str = ""
-    """Its value."""
-    effect: str = Field(default="NoSchedule", pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$")
-    """NoSchedule, PreferNoSchedule or NoExecute."""
-
-
-class Pool(Model):
+class Pool(Closed):
     """Nodes of one make that training may land on."""
 
     name: str = Field(min_length=1)
     """Name of the pool, for messages."""
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = Field(default={})
     """Labels that each of its nodes has."""
     taints: tuple[Taint, ...] = ()
     """Taints that each of its nodes has."""
     adds_tolerations: bool = False
     """True where its pods get tolerations on the way, from Kueue's flavor or an admission plug-in."""
-    resources: dict[str, Quantity] = {}
+    resources: dict[str, Quantity] = Field(default={})
     """What one of its nodes offers, by resource name, such as nvidia.com/gpu: "8"."""
 
 
-class Parameters(Model):
+class Parameters(Closed):
     """What the rules compare manifests with."""
 
     registries: tuple[str, ...] = (
@@ -73,9 +43,23 @@ class Parameters(Model):
     """Registries, or prefixes in them such as ghcr.io/example, that images may come from."""
     max_nodes: int | None = Field(default=None, ge=1)
     """The most nodes that a runtime or a TrainJob may ask for; no bound if left out."""
-    max_resources: dict[str, Quantity] = {}
+    max_resources: dict[str, Quantity] = Field(default={})
     """The most that one training node may ask for, by resource name; no bound for those left out."""
     pools: tuple[Pool, ...] = ()
-    """The pools of nodes; without any, nothing is compared with them."""
+    """Pools of nodes beside those of `nodePools`; without any of both, nothing is compared with them."""
     exceptions_in: tuple[str, ...] = (names.CLUSTER_TRAINING_RUNTIME,)
     """Kinds whose annotations may make exceptions: those that are written by review, not by their users."""
+
+    def with_pools(self, declared: Mapping[str, NodePool]) -> "Parameters":
+        """These, and the pools that a stack declares beside its policies."""
+        return self.model_copy(update={"pools": (*self.pools, *(_pool(*one) for one in declared.items()))})
+
+
+def _pool(name: str, pool: NodePool) -> Pool:
+    return Pool(
+        name=name,
+        labels=pools.labels(name, pool),
+        taints=pools.taints(pool),
+        adds_tolerations=bool(pool.quota),
+        resources=pools.resources(pool),
+    )

@@ -13,8 +13,11 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, JsonValue
 from pydantic.config import JsonDict
 
+from trainyard_api.closed import Closed
+from trainyard_api.pools import NodePool
+
 from . import rules
-from .parameters import Model, Parameters
+from .parameters import Parameters
 from .rule import About, Level, Subject
 
 
@@ -35,7 +38,7 @@ def _of(subject: Subject) -> JsonDict:
 ByRule = Annotated[dict[str, Level], AfterValidator(_known)]
 
 
-class Levels(Model):
+class Levels(Closed):
     """Levels that differ from the rules' own, by subject and rule."""
 
     runtimes: ByRule = Field(default={}, json_schema_extra=_of(Subject.RUNTIMES))
@@ -46,13 +49,17 @@ class Levels(Model):
     """For all manifests together."""
 
 
-class Policies(Model):
+class Policies(Closed):
     """How the rules apply to a stack."""
 
     levels: Levels = Levels()
     """disabled, advisory, remediate or mandatory."""
     parameters: Parameters = Parameters()
     """Registries, bounds and pools of this stack."""
+
+    def with_pools(self, declared: Mapping[str, NodePool]) -> Policies:
+        """These, for a stack that declares such `nodePools`."""
+        return self.model_copy(update={"parameters": self.parameters.with_pools(declared)})
 
     def level(self, rule: About, subject: Subject) -> Level:
         """The level at which a rule applies to a subject."""

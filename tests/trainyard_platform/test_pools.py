@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from trainyard_api.pools import NodePool
 from trainyard_platform import pool_manifests, queue_manifests, settings
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.pools import NodePool
 from trainyard_platform.queues import Queues
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}

@@ -11,7 +11,9 @@ from pulumi.runtime.proto import analyzer_pb2
 from pulumi_policy.proxy import unknown_checking_proxy
 
 from trainyard_api import names
+from trainyard_api.pools import Taint
 from trainyard_policies import engine, pack, rules
+from trainyard_policies.parameters import Pool
 from trainyard_policies.rule import Subject
 from trainyard_policies.settings import DEFAULT, Policies
 
@@ -139,14 +141,41 @@ def test_a_policys_config_comes_before_the_stacks_parameters():
 def test_a_config_that_is_wrong_is_said_and_refused():
     policy = named("node-bounds")
     [(message, _)] = reported(policy, arguments(manifest("runtime"), {"maxNodes": 0.0}))
-    assert message == "node-bounds: its config.maxNodes: Input should be greater than or equal to 1"
+    assert message == "node-bounds: its config.maxNodes: must be greater than or equal to 1; is 0.0"
+
+
+def test_a_pool_that_the_stack_declares_is_one_that_runtimes_are_compared_with():
+    text = """{"nodePools": {"gpu": {
+        "provider": "kwok", "nodes": 2, "machine": {"cpu": "8", "memory": "1Gi"},
+        "accelerator": {"type": "nvidia-h100", "count": 8},
+        "taints": [{"key": "nvidia.com/gpu"}], "quota": []}}}"""
+    assert pack.of_stack(text).parameters.pools == (
+        Pool(
+            name="gpu",
+            labels={
+                "trainyard.dev/pool": "gpu",
+                "trainyard.dev/capacity-type": "on-demand",
+                "trainyard.dev/accelerator": "nvidia-h100",
+            },
+            taints=(Taint(key="nvidia.com/gpu"), Taint(key="kwok.x-k8s.io/node", value="fake")),
+            resources={"nvidia.com/gpu": "8", "cpu": "8", "memory": "1Gi"},
+        ),
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"policies": {"levls": {}}}', "trainyard:platform.policies.levls: Extra inputs are not permitted"),
-        ("[]", "trainyard:platform: must be a mapping"),
+        (
+            '{"policies": {"levls": {}}}',
+            "trainyard:platform.policies.levls: there is no such key "
+            "(allowed here: levels, parameters); did you mean 'levels'?",
+        ),
+        (
+            '{"nodePools": {"gpu": {"nodes": 1, "machine": {"cpu": "8", "memory": "1Gi"}}}}',
+            "trainyard:platform.nodePools.gpu.provider: is required",
+        ),
+        ("[]", "trainyard:platform: must be a mapping; is []"),
         ("{", "trainyard:platform: must be a mapping"),
     ],
 )

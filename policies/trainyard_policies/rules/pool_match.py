@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from trainyard_api import fields
 from trainyard_api.fields import Json
+from trainyard_api.pools import Taint
 
 from ..manifest import ReplicatedJob, Workload
-from ..parameters import Parameters, Pool, Taint
+from ..parameters import Parameters, Pool
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
 from .accelerator_fit import wanted
 
@@ -96,8 +97,8 @@ def tolerated(taint: Taint, toleration: Json) -> bool:
 
 def _toleration(taint: Taint) -> dict[str, Any]:
     if taint.value:
-        return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
-    return {"key": taint.key, "operator": "Exists", "effect": taint.effect}
+        return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": str(taint.effect)}
+    return {"key": taint.key, "operator": "Exists", "effect": str(taint.effect)}
 
 
 def _labels(labels: Json) -> str:

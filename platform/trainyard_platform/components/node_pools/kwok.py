@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import pulumi
 
+from trainyard_api.pools import NodePool
+
 from ... import pool_manifests
-from ...pools import NodePool
 from ..declared import declare
 
 

@@ -1,18 +1,17 @@
-"""Settings of GPU pools, each declared once: what kind of node, how many, where, and how near each other.
+"""GPU pools, each declared once: what kind of node, how many, where, and how near each other.
 
-From a declaration follow the nodes, their labels and taints, Kueue's flavor,
-topology and quota (`pool_manifests`): they cannot disagree, because none of
-them is written by hand.
+From a declaration follow the labels, taints and resources of its nodes (here),
+the nodes themselves, Kueue's flavor, topology and quota (the platform's), and
+what runtimes are checked against (the policies'): they cannot disagree,
+because none of them is written by hand.
 """
 
 from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from trainyard_api.closed import Closed
-
-from .model import Quantity
-from .queues import Taint
+from . import names
+from .closed import Closed, Quantity
 
 
 class Provider(StrEnum):
@@ -28,6 +27,25 @@ class CapacityType(StrEnum):
     ON_DEMAND = "on-demand"
     SPOT = "spot"
     RESERVED = "reserved"
+
+
+class TaintEffect(StrEnum):
+    """What a taint does to pods that do not tolerate it."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class Taint(Closed):
+    """A taint of nodes."""
+
+    key: str = Field(min_length=1)
+    """Its key."""
+    value: str = ""
+    """Its value."""
+    effect: TaintEffect = TaintEffect.NO_SCHEDULE
+    """What it does."""
 
 
 class Accelerator(Closed):
@@ -110,3 +128,36 @@ class NodePool(Closed):
     def nodes_of(self, quota: PoolQuota) -> int:
         """How many nodes a queue has."""
         return self.nodes if quota.nodes is None else quota.nodes
+
+
+SIMULATED = Taint(key="kwok.x-k8s.io/node", value="fake")
+"""Keeps every pod away from nodes on which nothing runs, but for those that Kueue admits to them."""
+
+
+def taints(pool: NodePool) -> tuple[Taint, ...]:
+    """The taints of its nodes."""
+    return (*pool.taints, SIMULATED) if pool.provider is Provider.KWOK else pool.taints
+
+
+def labels(name: str, pool: NodePool) -> dict[str, str]:
+    """The labels that all of its nodes have in common."""
+    if pool.provider is Provider.EXISTING:
+        return dict(pool.node_labels)
+    accelerator = {names.ACCELERATOR_LABEL: pool.accelerator.type} if pool.accelerator else {}
+    return {
+        names.POOL_LABEL: name,
+        names.CAPACITY_TYPE_LABEL: str(pool.capacity_type),
+        **accelerator,
+        **pool.node_labels,
+    }
+
+
+def selector(name: str, pool: NodePool) -> dict[str, str]:
+    """The labels by which pods are sent to it."""
+    return dict(pool.node_labels) if pool.provider is Provider.EXISTING else {names.POOL_LABEL: name}
+
+
+def resources(pool: NodePool) -> dict[str, str]:
+    """What a node has for pods, and so what quota of the pool is made of."""
+    accelerator = {pool.accelerator.resource: str(pool.accelerator.count)} if pool.accelerator else {}
+    return {**accelerator, "cpu": pool.machine.cpu, "memory": pool.machine.memory}
