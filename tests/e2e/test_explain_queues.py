@@ -1,0 +1,82 @@
+"""A TrainJob that waits in a queue, or for the rest of its gang, is told so by `trainyard explain`."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from .cluster import Cluster, Object, eventually, trainjob
+from .explained import JOB
+from .test_explain import WITHIN, ask
+from .test_gangs import cpu_of_a_pod, gang_runtime
+from .test_queues import UNTIL_TOLD, emptied, queued, said, workload
+
+pytestmark = pytest.mark.sandbox
+
+
+def finding(platform: Cluster, cause: str) -> Object:
+    """What explain says of the job within the time that it has for it."""
+    since = time.monotonic()
+    found: Object = eventually(
+        f"{cause} is named",
+        lambda: (
+            (said := ask(platform, platform.namespace).document["finding"])
+            and said["cause"] == cause
+            and said
+        ),
+    )
+    assert time.monotonic() - since < WITHIN
+    return found
+
+
+def test_a_job_that_waits_for_quota_is_told_its_place_in_the_queue(platform: Cluster) -> None:
+    for team in emptied(platform.within("team-a")):
+        team.apply(queued("holds", "900m", UNTIL_TOLD))
+        said(team, "holds", "QuotaReserved")
+        team.apply(queued("ahead", "500m"))
+        said(team, "ahead", "QuotaReserved", "False")
+        time.sleep(1.1)  # Kueue orders by creation, which is said in whole seconds
+        team.apply(queued(JOB, "500m"))
+        said(team, JOB, "QuotaReserved", "False")
+        found = finding(team, "QuotaShort")
+        name = workload(team, JOB)["metadata"]["name"]
+        assert found["object"] == {"kind": "Workload", "name": name, "namespace": "team-a"}
+        assert found["message"].startswith("it is number 2 in ClusterQueue team-a: ")
+        assert "insufficient unused quota for cpu in flavor cpu" in found["message"]
+        assert found["nextStep"] == (
+            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue default raised"
+        )
+
+
+def test_a_job_whose_queue_can_never_hold_it_is_told_so(platform: Cluster) -> None:
+    for team in emptied(platform.within("team-a")):
+        team.apply(queued(JOB, "5"))
+        said(team, JOB, "QuotaReserved", "False")
+        found = finding(team, "WorkloadInadmissible")
+        assert found["object"]["kind"] == "Workload"
+
+
+def test_a_gang_that_fits_in_part_is_told_how_much_of_it_waits(platform: Cluster) -> None:
+    wide = gang_runtime(2 * cpu_of_a_pod(platform))
+    wide["metadata"]["name"] = "volcano-wide-gang"
+    job = trainjob(JOB, "true", "volcano-wide-gang")
+    job["spec"]["trainer"]["numNodes"] = 2
+    platform.kubectl("create", "namespace", "explain-gang")
+    place = platform.within("explain-gang")
+    try:
+        place.apply(wide, job)
+        eventually("Volcano has looked at it", lambda: unschedulable(place))
+        found = finding(place, "GangIncomplete")
+        assert found["object"] == {"kind": "PodGroup", "name": JOB, "namespace": "explain-gang"}
+        assert found["message"].startswith("2 of its 2 pods have no node: ")
+    finally:
+        platform.kubectl("delete", "namespace", "explain-gang", "--wait=false")
+        platform.kubectl("delete", "clustertrainingruntime", "volcano-wide-gang", "--wait=false")
+
+
+def unschedulable(place: Cluster) -> bool:
+    """Whether Volcano has said so of the gang."""
+    group = place.get("podgroups.scheduling.volcano.sh", JOB) or {}
+    conditions = group.get("status", {}).get("conditions", [])
+    return any((c["type"], c["status"]) == ("Unschedulable", "True") for c in conditions)
