@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,27 +77,9 @@ def secret(name: str, **values: str) -> Object:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values}
 
 
-def volume(folder: Path, name: str) -> Object:
-    """A volume that binds to any claim without a class."""
-    place = folder / name
-    place.mkdir()
-    place.chmod(0o777)
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "20Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": str(place)},
-            "persistentVolumeReclaimPolicy": "Retain",
-        },
-    }
-
-
 @pytest.fixture(scope="module")
-def sources(platform: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The platform with a Hub and an S3 in it, and room for the jobs' volumes."""
+def sources(platform: Cluster) -> Iterator[Cluster]:
+    """The platform with a Hub and an S3 in it."""
     script = (PROJECT / "tests" / "trainyard_initializers" / "servers.py").read_text()
     files = {"servers.py": script, **{f"{name}.json": json.dumps(CONTENT[name]) for name in CONTENT}}
     served = {
@@ -107,8 +88,6 @@ def sources(platform: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         "metadata": {"name": "served", "namespace": "default"},
         "data": files,
     }
-    folder = tmp_path_factory.mktemp("volumes")
-    names = [] if platform.list("storageclasses") else ["room-1", "room-2", "room-3"]
     platform.apply(
         served,
         *server("hub"),
@@ -116,7 +95,6 @@ def sources(platform: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         secret("hub-token", ACCESS_TOKEN=TOKEN),
         secret("wrong-token", ACCESS_TOKEN="hf_wrongWRONGwrong"),
         secret("s3-keys", ACCESS_KEY_ID=KEY, SECRET_ACCESS_KEY=SECRET_KEY),
-        *(volume(folder, name) for name in names),
     )
     platform.kubectl("wait", "--for=condition=Ready", "pod/hub", "pod/s3", "--timeout=300s")
     yield platform

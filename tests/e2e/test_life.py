@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -116,6 +117,40 @@ def test_an_operator_killed_in_mid_job_changes_nothing_for_the_job(platform: Clu
     eventually("admission answers", lambda: accepted(platform, trainjob("asks-again")))
     assert uid(platform.get("jobset", "survives")) == jobset
     assert len(platform.pods("survives")) == 1
+
+
+def test_a_steady_state_and_a_restart_in_it_cost_no_write(platform: Cluster) -> None:
+    platform.apply(trainjob("sleeps", "sleep 600"), trainjob("pauses", suspend=True))
+    platform.wait_for_condition("pauses", "Suspended")
+    eventually("it is ready", lambda: [j["ready"] for j in jobs_status(platform, "sleeps")] == [1])
+
+    def written() -> list[str]:
+        user = "system:serviceaccount:trainyard-system:trainyard-operator"
+        return [write for name in ("sleeps", "pauses") for write in platform.audited_writes(user, name)]
+
+    before, acquired = written(), lease(platform)["acquireTime"]
+    assert before.count("create jobsets") == 2
+    [killed] = platform.operator_pids()
+    os.kill(killed, signal.SIGKILL)
+    eventually("another process leads", lambda: lease(platform)["acquireTime"] != acquired)
+    time.sleep(5)
+    assert written() == before
+    platform.kubectl("delete", "trainjob", "sleeps", "pauses", "--wait=false")
+
+
+def jobs_status(platform: Cluster, job: str) -> list[Object]:
+    """The counts that the TrainJob has."""
+    found = platform.get("trainjob", job) or {}
+    counts: list[Object] = found.get("status", {}).get("jobsStatus", [])
+    return counts
+
+
+def lease(platform: Cluster) -> Object:
+    """Who leads, and since when."""
+    found = platform.within("trainyard-system").get("lease", "trainyard-operator")
+    assert found is not None
+    spec: Object = found["spec"]
+    return spec
 
 
 def accepted(platform: Cluster, manifest: Object) -> bool:
