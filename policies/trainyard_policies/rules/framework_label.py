@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard_api import names
+from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 
-from ..manifest import Workload, below
+from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
 
@@ -24,7 +24,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """The label is there and is a name."""
     value = workload.labels.get(names.FRAMEWORK_LABEL)
     if value is None:
-        policy, _ = below(workload.spec, FieldPath("spec"), "mlPolicy")
+        policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
         known = [name for key, name in _BY_POLICY.items() if policy.get(key) is not None]
         edits = (Edit(PATH, known[0]),) if len(known) == 1 else ()
         yield Finding(PATH, f"must have the label {names.FRAMEWORK_LABEL}", edits)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trainyard_api import names
+from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
-from ..manifest import Workload, below
+from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
 
@@ -36,7 +36,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         edits = (Edit(PATH, least),) if wanted != "mpi" else ()
         yield Finding(PATH, "must be there, at least with numNodes", edits)
         return
-    policy, _ = below(workload.spec, FieldPath("spec"), "mlPolicy")
+    policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
     chosen = [name for name in POLICIES if policy.get(name) is not None]
     for other in sorted(set(policy) - {"numNodes", *POLICIES}):
         yield Finding(PATH.child(other), f"must be one of {', '.join(POLICIES)}, or left out")
