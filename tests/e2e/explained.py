@@ -206,14 +206,14 @@ CASES = (
         "NoNodeFits",
         r"Insufficient cpu",
         POD,
-        r"0/2 nodes are available: .*Insufficient cpu.* "
-        r"\(the pod asks for cpu 64, and no node has more than \d+.*\)",
+        r"0/10 nodes are available: .*Insufficient cpu.* "
+        r"\(the pod asks for cpu 640, and no node has more than \d+.*\)",
         r"ask for what nodes have \(resourcesPerNode, nodeSelector, tolerations\), or have such a node added",
         trainjob={
             **trainjob(),
             "spec": {
                 **trainjob()["spec"],
-                "trainer": {"numNodes": 1, "resourcesPerNode": {"requests": {"cpu": "64"}}},
+                "trainer": {"numNodes": 1, "resourcesPerNode": {"requests": {"cpu": "640"}}},
             },
         },
         runtime=runtime({"tolerations": [{"operator": "Exists"}]}),
