@@ -35,6 +35,14 @@ def optional_mapping(value: Any, path: FieldPath) -> Json | None:
     return None if value is None else mapping(value, path)
 
 
+def below(value: Json, path: FieldPath, *steps: str) -> tuple[Json, FieldPath]:
+    """The object so many steps below, empty if it is not there, and where it is."""
+    for step in steps:
+        path = path.child(step)
+        value = mapping(value.get(step), path)
+    return value, path
+
+
 def objects(value: Any, path: FieldPath) -> Sequence[Json]:
     """The list of objects at `path`; empty when absent."""
     items = _list(value, path, "must be a list of objects")

@@ -31,9 +31,13 @@ LAUNCHER: Final = "launcher"
 INITIALIZER_VOLUME: Final = "initializer"
 """The volume into which the initializers load."""
 
+FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
+"""Label of a runtime: which framework it is for; the SDK lists runtimes by it."""
 SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
 """Label of a runtime: how long it will be there."""
 SUPPORT_DEPRECATED: Final = "deprecated"
+WEBHOOK_VALIDATION_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
+"""`disabled` on a runtime: admission does not look at it."""
 
 TRAINER_PORT: Final = 29500
 JOB_COMPLETION_INDEX_PATH: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -48,6 +52,8 @@ BLOCKED: Final = "Blocked"
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET_API_VERSION: Final = f"{JOBSET_GROUP}/v1alpha2"
 JOBSET: Final = "JobSet"
+JOBSET_NAME_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
+"""On a Job and a pod: the JobSet that it is of."""
 JOBSET_COMPLETED: Final = "Completed"
 JOBSET_FAILED: Final = "Failed"
 
@@ -61,6 +67,7 @@ VOLCANO_QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 
 # Trainyard's own
 OWN_PREFIX: Final = "trainyard.dev/"
+"""What the annotations of our own begin with; no decision is made on others."""
 RUNTIME_REVISION_ANNOTATION: Final = "trainyard.dev/runtime-revision"
 """On a JobSet: the ControllerRevision of the runtime that it was built from."""
 RENDERED_ANNOTATION: Final = "trainyard.dev/rendered"

@@ -23,7 +23,7 @@ from trainyard_operator.client import ApiError, Client, NotFoundError, Resource
 from trainyard_operator.events import EVENTS
 from trainyard_operator.explain import FollowUps, Observation, QueuePlace, Subject, follow_ups
 from trainyard_operator.explain import queue_place as places
-from trainyard_operator.explain.read import JOB_UID_LABEL, JOBSET_LABEL, name, runtime_ref, text, uid
+from trainyard_operator.explain.read import JOB_UID_LABEL, name, runtime_ref, text, uid
 from trainyard_operator.explain.rules import kueue
 from trainyard_operator.explain.text import tail
 from trainyard_operator.informer import JOBSETS
@@ -57,8 +57,8 @@ _PODS: Final = Resource("", "v1", "pods", "Pod")
 _NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 _CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 _DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
-_WORKLOADS: Final = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
-_LOCAL_QUEUES: Final = Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue")
+_WORKLOADS: Final = Resource(names.KUEUE_GROUP, "v1beta2", "workloads", "Workload")
+_LOCAL_QUEUES: Final = Resource(names.KUEUE_GROUP, "v1beta2", "localqueues", "LocalQueue")
 _VISIBLE_QUEUES: Final = Resource("visibility.kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue")
 _JOBSET_CONTROLLER: Final = ("jobset-system", "jobset-controller")
 
@@ -70,7 +70,7 @@ async def observe(client: Client, namespace: str, job: str, operator_namespace: 
     """
     trainjob = await _in_time(client.get(TRAINJOBS.path(namespace, job)))
     look = _Look(client, namespace)
-    own = {"labelSelector": f"{JOBSET_LABEL}={job}"}
+    own = {"labelSelector": f"{names.JOBSET_NAME_LABEL}={job}"}
     runtime = runtime_ref(Observation(now=_now(client), trainjob=trainjob))
     kind = _RUNTIMES.get(runtime.kind)
     mine = f"{JOB_UID_LABEL}={uid(trainjob)}"

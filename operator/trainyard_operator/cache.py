@@ -16,9 +16,6 @@ from trainyard_api import names
 
 from . import model, revisions
 
-ANNOTATIONS = "trainyard.dev/"
-"""What the annotations of our own begin with; no decision is made on others."""
-
 
 class Key(NamedTuple):
     """Namespace and name of a TrainJob, and so of its JobSet."""
@@ -300,7 +297,7 @@ def companion_of(identity: model.Identity, manifest: model.Json) -> model.Compan
         annotations={
             name: value
             for name, value in (metadata.get("annotations") or {}).items()
-            if name.startswith(ANNOTATIONS)
+            if name.startswith(names.OWN_PREFIX)
         },
     )
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import kopf
 
-GROUP = "trainer.kubeflow.org"
+from trainyard_api import names
+
 VERSION = "v1alpha1"
-PLURALS = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
 
 Seen = Callable[[str, str | None, Mapping[str, Any]], None]
 """Called with the plural, the event's type (None: part of a list) and the object."""
@@ -27,15 +27,15 @@ def registry(seen: Seen, login: Callable[[], Awaitable[kopf.AiohttpSession]]) ->
     async def authenticate(**_: Any) -> kopf.AiohttpSession:
         return await login()
 
-    @kopf.on.event(GROUP, VERSION, "trainjobs", registry=handlers)
+    @kopf.on.event(names.TRAINER_GROUP, VERSION, "trainjobs", registry=handlers)
     async def trainjob(event: kopf.RawEvent, **_: Any) -> None:
         seen("trainjobs", event["type"], event["object"])
 
-    @kopf.on.event(GROUP, VERSION, "trainingruntimes", registry=handlers)
+    @kopf.on.event(names.TRAINER_GROUP, VERSION, "trainingruntimes", registry=handlers)
     async def runtime(event: kopf.RawEvent, **_: Any) -> None:
         seen("trainingruntimes", event["type"], event["object"])
 
-    @kopf.on.event(GROUP, VERSION, "clustertrainingruntimes", registry=handlers)
+    @kopf.on.event(names.TRAINER_GROUP, VERSION, "clustertrainingruntimes", registry=handlers)
     async def cluster_runtime(event: kopf.RawEvent, **_: Any) -> None:
         seen("clustertrainingruntimes", event["type"], event["object"])
 

@@ -18,8 +18,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from trainyard_api import names
+
 from . import model
-from .cache import ANNOTATIONS, Key, SeenJobSet, Store, version
+from .cache import Key, SeenJobSet, Store, version
 from .client import ApiError, Client, GoneError, NotFoundError, Resource, RetriableError
 
 logger = logging.getLogger(__name__)
@@ -376,7 +378,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
         suspend=bool(decoded.spec and decoded.spec.suspend),
         deleting=meta.deletion_timestamp is not None,
         generation=meta.generation,
-        annotations={name: value for name, value in annotations.items() if name.startswith(ANNOTATIONS)},
+        annotations={name: value for name, value in annotations.items() if name.startswith(names.OWN_PREFIX)},
         conditions=tuple(
             model.Condition(
                 c.type, c.status, c.reason, c.message, c.last_transition_time, c.observed_generation

@@ -17,6 +17,8 @@ from typing import Any
 
 import kopf
 
+from trainyard_api import names
+
 from . import handlers
 from .client import ApiError, Client, NotFoundError, Resource
 from .credentials import Credentials
@@ -24,7 +26,7 @@ from .credentials import Credentials
 logger = logging.getLogger(__name__)
 
 WATCHED = tuple(
-    Resource(handlers.GROUP, handlers.VERSION, plural, kind, namespaced)
+    Resource(names.TRAINER_GROUP, handlers.VERSION, plural, kind, namespaced)
     for plural, kind, namespaced in (
         ("trainjobs", "TrainJob", True),
         ("trainingruntimes", "TrainingRuntime", True),
@@ -121,15 +123,15 @@ class KopfThread:
         """None while a resource is not served yet; else whether the server streams lists."""
         try:
             found = await self._client.get(WATCHED[0].base)
-            names = {entry.get("name") for entry in found.get("resources", ())}
-            missing = [resource.plural for resource in WATCHED if resource.plural not in names]
+            served = {entry.get("name") for entry in found.get("resources", ())}
+            missing = [resource.plural for resource in WATCHED if resource.plural not in served]
         except NotFoundError:
             missing = [resource.plural for resource in WATCHED]
         except ApiError as error:
             self._say(f"the API server does not answer: {error}")
             return None
         if missing:
-            self._say(f"CRDs missing in {handlers.GROUP}: {', '.join(missing)}")
+            self._say(f"CRDs missing in {names.TRAINER_GROUP}: {', '.join(missing)}")
             return None
         params = {
             "fieldSelector": "metadata.name=-",

@@ -66,14 +66,6 @@ def what_is_said(patch: Any) -> Any:
     return [what_is_said(item) for item in patch] if isinstance(patch, list) else patch
 
 
-def inner(value: Json, path: FieldPath, *steps: str) -> tuple[Json, FieldPath]:
-    """The object so many steps below, empty if it is not there, and where it is."""
-    for name in steps:
-        path = path.child(name)
-        value = fields.mapping(value.get(name), path)
-    return value, path
-
-
 def _patches(job: TrainJob) -> Sequence[Json]:
     return fields.objects(job.spec.get("runtimePatches"), PATH)
 
@@ -123,10 +115,10 @@ def _manager_errors(patch: Json) -> Iterator[FieldError]:
 
 def _env_errors(patches: Sequence[Json], patch: Json, path: FieldPath) -> Iterator[FieldError]:
     fields.require_shallow(patch, path)
-    spec, path = inner(patch, path, "trainingRuntimeSpec", "template", "spec")
+    spec, path = fields.below(patch, path, "trainingRuntimeSpec", "template", "spec")
     path = path.child("replicatedJobs")
     for position, job in enumerate(fields.objects(spec.get("replicatedJobs"), path)):
-        pod, at = inner(job, path.index(position), "template", "spec", "template", "spec")
+        pod, at = fields.below(job, path.index(position), "template", "spec", "template", "spec")
         at = at.child("containers")
         for place, container in enumerate(fields.objects(pod.get("containers"), at)):
             env = fields.objects(container.get("env"), at.index(place).child("env"))

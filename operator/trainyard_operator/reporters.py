@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trainyard_api import names
+
 from . import model, progress
 from .cache import Cache, Key
 from .client import METADATA, Client, NotFoundError, Resource
@@ -26,7 +28,6 @@ TOKEN_REVIEWS: Final = Resource(
 PODS: Final = Resource("", "v1", "pods", "Pod")
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
-JOBSET_NAME_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 JOBSET_UID_LABEL: Final = "jobset.sigs.k8s.io/jobset-uid"
 
 KNOWN_FOR: Final = 60.0
@@ -98,7 +99,7 @@ class Reporters:
         owners = pod["metadata"].get("ownerReferences") or ()
         of_job = any(owner.get("controller") and owner.get("kind") == "Job" for owner in owners)
         jobset = labels.get(JOBSET_UID_LABEL)
-        if not of_job or labels.get(JOBSET_NAME_LABEL) != key.name or not jobset:
+        if not of_job or labels.get(names.JOBSET_NAME_LABEL) != key.name or not jobset:
             raise RefusedReporterError(403, "the token's pod belongs to no JobSet of this TrainJob")
         self._known.pop(digest, None)
         self._known[digest] = _Known(self._clock() + KNOWN_FOR, jobset)

@@ -19,9 +19,6 @@ from .errors import PlatformError
 from .settings import CONFIG_KEY, RuntimeOverlay
 from .yamlfile import YamlFile
 
-FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
-"""Which framework a runtime is for; the SDK lists runtimes by it."""
-
 _JOBS = ("spec", "template", "spec", "replicatedJobs")
 
 
@@ -89,11 +86,11 @@ def read(path: Path) -> Runtime:
             ["metadata", "namespace"],
         )
     labels = _mapping(file, ["metadata", "labels"])
-    if labels.get(FRAMEWORK_LABEL) != framework:
+    if labels.get(names.FRAMEWORK_LABEL) != framework:
         raise file.error(
-            f"the label {FRAMEWORK_LABEL} must be the folder's name, {framework!r}, "
-            f"is {labels.get(FRAMEWORK_LABEL)!r}",
-            ["metadata", "labels", FRAMEWORK_LABEL],
+            f"the label {names.FRAMEWORK_LABEL} must be the folder's name, {framework!r}, "
+            f"is {labels.get(names.FRAMEWORK_LABEL)!r}",
+            ["metadata", "labels", names.FRAMEWORK_LABEL],
         )
     _mapping(file, ["spec", "mlPolicy"])
     _check_jobs(file)

@@ -180,28 +180,20 @@ def read(value: Json) -> Manifest:
     return Workload(**who, spec=spec, jobs=jobs)
 
 
-def below(value: Json, path: FieldPath, *steps: str) -> tuple[Json, FieldPath]:
-    """The object so many steps below, empty if it is not there, and where it is."""
-    for step in steps:
-        path = path.child(step)
-        value = fields.mapping(value.get(step), path)
-    return value, path
-
-
 def _patched(spec: Json) -> Iterator[ReplicatedJob]:
     path = _SPEC.child("runtimePatches")
     for position, patch in enumerate(fields.objects(spec.get("runtimePatches"), path)):
-        yield from _replicated(*below(patch, path.index(position), "trainingRuntimeSpec"))
+        yield from _replicated(*fields.below(patch, path.index(position), "trainingRuntimeSpec"))
 
 
 def _replicated(spec: Json, path: FieldPath) -> Iterator[ReplicatedJob]:
-    jobset, above = below(spec, path, "template", "spec")
+    jobset, above = fields.below(spec, path, "template", "spec")
     above = above.child("replicatedJobs")
     for position, job in enumerate(fields.named_objects(jobset.get("replicatedJobs"), above)):
         at = above.index(position)
-        template, template_path = below(job, at, "template")
-        labels, labels_path = below(template, template_path, "metadata", "labels")
-        pod, pod_path = below(template, template_path, "spec", "template", "spec")
+        template, template_path = fields.below(job, at, "template")
+        labels, labels_path = fields.below(template, template_path, "metadata", "labels")
+        pod, pod_path = fields.below(template, template_path, "spec", "template", "spec")
         step = fields.text(labels.get(names.ANCESTOR_LABEL), labels_path.key(names.ANCESTOR_LABEL))
         yield ReplicatedJob(job["name"], at, job, step, pod, pod_path)
 

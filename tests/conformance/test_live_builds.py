@@ -74,7 +74,7 @@ def settled(side):
 
 @pytest.mark.parametrize("case", CASES)
 def test_both_controllers_make_the_same(results, case):
-    """But for the paths that the quirks of design allow, each of which has to differ."""
+    """But for the paths that the quirks allow, each of which has to differ."""
     allowed = BUILDS.get(case)
     found = differences(results["ours"].get(case), results["reference"].get(case))
     assert sorted(found) == (sorted(allowed.paths) if allowed else []), found

@@ -21,6 +21,10 @@ from trainyard_sandbox.paths import PROJECT, Instance
 
 Object = dict[str, Any]
 
+# A shell that is process 1 hears no SIGTERM unless it asks for it.
+UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done"
+"""What a job runs that goes on until `finish`."""
+
 
 def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subprocess.CompletedProcess[str]:
     """Run the `trainyard` command of this environment."""
@@ -181,4 +185,41 @@ def trainjob(name: str, script: str = "true", runtime: str = "plain", **spec: An
         "kind": "TrainJob",
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"runtimeRef": {"name": runtime}, "trainer": trainer, **spec},
+    }
+
+
+def finish(cluster: Cluster, pod: Object) -> None:
+    """Let a pod that runs `UNTIL_TOLD` be done."""
+    cluster.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")  # noqa: S108 (the pod's own)
+
+
+def runtime(
+    name: str,
+    *,
+    kind: str = "ClusterTrainingRuntime",
+    job: Object | None = None,
+    pod: Object | None = None,
+    container: Object | None = None,
+    **spec: Any,
+) -> Object:
+    """A runtime of one node with a shell; its Job, pod, container and itself have these fields besides."""
+    node = {
+        "name": "node",
+        "image": "docker.io/trainyard/torch-cpu:sandbox",
+        "imagePullPolicy": "IfNotPresent",
+        **(container or {}),
+    }
+    template = {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {**(job or {}), "template": {"spec": {**(pod or {}), "containers": [node]}}},
+    }
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "labels": {"trainer.kubeflow.org/framework": "plain"}},
+        "spec": {
+            "mlPolicy": {"numNodes": 1},
+            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": template}]}},
+            **spec,
+        },
     }

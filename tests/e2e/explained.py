@@ -5,31 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import cluster
 from .cluster import Object
 
 JOB = "job"
-IMAGE = "docker.io/trainyard/torch-cpu:sandbox"
 GHOST = "ghost"
 LABEL = "trainyard.dev/explained"
 
 
 def runtime(pod: Object | None = None, container: Object | None = None, retries: int = 0) -> Object:
     """A namespace's own runtime, its pods and their container with these fields."""
-    node = {"name": "node", "image": IMAGE, "imagePullPolicy": "IfNotPresent", **(container or {})}
-    spec = {"terminationGracePeriodSeconds": 0, "restartPolicy": "Never", **(pod or {}), "containers": [node]}
-    job = {
-        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-        "spec": {"backoffLimit": retries, "template": {"spec": spec}},
-    }
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainingRuntime",
-        "metadata": {"name": "own", "labels": {"trainer.kubeflow.org/framework": "plain"}},
-        "spec": {
-            "mlPolicy": {"numNodes": 1},
-            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}},
-        },
-    }
+    return cluster.runtime(
+        "own",
+        kind="TrainingRuntime",
+        job={"backoffLimit": retries},
+        pod={"terminationGracePeriodSeconds": 0, "restartPolicy": "Never", **(pod or {})},
+        container=container,
+    )
 
 
 def trainjob(script: str = "sleep 600", nodes: int = 1, **spec: Any) -> Object:
@@ -214,14 +206,14 @@ CASES = (
         "NoNodeFits",
         r"Insufficient cpu",
         POD,
-        r"0/2 nodes are available: .*Insufficient cpu.* "
-        r"\(the pod asks for cpu 64, and no node has more than \d+.*\)",
+        r"0/10 nodes are available: .*Insufficient cpu.* "
+        r"\(the pod asks for cpu 640, and no node has more than \d+.*\)",
         r"ask for what nodes have \(resourcesPerNode, nodeSelector, tolerations\), or have such a node added",
         trainjob={
             **trainjob(),
             "spec": {
                 **trainjob()["spec"],
-                "trainer": {"numNodes": 1, "resourcesPerNode": {"requests": {"cpu": "64"}}},
+                "trainer": {"numNodes": 1, "resourcesPerNode": {"requests": {"cpu": "640"}}},
             },
         },
         runtime=runtime({"tolerations": [{"operator": "Exists"}]}),

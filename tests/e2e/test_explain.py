@@ -215,8 +215,8 @@ def test_what_the_asker_may_not_see_is_said_and_the_cause_named_all_the_same(
     assert (answer.returncode, answer.stderr) == (1, "")
     first, *rest = answer.stdout.splitlines()
     assert re.fullmatch(
-        r"TrainJob explain-resource/job is held up: NoNodeFits: 0/2 nodes are available: "
-        r".*Insufficient cpu.* \(the pod asks for cpu 64\)",
+        r"TrainJob explain-resource/job is held up: NoNodeFits: 0/10 nodes are available: "
+        r".*Insufficient cpu.* \(the pod asks for cpu 640\)",
         first,
     )
     unseen = {

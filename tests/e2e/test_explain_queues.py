@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from .cluster import Cluster, Object, eventually, trainjob
+from .cluster import UNTIL_TOLD, Cluster, Object, eventually, trainjob
 from .explained import JOB
 from .test_explain import WITHIN, ask
 from .test_gangs import cpu_of_a_pod, gang_runtime
-from .test_queues import UNTIL_TOLD, emptied, queued, said, workload
+from .test_queues import emptied, queued, said, workload
 
 pytestmark = pytest.mark.sandbox
 

@@ -6,7 +6,7 @@ import pytest
 
 from trainyard_api.quantity import canonical, parse
 
-from .cluster import Cluster, Object, eventually, trainjob
+from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox
 
@@ -19,27 +19,13 @@ def cpu_of_a_pod(platform: Cluster) -> int:
 
 def gang_runtime(cpu: int) -> Object:
     """A runtime whose pods are scheduled by Volcano, as one gang."""
-    container = {
-        "name": "node",
-        "image": "docker.io/trainyard/torch-cpu:sandbox",
-        "imagePullPolicy": "IfNotPresent",
-        "resources": {"requests": {"cpu": f"{cpu}m"}},
-    }
-    pod = {"schedulerName": "volcano", "containers": [container], "terminationGracePeriodSeconds": 0}
-    job = {
-        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-        "spec": {"template": {"spec": pod}},
-    }
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "ClusterTrainingRuntime",
-        "metadata": {"name": "volcano-gang", "labels": {"trainer.kubeflow.org/framework": "plain"}},
-        "spec": {
-            "mlPolicy": {"numNodes": 2},
-            "podGroupPolicy": {"volcano": {}},
-            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}},
-        },
-    }
+    return runtime(
+        "volcano-gang",
+        pod={"schedulerName": "volcano", "terminationGracePeriodSeconds": 0},
+        container={"resources": {"requests": {"cpu": f"{cpu}m"}}},
+        mlPolicy={"numNodes": 2},
+        podGroupPolicy={"volcano": {}},
+    )
 
 
 def gang(name: str, script: str) -> Object:
@@ -58,8 +44,7 @@ def test_of_two_gangs_that_do_not_fit_together_one_runs_whole_and_the_other_wait
 ) -> None:
     cpu = cpu_of_a_pod(platform)
     platform.apply(gang_runtime(cpu))
-    until_told = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done"
-    platform.apply(gang("gang-first", until_told))
+    platform.apply(gang("gang-first", UNTIL_TOLD))
     eventually("the first gang runs", lambda: bound(platform, "gang-first") == 2)
     group = platform.get("podgroups.scheduling.volcano.sh", "gang-first")
     assert group is not None
@@ -81,6 +66,6 @@ def test_of_two_gangs_that_do_not_fit_together_one_runs_whole_and_the_other_wait
     assert waiting["status"]["phase"] in ("Pending", "Inqueue")
 
     for pod in platform.pods("gang-first"):
-        platform.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")  # noqa: S108 (the pod's own)
+        finish(platform, pod)
     platform.wait_for_condition("gang-first", "Complete")
     platform.wait_for_condition("gang-second", "Complete")

@@ -9,33 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from .cluster import Cluster, Object, eventually, trainjob
+from .cluster import Cluster, Object, eventually, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox
-
-
-def runtime(name: str) -> Object:
-    """A runtime of one node with a shell."""
-    container = {
-        "name": "node",
-        "image": "docker.io/trainyard/torch-cpu:sandbox",
-        "imagePullPolicy": "IfNotPresent",
-        "env": [{"name": "EDITION", "value": "first"}],
-    }
-    pod = {"containers": [container]}
-    job = {
-        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-        "spec": {"template": {"spec": pod}},
-    }
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "ClusterTrainingRuntime",
-        "metadata": {"name": name, "labels": {"trainer.kubeflow.org/framework": "plain"}},
-        "spec": {
-            "mlPolicy": {"numNodes": 1},
-            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}},
-        },
-    }
 
 
 def uid(found: Object | None) -> str | None:
@@ -78,7 +54,7 @@ def test_a_running_job_loses_its_pods_when_suspended_and_runs_again_when_resumed
 
 
 def test_a_suspended_job_keeps_the_runtime_that_it_started_with(platform: Cluster) -> None:
-    first = runtime("editions")
+    first = runtime("editions", container={"env": [{"name": "EDITION", "value": "first"}]})
     platform.apply(first)
     platform.apply(trainjob("keeps-its-edition", "echo edition=$EDITION", "editions", suspend=True))
     eventually("its JobSet", lambda: platform.get("jobset", "keeps-its-edition"))

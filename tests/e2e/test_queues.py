@@ -9,12 +9,9 @@ import pytest
 from trainyard_platform import queue_manifests
 from trainyard_platform.queues import Queues
 
-from .cluster import Cluster, Object, eventually, trainjob
+from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, trainjob
 
 pytestmark = pytest.mark.sandbox
-
-# A shell that is process 1 hears no SIGTERM unless it asks for it.
-UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done"
 
 
 def queued(name: str, cpu: str, script: str = "true", *, priority: str | None = None) -> Object:
@@ -84,11 +81,6 @@ def stays_without_pods(cluster: Cluster, job: str, beside: Cluster, runs: str, s
         [pod] = beside.pods(runs)
         assert pod["status"]["phase"] == "Running", pod["status"]
         time.sleep(1)
-
-
-def finish(cluster: Cluster, pod: Object) -> None:
-    """Let a job that waits for the file /tmp/go be done."""
-    cluster.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")  # noqa: S108 (the pod's own)
 
 
 def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(

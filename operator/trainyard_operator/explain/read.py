@@ -14,11 +14,7 @@ from trainyard_api import names
 
 from .model import Json, Observation, Ref
 
-JOBSET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
-REPLICATED_JOB_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
-JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 INDEX_ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
-QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 JOB_UID_LABEL: Final = "kueue.x-k8s.io/job-uid"
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -44,7 +44,7 @@ def _stages(o: Observation, held: At | None) -> Iterator[Stage]:
 
 
 def _is_queued(o: Observation) -> bool:
-    return read.QUEUE_LABEL in read.texts(o.trainjob, "metadata", "labels")
+    return names.QUEUE_LABEL in read.texts(o.trainjob, "metadata", "labels")
 
 
 def _trainjob(o: Observation) -> str:

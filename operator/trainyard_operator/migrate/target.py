@@ -24,7 +24,6 @@ from .notes import Notes
 from .policy import Policy, Restarts
 from .source import Job, Kind, Role
 
-FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 PLAIN: Final = "plain"
 """The framework, and the runtime of the catalog, for which nothing is set up between the pods."""
 _SHOWN: Final = 8
@@ -128,7 +127,7 @@ def _runtime(blueprint: Blueprint, policy: Policy, restarts: Restarts) -> Json:
     return {
         "apiVersion": names.TRAINER_API_VERSION,
         "kind": names.TRAINING_RUNTIME,
-        "metadata": {"name": job.name, **where, "labels": {FRAMEWORK_LABEL: blueprint.framework}},
+        "metadata": {"name": job.name, **where, "labels": {names.FRAMEWORK_LABEL: blueprint.framework}},
         "spec": runtime,
     }
 

@@ -72,7 +72,7 @@ class Volcano:
 def _queue_error(info: Info) -> FieldError:
     detail = "Volcano queue name must not be empty"
     for position, patch in enumerate(fields.objects(info.trainjob.spec.get("runtimePatches"), patches.PATH)):
-        metadata, path = patches.inner(
+        metadata, path = fields.below(
             patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", "metadata"
         )
         annotations = fields.text_map(metadata.get("annotations"), path.child("annotations"))

@@ -22,10 +22,11 @@ from pulumi_kubernetes.admissionregistration.v1 import (
 )
 from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequirementArgs, ObjectMetaArgs
 
+from trainyard_api import names
+
 from .. import rbac
 from . import cert_manager, operator
 
-GROUP = "trainer.kubeflow.org"
 VERSION = "v1alpha1"
 TIMEOUT_SECONDS = 10
 CA_BUNDLES = "webhooks[*].clientConfig.caBundle"
@@ -33,7 +34,9 @@ CA_BUNDLES = "webhooks[*].clientConfig.caBundle"
 _WAIT = {"pulumi.com/waitFor": f"jsonpath={{.{CA_BUNDLES}}}"}
 _UNLESS_DISABLED = LabelSelectorArgs(
     match_expressions=[
-        LabelSelectorRequirementArgs(key=f"{GROUP}/webhook-validation", operator="NotIn", values=["disabled"])
+        LabelSelectorRequirementArgs(
+            key=names.WEBHOOK_VALIDATION_LABEL, operator="NotIn", values=["disabled"]
+        )
     ]
 )
 
@@ -64,7 +67,7 @@ class Admission(pulumi.ComponentResource):
             metadata=_metadata(rbac.MUTATING_WEBHOOKS, args),
             webhooks=[
                 MutatingWebhookArgs(
-                    name=f"defaulter.trainjob.{GROUP}",
+                    name=f"defaulter.trainjob.{names.TRAINER_GROUP}",
                     admission_review_versions=["v1"],
                     client_config=_called(f"mutate-{_dashed()}-trainjob", args),
                     rules=[_rule("trainjobs")],
@@ -82,7 +85,7 @@ class Admission(pulumi.ComponentResource):
             metadata=_metadata(rbac.VALIDATING_WEBHOOKS, args),
             webhooks=[
                 ValidatingWebhookArgs(
-                    name=f"validator.{singular}.{GROUP}",
+                    name=f"validator.{singular}.{names.TRAINER_GROUP}",
                     admission_review_versions=["v1"],
                     client_config=_called(f"validate-{_dashed()}-{singular}", args),
                     rules=[_rule(f"{singular}s")],
@@ -111,7 +114,7 @@ def _metadata(name: str, args: AdmissionArgs) -> ObjectMetaArgs:
 
 
 def _dashed() -> str:
-    return f"{GROUP.replace('.', '-')}-{VERSION}"
+    return f"{names.TRAINER_GROUP.replace('.', '-')}-{VERSION}"
 
 
 def _called(path: str, args: AdmissionArgs) -> WebhookClientConfigArgs:
@@ -122,7 +125,7 @@ def _called(path: str, args: AdmissionArgs) -> WebhookClientConfigArgs:
 
 def _rule(plural: str) -> RuleWithOperationsArgs:
     return RuleWithOperationsArgs(
-        api_groups=[GROUP],
+        api_groups=[names.TRAINER_GROUP],
         api_versions=[VERSION],
         operations=["CREATE", "UPDATE"],
         resources=[plural],

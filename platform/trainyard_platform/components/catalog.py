@@ -11,6 +11,8 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
+from trainyard_api import names
+
 from ..catalog import Runtime
 
 
@@ -50,5 +52,5 @@ def _checked_already(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """
     return {
         **metadata,
-        "labels": {**metadata["labels"], "trainer.kubeflow.org/webhook-validation": "disabled"},
+        "labels": {**metadata["labels"], names.WEBHOOK_VALIDATION_LABEL: "disabled"},
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 
-from ..manifest import Manifest, Workload, below
+from ..manifest import Manifest, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Severity, StackRule, Subject
 
@@ -23,7 +23,7 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
     for job in manifests:
         if not isinstance(job, Workload) or job.kind != names.TRAINJOB:
             continue
-        reference, path = below(job.spec, FieldPath("spec"), "runtimeRef")
+        reference, path = fields.below(job.spec, FieldPath("spec"), "runtimeRef")
         kind = fields.text(reference.get("kind"), path.child("kind")) or names.CLUSTER_TRAINING_RUNTIME
         name = fields.text(reference.get("name"), path.child("name"))
         if (kind, name) in going:

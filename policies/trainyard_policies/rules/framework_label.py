@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 
-from ..manifest import Workload, below
+from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
 
-LABEL: Final = "trainer.kubeflow.org/framework"
-PATH: Final = FieldPath("metadata.labels").key(LABEL)
+PATH: Final = FieldPath("metadata.labels").key(names.FRAMEWORK_LABEL)
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _BY_POLICY: Final = {"torch": "torch", "jax": "jax", "xgboost": "xgboost"}
@@ -22,12 +22,12 @@ _BY_POLICY: Final = {"torch": "torch", "jax": "jax", "xgboost": "xgboost"}
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """The label is there and is a name."""
-    value = workload.labels.get(LABEL)
+    value = workload.labels.get(names.FRAMEWORK_LABEL)
     if value is None:
-        policy, _ = below(workload.spec, FieldPath("spec"), "mlPolicy")
+        policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
         known = [name for key, name in _BY_POLICY.items() if policy.get(key) is not None]
         edits = (Edit(PATH, known[0]),) if len(known) == 1 else ()
-        yield Finding(PATH, f"must have the label {LABEL}", edits)
+        yield Finding(PATH, f"must have the label {names.FRAMEWORK_LABEL}", edits)
     elif not _NAME.fullmatch(value):
         yield Finding(PATH, f"must be a framework's name in lower case, such as torch; is {value!r}")
 
@@ -37,7 +37,8 @@ RULE = Rule(
     title="A runtime names its framework",
     why="The Kubeflow SDK lists runtimes by this label and chooses by it how a job is started; "
     "a runtime without it cannot be used from Python.",
-    remedy=f"Set the label {LABEL} in metadata.labels to the framework's name, such as torch.",
+    remedy=f"Set the label {names.FRAMEWORK_LABEL} in metadata.labels "
+    "to the framework's name, such as torch.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY},
     fixes=True,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 
-from ..manifest import Container, ReplicatedJob, Workload, below
+from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
 
@@ -65,12 +65,12 @@ def _declared(workload: Workload, job: ReplicatedJob) -> bool:
 
 
 def _claims(workload: Workload) -> Iterator[Any]:
-    jobset, path = below(workload.spec, FieldPath("spec"), "template", "spec")
+    jobset, path = fields.below(workload.spec, FieldPath("spec"), "template", "spec")
     path = path.child("volumeClaimPolicies")
     for position, policy in enumerate(fields.objects(jobset.get("volumeClaimPolicies"), path)):
         at = path.index(position).child("templates")
         for index, template in enumerate(fields.objects(policy.get("templates"), at)):
-            metadata, _ = below(template, at.index(index), "metadata")
+            metadata, _ = fields.below(template, at.index(index), "metadata")
             yield metadata.get("name")
 
 

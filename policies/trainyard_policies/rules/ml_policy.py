@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trainyard_api import names
+from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
-from ..manifest import Workload, below
+from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
-from . import framework_label
 
 PATH: Final = FieldPath("spec.mlPolicy")
 POLICIES: Final = ("torch", "jax", "xgboost", "mpi")
@@ -32,12 +31,12 @@ _BY_FRAMEWORK: Final = {
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """There is one, it is one that the operator knows, and the jobs that it needs are there."""
     if workload.spec.get("mlPolicy") is None:
-        wanted = _BY_FRAMEWORK.get(workload.labels.get(framework_label.LABEL, ""))
+        wanted = _BY_FRAMEWORK.get(workload.labels.get(names.FRAMEWORK_LABEL, ""))
         least: dict[str, Any] = {"numNodes": 1} | ({wanted: {}} if wanted else {})
         edits = (Edit(PATH, least),) if wanted != "mpi" else ()
         yield Finding(PATH, "must be there, at least with numNodes", edits)
         return
-    policy, _ = below(workload.spec, FieldPath("spec"), "mlPolicy")
+    policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
     chosen = [name for name in POLICIES if policy.get(name) is not None]
     for other in sorted(set(policy) - {"numNodes", *POLICIES}):
         yield Finding(PATH.child(other), f"must be one of {', '.join(POLICIES)}, or left out")
@@ -50,7 +49,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 
 def _framework(workload: Workload, policy: Json, chosen: list[str]) -> Iterator[Finding]:
-    framework = workload.labels.get(framework_label.LABEL)
+    framework = workload.labels.get(names.FRAMEWORK_LABEL)
     wanted = _BY_FRAMEWORK.get(framework or "")
     if wanted is None or wanted in chosen:
         return

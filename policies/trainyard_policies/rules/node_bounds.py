@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainyard_api import fields
 from trainyard_api.errors import FieldPath
 
-from ..manifest import Workload, below
+from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
 
@@ -15,7 +15,7 @@ from ..rule import Finding, Level, Rule, Severity, Subject
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """numNodes is at least 1 and at most what the stack says."""
     section = "trainer" if workload.subject is Subject.TRAINJOBS else "mlPolicy"
-    holder, path = below(workload.spec, FieldPath("spec"), section)
+    holder, path = fields.below(workload.spec, FieldPath("spec"), section)
     path = path.child("numNodes")
     nodes = fields.integer(holder.get("numNodes"), path)
     if nodes is not None and nodes < 1:

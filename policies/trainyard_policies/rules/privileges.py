@@ -8,7 +8,7 @@ from trainyard_api import fields
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
-from ..manifest import Workload, below
+from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
 
@@ -36,7 +36,7 @@ def _flags(security: Json, path: FieldPath) -> Iterator[Finding]:
 
 
 def _capabilities(security: Json, path: FieldPath) -> Iterator[Finding]:
-    capabilities, at = below(security, path, "capabilities")
+    capabilities, at = fields.below(security, path, "capabilities")
     at = at.child("add")
     added = fields.texts(capabilities.get("add"), at)
     if added:
@@ -44,7 +44,7 @@ def _capabilities(security: Json, path: FieldPath) -> Iterator[Finding]:
 
 
 def _unconfined(security: Json, path: FieldPath) -> Iterator[Finding]:
-    profile, at = below(security, path, "seccompProfile")
+    profile, at = fields.below(security, path, "seccompProfile")
     if profile.get("type") == "Unconfined":
         yield Finding(at.child("type"), "must not be Unconfined", (Edit(at.child("type"), "RuntimeDefault"),))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainyard_api import fields
+from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
@@ -13,14 +13,12 @@ from ..manifest import Manifest
 from ..parameters import Parameters
 from ..rule import Finding, Level, Severity, StackRule, Subject
 
-GROUP: Final = "kueue.x-k8s.io"
-
 _SPEC: Final = FieldPath("spec")
 
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
     """Each name leads to an object among all manifests, if any of its kind is there."""
-    ours = [m for m in manifests if m.api_version.partition("/")[0] == GROUP]
+    ours = [m for m in manifests if m.api_version.partition("/")[0] == names.KUEUE_GROUP]
     known: dict[str, set[str]] = {}
     for manifest in ours:
         known.setdefault(manifest.kind, set()).add(manifest.name)

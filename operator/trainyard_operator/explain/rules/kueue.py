@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from trainyard_api import names
+
 from .. import read, text
 from ..causes import Cause
 from ..model import Finding, Json, Observation, Ref, Subject
@@ -28,7 +30,7 @@ _EVALUATING: Final = 3.0
 
 def workload_missing(o: Observation) -> Finding | None:
     """A queue is named, the TrainJob is suspended, and there is no Workload."""
-    queue = read.texts(o.trainjob, "metadata", "labels").get(read.QUEUE_LABEL)
+    queue = read.texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL)
     if not queue or not read.suspended(o.trainjob) or o.workloads or Subject.WORKLOADS in o.unseen:
         return None
     if read.age(o, o.trainjob) < _PATIENCE:
@@ -39,7 +41,7 @@ def workload_missing(o: Observation) -> Finding | None:
 
 def workload_unseen(o: Observation) -> Finding | None:
     """A queue decides about it, and what it says may not be seen."""
-    queue = read.texts(o.trainjob, "metadata", "labels").get(read.QUEUE_LABEL)
+    queue = read.texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL)
     if not queue or not read.suspended(o.trainjob) or Subject.WORKLOADS not in o.unseen:
         return None
     message = f"it is suspended until LocalQueue {queue} admits it"
@@ -115,7 +117,7 @@ def not_resumed(o: Observation) -> Finding | None:
 
 def concerns(trainjob: Json) -> bool:
     """Whether Kueue may have a say: a queue is named, or somebody has suspended the TrainJob."""
-    return read.QUEUE_LABEL in read.texts(trainjob, "metadata", "labels") or read.suspended(trainjob)
+    return names.QUEUE_LABEL in read.texts(trainjob, "metadata", "labels") or read.suspended(trainjob)
 
 
 def current(o: Observation) -> Json | None:

@@ -71,7 +71,7 @@ def runtime_missing(o: Observation) -> Finding | None:
 
 def suspended(o: Observation) -> Finding | None:
     """Somebody has suspended it, and no queue will resume it."""
-    queued = read.QUEUE_LABEL in read.texts(o.trainjob, "metadata", "labels") or o.workloads
+    queued = names.QUEUE_LABEL in read.texts(o.trainjob, "metadata", "labels") or o.workloads
     if not read.suspended(o.trainjob) or queued:
         return None
     message = "spec.suspend is true"
