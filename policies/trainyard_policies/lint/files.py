@@ -62,7 +62,7 @@ def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
 
 
 def changes(since: str) -> tuple[str, ...]:
-    """Files that differ from where this branch left `since`, new and removed ones too, as paths from `root()`.
+    """What differs from where this branch left `since`, new and removed files too, as paths from `root()`.
 
     Raises `CannotLintError` if git cannot say.
     """
