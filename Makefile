@@ -49,9 +49,10 @@ check: environment ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/pytest -m "not sandbox and not soak"
 
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
-# shell as variables, so that no name in a branch is ever read as a command.
+# shell as variables, so that no name in a branch is ever read as a command. All
+# three look at the cluster first: without that, Pulumi believes its own state.
 PULUMI = pulumi --non-interactive --color never
-ON_STACK = --stack "$${STACK:?Say which stack: make $@ STACK=name}" --policy-pack policies --suppress-progress
+ON_STACK = --refresh --stack "$${STACK:?Say which stack: make $@ STACK=name}" --policy-pack policies --suppress-progress
 
 .PHONY: lint
 lint: environment ## The policy rules over the catalog [SINCE=REF] [FORMAT=github]
@@ -71,7 +72,7 @@ up: environment ## Roll a stack out, under the policies: STACK=name
 
 .PHONY: drift
 drift: environment ## Is the cluster what git says? STACK=name
-	@$(PULUMI) preview $(ON_STACK) --refresh --expect-no-changes
+	@$(PULUMI) preview $(ON_STACK) --expect-no-changes
 
 # The toolchain builds while lint and unit tests run.
 .PHONY: test
