@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
-SOURCES := api cli examples initializers operator platform policies sandbox tests
+SOURCES := .github/scripts api cli examples initializers operator platform policies sandbox tests
 
 .PHONY: help
 help: ## Say what there is
@@ -44,8 +44,35 @@ check: environment ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/mypy
 	@$(BIN)/mypy platform/__main__.py
 	@$(BIN)/mypy policies/__main__.py
+	@$(BIN)/mypy .github/scripts/report.py
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -m "not sandbox and not soak"
+
+# What git's events call (.github/workflows, docs/gitops.md). Values come to the
+# shell as variables, so that no name in a branch is ever read as a command. All
+# three look at the cluster first: without that, Pulumi believes its own state.
+PULUMI = pulumi --non-interactive --color never
+ON_STACK = --refresh --stack "$${STACK:?Say which stack: make $@ STACK=name}" --policy-pack policies --suppress-progress
+
+.PHONY: lint
+lint: environment ## The policy rules over the catalog [SINCE=REF] [FORMAT=github]
+	@$(TRAINYARD) lint --format "$${FORMAT:-text}" $${SINCE:+--since "$$SINCE"}
+
+.PHONY: stacks
+stacks: environment ## The stacks that are delivered, as JSON; touched [SINCE=REF]
+	@$(TRAINYARD) stacks --without sandbox $${SINCE:+--since "$$SINCE"}
+
+.PHONY: preview
+preview: environment ## What pulumi up would do, under the policies: STACK=name
+	@$(PULUMI) preview $(ON_STACK)
+
+.PHONY: up
+up: environment ## Roll a stack out, under the policies: STACK=name
+	@$(PULUMI) up $(ON_STACK) --yes
+
+.PHONY: drift
+drift: environment ## Is the cluster what git says? STACK=name
+	@$(PULUMI) preview $(ON_STACK) --expect-no-changes
 
 # The toolchain builds while lint and unit tests run.
 .PHONY: test

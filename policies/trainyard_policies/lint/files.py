@@ -54,16 +54,26 @@ def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
     All of them if a stack or a rule has changed. Raises `CannotLintError` if
     git cannot say.
     """
+    names = changes(since)
+    if any(Path(name).parts[0] in EVERYTHING_DEPENDS_ON for name in names):
+        return tuple(files)
+    wanted = {root() / name for name in names}
+    return tuple(file for file in files if file.resolve() in wanted)
+
+
+def changes(since: str) -> tuple[str, ...]:
+    """What differs from where this branch left `since`, new and removed files too, as paths from `root()`.
+
+    Raises `CannotLintError` if git cannot say.
+    """
     if since.startswith("-"):
         raise CannotLintError(f"--since {since}: must name a commit, a branch or a tag")
-    top = root()
+    top = str(root())
     base = _git("merge-base", since, "HEAD").strip()
-    names = _git("-C", str(top), "diff", "--name-only", "-z", base, "--").split("\0")
-    names += _git("-C", str(top), "ls-files", "--others", "--exclude-standard", "-z").split("\0")
-    if any(Path(name).parts[:1] in [(folder,) for folder in EVERYTHING_DEPENDS_ON] for name in names if name):
-        return tuple(files)
-    wanted = {top / name for name in names if name}
-    return tuple(file for file in files if file.resolve() in wanted)
+    # A file that was moved has gone from where it was.
+    names = _git("-C", top, "diff", "--name-only", "--no-renames", "-z", base, "--").split("\0")
+    names += _git("-C", top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
+    return tuple(name for name in names if name)
 
 
 def root() -> Path:

@@ -1,0 +1,200 @@
+"""Tell GitHub what Pulumi said about each stack: one comment on a pull request, or one issue.
+
+    report.py comment FOLDER PULL_REQUEST
+    report.py drift FOLDER
+
+FOLDER holds what `keep` wrote. Comment and issue are found again by the mark in
+their first line and edited, never repeated; the issue is closed when there is
+no drift. Reads STACKS, a JSON list of all that were asked, and GitHub's own
+GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_RUN_ID, GITHUB_SERVER_URL and
+GITHUB_TOKEN. Needs nothing but Python's standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MOST_CHARACTERS = 60_000
+"""Of all that Pulumi said; GitHub takes 65,536 in a body."""
+AUTHOR = "github-actions[bot]"
+_PAGE = 100
+_TIMEOUT_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one stack; a `code` of None says that its job has not come that far."""
+
+    stack: str
+    code: int | None
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is said where: the mark and title of a report, and a word for each outcome."""
+
+    mark: str
+    title: str
+    fine: str
+    not_fine: str
+    nothing: str
+
+
+PREVIEW = Words(
+    mark="<!-- trainyard: preview -->",
+    title="What this change does to the stacks",
+    fine="the preview passes",
+    not_fine="the preview fails",
+    nothing="It touches no stack.",
+)
+DRIFT = Words(
+    mark="<!-- trainyard: drift -->",
+    title="The cluster is not what git says",
+    fine="no drift",
+    not_fine="drift, or the check failed",
+    nothing="There are no stacks.",
+)
+
+
+def body(words: Words, results: Sequence[Result], run: str) -> str:
+    """The report as Markdown.
+
+    Args:
+        words: Which report it is.
+        results: One a stack.
+        run: Address of the run that asked.
+    """
+    share = MOST_CHARACTERS // max(len(results), 1)
+    parts = [_part(words, result, share) for result in results] or [words.nothing]
+    return "\n\n".join([f"{words.mark}\n## {words.title}", *parts, f"[The run]({run})"]) + "\n"
+
+
+def read(folder: Path, stacks: Iterable[str]) -> list[Result]:
+    """What `keep` wrote about each of the stacks."""
+    results = []
+    for stack in stacks:
+        try:
+            code = int((folder / f"{stack}.exit").read_text(encoding="utf-8"))
+            said = (folder / f"{stack}.txt").read_text(encoding="utf-8", errors="replace")
+        except (OSError, ValueError):
+            results.append(Result(stack, None))
+        else:
+            results.append(Result(stack, code, said))
+    return results
+
+
+class GitHub:
+    """The few calls of GitHub's REST API that are needed here.
+
+    Args:
+        environment: GitHub's variables, see above.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._base = f"{environment['GITHUB_API_URL']}/repos/{environment['GITHUB_REPOSITORY']}"
+        self._token = environment["GITHUB_TOKEN"]
+
+    def comment(self, pull_request: int, text: str, *, create: bool) -> None:
+        """Write our comment anew; make it only if `create`."""
+        found = self._ours(f"issues/{pull_request}/comments?", text)
+        if found is not None:
+            self._call("PATCH", f"issues/comments/{found['id']}", {"body": text})
+        elif create:
+            self._call("POST", f"issues/{pull_request}/comments", {"body": text})
+
+    def issue(self, title: str, text: str, *, is_open: bool) -> None:
+        """Write our open issue anew, close it, or open it; an issue that was closed stays so."""
+        found = self._ours("issues?state=open&", text)
+        if found is not None:
+            state = {} if is_open else {"state": "closed"}
+            self._call("PATCH", f"issues/{found['number']}", {"title": title, "body": text, **state})
+        elif is_open:
+            self._call("POST", "issues", {"title": title, "body": text})
+
+    def _ours(self, path: str, text: str) -> dict[str, Any] | None:
+        mark = text.splitlines()[0]
+        for item in self._all(path):
+            # Whoever copies the mark into a text of their own keeps that text.
+            if item["user"]["login"] == AUTHOR and (item["body"] or "").startswith(mark):
+                return item
+        return None
+
+    def _all(self, path: str) -> Iterator[dict[str, Any]]:
+        page: list[dict[str, Any]] = []
+        number = 0
+        while number == 0 or len(page) == _PAGE:
+            number += 1
+            page = self._call("GET", f"{path}per_page={_PAGE}&page={number}")
+            yield from page
+
+    def _call(self, method: str, path: str, content: object = None) -> Any:
+        request = urllib.request.Request(  # noqa: S310 - GitHub's own variable says where
+            f"{self._base}/{path}",
+            method=method,
+            data=None if content is None else json.dumps(content).encode(),
+            headers={
+                "Accept": "application/vnd.github+json",
+                "Authorization": f"Bearer {self._token}",
+                "Content-Type": "application/json",
+            },
+        )
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
+            return json.load(answer)
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Do what the command line says; returns the exit code."""
+    try:
+        results, run = _asked(arguments, environment)
+        if arguments[0] == "comment":
+            text = body(PREVIEW, results, run)
+            GitHub(environment).comment(int(arguments[2]), text, create=bool(results))
+        else:
+            text = body(DRIFT, results, run)
+            GitHub(environment).issue(DRIFT.title, text, is_open=any(r.code != 0 for r in results))
+    except KeyError as error:
+        print(f"report.py: the variable {error.args[0]} is missing", file=sys.stderr)
+        return 2
+    except (ValueError, urllib.error.URLError) as error:
+        print(f"report.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _asked(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[list[Result], str]:
+    if [*arguments[:1], len(arguments)] not in (["comment", 3], ["drift", 2]):
+        raise ValueError("usage: report.py comment FOLDER PULL_REQUEST | report.py drift FOLDER")
+    run = "/".join(
+        environment[name] for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY")
+    ) + f"/actions/runs/{environment['GITHUB_RUN_ID']}"  # fmt: skip
+    return read(Path(arguments[1]), json.loads(environment["STACKS"])), run
+
+
+def _part(words: Words, result: Result, share: int) -> str:
+    if result.code is None:
+        return f"**{result.stack}**: not asked, its job ended before; see the run."
+    said = result.said.strip("\n")
+    if len(said) > share:
+        # The end has the diagnostics, the policies and the counts.
+        said = f"(the beginning is left out; see the run)\n{said[-share:]}"
+    outcome = words.fine if result.code == 0 else words.not_fine
+    # Longer than what stands inside, so that nothing in there ends it.
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", said)), default=0))
+    return (
+        f"<details><summary><b>{result.stack}</b>: {outcome}</summary>\n\n"
+        f"{fence}text\n{said}\n{fence}\n\n</details>"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))

@@ -1,0 +1,73 @@
+"""`trainyard stacks`: the stacks that a change touches, for pipelines.
+
+Called by `main`, which adds `command` to the application. Asks git and prints;
+what touches what is `trainyard_platform.delivery`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from trainyard_platform import delivery
+from trainyard_platform.errors import PlatformError
+from trainyard_policies.lint.files import CannotLintError, changes
+
+from .lint import STACKS
+from .manifests import CANNOT_ASK, FINE
+
+
+def run(
+    *,
+    since: str | None = None,
+    without: Sequence[str] = (),
+    folder: Path = STACKS,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print the names of the stacks as a JSON list on one line; returns the exit code.
+
+    0: they are printed, be it none; 2: a stack file, a name or git is not as
+    it must be, which goes to `err`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    try:
+        names = delivery.stacks(folder)
+        for name in without:
+            _require(name, names)
+        chosen = [name for name in names if name not in without]
+        if since is not None:
+            chosen = list(delivery.touched(chosen, changes(since)))
+    except (CannotLintError, PlatformError) as error:
+        print(error, file=err)
+        return CANNOT_ASK
+    print(json.dumps(chosen), file=out)
+    return FINE
+
+
+def command(
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Only stacks touched by what has changed since this branch left REF.", metavar="REF"
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="Leave a stack out; may be repeated.", metavar="NAME")
+    ] = None,
+) -> None:
+    """Print the stacks of this clone, or those that a change touches, as JSON."""
+    raise typer.Exit(run(since=since, without=without or ()))
+
+
+def _require(name: str, names: Sequence[str]) -> None:
+    if name not in names:
+        near = get_close_matches(name, names, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise PlatformError(f"--without {name}: there is no such stack (there are: {', '.join(names)}){hint}")

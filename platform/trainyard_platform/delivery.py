@@ -1,0 +1,47 @@
+"""Which stacks there are, and which of them a change in git touches.
+
+Called by `trainyard stacks`, from which a pipeline takes its jobs.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from .errors import PlatformError
+
+EVERY_STACK_DEPENDS_ON: Final = frozenset(
+    {"Pulumi.yaml", "api", "platform", "policies", "pyproject.toml", "requirements", "runtimes"}
+)
+"""Top folders and files that a change of touches all stacks."""
+
+# As Pulumi has it; then a name is safe in a shell, in JSON and as a file's name.
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+def stacks(folder: Path) -> tuple[str, ...]:
+    """The stacks with a file in a folder, sorted; raises `PlatformError` for a name that Pulumi refuses."""
+    found = []
+    for path in sorted(folder.glob("Pulumi.*.yaml")):
+        name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+        if not _NAME.fullmatch(name):
+            raise PlatformError(
+                f"{path}: a stack's name has letters, digits, hyphens, underscores and periods, "
+                "at most 100; rename the file"
+            )
+        found.append(name)
+    return tuple(found)
+
+
+def touched(names: Iterable[str], changes: Iterable[str]) -> tuple[str, ...]:
+    """Those of the stacks that the changed files touch.
+
+    Args:
+        names: The stacks there are.
+        changes: Paths from the top of the repository; of removed files too.
+    """
+    changed = [Path(change).parts for change in changes]
+    if any(parts[0] in EVERY_STACK_DEPENDS_ON for parts in changed):
+        return tuple(names)
+    files = {parts[1] for parts in changed if parts[0] == "stacks" and len(parts) == 2}
+    return tuple(name for name in names if f"Pulumi.{name}.yaml" in files)

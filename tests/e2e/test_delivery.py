@@ -1,0 +1,72 @@
+"""Delivery: the workflows are well formed, and the `make` targets that they call do their work."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from trainyard_sandbox.paths import PROJECT
+from trainyard_sandbox.progress import Progress
+from trainyard_sandbox.toolchain import Toolchain
+
+from .cluster import Cluster
+
+pytestmark = pytest.mark.sandbox
+
+WORKFLOWS = PROJECT / ".github" / "workflows"
+
+
+@pytest.fixture(scope="module")
+def actionlint() -> str:
+    toolchain = Toolchain(["actionlint"])
+    toolchain.build(Progress())
+    return str(toolchain.binary("actionlint"))
+
+
+def complaints(actionlint: str, folder: Path) -> str:
+    """What actionlint says about the workflows of a repository, with none of the tools that it may find."""
+    files = sorted(str(path) for path in (folder / ".github" / "workflows").iterdir())
+    command = [actionlint, "-shellcheck=", "-pyflakes=", "-no-color", *files]
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert answer.returncode in (0, 1), answer.stderr
+    return answer.stdout
+
+
+def test_actionlint_finds_nothing_in_the_workflows(actionlint: str) -> None:
+    assert complaints(actionlint, PROJECT) == ""
+
+
+def test_actionlint_would_find_a_mistake_in_them(actionlint: str, tmp_path: Path) -> None:
+    shutil.copytree(PROJECT / ".github", tmp_path / ".github")
+    (tmp_path / ".git").mkdir()
+    flow = tmp_path / ".github" / "workflows" / "deploy.yml"
+    text = flow.read_text()
+    flow.write_text(text.replace("needs: stacks", "needs: stack").replace("kubeconfig:", "kubconfig:"))
+    said = complaints(actionlint, tmp_path)
+    assert 'job "up" needs job "stack" which does not exist' in said
+    assert 'input "kubconfig" is not defined in action "Pulumi"' in said
+
+
+def test_a_preview_of_what_is_rolled_out_passes_the_policies(platform: Cluster) -> None:
+    said = platform.run("make", "preview", "STACK=sandbox").stdout
+    assert "Policies:" in said, said
+    assert "unchanged" in said, said
+
+
+def test_drift_is_what_somebody_changed_in_the_cluster_alone_and_up_puts_it_back(platform: Cluster) -> None:
+    platform.run("make", "drift", "STACK=sandbox")
+    platform.kubectl("delete", "workloadpriorityclass", "low")
+    answer = platform.run("make", "drift", "STACK=sandbox", check=False)
+    platform.run("make", "up", "STACK=sandbox")
+    said = answer.stdout + answer.stderr
+    assert answer.returncode != 0, said
+    assert "no changes were expected for preview but changes were proposed" in said, said
+    assert "1 to create" in said, said
+    assert platform.get("workloadpriorityclass", "low") is not None
+
+
+def test_a_target_that_needs_a_stack_says_so(platform: Cluster) -> None:
+    answer = platform.run("make", "preview", check=False)
+    assert answer.returncode != 0
+    assert "Say which stack: make preview STACK=name" in answer.stderr

@@ -1,0 +1,127 @@
+"""What `.github` promises: least rights, no stranger's words in a shell, only targets that run here too.
+
+That the workflows are well formed is actionlint's to say (tests/e2e/test_delivery.py).
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+PROJECT = Path(__file__).parents[2]
+GITHUB = PROJECT / ".github"
+WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in (GITHUB / "workflows").glob("*")}
+ACTIONS = {path.parent.name: yaml.safe_load(path.read_text()) for path in GITHUB.glob("actions/*/action.yml")}
+# YAML 1.1 reads the key `on` as true.
+ON: Any = True
+
+
+def jobs() -> dict[str, dict[str, Any]]:
+    """Every job, by workflow and name."""
+    return {f"{file}:{name}": job for file, flow in WORKFLOWS.items() for name, job in flow["jobs"].items()}
+
+
+def steps() -> Iterator[dict[str, Any]]:
+    """Every step of every job and action."""
+    for job in jobs().values():
+        yield from job["steps"]
+    for action in ACTIONS.values():
+        yield from action["runs"]["steps"]
+
+
+def test_there_is_a_workflow_for_each_event() -> None:
+    assert {name: set(flow[ON]) for name, flow in WORKFLOWS.items()} == {
+        "pull-request.yml": {"pull_request"},
+        "deploy.yml": {"push", "workflow_dispatch"},
+        "drift.yml": {"schedule", "workflow_dispatch"},
+    }
+
+
+def test_no_script_holds_an_expression_whose_value_a_shell_would_read() -> None:
+    assert [step["run"] for step in steps() if "${{" in step.get("run", "")] == []
+
+
+def test_every_make_target_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    called = {name for step in steps() for name in re.findall(r"\bmake ([a-z-]+)", step.get("run", ""))}
+    assert called == {"check", "drift", "environment", "lint", "preview", "stacks", "up"}
+    assert called <= targets
+
+
+def test_every_script_exists_and_can_be_run() -> None:
+    called = {p for step in steps() for p in re.findall(r"\.github/scripts/\S+", step.get("run", ""))}
+    assert called == {".github/scripts/keep", ".github/scripts/report.py"}
+    assert (GITHUB / "scripts" / "keep").stat().st_mode & 0o111
+    assert (GITHUB / "scripts" / "report.py").is_file()
+
+
+def test_a_job_has_the_least_rights() -> None:
+    assert {name: flow["permissions"] for name, flow in WORKFLOWS.items()} == {name: {} for name in WORKFLOWS}
+    read = {"contents": "read"}
+    more = {
+        "pull-request.yml:lint": {**read, "security-events": "write"},
+        "pull-request.yml:comment": {**read, "pull-requests": "write"},
+        "drift.yml:issue": {**read, "issues": "write"},
+    }
+    assert {name: job["permissions"] for name, job in jobs().items()} == {
+        **dict.fromkeys(jobs(), read),
+        **more,
+    }
+
+
+def test_only_jobs_of_a_stacks_environment_get_secrets() -> None:
+    with_secrets = {name: job["environment"] for name, job in jobs().items() if "secrets." in str(job)}
+    assert with_secrets == {
+        "pull-request.yml:preview": "${{ matrix.stack }}-preview",
+        "deploy.yml:up": "${{ matrix.stack }}",
+        "drift.yml:drift": "${{ matrix.stack }}-preview",
+    }
+    for name in with_secrets:  # not the whole job: only the step that needs them
+        assert "secrets." not in str(jobs()[name]["env"])
+
+
+def test_a_fork_gets_no_further_than_the_rules() -> None:
+    pull_request = WORKFLOWS["pull-request.yml"]["jobs"]
+    same = "github.event.pull_request.head.repo.full_name == github.repository"
+    assert same in pull_request["stacks"]["if"]
+    assert {name for name, job in pull_request.items() if "needs" not in job} == {"check", "lint", "stacks"}
+    [upload] = [step for step in pull_request["lint"]["steps"] if "upload-sarif" in step.get("uses", "")]
+    assert same in upload["if"]
+
+
+def test_nothing_is_asked_of_pulumi_before_a_backend_is_set() -> None:
+    for name in WORKFLOWS:
+        assert "vars.PULUMI_BACKEND_URL != ''" in WORKFLOWS[name]["jobs"]["stacks"]["if"]
+
+
+def test_a_stack_is_rolled_out_by_one_job_at_a_time_that_is_never_interrupted() -> None:
+    assert WORKFLOWS["deploy.yml"]["jobs"]["up"]["concurrency"] == {
+        "group": "stack-${{ matrix.stack }}",
+        "cancel-in-progress": False,
+    }
+    assert "concurrency" not in WORKFLOWS["deploy.yml"]
+
+
+@pytest.mark.parametrize("job", jobs().values(), ids=jobs())
+def test_a_job_ends_and_leaves_no_token_in_its_checkout(job: dict[str, Any]) -> None:
+    assert job["timeout-minutes"] <= 60
+    [checkout] = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+    assert checkout["with"]["persist-credentials"] is False
+
+
+def test_an_action_is_ours_or_named_by_version_or_by_digest() -> None:
+    allowed = re.compile(r"\./\.github/actions/[a-z-]+|[\w.-]+/[\w./-]+@(v\d+(\.\d+)*|[0-9a-f]{40})")
+    used = {step["uses"] for step in steps() if "uses" in step}
+    assert {name for name in used if not allowed.fullmatch(name)} == set()
+    ours = {name.rsplit("/", 1)[1] for name in used if name.startswith("./")}
+    assert ours == set(ACTIONS)
+
+
+def test_the_pulumi_command_has_the_version_of_its_sdk() -> None:
+    [install] = [step for step in ACTIONS["pulumi"]["runs"]["steps"] if "uses" in step]
+    groups = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert f"pulumi=={install['with']['pulumi-version']}" in groups["platform"]
