@@ -165,7 +165,10 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     except KeyError as error:
         print(f"report.py: the variable {error.args[0]} is missing", file=sys.stderr)
         return 2
-    except (ValueError, urllib.error.URLError) as error:
+    except urllib.error.HTTPError as error:
+        print(f"report.py: {error} ({error.url}); see the permissions of this job", file=sys.stderr)
+        return 2
+    except (ValueError, OSError) as error:
         print(f"report.py: {error}", file=sys.stderr)
         return 2
     return 0

@@ -27,6 +27,7 @@ class Hub(ThreadingHTTPServer):
         self.comments: list[dict[str, Any]] = []
         self.issues: list[dict[str, Any]] = []
         self.writes: list[str] = []
+        self.refuses = False
 
     def report(self, *arguments: str, stacks: list[str]) -> subprocess.CompletedProcess[str]:
         variables = {
@@ -57,6 +58,9 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, found[(page - 1) * size : page * size])
 
     def do_POST(self) -> None:
+        if self.server.refuses:
+            self.send_error(403)
+            return
         kept = self.server.comments if self.path.endswith("/comments") else self.server.issues
         number = len(kept) + 1
         kept.append({"id": number, "number": number, "state": "open", "user": BOT, **self.content()})
@@ -182,6 +186,12 @@ def test_a_stack_that_was_not_asked_is_no_stack_without_drift(hub: Hub, tmp_path
 def test_what_cannot_be_done_is_said_without_a_traceback(hub: Hub, tmp_path: Path) -> None:
     usage = "report.py: usage: report.py comment FOLDER PULL_REQUEST | report.py drift FOLDER\n"
     assert hub.report("comment", stacks=[]).stderr == usage
+    hub.refuses = True
+    assert hub.report("drift", str(tmp_path), stacks=["prod"]).stderr == (
+        "report.py: HTTP Error 403: Forbidden "
+        f"(http://127.0.0.1:{hub.server_port}/repos/acme/platform/issues); "
+        "see the permissions of this job\n"
+    )
     hub.shutdown()
     hub.server_close()
     answer = hub.report("drift", str(tmp_path), stacks=["prod"])
