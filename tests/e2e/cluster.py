@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -183,7 +183,7 @@ def trainjob(name: str, script: str = "true", runtime: str = "plain", **spec: An
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": name},
         "spec": {"runtimeRef": {"name": runtime}, "trainer": trainer, **spec},
     }
 
@@ -191,6 +191,15 @@ def trainjob(name: str, script: str = "true", runtime: str = "plain", **spec: An
 def finish(cluster: Cluster, pod: Object) -> None:
     """Let a pod that runs `UNTIL_TOLD` be done."""
     cluster.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")  # noqa: S108 (the pod's own)
+
+
+def emptied(cluster: Cluster) -> Iterator[Cluster]:
+    """A namespace, of which no TrainJob and no pod is left for the next test."""
+    try:
+        yield cluster
+    finally:
+        cluster.kubectl("delete", "trainjobs", "--all", "--cascade=foreground", "--wait")
+        eventually("its pods are gone", lambda: cluster.list("pods") == [])
 
 
 def runtime(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from .checkpoints import run_undisturbed
-from .cluster import Cluster, trainyard
+from .cluster import Cluster, emptied, trainyard
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +28,15 @@ def platform(bare: Cluster) -> Cluster:
 def undisturbed(platform: Cluster) -> float:
     """The loss that the checkpoint example comes to when nothing happens to it."""
     return run_undisturbed(platform)
+
+
+@pytest.fixture
+def team_a(platform: Cluster) -> Iterator[Cluster]:
+    """A tenant's namespace, with a share of the quota."""
+    yield from emptied(platform.within("team-a"))
+
+
+@pytest.fixture
+def team_b(platform: Cluster) -> Iterator[Cluster]:
+    """Another one, of the same cohort."""
+    yield from emptied(platform.within("team-b"))

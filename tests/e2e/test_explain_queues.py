@@ -10,51 +10,46 @@ from .cluster import UNTIL_TOLD, Cluster, Object, eventually, trainjob
 from .explained import JOB
 from .test_explain import WITHIN, ask
 from .test_gangs import cpu_of_a_pod, gang_runtime
-from .test_queues import emptied, queued, said, workload
+from .test_queues import queued, said, workload
 
 pytestmark = pytest.mark.sandbox
 
 
-def finding(platform: Cluster, cause: str) -> Object:
+def finding(place: Cluster, cause: str) -> Object:
     """What explain says of the job within the time that it has for it."""
     since = time.monotonic()
     found: Object = eventually(
         f"{cause} is named",
-        lambda: (
-            (said := ask(platform, platform.namespace).document["finding"])
-            and said["cause"] == cause
-            and said
-        ),
+        lambda: (said := ask(place, place.namespace).document["finding"]) and said["cause"] == cause and said,
     )
     assert time.monotonic() - since < WITHIN
     return found
 
 
-def test_a_job_that_waits_for_quota_is_told_its_place_in_the_queue(platform: Cluster) -> None:
-    for team in emptied(platform.within("team-a")):
-        team.apply(queued("holds", "900m", UNTIL_TOLD))
-        said(team, "holds", "QuotaReserved")
-        team.apply(queued("ahead", "500m"))
-        said(team, "ahead", "QuotaReserved", "False")
-        time.sleep(1.1)  # Kueue orders by creation, which is said in whole seconds
-        team.apply(queued(JOB, "500m"))
-        said(team, JOB, "QuotaReserved", "False")
-        found = finding(team, "QuotaShort")
-        name = workload(team, JOB)["metadata"]["name"]
-        assert found["object"] == {"kind": "Workload", "name": name, "namespace": "team-a"}
-        assert found["message"].startswith("it is number 2 in ClusterQueue team-a: ")
-        assert "insufficient unused quota for cpu in flavor cpu" in found["message"]
-        assert found["nextStep"] == (
-            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue default raised"
-        )
+def test_a_job_that_waits_for_quota_is_told_its_place_in_the_queue(team_a: Cluster) -> None:
+    team_a.apply(queued("holds", "900m", UNTIL_TOLD))
+    said(team_a, "holds", "QuotaReserved")
+    team_a.apply(queued("ahead", "500m"))
+    said(team_a, "ahead", "QuotaReserved", "False")
+    time.sleep(1.1)  # Kueue orders by creation, which is said in whole seconds
+    # Another size: of jobs that are alike, Kueue looks at the first alone.
+    team_a.apply(queued(JOB, "400m"))
+    said(team_a, JOB, "QuotaReserved", "False")
+    found = finding(team_a, "QuotaShort")
+    name = workload(team_a, JOB)["metadata"]["name"]
+    assert found["object"] == {"kind": "Workload", "name": name, "namespace": "team-a"}
+    assert found["message"].startswith("it is number 2 in ClusterQueue team-a: ")
+    assert "insufficient unused quota for cpu in flavor cpu" in found["message"]
+    assert found["nextStep"] == (
+        "wait for the jobs before it, ask for less, or have the quota behind LocalQueue default raised"
+    )
 
 
-def test_a_job_whose_queue_can_never_hold_it_is_told_so(platform: Cluster) -> None:
-    for team in emptied(platform.within("team-a")):
-        team.apply(queued(JOB, "5"))
-        said(team, JOB, "QuotaReserved", "False")
-        found = finding(team, "WorkloadInadmissible")
-        assert found["object"]["kind"] == "Workload"
+def test_a_job_whose_queue_can_never_hold_it_is_told_so(team_a: Cluster) -> None:
+    team_a.apply(queued(JOB, "5"))
+    said(team_a, JOB, "QuotaReserved", "False")
+    found = finding(team_a, "WorkloadInadmissible")
+    assert found["object"]["kind"] == "Workload"
 
 
 def test_a_gang_that_fits_in_part_is_told_how_much_of_it_waits(platform: Cluster) -> None:

@@ -34,6 +34,11 @@ def gang(name: str, script: str) -> Object:
     return job
 
 
+def phases(platform: Cluster, job: str) -> list[str]:
+    """What each pod of a job is doing."""
+    return [pod["status"]["phase"] for pod in platform.pods(job)]
+
+
 def bound(platform: Cluster, job: str) -> int:
     """How many pods of a job have a node."""
     return len([pod for pod in platform.pods(job) if pod["spec"].get("nodeName")])
@@ -45,7 +50,7 @@ def test_of_two_gangs_that_do_not_fit_together_one_runs_whole_and_the_other_wait
     cpu = cpu_of_a_pod(platform)
     platform.apply(gang_runtime(cpu))
     platform.apply(gang("gang-first", UNTIL_TOLD))
-    eventually("the first gang runs", lambda: bound(platform, "gang-first") == 2)
+    eventually("the first gang runs", lambda: phases(platform, "gang-first") == ["Running"] * 2)
     group = platform.get("podgroups.scheduling.volcano.sh", "gang-first")
     assert group is not None
     assert (group["spec"]["minMember"], group["spec"]["minResources"]) == (
@@ -59,7 +64,7 @@ def test_of_two_gangs_that_do_not_fit_together_one_runs_whole_and_the_other_wait
     end = time.monotonic() + 10
     while time.monotonic() < end:
         assert bound(platform, "gang-second") == 0
-        assert [pod["status"]["phase"] for pod in platform.pods("gang-first")] == ["Running"] * 2
+        assert phases(platform, "gang-first") == ["Running"] * 2
         time.sleep(1)
     waiting = platform.get("podgroups.scheduling.volcano.sh", "gang-second")
     assert waiting is not None

@@ -96,13 +96,15 @@ def test_an_operator_killed_in_mid_job_changes_nothing_for_the_job(platform: Clu
 
 
 def test_a_steady_state_and_a_restart_in_it_cost_no_write(platform: Cluster) -> None:
-    platform.apply(trainjob("sleeps", "sleep 600"), trainjob("pauses", suspend=True))
-    platform.wait_for_condition("pauses", "Suspended")
-    eventually("it is ready", lambda: [j["ready"] for j in jobs_status(platform, "sleeps")] == [1])
+    platform.apply(trainjob("steady", "sleep 600"), trainjob("steady-suspended", suspend=True))
+    platform.wait_for_condition("steady-suspended", "Suspended")
+    eventually("it is ready", lambda: [j["ready"] for j in jobs_status(platform, "steady")] == [1])
 
     def written() -> list[str]:
         user = "system:serviceaccount:trainyard-system:trainyard-operator"
-        return [write for name in ("sleeps", "pauses") for write in platform.audited_writes(user, name)]
+        return [
+            write for name in ("steady", "steady-suspended") for write in platform.audited_writes(user, name)
+        ]
 
     before, acquired = written(), lease(platform)["acquireTime"]
     assert before.count("create jobsets") == 2
@@ -111,7 +113,7 @@ def test_a_steady_state_and_a_restart_in_it_cost_no_write(platform: Cluster) -> 
     eventually("another process leads", lambda: lease(platform)["acquireTime"] != acquired)
     time.sleep(5)
     assert written() == before
-    platform.kubectl("delete", "trainjob", "sleeps", "pauses", "--wait=false")
+    platform.kubectl("delete", "trainjob", "steady", "steady-suspended", "--wait=false")
 
 
 def jobs_status(platform: Cluster, job: str) -> list[Object]:

@@ -9,7 +9,7 @@ import pytest
 from trainyard_platform import queue_manifests
 from trainyard_platform.queues import Queues
 
-from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, trainjob
+from .cluster import UNTIL_TOLD, Cluster, Object, emptied, eventually, finish, trainjob
 
 pytestmark = pytest.mark.sandbox
 
@@ -22,23 +22,6 @@ def queued(name: str, cpu: str, script: str = "true", *, priority: str | None = 
         job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
     job["spec"]["trainer"]["resourcesPerNode"] = {"requests": {"cpu": cpu}}
     return job
-
-
-@pytest.fixture
-def team_a(platform: Cluster) -> Iterator[Cluster]:
-    yield from emptied(platform.within("team-a"))
-
-
-@pytest.fixture
-def team_b(platform: Cluster) -> Iterator[Cluster]:
-    yield from emptied(platform.within("team-b"))
-
-
-def emptied(cluster: Cluster) -> Iterator[Cluster]:
-    """The quota is free again for the next test."""
-    yield cluster
-    cluster.kubectl("delete", "trainjobs", "--all", "--cascade=foreground", "--wait")
-    eventually("its pods are gone", lambda: cluster.list("pods") == [])
 
 
 def workload(cluster: Cluster, job: str) -> Object:
