@@ -160,7 +160,8 @@ LIVES = {
     ),
     "its deadline passes": ({"activeDeadlineSeconds": 2}, (wait(0), status(TOO_LATE))),
     "its deadline passes as it runs": (
-        {"activeDeadlineSeconds": 6},
+        # Long enough for counts to be written first, also where much else runs.
+        {"activeDeadlineSeconds": 20},
         (jobset_says(jobs=[READY]), status(jobs=[READY])),
         (wait(0), status(TOO_LATE, jobs=[READY])),
     ),
@@ -171,9 +172,9 @@ LIVES = {
         (wait(0), status(RESUMED, TOO_LATE)),
     ),
     "it is done before its deadline": (
-        {"activeDeadlineSeconds": 5},
+        {"activeDeadlineSeconds": 10},
         (jobset_says(COMPLETED, jobs=[DONE]), status(COMPLETE, jobs=[DONE])),
-        (wait(5), status(COMPLETE, jobs=[DONE])),
+        (wait(10), status(COMPLETE, jobs=[DONE])),
     ),
 }
 """By name: what the TrainJob's spec has, then each step and what the TrainJob says after it."""
@@ -247,7 +248,7 @@ def says(side, name, expected, number=0):
         assert found == expected, f"{side.name}, step {number}: {found}"
         return True
 
-    eventually(f"{expected}", as_expected, timeout=30)
+    eventually(f"{expected}", as_expected, timeout=60)
 
 
 def jobset_of(side, name):
