@@ -46,6 +46,7 @@ def prepare(instance: Instance, toolchain: Toolchain) -> None:
     if not artifacts.is_symlink():
         artifacts.symlink_to(artifacts_dir())
     _write_language_host(tools_dir(instance), toolchain.binary("pulumi"))
+    _keep_no_debug_log(instance.dir / "pulumi" / "home" / "logs")
     passphrase = instance.dir / "pulumi" / "passphrase"
     if not passphrase.exists():
         write_private(passphrase, secrets.token_urlsafe(32).encode())
@@ -59,6 +60,17 @@ def _write_language_host(folder: Path, pulumi: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trainyard_sandbox.language_host "$@"\n')
         launcher.chmod(0o755)
+
+
+def _keep_no_debug_log(logs: Path) -> None:
+    """Put a file where Pulumi would make the folder for its automatic logs; it then does without.
+
+    They hold all that its engine can say, 150 MB for an `up` that changes
+    nothing, which takes three times as long with them; there is no setting
+    that ends them.
+    """
+    if not logs.exists():
+        write_private(logs, b"")
 
 
 def _create_stack(instance: Instance, toolchain: Toolchain) -> None:

@@ -56,17 +56,18 @@ def test_a_stack_whose_levels_it_does_not_meet_is_refused(bare: Cluster) -> None
 
 
 def test_what_a_rule_can_repair_is_repaired_on_the_way_to_the_cluster(bare: Cluster) -> None:
+    # Without a queue in front of it; Kueue adds the tolerations of those that have one.
     pool = {
-        "name": "a100",
-        "resources": {"nvidia.com/gpu": "8"},
-        "taints": [{"key": "nvidia.com/gpu", "value": "present"}],
+        "name": "mi300",
+        "resources": {"amd.com/gpu": "8"},
+        "taints": [{"key": "amd.com/gpu", "value": "present"}],
     }
     changes = {
         "policies": {
             "levels": {"runtimes": {"pool-match": "remediate"}},
             "parameters": {"pools": [pool]},
         },
-        "runtime": {"resources": {"nvidia.com/gpu": "1"}},
+        "runtime": {"resources": {"amd.com/gpu": "1"}},
     }
     code, said = preview(bare, "repaired", changes, "--diff")
     assert code == 0, said
