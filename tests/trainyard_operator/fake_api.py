@@ -330,12 +330,14 @@ def _everywhere(path: str) -> str:
 
 
 def _merged(live: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """A JSON merge patch applied (RFC 7386); it leaves no null."""
     merged = dict(live)
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)
-        elif isinstance(value, dict) and isinstance(merged.get(name), dict):
-            merged[name] = _merged(merged[name], value)
+        elif isinstance(value, dict):
+            there = merged.get(name)
+            merged[name] = _merged(there if isinstance(there, dict) else {}, value)
         else:
             merged[name] = value
     return merged

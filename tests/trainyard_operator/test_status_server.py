@@ -7,7 +7,7 @@ import base64
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,8 @@ import aiohttp
 import msgspec
 import pytest
 from kubeflow.trainer.backends.kubernetes import utils as sdk
+from transformers.integrations.integration_utils import KubeflowCallback
+from transformers.trainer_callback import TrainerState
 
 from trainyard_operator import certificates, progress, status_server
 from trainyard_operator.apply import Applier
@@ -162,17 +164,27 @@ def test_a_pod_of_the_job_reports_and_its_report_replaces_the_one_before() -> No
     run(test)
 
 
+@pytest.fixture
+def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Scene], None]:
+    """Sets the three variables that a trainer's container has."""
+
+    def set_them(s: Scene) -> None:
+        (tmp_path / "ca.crt").write_bytes(s.authorities)
+        (tmp_path / "token").write_text(s.token)
+        url = f"https://127.0.0.1:{s.server.port}/apis/{progress.audience(*KEY)}"
+        monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_URL", url)
+        monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_CA_CERT", str(tmp_path / "ca.crt"))
+        monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_TOKEN", str(tmp_path / "token"))
+
+    return set_them
+
+
 def test_the_kubeflow_sdk_reports_with_the_three_variables_of_a_trainers_container(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variables: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
         async with scene() as s:
-            (tmp_path / "ca.crt").write_bytes(s.authorities)
-            (tmp_path / "token").write_text(s.token)
-            url = f"https://127.0.0.1:{s.server.port}/apis/{progress.audience(*KEY)}"
-            monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_URL", url)
-            monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_CA_CERT", str(tmp_path / "ca.crt"))
-            monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_TOKEN", str(tmp_path / "token"))
+            variables(s)
             monkeypatch.setattr(sdk, "_last_update_time", -1000.0)
             monkeypatch.setattr(sdk, "_cached_token", None)
             sent = await asyncio.to_thread(sdk.update_trainjob_status, 42, 120, {"loss": 0.123, "epoch": 3})
@@ -182,6 +194,30 @@ def test_the_kubeflow_sdk_reports_with_the_three_variables_of_a_trainers_contain
                 "progressPercentage": 42,
                 "estimatedRemainingSeconds": 120,
                 "metrics": [{"name": "loss", "value": "0.123"}, {"name": "epoch", "value": "3"}],
+            }
+
+    run(test)
+
+
+def test_the_callback_of_transformers_reports_from_beginning_to_end(
+    variables: Callable[[Scene], None],
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            variables(s)
+            callback: Any = KubeflowCallback()  # type: ignore[no-untyped-call]
+            state = TrainerState(max_steps=8)
+            await asyncio.to_thread(callback.on_train_begin, None, state, None)
+            assert s.reported().pop("lastUpdatedTime").endswith("Z")
+            begun = {"progressPercentage": 0, "metrics": [{"name": "total_steps", "value": "8"}]}
+            assert s.reported() == begun
+            await asyncio.to_thread(callback.on_log, None, state, None, logs={"loss": 0.5})
+            await asyncio.to_thread(callback.on_train_end, None, state, None)
+            assert s.reported().pop("lastUpdatedTime").endswith("Z")
+            assert s.reported() == {
+                "progressPercentage": 100,
+                "estimatedRemainingSeconds": 0,
+                "metrics": [{"name": "loss", "value": "0.5"}],
             }
 
     run(test)
