@@ -90,6 +90,10 @@ KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_API_VERSION: Final = f"{KUEUE_GROUP}/v1beta2"
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 """On a TrainJob: the LocalQueue that it waits in."""
+REQUIRED_TOPOLOGY_ANNOTATION: Final = "kueue.x-k8s.io/podset-required-topology"
+"""On a pod template: level of the topology within one domain of which all pods must be."""
+PREFERRED_TOPOLOGY_ANNOTATION: Final = "kueue.x-k8s.io/podset-preferred-topology"
+"""On a pod template: level of the topology within one domain of which all pods should be."""
 
 # Labels of nodes
 POOL_LABEL: Final = "trainyard.dev/pool"
