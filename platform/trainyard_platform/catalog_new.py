@@ -1,0 +1,50 @@
+"""The text of a new file of the catalog, made from one that is there.
+
+What a framework needs is in the catalog already: a new runtime begins as a
+copy of one, with a name, a purpose and an image of its own.
+"""
+
+import re
+
+from . import overlay
+from .catalog import Runtime
+from .catalog_header import SCHEMA, parse
+
+_ABOUT = "For those who need it as it is here: say who they are, and what they have to know."
+
+
+def text(
+    source: Runtime, source_text: str, *, name: str, framework: str, purpose: str, image: str | None = None
+) -> str:
+    """The file of the new runtime.
+
+    Args:
+        source: The runtime to begin with.
+        source_text: Its file.
+        name: Name of the new runtime, which is its file's too.
+        framework: Its framework, which is its folder's name too.
+        purpose: What it is for, in a sentence.
+        image: Image of the containers that train; the source's if left out.
+    """
+    header = parse(source_text)
+    body = source_text[re.search(r"^[^#]", source_text, re.MULTILINE).start() :]  # type: ignore[union-attr]
+    body = _replaced(body, "  name: ", source.name, name)
+    body = _replaced(body, "    trainer.kubeflow.org/framework: ", source.framework, framework)
+    if image is not None:
+        for old in _images(source):
+            body = re.sub(rf"^( +image: ){re.escape(old)}$", rf"\g<1>{image}", body, flags=re.MULTILINE)
+    example = re.sub(rf"^(    name: ){re.escape(source.name)}$", rf"\g<1>{name}", header.example, flags=re.M)
+    sentence = purpose.strip().rstrip(".") + "."
+    lines = [sentence, "", _ABOUT, "", *(f"  {line}" for line in example.splitlines())]
+    return "\n".join([SCHEMA, "#", *(f"# {line}".rstrip() for line in lines), body])
+
+
+def _replaced(body: str, before: str, old: str, new: str) -> str:
+    return re.sub(rf"^{before}{re.escape(old)}$", f"{before}{new}", body, count=1, flags=re.MULTILINE)
+
+
+def _images(runtime: Runtime) -> set[str]:
+    """The images of the containers that train."""
+    jobs = overlay.training_jobs(runtime.manifest)
+    pods = (job["template"]["spec"]["template"]["spec"] for job in jobs)
+    return {container["image"] for pod in pods for container in pod["containers"] if "image" in container}
