@@ -12,7 +12,9 @@ from trainyard_platform.overlay import RuntimeOverlay
 from trainyard_platform.settings import Artifacts as Source
 
 DIGEST = "sha256:" + "0" * 64
-BUSYBOX, TORCH = "docker.io/library/busybox:1.37", "docker.io/pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
+BUSYBOX = "docker.io/library/busybox:1.37"
+TENSORFLOW = "docker.io/tensorflow/tensorflow:2.20.0-gpu"
+TORCH = "docker.io/pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
 
 
 def pinned(folder: Path, image: str) -> None:
@@ -32,13 +34,10 @@ def images(runtimes: tuple[catalog.Runtime, ...], name: str) -> list[str]:
 
 
 def test_a_stack_installs_the_digest_that_is_known_and_the_tag_where_none_is(catalog_folder: Path) -> None:
-    pinned(catalog_folder, BUSYBOX)
+    pinned(catalog_folder, TENSORFLOW)
     found = catalog.load(catalog_folder, {})
-    assert images(found, "plain") == [f"{BUSYBOX}@{DIGEST}"]
-    assert images(found, "tensorflow-distributed") == [
-        f"{BUSYBOX}@{DIGEST}",
-        "docker.io/tensorflow/tensorflow:2.20.0-gpu",
-    ]
+    assert images(found, "tensorflow-distributed") == [f"{TENSORFLOW}@{DIGEST}"] * 2
+    assert images(found, "plain") == [BUSYBOX]
     assert images(found, "torch-distributed") == [TORCH]
 
 
