@@ -6,9 +6,8 @@ copy of one, with a name, a purpose and an image of its own.
 
 import re
 
-from . import overlay
+from . import catalog_header, overlay
 from .catalog import Runtime
-from .catalog_header import SCHEMA, parse
 
 _ABOUT = "For those who need it as it is here: say who they are, and what they have to know."
 
@@ -26,21 +25,21 @@ def text(
         purpose: What it is for, in a sentence.
         image: Image of the containers that train; the source's if left out.
     """
-    header = parse(source_text)
-    body = source_text[re.search(r"^[^#]", source_text, re.MULTILINE).start() :]  # type: ignore[union-attr]
-    body = _replaced(body, "  name: ", source.name, name)
+    header = catalog_header.parse(source_text)
+    body = _replaced(catalog_header.body(source_text), "  name: ", source.name, name)
     body = _replaced(body, "    trainer.kubeflow.org/framework: ", source.framework, framework)
     if image is not None:
         for old in _images(source):
-            body = re.sub(rf"^( +image: ){re.escape(old)}$", rf"\g<1>{image}", body, flags=re.MULTILINE)
-    example = re.sub(rf"^(    name: ){re.escape(source.name)}$", rf"\g<1>{name}", header.example, flags=re.M)
-    sentence = purpose.strip().rstrip(".") + "."
+            body = _replaced(body, " +image: ", old, image)
+    example = _replaced(header.example, "    name: ", source.name, name)
+    sentence = " ".join(purpose.split()).rstrip(".") + "."
     lines = [sentence, "", _ABOUT, "", *(f"  {line}" for line in example.splitlines())]
-    return "\n".join([SCHEMA, "#", *(f"# {line}".rstrip() for line in lines), body])
+    return "\n".join([catalog_header.SCHEMA, "#", *(f"# {line}".rstrip() for line in lines), body])
 
 
 def _replaced(body: str, before: str, old: str, new: str) -> str:
-    return re.sub(rf"^{before}{re.escape(old)}$", f"{before}{new}", body, count=1, flags=re.MULTILINE)
+    line = re.compile(rf"^({before}){re.escape(old)}$", re.MULTILINE)
+    return line.sub(lambda match: f"{match[1]}{new}", body)
 
 
 def _images(runtime: Runtime) -> set[str]:

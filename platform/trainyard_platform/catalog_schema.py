@@ -72,7 +72,7 @@ def _object(schema: Json) -> Json:
     """A model's schema, closed, as manifests are written: a field is left out, and never null."""
     if "actual_instance" in schema.get("properties", {}):
         return {"anyOf": _without_null(schema["properties"]["actual_instance"]["anyOf"])}
-    result = _simple(schema)
+    result: Json = _simple(schema)
     if "properties" in result:
         result["additionalProperties"] = False
     return result
