@@ -20,7 +20,7 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.documents import Document, DocumentError, parse
-from trainyard_platform import catalog_images
+from trainyard_platform import catalog, catalog_images
 from trainyard_platform.catalog_images import Images
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import StackSettings
@@ -136,8 +136,9 @@ def _policies(settings: StackSettings) -> Policies:
 def _left_out(document: Document, settings: StackSettings) -> bool:
     """Whether it is a runtime that the stack does not install, and so need not have a place on it."""
     kind, name = _identity(document)
-    overlay = settings.runtimes.get(name)
-    return kind == names.CLUSTER_TRAINING_RUNTIME and overlay is not None and not overlay.enabled
+    if kind != names.CLUSTER_TRAINING_RUNTIME or not isinstance(document.value.get("metadata"), Mapping):
+        return False
+    return not catalog.installed(document.value, settings.runtimes.get(name))
 
 
 def _pinned(document: Document, pins: Images) -> Document:

@@ -58,6 +58,11 @@ class Entry:
         labels = self.runtime.manifest["metadata"].get("labels", {})
         return bool(labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED)
 
+    @property
+    def optional(self) -> bool:
+        """Whether only those stacks install it that ask for it."""
+        return not catalog.installed(self.runtime.manifest, None)
+
     def document(self) -> dict[str, Any]:
         """What it is, in short."""
         spec = self.runtime.manifest["spec"]
@@ -67,6 +72,7 @@ class Entry:
             "framework": self.runtime.framework,
             "summary": self.header.summary,
             "deprecated": self.deprecated,
+            "optional": self.optional,
             "policy": next((key for key in policy if key != "numNodes"), None),
             "numNodes": policy.get("numNodes", 1),
             "jobs": [job["name"] for job in spec["template"]["spec"]["replicatedJobs"]],
@@ -85,9 +91,9 @@ def entries(folder: Path, stack: str | None = None) -> tuple[Entry, ...]:
 
 
 def of_stack(folder: Path, stack: str | None = None) -> tuple[Runtime, ...]:
-    """The runtimes that a stack installs; without one, those of the files with the digests that are known."""
+    """The runtimes that a stack installs; without one, all, with the digests that are known."""
     if stack is None:
-        return catalog.load(folder, {})
+        return catalog.every(folder)
     settings = stackfile.read(stack)
     return catalog.load(folder, settings.runtimes, Artifacts(settings.artifacts, folder.parent).registry)
 
@@ -115,7 +121,7 @@ def run_list(
     for column in ("NAME", "FRAMEWORK", "FOR"):
         table.add_column(column, no_wrap=column != "FOR")
     for entry in found:
-        mark = "deprecated: " if entry.deprecated else ""
+        mark = "Deprecated: " * entry.deprecated + "Optional: " * entry.optional
         table.add_row(entry.runtime.name, entry.runtime.framework, mark + entry.header.summary)
     Console(file=out, markup=False, highlight=False).print(table)
     return FINE
@@ -320,6 +326,7 @@ def _shown(entry: Entry) -> str:
     ]
     lines = [f"{short['name']}: {short['summary']}"]
     lines += ["Deprecated: it goes away in a later release."] * entry.deprecated
+    lines += [f"Optional: a stack has it with runtimes.{short['name']}.enabled: true."] * entry.optional
     lines += ["", *(f"{what + ':':<11}{value}" for what, value in rows), "", entry.header.about, ""]
     return "\n".join(lines) + f"\nExample:\n\n{entry.header.example}"
 

@@ -70,7 +70,7 @@ def run(
         if since is not None:
             found = Comparison(_at(since, folder), _at(until, folder) if until else _forms(of_stack(folder)))
         else:
-            found = asyncio.run(_with_cluster(_forms(of_stack(folder, stack)), kubeconfig, context))
+            found = asyncio.run(_with_cluster(_forms(_wanted(folder, stack)), kubeconfig, context))
     except (CannotLintError, PlatformError, credentials.CredentialsError, ApiError) as error:
         print(error, file=err)
         return CANNOT_ASK
@@ -142,6 +142,11 @@ def command(
             folder=CATALOG,
         )
     )
+
+
+def _wanted(folder: Path, stack: str | None) -> Sequence[catalog.Runtime]:
+    """What should be in a cluster: what the stack installs, or any stack that changes nothing."""
+    return of_stack(folder, stack) if stack else catalog.load(folder, {})
 
 
 def _at(revision: str, folder: Path) -> dict[str, Json]:

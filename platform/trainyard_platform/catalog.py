@@ -40,7 +40,7 @@ class Runtime:
 def load(
     folder: Path, changes: Mapping[str, RuntimeOverlay], registry: Callable[[str], str] = str
 ) -> tuple[Runtime, ...]:
-    """Every runtime of the catalog that the stack enables, sorted by name, with the stack's changes.
+    """Every runtime of the catalog that the stack installs, sorted by name, with the stack's changes.
 
     Args:
         folder: The catalog.
@@ -56,7 +56,25 @@ def load(
             )
     images = Images(catalog_images.load(folder), registry)
     wanted = {name: changes.get(name, RuntimeOverlay()) for name in sorted(runtimes)}
-    return tuple(adapt(runtimes[name], change, images) for name, change in wanted.items() if change.enabled)
+    return tuple(
+        adapt(runtimes[name], change, images)
+        for name, change in wanted.items()
+        if installed(runtimes[name].manifest, change)
+    )
+
+
+def every(folder: Path) -> tuple[Runtime, ...]:
+    """Every runtime of the catalog, optional ones too, sorted by name, as its file has it."""
+    images = Images(catalog_images.load(folder))
+    return tuple(adapt(one, RuntimeOverlay(), images) for _, one in sorted(read_all(folder).items()))
+
+
+def installed(manifest: Mapping[str, Any], change: RuntimeOverlay | None) -> bool:
+    """Whether a stack with this change installs the runtime; an optional one only if it says so."""
+    if change is not None and change.enabled is not None:
+        return change.enabled
+    annotations = manifest["metadata"].get("annotations")
+    return not (isinstance(annotations, Mapping) and annotations.get(names.OPTIONAL_ANNOTATION) == "true")
 
 
 def read_all(folder: Path) -> dict[str, Runtime]:

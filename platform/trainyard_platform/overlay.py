@@ -56,8 +56,8 @@ class Placement(Closed):
 class RuntimeOverlay(Closed):
     """What a stack changes in one runtime of the catalog."""
 
-    enabled: bool = True
-    """False leaves the runtime out of this stack."""
+    enabled: bool | None = None
+    """Whether this stack installs it; if left out it does, unless the file calls itself optional."""
     image: Image | None = None
     """Image of the trainer's containers, taken as it is: neither pinned nor mirrored."""
     image_pull_policy: PullPolicy | None = None

@@ -50,6 +50,7 @@ SHORT = {
     "framework": "torch",
     "summary": "PyTorch with torchrun: one process per GPU (or CPU core), on one node or many.",
     "deprecated": False,
+    "optional": False,
     "policy": "torch",
     "numNodes": 1,
     "jobs": ["node"],
@@ -78,7 +79,7 @@ def test_a_deprecated_runtime_says_so(folder: Path) -> None:
     path = folder / "torch/torch-distributed.yaml"
     old = "    trainer.kubeflow.org/framework: torch\n"
     path.write_text(path.read_text().replace(old, f"{old}    trainer.kubeflow.org/support: deprecated\n"))
-    assert "deprecated: PyTorch" in answer(run_list, folder=folder)[1]
+    assert "Deprecated: PyTorch" in answer(run_list, folder=folder)[1]
     assert (
         "Deprecated: it goes away in a later release."
         in answer(run_show, "torch-distributed", folder=folder)[1].splitlines()

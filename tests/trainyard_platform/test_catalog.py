@@ -203,4 +203,16 @@ def test_without_changes_a_runtime_is_the_file(catalog_folder: Path) -> None:
 
 def test_a_disabled_runtime_is_left_out(catalog_folder: Path) -> None:
     loaded = catalog.load(catalog_folder, {"plain": RuntimeOverlay(enabled=False)})
-    assert sorted([*(runtime.name for runtime in loaded), "plain"]) == sorted(p.stem for p in CATALOG)
+    everything = {runtime.name for runtime in catalog.load(catalog_folder, {})}
+    assert {runtime.name for runtime in loaded} == everything - {"plain"}
+
+
+def test_an_optional_runtime_is_there_for_stacks_that_ask_for_it(catalog_folder: Path) -> None:
+    def has(**changes: RuntimeOverlay) -> bool:
+        loaded = catalog.load(catalog_folder, {name.replace("_", "-"): one for name, one in changes.items()})
+        return "torch-rdma" in {runtime.name for runtime in loaded}
+
+    assert not has()
+    assert not has(torch_rdma=RuntimeOverlay(env={"A": "b"}))
+    assert has(torch_rdma=RuntimeOverlay(enabled=True))
+    assert {one.name for one in catalog.every(catalog_folder)} == {path.stem for path in CATALOG}

@@ -52,7 +52,7 @@ def test_a_mirror_has_every_image_of_the_catalog_and_none_that_the_stack_names_i
             "manifests": "https://mirror.example.com/m",
         }
     )
-    changes = {"torch-efa": RuntimeOverlay(image="registry.example.com/torch-efa:1")}
+    changes = {"torch-efa": RuntimeOverlay(enabled=True, image="registry.example.com/torch-efa:1")}
     found = catalog.load(catalog_folder, changes, Artifacts(source, tmp_path).registry)
     assert images(found, "plain") == [f"mirror.example.com/all/{BUSYBOX}@{DIGEST}"]
     assert images(found, "torch-distributed") == [f"mirror.example.com/all/{TORCH}"]
@@ -62,7 +62,7 @@ def test_a_mirror_has_every_image_of_the_catalog_and_none_that_the_stack_names_i
 def test_a_variable_that_names_a_pinned_image_is_resolved_too(catalog_folder: Path) -> None:
     cache = "ghcr.io/kubeflow/trainer/data-cache:v2.3.0"
     pinned(catalog_folder, cache)
-    found = catalog.load(catalog_folder, {})
+    found = catalog.every(catalog_folder)
     [runtime] = (one for one in found if one.name == "torch-distributed-with-cache")
     first = runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"][0]
     [container] = first["template"]["spec"]["template"]["spec"]["containers"]
