@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from .cluster import Cluster, Object
+from .cluster import Cluster, Object, eventually
 
 pytestmark = pytest.mark.sandbox
 
@@ -45,14 +45,39 @@ def test_mpirun_reaches_the_other_node_as_root_where_an_image_has_no_other_user(
 
 
 ELASTIC = """
-import os, time
-rank, world = os.environ["RANK"], int(os.environ["WORLD_SIZE"])
-print("rank", rank, "of", world, flush=True)
-if world == 1:  # alone, until the other is back
-    open("/tmp/was-alone", "w").close()
-while world == 1 or (os.environ["GROUP_RANK"] == "0" and not os.path.exists("/tmp/was-alone")):
+import os, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+ranks, started = dist.get_world_size(), "/tmp/started"
+again = torch.tensor([float(os.path.exists(started))])
+open(started, "w").close()
+dist.all_reduce(again)
+print(f"{ranks} ranks, {int(again)} of them again", flush=True)
+while ranks == 1 or not again:  # until a lost one has been replaced
+    dist.all_reduce(torch.zeros(1))
     time.sleep(0.2)
 """
+
+
+def test_an_elastic_job_goes_on_with_a_new_node_for_one_that_is_lost(platform: Cluster) -> None:
+    script = ["--no_python", "python", "-c", ELASTIC]
+    platform.apply(job("elastic", "torch-elastic", numProcPerNode=1, args=script))
+
+    def pod(index: int) -> str:
+        wanted = f"jobset.sigs.k8s.io/jobset-name=elastic,batch.kubernetes.io/job-completion-index={index}"
+        found = platform.list("pods", wanted)
+        assert len(found) == 1, found
+        return str(found[0]["metadata"]["name"])
+
+    def trains(index: int) -> bool:
+        platform.kubectl("exec", pod(index), "--", "test", "-e", "/tmp/started")  # noqa: S108 (the pod's own)
+        return True
+
+    eventually("both train", lambda: trains(0) and trains(1), timeout=300)
+    survivor = pod(0)
+    platform.kubectl("delete", "pod", pod(1), "--force", "--grace-period=0")
+    platform.wait_for_condition("elastic", "Complete", timeout=600)
+    seen = re.findall(r"(\d) ranks, (\d) of them again", platform.kubectl("logs", survivor))
+    assert (seen[0], seen[-1]) == (("2", "0"), ("2", "1"))
 
 
 def test_the_catalog_is_compared_with_the_cluster(platform: Cluster) -> None:

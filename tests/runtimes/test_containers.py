@@ -97,6 +97,7 @@ def test_elastic_torchrun_is_told_the_least_and_the_most(
             **rendezvous,
             "JOBSET_UID": "uid",
             "RESTART": "1",
+            "PET_NODE_RANK": "1",
             **own,
             "PATH": f"{tmp_path}:{os.environ['PATH']}",
         },
@@ -106,10 +107,11 @@ def test_elastic_torchrun_is_told_the_least_and_the_most(
     )
     assert shown.stdout.splitlines() == [
         f"--nnodes={nodes}",
-        f"--max-restarts={restarts}",
-        "--rdzv-backend=c10d",
-        "--rdzv-endpoint=j-node-0-0.j:29500",
-        "--rdzv-id=uid-1",
+        f"--max_restarts={restarts}",
+        "--rdzv_backend=c10d",
+        "--rdzv_endpoint=j-node-0-0.j:29500",
+        "--rdzv_conf=is_host=false",
+        "--rdzv_id=uid-1",
         "train.py",
         "--name=a b",
     ]
