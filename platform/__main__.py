@@ -24,7 +24,7 @@ root = Path(__file__).resolve().parent.parent
 stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
 versions.check(stack, artifacts)
-runtimes = catalog.load(root / "runtimes", stack.runtimes)
+runtimes = catalog.load(root / "runtimes", stack.runtimes, artifacts.registry)
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
 
 for name, pool in stack.node_pools.items():

@@ -14,13 +14,14 @@ from typing import Annotated
 from pydantic import Field, ValidationError, model_validator
 
 from trainyard_api import closed
-from trainyard_api.closed import QUANTITY, Closed, Quantity, nearest
+from trainyard_api.closed import QUANTITY, Closed, nearest
 from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
 from trainyard_api.pools import NodePool
 from trainyard_policies.settings import Policies
 
 from .errors import PlatformError
 from .model import IMAGE, ComputeResources, Image, PullPolicy
+from .overlay import RuntimeOverlay
 from .queueing import DURATION, Kueue, Volcano
 from .queues import Queues
 from .tenancy import NAME, Tenant
@@ -147,21 +148,6 @@ class Admission(Closed):
 
     enabled: bool = True
     """False installs no webhooks: mistakes then show as a Blocked TrainJob instead of a refusal."""
-
-
-class RuntimeOverlay(Closed):
-    """What a stack changes in one runtime of the catalog."""
-
-    enabled: bool = True
-    """False leaves the runtime out of this stack."""
-    image: Image | None = None
-    """Image of the trainer's containers."""
-    image_pull_policy: PullPolicy | None = None
-    """When nodes pull that image."""
-    env: dict[str, str] = Field(default={})
-    """Environment variables of the trainer's containers; they win over the catalog's of the same name."""
-    resources: dict[str, Quantity] = Field(default={})
-    """Requests and limits of the trainer's containers, by resource name, such as nvidia.com/gpu."""
 
 
 class StackSettings(Closed):

@@ -88,7 +88,8 @@ CASES = [
         id="an unknown key in a runtime's changes",
         given={"operator": OPERATOR, "runtimes": {"plain": {"images": "x"}}},
         message="trainyard:platform.runtimes.plain.images: there is no such key "
-        "(allowed here: enabled, env, image, imagePullPolicy, resources); did you mean 'image'?",
+        "(allowed here: enabled, env, image, imagePullPolicy, nodeSelector, resources, tolerations, "
+        "topology); did you mean 'image'?",
     ),
     Case(
         id="a required key is missing",
