@@ -15,6 +15,7 @@ from trainyard_platform.components.jobset import JobSet, JobSetArgs
 from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
 from trainyard_platform.components.kueue import Kueue, KueueArgs
 from trainyard_platform.components.node_pools.kwok import KwokPool, KwokPoolArgs
+from trainyard_platform.components.observability import Observability, ObservabilityArgs
 from trainyard_platform.components.operator import Operator, OperatorArgs
 from trainyard_platform.components.queues import Queues, QueuesArgs
 from trainyard_platform.components.tenants import Tenants, TenantsArgs
@@ -32,10 +33,12 @@ for name, pool in stack.node_pools.items():
         KwokPool(name, KwokPoolArgs(pool=pool), on_cluster)
 crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
 jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+scraped: list[pulumi.Resource] = []
 if stack.kueue.enabled:
     kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
     quota = Queues("queues", QueuesArgs(queues=queues, kueue=kueue), on_cluster)
+    scraped = [kueue]
     Tenants("tenants", TenantsArgs(tenants=stack.tenants, after=[quota]), on_cluster)
 if stack.volcano.enabled:
     Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
@@ -53,6 +56,9 @@ if stack.admission.enabled:
         AdmissionArgs(namespace=operator.namespace, after=[operator], cert_manager=by_cert_manager),
         on_cluster,
     )
+if stack.observability.enabled:
+    watched = ObservabilityArgs.of(stack, after=[crds, operator, *scraped])
+    Observability("observability", watched, on_cluster)
 
 pulumi.export("trainerVersion", artifacts.version("trainer"))
 pulumi.export("jobsetNamespace", jobset.namespace)

@@ -21,6 +21,7 @@ from trainyard_policies.settings import Policies
 
 from .errors import PlatformError
 from .model import IMAGE, ComputeResources, Image, PullPolicy
+from .observability import Observability
 from .queueing import DURATION, Kueue, Volcano
 from .queues import Queues
 from .tenancy import NAME, Tenant
@@ -187,6 +188,8 @@ class StackSettings(Closed):
     """Trainyard's operator."""
     admission: Admission = Admission()
     """Whether TrainJobs and runtimes are checked before they are stored."""
+    observability: Observability = Observability()
+    """Monitors, alerts and dashboards."""
     runtimes: dict[str, RuntimeOverlay] = Field(default={})
     """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
     policies: Policies = Policies()

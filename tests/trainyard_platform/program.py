@@ -19,6 +19,7 @@ CRDS = {
     "jobset": ("jobsets.jobset.x-k8s.io",),
     "kueue": ("clusterqueues.kueue.x-k8s.io", "topologies.kueue.x-k8s.io"),
     "volcano": ("podgroups.scheduling.volcano.sh",),
+    "prometheus-operator": ("servicemonitors.monitoring.coreos.com",),
 }
 """Names of the stand-ins for upstream's CRDs."""
 
@@ -54,6 +55,7 @@ PINS: dict[str, dict[str, Any]] = {
             "digest": None,
         },
     },
+    "prometheus-operator": {"version": "v0.88.0"},
 }
 
 
