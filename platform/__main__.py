@@ -5,7 +5,7 @@ from pathlib import Path
 import pulumi
 
 from trainyard_api.pools import Provider
-from trainyard_platform import catalog, pool_manifests, settings, versions
+from trainyard_platform import catalog, pool_manifests, settings, storage_manifests, versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.components import cluster
 from trainyard_platform.components.admission import Admission, AdmissionArgs
@@ -18,6 +18,7 @@ from trainyard_platform.components.node_pools.kwok import KwokPool, KwokPoolArgs
 from trainyard_platform.components.observability import Observability, ObservabilityArgs
 from trainyard_platform.components.operator import Operator, OperatorArgs
 from trainyard_platform.components.queues import Queues, QueuesArgs
+from trainyard_platform.components.storage import Storage, StorageArgs
 from trainyard_platform.components.tenants import Tenants, TenantsArgs
 from trainyard_platform.components.volcano import Volcano, VolcanoArgs
 
@@ -25,7 +26,8 @@ root = Path(__file__).resolve().parent.parent
 stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
 versions.check(stack, artifacts)
-runtimes = catalog.load(root / "runtimes", stack.runtimes)
+loaded = catalog.load(root / "runtimes", stack.runtimes)
+runtimes = [storage_manifests.stored(runtime, stack.storage) for runtime in loaded]
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
 
 for name, pool in stack.node_pools.items():
@@ -42,7 +44,8 @@ if stack.kueue.enabled:
     Tenants("tenants", TenantsArgs(tenants=stack.tenants, after=[quota]), on_cluster)
 if stack.volcano.enabled:
     Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
-installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset]), on_cluster)
+storage = Storage("storage", StorageArgs(storage=stack.storage), on_cluster)
+installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset, storage]), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(
     "operator",

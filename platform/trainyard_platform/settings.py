@@ -24,6 +24,7 @@ from .model import IMAGE, ComputeResources, Image, PullPolicy
 from .observability import Observability
 from .queueing import DURATION, Kueue, Volcano
 from .queues import Queues
+from .storage import Storage
 from .tenancy import NAME, Tenant
 
 CONFIG_KEY = "trainyard:platform"
@@ -188,6 +189,8 @@ class StackSettings(Closed):
     """Trainyard's operator."""
     admission: Admission = Admission()
     """Whether TrainJobs and runtimes are checked before they are stored."""
+    storage: Storage = Storage()
+    """StorageClasses for the claims of the catalog, by role, and the object store."""
     observability: Observability = Observability()
     """Monitors, alerts and dashboards."""
     runtimes: dict[str, RuntimeOverlay] = Field(default={})

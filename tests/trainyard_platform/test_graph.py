@@ -231,7 +231,7 @@ def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
         f"trainyard:platform:{name}"
         for name in (
             *("KwokPool", "Crds", "JobSet", "Kueue", "Queues", "Tenants", "Volcano", "Catalog"),
-            *("Kubeflow", "Operator", "Admission", "Observability"),
+            *("Kubeflow", "Operator", "Admission", "Observability", "Storage"),
         )
     }
     own = {one.parent for one in graph.values() if one.type.startswith("kubernetes:")}

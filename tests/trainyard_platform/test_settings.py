@@ -32,7 +32,7 @@ CASES = [
         given={"operator": OPERATOR, "runtime": {}},
         message="trainyard:platform.runtime: there is no such key "
         "(allowed here: admission, artifacts, cluster, jobset, kueue, nodePools, observability, operator, "
-        "policies, queues, runtimes, tenants, volcano); did you mean 'runtimes'?",
+        "policies, queues, runtimes, storage, tenants, volcano); did you mean 'runtimes'?",
     ),
     Case(
         id="an unknown key in camelCase",
