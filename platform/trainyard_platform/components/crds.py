@@ -36,6 +36,8 @@ class CrdsArgs:
             manifests += kueue.crds(artifacts.manifests("kueue"))
         if stack.volcano.enabled:
             manifests += artifacts.manifests("volcano")
+        if stack.data_cache.enabled:
+            manifests += artifacts.manifests("lws")
         if stack.observability.enabled and stack.observability.crds is MonitoringCrds.INSTALL:
             manifests += artifacts.manifests("prometheus-operator")
         return cls(manifests=manifests)
