@@ -55,7 +55,7 @@ class Prometheus:
 
 @contextlib.contextmanager
 def watching(cluster: Cluster, folder: Path) -> Iterator[Prometheus]:
-    """A Prometheus that reads and evaluates each second what the platform declares to one."""
+    """A Prometheus that reads and evaluates every two seconds what the platform declares to one."""
     with contextlib.ExitStack() as stack:
         scraped = [job for monitor in _objects(cluster, "servicemonitors") for job in _jobs(cluster, monitor)]
         for job in scraped:
@@ -66,7 +66,7 @@ def watching(cluster: Cluster, folder: Path) -> Iterator[Prometheus]:
         groups = [group for rule in _objects(cluster, "prometheusrules") for group in rule["spec"]["groups"]]
         (folder / "rules.yml").write_text(yaml.safe_dump({"groups": groups}))
         configuration = {
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "2s"},
             "rule_files": ["rules.yml"],
             "scrape_configs": scraped,
         }
