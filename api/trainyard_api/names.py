@@ -86,6 +86,8 @@ RETENTION_ANNOTATION: Final = "trainyard.dev/retention"
 """On a TrainJob: `keep`, or the duration after its end (`24h`) for which it stays once it has finished."""
 TENANT_LABEL: Final = "trainyard.dev/tenant"
 """On a namespace: whose it is. Kueue looks at the namespaces that have it."""
+STORAGE_ANNOTATION: Final = "trainyard.dev/storage"
+"""On a claim of a runtime: its storage role, `shared` or `scratch`; the stack has a StorageClass for it."""
 
 # Kueue
 KUEUE_GROUP: Final = "kueue.x-k8s.io"

@@ -19,11 +19,16 @@ from trainyard_api.configuration import Controller, FeatureGates, Limits, Retent
 from trainyard_api.pools import NodePool
 from trainyard_policies.settings import Policies
 
+from . import accelerators
+from .accelerators import Accelerator, AcceleratorKind
+from .data_cache import DataCache
 from .errors import PlatformError
 from .model import IMAGE, ComputeResources, Image, PullPolicy
+from .observability import Observability
 from .overlay import RuntimeOverlay
 from .queueing import DURATION, Kueue, Volcano
 from .queues import Queues
+from .storage import Storage
 from .tenancy import NAME, Tenant
 
 CONFIG_KEY = "trainyard:platform"
@@ -167,12 +172,20 @@ class StackSettings(Closed):
     """Quota, and who gets it; needs Kueue."""
     node_pools: dict[str, NodePool] = Field(default={})
     """Pools of nodes, by name; each is a flavor of Kueue's too."""
+    accelerators: dict[AcceleratorKind, Accelerator] = Field(default={})
+    """Kinds of accelerators that the cluster has, with their device plugins."""
     tenants: dict[TenantName, Tenant] = Field(default={})
     """Teams, by the name of their namespace; need Kueue."""
     operator: Operator
     """Trainyard's operator."""
     admission: Admission = Admission()
     """Whether TrainJobs and runtimes are checked before they are stored."""
+    storage: Storage = Storage()
+    """StorageClasses for the claims of the catalog, by role, and the object store."""
+    data_cache: DataCache = DataCache()
+    """What runtimes need that stream a table from a cache."""
+    observability: Observability = Observability()
+    """Monitors, alerts and dashboards."""
     runtimes: dict[str, RuntimeOverlay] = Field(default={})
     """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
     policies: Policies = Policies()
@@ -185,6 +198,7 @@ class StackSettings(Closed):
                 yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
+        yield from accelerators.problems(self.accelerators, self.node_pools)
         queues = list(self.queues.cluster_queues)
         for place, queue in self._users_of_queues():
             if queue not in queues:

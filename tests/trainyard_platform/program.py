@@ -19,6 +19,9 @@ CRDS = {
     "jobset": ("jobsets.jobset.x-k8s.io",),
     "kueue": ("clusterqueues.kueue.x-k8s.io", "topologies.kueue.x-k8s.io"),
     "volcano": ("podgroups.scheduling.volcano.sh",),
+    "prometheus-operator": ("servicemonitors.monitoring.coreos.com",),
+    "nvidia-device-plugin": (),
+    "lws": ("leaderworkersets.leaderworkerset.x-k8s.io",),
 }
 """Names of the stand-ins for upstream's CRDs."""
 
@@ -53,6 +56,28 @@ PINS: dict[str, dict[str, Any]] = {
             "version": "1.14.1",
             "digest": None,
         },
+    },
+    "prometheus-operator": {"version": "v0.88.0"},
+    "lws": {
+        "version": "v0.8.0",
+        "chart": {
+            "path": "chart",
+            "url": "oci://registry.k8s.io/lws/charts/lws",
+            "version": "0.8.0",
+            "digest": None,
+        },
+        "image": {"name": "registry.k8s.io/lws/lws", "tag": "v0.8.0", "digest": None},
+    },
+    "nvidia-device-plugin": {
+        "version": "v0.18.0",
+        "chart": {
+            "path": "chart",
+            "name": "nvidia-device-plugin",
+            "url": "https://nvidia.github.io/k8s-device-plugin",
+            "version": "0.18.0",
+            "digest": None,
+        },
+        "image": {"name": "nvcr.io/nvidia/k8s-device-plugin", "tag": "v0.18.0", "digest": None},
     },
 }
 

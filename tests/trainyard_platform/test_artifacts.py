@@ -24,7 +24,16 @@ def folder(path: str) -> Source:
 
 def test_the_real_pins_name_versions_addresses_and_true_or_no_digests() -> None:
     pins = artifacts.pins()
-    assert set(pins) == {"trainer", "jobset", "kueue", "volcano"}
+    assert set(pins) == {
+        "trainer",
+        "jobset",
+        "kueue",
+        "volcano",
+        "prometheus-operator",
+        "nvidia-device-plugin",
+        "amd-device-plugin",
+        "lws",
+    }
     for pin in pins.values():
         assert all(pin.version in manifest.url for manifest in pin.manifests)
     assert [len(pins[name].manifests) for name in ("kueue", "volcano")] == [11, 11]
