@@ -13,16 +13,23 @@ SOURCES := .github/scripts api cli examples initializers operator platform polic
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-.venv/.done: pyproject.toml requirements/dev.txt
+CLOUDS := requirements/eks.txt requirements/gke.txt requirements/aks.txt
+
+.venv/.done: pyproject.toml requirements/dev.txt $(CLOUDS)
 	@echo "Making the environment .venv ..." >&2
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is `$(PYTHON) --version`. Say which with: make PYTHON=..." >&2; exit 2; }
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target .venv/clouds $(CLOUDS:%=-r %)
 	@touch $@
 
 .PHONY: environment
 environment: .venv/.done ## Make or update .venv
+
+.PHONY: cloud
+cloud: environment ## Add what pools on a cloud need to .venv: CLOUD=eks, gke or aks
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "requirements/$${CLOUD:?Say which cloud: make $@ CLOUD=eks, gke or aks}.txt"
 
 .PHONY: demo
 demo: environment ## From a fresh clone to a finished distributed TrainJob
@@ -85,6 +92,10 @@ test: environment ## All that CI runs: check, and end-to-end tests on a sandbox
 .PHONY: soak
 soak: environment ## The exhaustive runs (hours)
 	@$(BIN)/pytest -m "sandbox or soak"
+
+.PHONY: golden
+golden: environment ## Record anew what each stack asks Pulumi for; read the difference
+	@TRAINYARD_UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/trainyard_platform/test_stacks.py -k recorded
 
 .PHONY: lock
 lock: environment ## Lock the requirements anew after a change in pyproject.toml

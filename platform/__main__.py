@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pulumi
 
-from trainyard_api.pools import Provider
-from trainyard_platform import catalog, pool_manifests, settings, versions
+from trainyard_platform import catalog, pool_manifests, settings, users, versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.components import cluster
 from trainyard_platform.components.admission import Admission, AdmissionArgs
@@ -14,7 +13,7 @@ from trainyard_platform.components.crds import Crds, CrdsArgs
 from trainyard_platform.components.jobset import JobSet, JobSetArgs
 from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
 from trainyard_platform.components.kueue import Kueue, KueueArgs
-from trainyard_platform.components.node_pools.kwok import KwokPool, KwokPoolArgs
+from trainyard_platform.components.node_pools.providers import provide
 from trainyard_platform.components.operator import Operator, OperatorArgs
 from trainyard_platform.components.queues import Queues, QueuesArgs
 from trainyard_platform.components.tenants import Tenants, TenantsArgs
@@ -25,25 +24,28 @@ stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_sta
 artifacts = Artifacts(stack.artifacts, root)
 versions.check(stack, artifacts)
 runtimes = catalog.load(root / "runtimes", stack.runtimes)
+if stack.cluster.assigns_users:
+    runtimes = users.left_to_the_cluster(runtimes)
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
 
-for name, pool in stack.node_pools.items():
-    if pool.provider is Provider.KWOK:
-        KwokPool(name, KwokPoolArgs(pool=pool), on_cluster)
 crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
 jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+provide(stack.node_pools, stack.cluster, on_cluster, stays_without=jobset)
 if stack.kueue.enabled:
     kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
     quota = Queues("queues", QueuesArgs(queues=queues, kueue=kueue), on_cluster)
-    Tenants("tenants", TenantsArgs(tenants=stack.tenants, after=[quota]), on_cluster)
+    tenants = TenantsArgs(tenants=stack.tenants, dns_ports=stack.cluster.dns_ports, after=[quota])
+    Tenants("tenants", tenants, on_cluster)
 if stack.volcano.enabled:
-    Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
+    Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, stack.cluster, after=[crds]), on_cluster)
 installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset]), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(
     "operator",
-    OperatorArgs.of(stack.operator, stack.admission, after=[crds, jobset, installed, kubeflow]),
+    OperatorArgs.of(
+        stack.operator, stack.admission, stack.cluster, after=[crds, jobset, installed, kubeflow]
+    ),
     on_cluster,
 )
 if stack.admission.enabled:
