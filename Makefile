@@ -13,6 +13,8 @@ SOURCES := .github/scripts api cli examples initializers operator platform polic
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
+CLOUDS := requirements/eks.txt requirements/gke.txt requirements/aks.txt
+
 .venv/.done: pyproject.toml requirements/dev.txt
 	@echo "Making the environment .venv ..." >&2
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is `$(PYTHON) --version`. Say which with: make PYTHON=..." >&2; exit 2; }
@@ -21,8 +23,17 @@ help: ## Say what there is
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Large, and for the recorded graphs of the stacks alone (docs/adr/0010).
+.venv/clouds/.done: .venv/.done $(CLOUDS)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target .venv/clouds $(CLOUDS:%=-r %)
+	@touch $@
+
 .PHONY: environment
 environment: .venv/.done ## Make or update .venv
+
+.PHONY: cloud
+cloud: environment ## Add what pools on a cloud need to .venv: CLOUD=eks, gke or aks
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "requirements/$${CLOUD:?Say which cloud: make $@ CLOUD=eks, gke or aks}.txt"
 
 .PHONY: demo
 demo: environment ## From a fresh clone to a finished distributed TrainJob
@@ -38,7 +49,7 @@ demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@echo "Stop it and remove all of it:    $(TRAINYARD) sandbox down"
 
 .PHONY: check
-check: environment ## Lint, types and unit tests (2 minutes)
+check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	@$(BIN)/ruff format --quiet --check $(SOURCES)
 	@$(BIN)/mypy
@@ -51,7 +62,8 @@ check: environment ## Lint, types and unit tests (2 minutes)
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
 # shell as variables, so that no name in a branch is ever read as a command. All
 # three look at the cluster first: without that, Pulumi believes its own state.
-PULUMI = pulumi --non-interactive --color never
+# Git wins over whoever wrote a field that a stack says: a person, or an `up` that was killed.
+PULUMI = PULUMI_K8S_ENABLE_PATCH_FORCE=true pulumi --non-interactive --color never
 ON_STACK = --refresh --stack "$${STACK:?Say which stack: make $@ STACK=name}" --policy-pack policies --suppress-progress
 
 .PHONY: lint
@@ -85,6 +97,10 @@ test: environment ## All that CI runs: check, and end-to-end tests on a sandbox
 .PHONY: soak
 soak: environment ## The exhaustive runs (hours)
 	@$(BIN)/pytest -m "sandbox or soak"
+
+.PHONY: golden
+golden: environment .venv/clouds/.done ## Record anew what each stack asks Pulumi for; read the difference
+	@TRAINYARD_UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/trainyard_platform/test_stacks.py -k recorded
 
 .PHONY: lock
 lock: environment ## Lock the requirements anew after a change in pyproject.toml

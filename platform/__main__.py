@@ -4,16 +4,7 @@ from pathlib import Path
 
 import pulumi
 
-from trainyard_api.pools import Provider
-from trainyard_platform import (
-    accelerator_manifests,
-    catalog,
-    data_cache_manifests,
-    pool_manifests,
-    settings,
-    storage_manifests,
-    versions,
-)
+from trainyard_platform import pool_manifests, settings, stack_runtimes, versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.components import cluster
 from trainyard_platform.components.accelerators import Accelerators, AcceleratorsArgs
@@ -24,7 +15,7 @@ from trainyard_platform.components.data_cache import DataCache, DataCacheArgs
 from trainyard_platform.components.jobset import JobSet, JobSetArgs
 from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
 from trainyard_platform.components.kueue import Kueue, KueueArgs
-from trainyard_platform.components.node_pools.kwok import KwokPool, KwokPoolArgs
+from trainyard_platform.components.node_pools.providers import provide
 from trainyard_platform.components.observability import Observability, ObservabilityArgs
 from trainyard_platform.components.operator import Operator, OperatorArgs
 from trainyard_platform.components.queues import Queues, QueuesArgs
@@ -36,21 +27,13 @@ root = Path(__file__).resolve().parent.parent
 stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
 versions.check(stack, artifacts)
-loaded = catalog.load(root / "runtimes", stack.runtimes, artifacts.registry)
-stored = [storage_manifests.stored(runtime, stack.storage) for runtime in loaded]
-if not stack.data_cache.enabled:
-    stored, left_out = data_cache_manifests.without_cache(stored)
-    for name in left_out:
-        pulumi.log.info(f"the runtime {name} starts a data cache and is left out: dataCache.enabled is false")
-runtimes = [accelerator_manifests.equipped(runtime, stack.accelerators) for runtime in stored]
+runtimes = stack_runtimes.load(root / "runtimes", stack, artifacts.registry)
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
 
-for name, pool in stack.node_pools.items():
-    if pool.provider is Provider.KWOK:
-        KwokPool(name, KwokPoolArgs(pool=pool), on_cluster)
 Accelerators("accelerators", AcceleratorsArgs.of(stack, artifacts), on_cluster)
 crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
 jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+provide(stack.node_pools, stack.cluster, on_cluster, stays_without=jobset)
 scraped: list[pulumi.Resource] = []
 tenants: list[pulumi.Resource] = []
 if stack.kueue.enabled:
@@ -58,9 +41,10 @@ if stack.kueue.enabled:
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
     quota = Queues("queues", QueuesArgs(queues=queues, kueue=kueue), on_cluster)
     scraped = [kueue]
-    tenants = [Tenants("tenants", TenantsArgs(tenants=stack.tenants, after=[quota]), on_cluster)]
+    tenants_args = TenantsArgs(tenants=stack.tenants, dns_ports=stack.cluster.dns_ports, after=[quota])
+    tenants = [Tenants("tenants", tenants_args, on_cluster)]
 if stack.volcano.enabled:
-    Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
+    Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, stack.cluster, after=[crds]), on_cluster)
 storage = Storage("storage", StorageArgs(storage=stack.storage), on_cluster)
 if stack.data_cache.enabled:
     DataCache("data-cache", DataCacheArgs.of(stack, artifacts, after=[crds, *tenants]), on_cluster)
@@ -68,7 +52,9 @@ installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobse
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(
     "operator",
-    OperatorArgs.of(stack.operator, stack.admission, after=[crds, jobset, installed, kubeflow]),
+    OperatorArgs.of(
+        stack.operator, stack.admission, stack.cluster, after=[crds, jobset, installed, kubeflow]
+    ),
     on_cluster,
 )
 if stack.admission.enabled:

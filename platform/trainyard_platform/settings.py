@@ -19,7 +19,7 @@ from trainyard_api.configuration import Controller, FeatureGates, Limits, Retent
 from trainyard_api.pools import NodePool
 from trainyard_policies.settings import Policies
 
-from . import accelerators
+from . import accelerators, clouds
 from .accelerators import Accelerator, AcceleratorKind
 from .data_cache import DataCache
 from .errors import PlatformError
@@ -41,6 +41,7 @@ _PATTERN_WORDS = {
     DURATION: "must be a duration such as 30m or 1h30m",
     NAME: "must be a name of small letters, digits and hyphens, such as team-a",
     QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
+    **clouds.PATTERN_WORDS,
     IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
 }
 
@@ -68,9 +69,18 @@ class KubeflowNamespace(StrEnum):
     ABSENT = "absent"
 
 
-class Cluster(Closed):
+class Distribution(StrEnum):
+    """What kind of Kubernetes a cluster is, where that matters."""
+
+    KUBERNETES = "kubernetes"
+    OPENSHIFT = "openshift"
+
+
+class Cluster(clouds.Clouds):
     """The cluster that the stack is applied to."""
 
+    distribution: Distribution = Distribution.KUBERNETES
+    """openshift assigns the users that containers run as: then nothing here names one."""
     version: str | None = Field(default=None, pattern=KUBERNETES)
     """Its Kubernetes, such as 1.35: preview then refuses what does not work on it."""
     identifier: str | None = Field(default=None, min_length=1)
@@ -79,6 +89,16 @@ class Cluster(Closed):
     """Path of a kubeconfig; if left out, $KUBECONFIG, then ~/.kube/config."""
     context: str | None = Field(default=None, min_length=1)
     """Context in the kubeconfig; its current one if left out."""
+
+    @property
+    def assigns_users(self) -> bool:
+        """Whether it chooses who containers run as, and refuses those that name a user or a group."""
+        return self.distribution is Distribution.OPENSHIFT
+
+    @property
+    def dns_ports(self) -> tuple[int, ...]:
+        """The ports on which its DNS answers: of OpenShift's pods another one than of their Service."""
+        return (53, 5353) if self.distribution is Distribution.OPENSHIFT else (53,)
 
 
 class Artifacts(Closed):
@@ -199,6 +219,7 @@ class StackSettings(Closed):
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
         yield from accelerators.problems(self.accelerators, self.node_pools)
+        yield from clouds.problems(self.node_pools, self.cluster)
         queues = list(self.queues.cluster_queues)
         for place, queue in self._users_of_queues():
             if queue not in queues:

@@ -94,6 +94,7 @@ class Registered:
     retain: bool
     ignored: tuple[str, ...] = ()
     deleted_with: str = ""
+    protect: bool = False
 
     @property
     def key(self) -> str:
@@ -120,6 +121,7 @@ class Recorder(mocks.MockMonitor):
                 retain=request.retainOnDelete,
                 ignored=tuple(request.ignoreChanges),
                 deleted_with=_key(request.deletedWith),
+                protect=request.protect,
             )
         )
         register: Callable[[Any], Any] = super().RegisterResource
@@ -128,7 +130,9 @@ class Recorder(mocks.MockMonitor):
 
 class _Echo(mocks.Mocks):
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        return f"{args.name}-id", args.inputs
+        # What only a cloud knows, and another resource is told.
+        learnt = {"latestVersion": 1} if args.typ == "aws:ec2/launchTemplate:LaunchTemplate" else {}
+        return f"{args.name}-id", {**args.inputs, **learnt}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[Any, Any], None]:
         return {}, None
@@ -170,6 +174,15 @@ def crd(name: str) -> dict[str, Any]:
         "kind": "CustomResourceDefinition",
         "metadata": {"name": name, "annotations": {"controller-gen.kubebuilder.io/version": "v0.18.0"}},
         "spec": {"group": name.split(".", 1)[1], "scope": "Namespaced"},
+    }
+
+
+def stack(name: str, artifacts: Path) -> dict[str, Any]:
+    """The settings of a stack that is checked in, with a folder as source of its artifacts."""
+    document = yaml.safe_load((ROOT / f"stacks/Pulumi.{name}.yaml").read_text())
+    return {
+        **document["config"]["trainyard:platform"],
+        "artifacts": {"source": "folder", "folder": str(artifacts)},
     }
 
 

@@ -1,7 +1,5 @@
 """The resources that the sandbox's stack asks for: what they are, and in which order they come and go."""
 
-import json
-import os
 from typing import Any
 
 import pytest
@@ -12,11 +10,10 @@ from trainyard_operator import settings as operator_settings
 from trainyard_platform.errors import PlatformError
 
 from . import program
-from .program import CRDS, ROOT, Registered
+from .program import CRDS, Registered
 
 Graph = dict[str, Registered]
 
-GOLDEN = ROOT / "tests/trainyard_platform/golden/sandbox.json"
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 RUNTIME = "kubernetes:trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime"
 NAMESPACE = "kubernetes:core/v1:Namespace"
@@ -58,35 +55,6 @@ def before(graph: Graph, key: str) -> set[str]:
                 seen.add(one)
                 todo.append(one)
     return seen
-
-
-def test_the_graph_is_the_recorded_one(graph: Graph) -> None:
-    """Refresh with TRAINYARD_UPDATE_GOLDEN=1 and read the difference: a changed name is a replacement."""
-    # The stack itself is registered by the first program of a process alone, and
-    # runtimes are the catalog's: who adds one changes no other file.
-    registered = [one for one in graph.values() if one.type not in ("pulumi:pulumi:Stack", RUNTIME)]
-    seen = [recorded(one) for one in sorted(registered, key=lambda one: one.key)]
-    assert len(seen) > 20, "a recording of an empty program would pass for ever"
-    text = json.dumps(seen, indent=2, sort_keys=True) + "\n"
-    if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(text)
-    assert GOLDEN.read_text() == text
-
-
-def recorded(one: Registered) -> dict[str, Any]:
-    # Paths differ from machine to machine.
-    inputs = {key: value for key, value in one.inputs.items() if key not in ("postRenderer", "chart")}
-    return {
-        "type": one.type,
-        "name": one.name,
-        "parent": one.parent,
-        "dependsOn": [other for other in one.depends_on if not other.startswith(f"{RUNTIME} ")],
-        "retainOnDelete": one.retain,
-        "inputs": inputs,
-        **({"ignoreChanges": list(one.ignored)} if one.ignored else {}),
-        **({"deletedWith": one.deleted_with} if one.deleted_with else {}),
-    }
 
 
 def test_every_crd_stays_when_the_stack_goes(graph: Graph) -> None:

@@ -83,7 +83,7 @@ CASES = [
         id="an unknown key that resembles nothing",
         given={"operator": OPERATOR, "cluster": {"zzz": 1}},
         message="trainyard:platform.cluster.zzz: there is no such key "
-        "(allowed here: context, identifier, kubeconfig, version)",
+        "(allowed here: aks, context, distribution, eks, gke, identifier, karpenter, kubeconfig, version)",
     ),
     Case(
         id="an unknown key in a runtime's changes",
@@ -204,7 +204,7 @@ def test_all_mistakes_are_named_at_once() -> None:
     assert str(stopped.value).splitlines() == [
         "stacks/Pulumi.demo.yaml is not valid:",
         "  trainyard:platform.cluster.name: there is no such key "
-        "(allowed here: context, identifier, kubeconfig, version)",
+        "(allowed here: aks, context, distribution, eks, gke, identifier, karpenter, kubeconfig, version)",
         "  trainyard:platform.operator.image: is required",
         "  trainyard:platform.operator.replicas: must be greater than or equal to 1; is 0",
     ]
