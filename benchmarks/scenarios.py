@@ -8,6 +8,7 @@ from typing import Any
 
 from . import measures
 from .bench import FAST, NOBODY, OURS, REFERENCE, Side
+from .commands import commands
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,15 @@ ALL = (
         (OURS,),
         {"sizes": (100, 1000, 5000, 10_000)},
         {"sizes": (100, 500)},
+        rounds=1,
+    ),
+    Scenario(
+        "commands",
+        "What people wait for at the command line, the start of Python included",
+        commands,
+        (OURS,),
+        {"runtimes": 1000, "times": 3},
+        {"runtimes": 100, "times": 1},
         rounds=1,
     ),
 )
