@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainyard_sandbox.errors import SandboxError
-from trainyard_sandbox.paths import PROJECT
+from trainyard_sandbox.locks import locked
+from trainyard_sandbox.paths import PROJECT, cache_dir
 
 from . import report
 from .bench import OURS, of_checkout
@@ -46,7 +47,8 @@ def main() -> int:
         before = of_checkout(asked.against.resolve())
         chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]
     try:
-        results = asyncio.run(measured(chosen, quick=asked.quick, rounds=asked.rounds))
+        with locked(cache_dir() / "locks" / "benchmarks.lock", "other benchmarks"):
+            results = asyncio.run(measured(chosen, quick=asked.quick, rounds=asked.rounds))
     except (BenchmarkError, SandboxError) as error:
         print(error, file=sys.stderr)
         return 2
