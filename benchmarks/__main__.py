@@ -54,7 +54,7 @@ def main() -> int:
         return 2
     report.write(results, asked.output)
     print(report.text(results))
-    return 0
+    return 1 if results.failed else 0
 
 
 if __name__ == "__main__":

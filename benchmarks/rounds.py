@@ -14,6 +14,7 @@ from trainyard_sandbox.toolchain import tools
 
 from . import controllers, plane, processes
 from .bench import Side, at_work
+from .errors import BenchmarkError
 from .figures import Figure, together
 from .measures import Figures
 from .scenarios import Scenario
@@ -49,6 +50,8 @@ class Results:
     quick: bool
     machine: dict[str, str]
     results: list[Result] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why a scenario has no results."""
 
 
 async def measured(scenarios: Sequence[Scenario], *, quick: bool, rounds: int | None = None) -> Results:
@@ -57,11 +60,17 @@ async def measured(scenarios: Sequence[Scenario], *, quick: bool, rounds: int | 
     controllers.environment()
     found = Results(datetime.now(UTC), quick, machine())
     for scenario in scenarios:
-        turns = []
-        for number in range(rounds or (1 if quick else scenario.rounds)):
-            for side in turned(scenario.everybody, number):
-                turns.append(await _turn(scenario, side, quick=quick))
-        found.results.append(Result(scenario, tuple(turns)))
+        turns: list[Turn] = []
+        try:
+            for number in range(rounds or (1 if quick else scenario.rounds)):
+                turns += [
+                    await _turn(scenario, side, quick=quick) for side in turned(scenario.everybody, number)
+                ]
+        except BenchmarkError as error:  # what the others have measured is worth keeping
+            found.failed[scenario.name] = str(error)
+            print(f"{scenario.name}: {error}", file=sys.stderr, flush=True)
+        else:
+            found.results.append(Result(scenario, tuple(turns)))
     return found
 
 
