@@ -128,7 +128,10 @@ def ours(
     Without `webhooks` it serves none.
     """
     webhook, health = free_port(), free_port()
-    program = program or (environment() / "bin" / "python", "-m", "trainyard_operator")
+    variables = {}
+    if program is None:
+        program = (environment() / "bin" / "python", "-m", "trainyard_operator")
+        variables["PYTHONPATH"] = os.pathsep.join(str(checkout / room) for room in ("api", "operator"))
     command = [
         *(str(word) for word in program),
         *("--kubeconfig", str(kubeconfig), "--log-format", "json"),
@@ -141,7 +144,7 @@ def ours(
         ready_url=f"http://127.0.0.1:{health}/readyz",
         log=folder / "ours.log",
         webhook_url=f"https://127.0.0.1:{webhook}",
-        environment={"PYTHONPATH": os.pathsep.join(str(checkout / room) for room in ("api", "operator"))},
+        environment=variables,
     )
 
 
