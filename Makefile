@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
-SOURCES := .github/scripts api cli examples initializers operator platform policies sandbox tests
+SOURCES := .github/scripts api benchmarks cli examples initializers operator platform policies sandbox tests
 
 .PHONY: help
 help: ## Say what there is
@@ -56,6 +56,7 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/mypy platform/__main__.py
 	@$(BIN)/mypy policies/__main__.py
 	@$(BIN)/mypy .github/scripts/report.py
+	@$(BIN)/mypy --package benchmarks
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -m "not sandbox and not soak"
 
@@ -102,6 +103,10 @@ soak: environment ## The exhaustive runs (hours)
 golden: environment .venv/clouds/.done ## Record anew what each stack asks Pulumi for; read the difference
 	@TRAINYARD_UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/trainyard_platform/test_stacks.py -k recorded
 
+.PHONY: bench
+bench: environment ## The benchmarks, against Kubeflow Trainer's controller [QUICK=1] [ONLY="burst ..."]
+	@$(BIN)/python -m benchmarks $${QUICK:+--quick} $${ONLY:-}
+
 .PHONY: lock
 lock: environment ## Lock the requirements anew after a change in pyproject.toml
 	@$(BIN)/python requirements/lock.py
@@ -109,4 +114,4 @@ lock: environment ## Lock the requirements anew after a change in pyproject.toml
 .PHONY: clean
 clean: ## Take sandboxes down and remove what make made; caches stay
 	@[ ! -x $(TRAINYARD) ] || for name in $$(ls .sandbox 2>/dev/null | grep -v '^artifacts$$'); do $(TRAINYARD) sandbox down --name $$name; done
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .benchmarks .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
