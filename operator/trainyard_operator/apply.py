@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from . import model, revisions, ssh_keys
-from .cache import Cache, Key, companion_of, revision_of, trainjob_of
+from .cache import Cache, Key, companion_of, revision_of, trainjob_of, version
 from .client import METADATA, ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
 from .informer import JOBSETS, jobset_of
 from .queue import RetryError
@@ -133,6 +133,12 @@ class Applier:
             self._cache.remove_trainjob(key)
             return
         self._cache.observe_trainjob(trainjob_of(live), ours=True)
+
+    async def present(self) -> int:
+        """The version that TrainJobs are at now. Raises the client's errors."""
+        async for page in self._client.list(TRAINJOBS.path(), limit=1):
+            return version(page.metadata.resource_version)
+        return 0
 
     async def _create(self, key: Key, manifest: model.Json, generated: model.Generated | None) -> Written:
         if generated is model.Generated.SSH_KEY:
