@@ -2,7 +2,8 @@
 
 `dev.txt` is resolved first and holds everything; the others are its parts.
 `go.txt` carries a Go command for machines without one; `jax-xgboost.txt` is what
-the sandbox's image of that name holds, by itself. Run by `make lock`.
+the sandbox's image of that name holds, by itself; `audit.txt` looks at the others
+(`make audit`, `make sbom`). Run by `make lock`.
 """
 
 import subprocess
@@ -26,7 +27,7 @@ def main() -> None:
     compile_requirements("pyproject.toml", "dev.txt", "--all-extras", "--group", "dev")
     for group in ("operator", "platform", "policies", "initializers", "cli"):
         compile_requirements("pyproject.toml", f"{group}.txt", "--extra", group, "-c", "requirements/dev.txt")
-    for alone in ("go", "jax-xgboost"):
+    for alone in ("audit", "go", "jax-xgboost"):
         compile_requirements(f"requirements/{alone}.in", f"{alone}.txt")
 
 
