@@ -91,12 +91,13 @@ class Wiring:
             applier=self.applier,
             runtimes=self.runtimes,
             companions=Companions(client),
-            events=Events(client),
+            events=Events(client, now=client.time.now),
             metrics=self.metrics,
             working=lambda: self.workers.running,
             leading=lambda: self.elector.safe,
             settings=self.build_settings,
             using=measured(plugins.ALL, self.metrics),
+            now=client.time.now,
         )
         self.workers = Workers(
             self.queue, self.controller.reconcile, self._failed, count=settings.controller.concurrency
@@ -105,7 +106,12 @@ class Wiring:
         self.reaper: Reaper | None = None
         if settings.retention is not None:
             self.reaper = Reaper(
-                client, cache, settings.retention, self.metrics, working=lambda: self.workers.running
+                client,
+                cache,
+                settings.retention,
+                self.metrics,
+                working=lambda: self.workers.running,
+                now=client.time.now,
             )
 
     def _wire_watches(self, client: Client) -> None:
