@@ -93,6 +93,8 @@ class Controller:
         """Companions as our last writes left them: known to the look that follows at once, and no other."""
         self._asked: dict[Key, str] = {}
         """The uids of TrainJobs from before our time that the API server was asked for."""
+        self._had: dict[Key, str] = {}
+        """The uids of TrainJobs that were seen with a JobSet of theirs."""
         self._pace = Pace(clock)
         self._milestones = Milestones(metrics)
 
@@ -203,7 +205,7 @@ class Controller:
             return None
         observed = await self._observe(key, trainjob)
         plan = self._plan(observed)
-        if plan.writes and not await self._is_ours_to_know(key, trainjob):
+        if plan.writes and not await self._is_ours_to_know(key, observed):
             self._queue.add(key)
             return None
         refused = False
@@ -237,17 +239,22 @@ class Controller:
         retry = RETRY_REFUSED if key in self._refusals else None
         return min((s for s in (plan.requeue_after, waiting, retry) if s is not None), default=None)
 
-    async def _is_ours_to_know(self, key: Key, trainjob: model.TrainJob) -> bool:
+    async def _is_ours_to_know(self, key: Key, observed: model.Observed) -> bool:
         """Whether what is known of the TrainJob is enough to write to its children.
 
         What was written since this replica leads, it alone can have brought to
         an end. Of what is older the cache may show a past in which another
-        leader had not finished it yet: that is read once from the API server
-        itself, and False says to decide anew.
+        leader had not finished it yet. And a JobSet that is gone may have gone
+        with its TrainJob, of which another stream tells. Both are read once
+        from the API server itself, and False says to decide anew.
         """
-        if version(trainjob.resource_version) > self.since or self._asked.get(key) == trainjob.uid:
+        trainjob = observed.trainjob
+        lost = observed.jobset is None and self._had.get(key) == trainjob.uid
+        old = version(trainjob.resource_version) <= self.since and self._asked.get(key) != trainjob.uid
+        if not lost and not old:
             return True
         await self._applier.refresh_trainjob(key)
+        self._had.pop(key, None)
         live = self._cache.trainjobs.get(key)
         if live is not None:
             self._asked[key] = live.uid
@@ -263,6 +270,8 @@ class Controller:
     async def _observe(self, key: Key, trainjob: model.TrainJob) -> model.Observed:
         seen = self._cache.jobsets.get(key)
         jobset = None if seen is None else seen.jobset
+        if jobset is not None and jobset.owner_uid == trainjob.uid:
+            self._had[key] = trainjob.uid
         known = self._written.pop(key, {})
         chosen = await self._runtimes.choose(trainjob, jobset)
         observed = model.Observed(
@@ -338,6 +347,7 @@ class Controller:
         self._applier.forget(key)
         self._written.pop(key, None)
         self._asked.pop(key, None)
+        self._had.pop(key, None)
         self._runtimes.forget(key)
 
 

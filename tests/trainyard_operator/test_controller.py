@@ -494,19 +494,16 @@ def test_a_new_leader_that_is_shown_a_job_that_is_no_more_makes_nothing_for_it()
     run(test)
 
 
-def test_a_job_from_before_a_leaders_time_is_asked_for_once_and_a_new_one_never() -> None:
+@pytest.mark.parametrize(("newer", "asked"), [(False, 1), (True, 0)])
+def test_a_job_from_before_a_leaders_time_is_asked_for_once_and_a_new_one_never(
+    newer: bool, asked: int
+) -> None:
     async def test() -> None:
         async with scene() as s:
-            since = s.controller.since = int(s.api.objects[JOB]["metadata"]["resourceVersion"])
-            await s.settle()
-            assert s.api.requests.count(("GET", JOB)) == 1
-            s.controller.everything()
-            s.controller.since = since - 1
-            s.api.remove(JOBSET)
-            s.cache.jobsets.remove(KEY)
+            s.controller.since = int(s.api.objects[JOB]["metadata"]["resourceVersion"]) - newer
             await s.settle()
             assert JOBSET in s.api.objects
-            assert s.api.requests.count(("GET", JOB)) == 1
+            assert s.api.requests.count(("GET", JOB)) == asked
 
     run(test)
 
@@ -518,5 +515,36 @@ def test_one_that_stood_still_past_its_lease_writes_nothing_more() -> None:
             with pytest.raises(RetryError, match="the Lease may be another's by now"):
                 await s.controller.reconcile(KEY)
             assert s.api.writes() == []
+
+    run(test)
+
+
+def test_a_jobset_that_went_with_its_trainjob_is_not_made_again_though_its_end_is_told_first() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            before = s.api.writes()
+            s.api.remove(JOB)
+            s.api.remove(JOBSET)
+            s.cache.jobsets.remove(KEY)
+            s.controller.touched(KEY)
+            await s.settle()
+            assert s.api.writes() == before
+
+    run(test)
+
+
+def test_a_jobset_that_somebody_deletes_is_made_again_every_time() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            for times in (1, 2, 3):
+                await s.settle()
+                assert s.api.requests.count(("POST", objects.JOBSETS)) == times
+                s.api.remove(JOBSET)
+                s.cache.jobsets.remove(KEY)
+                s.controller.touched(KEY)
+            assert s.api.requests.count(("GET", JOB)) <= 2
 
     run(test)
