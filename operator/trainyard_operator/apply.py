@@ -201,8 +201,15 @@ class Applier:
         resource = resource_of(write.api_version, write.kind)
         try:
             answer = await self._client.delete(resource.path(write.namespace, write.name), uid=write.uid)
-        except (NotFoundError, ConflictError):
-            answer = {"kind": "Status"}  # gone, or replaced by another that is not ours to delete
+        except NotFoundError:
+            answer = {"kind": "Status"}
+        except ConflictError as conflict:
+            # Most likely another of its name, which is not ours to delete; but it may be this one still.
+            live = await self._client.get(resource.path(write.namespace, write.name))
+            self._remember(key, resource, live)
+            if live["metadata"]["uid"] == write.uid:
+                raise RetryError(f"{resource.kind} {write.name} is still there") from conflict
+            return
         except ApiError as error:
             raise refusal(error, resource, write.name) from error
         if resource is not JOBSETS:
