@@ -107,6 +107,25 @@ golden: environment .venv/clouds/.done ## Record anew what each stack asks Pulum
 bench: environment ## The benchmarks, against Kubeflow Trainer's controller [QUICK=1] [ONLY="burst ..."]
 	@$(BIN)/python -m benchmarks $${QUICK:+--quick} $${ONLY:-}
 
+# Outside of .venv, so that what looks at our requirements adds none to them.
+DELIVERABLES := cli initializers operator platform policies
+AUDITOR := $(BIN)/uv run --quiet --no-project --isolated --with-requirements requirements/audit.txt --
+
+.PHONY: audit
+audit: environment ## Known vulnerabilities in what is locked (asks an advisory service)
+	@$(AUDITOR) pip-audit --strict --disable-pip --progress-spinner off $(foreach name,$(DELIVERABLES) dev,--requirement requirements/$(name).txt)
+
+.PHONY: sbom
+sbom: environment ## What each deliverable is made of: dist/<name>.cdx.json (CycloneDX)
+	@mkdir -p dist
+	@for name in $(DELIVERABLES); do \
+		$(AUDITOR) cyclonedx-py --quiet requirements --output-reproducible --output-file dist/$$name.cdx.json requirements/$$name.txt; \
+	done
+
+.PHONY: context
+context: environment ## The build context of an image, as dist/NAME: NAME=operator or initializers
+	@$(BIN)/python -c 'from pathlib import Path; from trainyard_sandbox.images import context; context("$(NAME)", Path("dist/$(NAME)"))'
+
 .PHONY: lock
 lock: environment ## Lock the requirements anew after a change in pyproject.toml
 	@$(BIN)/python requirements/lock.py

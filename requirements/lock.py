@@ -4,7 +4,8 @@
 the others are its parts. `eks.txt`, `gke.txt` and `aks.txt` are one package each,
 to be installed beside the rest (docs/adr/0010).
 `go.txt` carries a Go command for machines without one; `jax-xgboost.txt` is what
-the sandbox's image of that name holds, by itself. Run by `make lock`.
+the sandbox's image of that name holds, by itself; `audit.txt` looks at the others
+(`make audit`, `make sbom`). Run by `make lock`.
 """
 
 import subprocess
@@ -32,7 +33,7 @@ def main() -> None:
         compile_requirements("pyproject.toml", f"{group}.txt", "--extra", group, "-c", "requirements/dev.txt")
     for cloud in ("eks", "gke", "aks"):
         compile_requirements("pyproject.toml", f"{cloud}.txt", "--extra", cloud, "--no-deps")
-    for alone in ("go", "jax-xgboost"):
+    for alone in ("audit", "go", "jax-xgboost"):
         compile_requirements(f"requirements/{alone}.in", f"{alone}.txt")
 
 

@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 
 from .credentials import Credentials
+from .server_clock import ServerClock
 
 T = TypeVar("T")
 
@@ -188,8 +189,7 @@ class Client:
         self._limit = limit
         self._observer = observer
         self._session: aiohttp.ClientSession | None = None
-        self.server_date = ""
-        """The Date header of the last answer; empty before the first."""
+        self.time = ServerClock()
 
     async def __aenter__(self) -> Client:
         self._session = self.credentials.session(limit=self._limit, observer=self._observer)
@@ -355,7 +355,7 @@ class Client:
             timeout=timeout,
             accept=accept,
         ) as response:
-            self.server_date = response.headers.get("Date", "")
+            self.time.heard(response.headers.get("Date", ""))
             try:
                 return await response.read()
             except (aiohttp.ClientError, TimeoutError, OSError) as error:

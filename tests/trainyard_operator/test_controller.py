@@ -39,6 +39,7 @@ class Scene:
         self.client = client
         self.second = 0.0
         self.working = True
+        self.leading = True
         self.cache = Cache()
         self.queue: Queue[Key] = Queue(clock=self.clock)
         self.metrics = Metrics()
@@ -51,6 +52,7 @@ class Scene:
             events=Events(client, clock=self.clock, now=self.now),
             metrics=self.metrics,
             working=lambda: self.working,
+            leading=lambda: self.leading,
             now=self.now,
             clock=self.clock,
         )
@@ -450,5 +452,99 @@ def test_what_others_changed_while_nobody_led_is_put_right_after_a_restart() -> 
             restarted.see_jobset()
             await restarted.settle()
             assert s.api.objects[JOBSET]["spec"] == wanted
+
+    run(test)
+
+
+FINISHED = {
+    "status": {
+        "conditions": [
+            {
+                "type": "Complete",
+                "status": "True",
+                "reason": "AllJobsCompleted",
+                "message": "jobset completed successfully",
+                "lastTransitionTime": "2026-01-01T11:00:00Z",
+            }
+        ]
+    }
+}
+
+
+def test_a_new_leader_that_is_shown_a_job_as_it_was_before_its_end_does_not_run_it_again() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.put(JOB, {**s.api.objects[JOB], **FINISHED})
+            s.controller.since = int(s.api.objects[JOB]["metadata"]["resourceVersion"])
+            await s.settle()
+            assert s.api.writes() == []
+            assert s.conditions() == {"Complete": "AllJobsCompleted"}
+
+    run(test)
+
+
+def test_a_new_leader_that_is_shown_a_job_that_is_no_more_makes_nothing_for_it() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.controller.since = int(s.api.objects[JOB]["metadata"]["resourceVersion"])
+            s.api.remove(JOB, silently=True)
+            await s.settle()
+            assert s.api.writes() == []
+
+    run(test)
+
+
+@pytest.mark.parametrize(("newer", "asked"), [(False, 1), (True, 0)])
+def test_a_job_from_before_a_leaders_time_is_asked_for_once_and_a_new_one_never(
+    newer: bool, asked: int
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.controller.since = int(s.api.objects[JOB]["metadata"]["resourceVersion"]) - newer
+            await s.settle()
+            assert JOBSET in s.api.objects
+            assert s.api.requests.count(("GET", JOB)) == asked
+
+    run(test)
+
+
+def test_one_that_stood_still_past_its_lease_writes_nothing_more() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.leading = False
+            with pytest.raises(RetryError, match="the Lease may be another's by now"):
+                await s.controller.reconcile(KEY)
+            assert s.api.writes() == []
+
+    run(test)
+
+
+def test_a_jobset_that_went_with_its_trainjob_is_not_made_again_though_its_end_is_told_first() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            before = s.api.writes()
+            s.api.remove(JOB)
+            s.api.remove(JOBSET)
+            s.cache.jobsets.remove(KEY)
+            s.controller.touched(KEY)
+            await s.settle()
+            assert s.api.writes() == before
+
+    run(test)
+
+
+def test_a_jobset_that_somebody_deletes_is_made_again_every_time() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            for times in (1, 2, 3):
+                await s.settle()
+                assert s.api.requests.count(("POST", objects.JOBSETS)) == times
+                s.api.remove(JOBSET)
+                s.cache.jobsets.remove(KEY)
+                s.controller.touched(KEY)
+            assert s.api.requests.count(("GET", JOB)) <= 2
 
     run(test)
