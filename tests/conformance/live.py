@@ -202,7 +202,8 @@ def control_plane(name):
         established = ("kubectl", "wait", "--for=condition=Established", "crds", "--all", "--timeout=60s")
         # A definition that is seconds old may have no conditions yet, which kubectl does not wait for.
         eventually("the CRDs are established", lambda: cluster.run(*established, check=False).returncode == 0)
-        cluster.kubectl("create", "namespace", NAMESPACE)
+        # Applied, not created: an API server that is seconds old may do it and have kubectl ask again.
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         yield cluster
     finally:
         trainyard("sandbox", "down", "--name", name)
