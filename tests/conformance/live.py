@@ -167,7 +167,8 @@ def control_plane(name):
     """A sandbox that runs no pods, with all CRDs and an empty namespace `conformance`."""
     with plane.control_plane(name):
         cluster = Cluster(name)
-        cluster.kubectl("create", "namespace", NAMESPACE)
+        # Applied, not created: an API server that is seconds old may do it and have kubectl ask again.
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         yield cluster
 
 
