@@ -10,8 +10,8 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import yaml
+from benchmarks.controllers import free_port
 
-from tests.conformance.live import free_port
 from tests.e2e.cluster import eventually
 from trainyard_api.configuration import API_VERSION, KIND
 
