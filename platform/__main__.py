@@ -10,6 +10,7 @@ from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.components import cluster
 from trainyard_platform.components.admission import Admission, AdmissionArgs
 from trainyard_platform.components.catalog import Catalog, CatalogArgs
+from trainyard_platform.components.coscheduling import Coscheduling, CoschedulingArgs
 from trainyard_platform.components.crds import Crds, CrdsArgs
 from trainyard_platform.components.jobset import JobSet, JobSetArgs
 from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
@@ -39,6 +40,9 @@ if stack.kueue.enabled:
     Tenants("tenants", TenantsArgs(tenants=stack.tenants, after=[quota]), on_cluster)
 if stack.volcano.enabled:
     Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
+if stack.coscheduling.enabled:
+    gangs = CoschedulingArgs.of(stack.coscheduling, artifacts, after=[crds])
+    Coscheduling("coscheduling", gangs, on_cluster)
 installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset]), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(

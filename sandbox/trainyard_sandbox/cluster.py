@@ -43,6 +43,7 @@ CONTROL_PLANE_TOOLS = (
     "jobset",
     "kueue",
     "volcano",
+    "scheduler-plugins",
 )
 NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "local-path-provisioner", "pause")
 

@@ -19,6 +19,7 @@ CRDS = {
     "jobset": ("jobsets.jobset.x-k8s.io",),
     "kueue": ("clusterqueues.kueue.x-k8s.io", "topologies.kueue.x-k8s.io"),
     "volcano": ("podgroups.scheduling.volcano.sh",),
+    "scheduler-plugins": ("podgroups.scheduling.x-k8s.io",),
 }
 """Names of the stand-ins for upstream's CRDs."""
 
@@ -51,6 +52,16 @@ PINS: dict[str, dict[str, Any]] = {
             "name": "volcano",
             "url": "https://volcano-sh.github.io/helm-charts",
             "version": "1.14.1",
+            "digest": None,
+        },
+    },
+    "scheduler-plugins": {
+        "version": "v0.34.7",
+        "chart": {
+            "path": "chart",
+            "name": "scheduler-plugins",
+            "url": "https://scheduler-plugins.sigs.k8s.io",
+            "version": "0.34.7",
             "digest": None,
         },
     },

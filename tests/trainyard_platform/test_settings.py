@@ -31,8 +31,8 @@ CASES = [
         id="an unknown key at the top",
         given={"operator": OPERATOR, "runtime": {}},
         message="trainyard:platform.runtime: there is no such key "
-        "(allowed here: admission, artifacts, cluster, jobset, kueue, nodePools, operator, policies, queues, "
-        "runtimes, tenants, volcano); did you mean 'runtimes'?",
+        "(allowed here: admission, artifacts, cluster, coscheduling, jobset, kueue, nodePools, operator, "
+        "policies, queues, runtimes, tenants, volcano); did you mean 'runtimes'?",
     ),
     Case(
         id="an unknown key in camelCase",

@@ -35,6 +35,8 @@ class CrdsArgs:
             manifests += kueue.crds(artifacts.manifests("kueue"))
         if stack.volcano.enabled:
             manifests += artifacts.manifests("volcano")
+        if stack.coscheduling.enabled:
+            manifests += artifacts.manifests("scheduler-plugins")
         return cls(manifests=manifests)
 
 
