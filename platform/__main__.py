@@ -10,6 +10,7 @@ from trainyard_platform.components import cluster
 from trainyard_platform.components.accelerators import Accelerators, AcceleratorsArgs
 from trainyard_platform.components.admission import Admission, AdmissionArgs
 from trainyard_platform.components.catalog import Catalog, CatalogArgs
+from trainyard_platform.components.coscheduling import Coscheduling, CoschedulingArgs
 from trainyard_platform.components.crds import Crds, CrdsArgs
 from trainyard_platform.components.data_cache import DataCache, DataCacheArgs
 from trainyard_platform.components.jobset import JobSet, JobSetArgs
@@ -45,6 +46,9 @@ if stack.kueue.enabled:
     tenants = [Tenants("tenants", tenants_args, on_cluster)]
 if stack.volcano.enabled:
     Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, stack.cluster, after=[crds]), on_cluster)
+if stack.coscheduling.enabled:
+    gangs = CoschedulingArgs.of(stack.coscheduling, artifacts, after=[crds])
+    Coscheduling("coscheduling", gangs, on_cluster)
 storage = Storage("storage", StorageArgs(storage=stack.storage), on_cluster)
 if stack.data_cache.enabled:
     DataCache("data-cache", DataCacheArgs.of(stack, artifacts, after=[crds, *tenants]), on_cluster)

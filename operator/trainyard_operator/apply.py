@@ -32,6 +32,7 @@ TRAINJOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"
 REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
+JOBS = Resource("batch", "v1", "jobs", "Job")
 RESOURCES = {
     (resource.api_version, resource.kind): resource
     for resource in (
@@ -40,6 +41,7 @@ RESOURCES = {
         REVISIONS,
         CONFIGMAPS,
         SECRETS,
+        JOBS,
         Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
         Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
     )
@@ -200,7 +202,11 @@ class Applier:
     async def _delete(self, key: Key, write: model.Delete) -> None:
         resource = resource_of(write.api_version, write.kind)
         try:
-            answer = await self._client.delete(resource.path(write.namespace, write.name), uid=write.uid)
+            answer = await self._client.delete(
+                resource.path(write.namespace, write.name),
+                uid=write.uid,
+                resource_version=write.resource_version,
+            )
         except NotFoundError:
             answer = {"kind": "Status"}
         except ConflictError as conflict:

@@ -20,6 +20,7 @@ from .client import ApiError, ConflictError, RetriableError
 from .companions import Companions
 from .events import Events
 from .informer import JOBSETS, State
+from .jobs import Jobs
 from .metrics import Metrics
 from .milestones import Milestones
 from .pace import Pace
@@ -59,6 +60,7 @@ class Controller:
         applier: Applier,
         runtimes: Runtimes,
         companions: Companions,
+        jobs: Jobs,
         events: Events,
         metrics: Metrics,
         working: Callable[[], bool],
@@ -80,6 +82,7 @@ class Controller:
         self._applier = applier
         self._runtimes = runtimes
         self._companions = companions
+        self._jobs = jobs
         self._events = events
         self._metrics = metrics
         self._working = working
@@ -205,6 +208,9 @@ class Controller:
             return None
         observed = await self._observe(key, trainjob)
         plan = self._plan(observed)
+        if plan.needs_jobs and observed.jobset is not None:
+            observed = await self._with_jobs(observed, observed.jobset)
+            plan = self._plan(observed)
         if plan.writes and not await self._is_ours_to_know(key, observed):
             self._queue.add(key)
             return None
@@ -287,6 +293,12 @@ class Controller:
             return observed
         found = await self._companions.find(key.namespace, wanted, known)
         return replace(observed, companions=found.companions, rejection=found.rejection or observed.rejection)
+
+    async def _with_jobs(self, observed: model.Observed, jobset: model.JobSet) -> model.Observed:
+        try:
+            return replace(observed, jobs=await self._jobs.of(jobset))
+        except RefusedError as refused:
+            return replace(observed, rejection=refused.rejection)
 
     def _rejection(
         self, key: Key, trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem

@@ -29,6 +29,7 @@ from .controller import Controller, SweptRuntimes, SweptTrainJobs
 from .credentials import Credentials
 from .events import Events
 from .informer import JOBSETS, Informer, JobSetSink, State
+from .jobs import Jobs
 from .kopf_thread import WATCHED, KopfThread
 from .lease import Elector, Timing, Upstream
 from .limits import Limits
@@ -91,6 +92,7 @@ class Wiring:
             applier=self.applier,
             runtimes=self.runtimes,
             companions=Companions(client),
+            jobs=Jobs(client),
             events=Events(client, now=client.time.now),
             metrics=self.metrics,
             working=lambda: self.workers.running,

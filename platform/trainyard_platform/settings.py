@@ -26,7 +26,7 @@ from .errors import PlatformError
 from .model import IMAGE, ComputeResources, Image, PullPolicy
 from .observability import Observability
 from .overlay import RuntimeOverlay
-from .queueing import DURATION, Kueue, Volcano
+from .queueing import DURATION, Coscheduling, Kueue, Volcano
 from .queues import Queues
 from .storage import Storage
 from .tenancy import NAME, Tenant
@@ -188,6 +188,8 @@ class StackSettings(Closed):
     """Kueue, which decides when a TrainJob may start."""
     volcano: Volcano = Volcano()
     """Volcano, a scheduler that starts the pods of a gang together or not at all."""
+    coscheduling: Coscheduling = Coscheduling()
+    """Coscheduling, which does the same with less beside it."""
     queues: Queues = Queues()
     """Quota, and who gets it; needs Kueue."""
     node_pools: dict[str, NodePool] = Field(default={})

@@ -44,6 +44,7 @@ CONTROL_PLANE_TOOLS = (
     "kueue",
     "volcano",
     "prometheus-operator",
+    "scheduler-plugins",
 )
 NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "local-path-provisioner", "pause")
 

@@ -17,6 +17,7 @@ from trainyard_operator.companions import Companions
 from trainyard_operator.controller import Controller
 from trainyard_operator.events import Events
 from trainyard_operator.informer import State, jobset_of
+from trainyard_operator.jobs import Jobs
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.queue import Queue, RetryError
 from trainyard_operator.runtimes import UNREFERENCED, Collector, Runtimes
@@ -49,6 +50,7 @@ class Scene:
             applier=Applier(client, self.cache, namespace="trainyard-system", clock=self.clock),
             runtimes=Runtimes(client, self.cache, namespace="trainyard-system", clock=self.clock),
             companions=Companions(client),
+            jobs=Jobs(client),
             events=Events(client, clock=self.clock, now=self.now),
             metrics=self.metrics,
             working=lambda: self.working,
@@ -546,5 +548,48 @@ def test_a_jobset_that_somebody_deletes_is_made_again_every_time() -> None:
                 s.cache.jobsets.remove(KEY)
                 s.controller.touched(KEY)
             assert s.api.requests.count(("GET", JOB)) <= 2
+
+    run(test)
+
+
+def test_a_job_that_is_resumed_elsewhere_has_its_old_jobs_deleted_before_it_is_resumed() -> None:
+    def on(node: str) -> list[Any]:
+        pod = {"nodeSelector": {node: "yes"}}
+        jobs = [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]
+        return [{"manager": "a/b", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}]
+
+    async def test() -> None:
+        async with scene() as s:
+            for spec in ({"runtimePatches": on("a")}, {"suspend": True, "runtimePatches": on("a")}):
+                s.api.put(JOB, objects.trainjob(**spec))
+                s.see(JOB, "MODIFIED")
+                await s.settle()
+            counts = {"name": "node", "suspended": 1}
+            status = {"replicatedJobsStatus": [counts]}
+            jobset = s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": status})
+            s.see_jobset()
+            owner = {"uid": jobset["metadata"]["uid"], "controller": True}
+            old = {"suspend": True, "template": {}}
+            path = "/apis/batch/v1/namespaces/team/jobs/tj-node-0"
+            s.api.put(path, {"metadata": {"ownerReferences": [owner]}, "spec": old})
+            await s.settle()
+            before = len(s.api.requests)
+            s.api.put(JOB, objects.trainjob(runtimePatches=on("b")))
+            s.see(JOB, "MODIFIED")
+            again = await s.settle()
+            assert path not in s.api.objects
+            assert again is not None
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is True, "JobSet has not seen that it is gone"
+            s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": {}})
+            s.see_jobset()
+            await s.settle()
+            spec = s.api.objects[JOBSET]["spec"]
+            assert spec["suspend"] is False
+            pod = spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+            assert pod["nodeSelector"] == {"b": "yes"}
+            children = [(m, p) for m, p in s.api.requests[before:] if not p.startswith(objects.JOBS)]
+            jobs = path.rsplit("/", 1)[0]
+            put = [("GET", JOBSET), ("PUT", JOBSET)]
+            assert children == [*put, ("GET", jobs), ("DELETE", path), ("GET", jobs), ("GET", jobs), *put]
 
     run(test)

@@ -22,6 +22,7 @@ CRDS = {
     "prometheus-operator": ("servicemonitors.monitoring.coreos.com",),
     "nvidia-device-plugin": (),
     "lws": ("leaderworkersets.leaderworkerset.x-k8s.io",),
+    "scheduler-plugins": ("podgroups.scheduling.x-k8s.io",),
 }
 """Names of the stand-ins for upstream's CRDs."""
 
@@ -78,6 +79,16 @@ PINS: dict[str, dict[str, Any]] = {
             "digest": None,
         },
         "image": {"name": "nvcr.io/nvidia/k8s-device-plugin", "tag": "v0.18.0", "digest": None},
+    },
+    "scheduler-plugins": {
+        "version": "v0.34.7",
+        "chart": {
+            "path": "chart",
+            "name": "scheduler-plugins",
+            "url": "https://scheduler-plugins.sigs.k8s.io",
+            "version": "0.34.7",
+            "digest": None,
+        },
     },
 }
 

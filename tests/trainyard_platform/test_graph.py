@@ -83,6 +83,7 @@ def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
         "jobset-system": False,
         "kueue-system": False,
         "volcano-system": False,
+        "scheduler-plugins": False,
         "trainyard-system": True,
         "kubeflow-system": True,
         "namespace-gpus": True,
@@ -201,7 +202,15 @@ def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
         f"trainyard:platform:{name}"
         for name in (
             *("KwokPool", "Crds", "JobSet", "Kueue", "Queues", "Tenants", "Volcano", "Catalog"),
-            *("Kubeflow", "Operator", "Admission", "Observability", "Storage", "Accelerators"),
+            *(
+                "Coscheduling",
+                "Kubeflow",
+                "Operator",
+                "Admission",
+                "Observability",
+                "Storage",
+                "Accelerators",
+            ),
         )
     }
     own = {one.parent for one in graph.values() if one.type.startswith("kubernetes:")}
@@ -261,6 +270,7 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
         (trainer, "trainjobs/status", "", "patch"),
         (trainer, "trainjobs/finalizers", "", "update"),
         ("jobset.x-k8s.io", "jobsets", "", "create,delete,get,list,update,watch"),
+        ("batch", "jobs", "", "delete,list"),
         ("", "events", "", "create,get,patch"),
         ("", "configmaps", "", "create,get,update"),
         ("", "secrets", "", "create,get"),
@@ -349,9 +359,9 @@ def test_kueue_waits_for_ever_and_shares_fairly_where_the_stack_says_so(tmp_path
 
 
 @pytest.mark.usefixtures("pins")
-def test_neither_kueue_nor_volcano_is_installed_unless_the_stack_says_so(tmp_path: Any) -> None:
+def test_no_queue_and_no_gang_scheduler_is_installed_unless_the_stack_says_so(tmp_path: Any) -> None:
     graph = stack(tmp_path, MINIMAL)
-    assert [key for key in graph if "kueue" in key or "volcano" in key] == []
+    assert [key for key in graph for part in ("kueue", "volcano", "scheduler") if part in key] == []
 
 
 def test_queues_come_after_kueue_and_are_waited_for(graph: Graph) -> None:

@@ -40,6 +40,8 @@ class CrdsArgs:
             manifests += artifacts.manifests("lws")
         if stack.observability.enabled and stack.observability.crds is MonitoringCrds.INSTALL:
             manifests += artifacts.manifests("prometheus-operator")
+        if stack.coscheduling.enabled:
+            manifests += artifacts.manifests("scheduler-plugins")
         return cls(manifests=manifests)
 
 
