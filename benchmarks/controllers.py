@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from urllib.request import urlopen
 import yaml
 
 from trainyard_operator import certificates
+from trainyard_sandbox.assembly import free_port
 from trainyard_sandbox.paths import PROJECT, cache_dir
 from trainyard_sandbox.toolchain import Toolchain
 
@@ -214,9 +214,3 @@ def environment() -> Path:
                 raise BenchmarkError(f"The operator's environment could not be made; see {log}")
     (folder / "done").touch()
     return folder
-
-
-def free_port() -> int:
-    """A loopback port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

@@ -10,10 +10,10 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import yaml
-from benchmarks.controllers import free_port
 
 from tests.e2e.cluster import eventually
 from trainyard_api.configuration import API_VERSION, KIND
+from trainyard_sandbox.assembly import free_port
 
 PATIENCE = 120.0
 AGAIN = 0.2
