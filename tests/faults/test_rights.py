@@ -44,6 +44,10 @@ ANYWHERE = {
     "/secrets": {"create": "MPI's key", "get": "is it there"},
     f"{COSCHEDULING}/podgroups": {"create": "a gang", "get": "is it there", "update": "of another size"},
     f"{VOLCANO}/podgroups": {"create": "a gang", "get": "is it there", "update": "of another size"},
+    "batch/jobs": {
+        "list": "elsewhere: tests/e2e/test_queues.py, a job that moves to another flavor",
+        "delete": "elsewhere: the same",
+    },
     "admissionregistration.k8s.io/mutatingwebhookconfigurations": {
         "get": "is the authority in it ours",
         "patch": "to put it there",
