@@ -75,11 +75,10 @@ def rules(namespace: str, parts: Sequence[str], settings: Observability) -> Mani
         for group in _data("alerts.yaml")
         if dashboards.needed(group, parts)
     ]
-    metadata = {"name": "trainyard", "namespace": namespace, "labels": dict(settings.labels)}
     return {
         "apiVersion": MONITORING,
         "kind": "PrometheusRule",
-        "metadata": metadata,
+        "metadata": _metadata("trainyard", namespace, settings.labels),
         "spec": {"groups": groups},
     }
 
@@ -90,11 +89,7 @@ def dashboard_maps(namespace: str, parts: Sequence[str], settings: Observability
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {
-                "name": f"{entry['name']}-dashboard",
-                "namespace": namespace,
-                "labels": dict(settings.dashboard_labels),
-            },
+            "metadata": _metadata(f"{entry['name']}-dashboard", namespace, settings.dashboard_labels),
             "data": {f"{entry['name']}.json": json.dumps(dashboards.dashboard(entry, parts), indent=1)},
         }
         for entry in _data("dashboards.yaml")
@@ -141,9 +136,14 @@ def _monitor(
     return {
         "apiVersion": MONITORING,
         "kind": "ServiceMonitor",
-        "metadata": {"name": name, "namespace": namespace, "labels": dict(settings.labels)},
+        "metadata": _metadata(name, namespace, settings.labels),
         "spec": {"selector": {"matchLabels": dict(selector)}, "endpoints": [endpoint]},
     }
+
+
+def _metadata(name: str, namespace: str, labels: Mapping[str, str]) -> Manifest:
+    # Labels that are none must not be said: the API server leaves them out, which looks like drift for ever.
+    return {"name": name, "namespace": namespace, **({"labels": dict(labels)} if labels else {})}
 
 
 def _data(name: str) -> list[dict[str, Any]]:

@@ -56,6 +56,16 @@ def recorded(one: Registered) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("stack", STACKS)
+def test_no_empty_labels_or_annotations_are_said(stack: str, graph_of: GraphOf) -> None:
+    """The API server leaves them out, which would look like drift for ever."""
+    metadata = {one.key: one.inputs.get("metadata") or {} for one in graph_of(stack).values()}
+    assert len(metadata) > 20
+    assert [
+        key for key, said in metadata.items() if {} in (said.get("labels"), said.get("annotations"))
+    ] == []
+
+
 def test_on_openshift_nothing_names_a_user_or_a_group(graph_of: GraphOf) -> None:
     """The cluster assigns them, and refuses pods that say something else."""
     found = {
