@@ -20,9 +20,7 @@ def bare() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def platform(bare: Cluster) -> Cluster:
     """The sandbox with the platform that `pulumi up` makes of stacks/Pulumi.sandbox.yaml."""
-    # As `make demo` does it; tests/e2e/test_platform.py has the way of users.
-    up = ("pulumi", "up", "--stack", "sandbox", "--yes", "--skip-preview", "--non-interactive")
-    bare.run("env", "PULUMI_SKIP_CHECKPOINTS=true", *up)
+    bare.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
     return bare
 
 
