@@ -193,6 +193,22 @@ def test_a_runtime_that_was_created_just_before_its_job_is_not_called_missing() 
     run(test)
 
 
+@pytest.mark.parametrize(
+    "name", ["../../other/trainingruntimes/rt", "..", ".", "rt/../rt", "rt?x=y", "rt#x", "%72t", "rt/status"]
+)
+def test_the_name_of_a_runtime_does_not_lead_anywhere_else(name: str) -> None:
+    async def test() -> None:
+        async with scene(with_runtime=False) as s:
+            reference = {"name": name, "kind": "TrainingRuntime"}
+            s.api.put(JOB, objects.trainjob(runtimeRef=reference))
+            s.see(JOB)
+            await s.settle()
+            assert s.conditions() == {"Blocked": "RuntimeNotFound"}
+            assert [path for _, path in s.api.requests if "runtimes" in path] == []
+
+    run(test)
+
+
 def test_a_refusal_becomes_a_condition_and_is_tried_again_within_a_minute() -> None:
     async def test() -> None:
         async with scene() as s:
