@@ -287,6 +287,34 @@ def test_a_jobset_of_another_owner_blocks_and_is_left_alone() -> None:
     run(test)
 
 
+def test_a_jobset_of_an_earlier_job_is_in_the_way_only_if_it_is_still_there() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.put(JOBSET, objects.jobset(owner="earlier"))
+            s.see_jobset()
+            s.api.remove(JOBSET)  # its event is still on the way
+            await s.settle()
+            (owner,) = s.api.objects[JOBSET]["metadata"]["ownerReferences"]
+            assert owner["uid"] == s.api.objects[JOB]["metadata"]["uid"]
+            assert [path for _, path in s.api.writes() if path.endswith("/status")] == []
+
+    run(test)
+
+
+def test_a_jobset_of_an_earlier_job_that_stays_is_asked_for_once() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.put(JOBSET, objects.jobset(owner="earlier"))
+            s.see_jobset()
+            for _ in range(3):
+                await s.settle()
+                s.queue.add(KEY)
+            assert s.conditions() == {"Blocked": "JobSetConflict"}
+            assert s.api.requests.count(("GET", JOBSET)) == 1
+
+    run(test)
+
+
 def test_counts_that_are_not_due_wait_and_the_last_ones_are_written_always() -> None:
     async def test() -> None:
         async with scene() as s:
