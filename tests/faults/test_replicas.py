@@ -18,7 +18,7 @@ from .proxy import Act, Fault
 from .test_streams import same
 from .test_time_travel import FOOLED, STORIES, begin, happen, outcomes, unchanged
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.sandbox
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_follower_that_has_seen_nothing_for_a_while_does_no_harm_when_it_leads
         proxy.heal(*frozen)
         time.sleep(FOOLED)
         unchanged(cases, before)
-        assert [p for p in scene.proxy.trace[seen:] if p.request.counts] == []
+        assert [p for p in scene.proxy.trace[seen:] if p.request.counts and p.code < 300] == []
     finally:
         scene.replica.start()
     tried("R-14 a follower that has seen nothing takes over", len(STORIES), len(STORIES))
