@@ -95,7 +95,7 @@ def test_events_that_come_twice_among_noise_make_no_difference(unhurt, reference
     tried("R-09 each event twice, bookmarks and unknown types between", len(cases), len(LIVES))
 
 
-@sandbox
+@soak
 def test_errors_in_a_stream_make_no_difference(unhurt, references, tried):
     codes = (429, 500, 504, 410)
     for number, code in enumerate(codes):
@@ -117,7 +117,7 @@ def outage(scene, seconds):
     gaps.come_right(cases)
 
 
-@sandbox
+@soak
 def test_an_api_server_that_is_down_for_longer_than_the_lease_is_waited_for(unhurt, tried):
     ended = len(unhurt.replica.ended)
     outage(unhurt, 8.0)
