@@ -94,13 +94,8 @@ def unchanged(cases, before):
         assert violations(case) == []
 
 
-@pytest.mark.parametrize(
-    "back_to",
-    [
-        pytest.param("its creation", marks=pytest.mark.sandbox),
-        pytest.param("its running", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("back_to", ["its creation", "its running"])
 def test_a_leader_that_is_shown_the_past_does_no_harm(unhurt, tried, back_to):
     scene = unhurt
     cases, moments = begin(scene)
