@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from . import model, revisions, ssh_keys
-from .cache import Cache, Key, companion_of, revision_of, trainjob_of, version
+from .cache import Cache, Key, SeenJobSet, companion_of, revision_of, trainjob_of, version
 from .client import METADATA, ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
 from .informer import JOBSETS, jobset_of
 from .queue import RetryError
@@ -135,6 +135,16 @@ class Applier:
             self._cache.remove_trainjob(key)
             return
         self._cache.observe_trainjob(trainjob_of(live), ours=True)
+
+    async def refresh_jobset(self, key: Key) -> SeenJobSet | None:
+        """Read the JobSet itself into the cache; what is there then."""
+        try:
+            live = await self._client.get(JOBSETS.path(key.namespace, key.name))
+        except NotFoundError:
+            self._cache.jobsets.remove(key)
+        else:
+            self._remember(key, JOBSETS, live)
+        return self._cache.jobsets.get(key)
 
     async def present(self) -> int:
         """The version that TrainJobs are at now. Raises the client's errors."""

@@ -8,6 +8,7 @@ msgspec: plain values, or the msgspec type the caller asks for.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -88,6 +89,9 @@ class GoneError(ApiError):
     """410: the resourceVersion to resume from is compacted."""
 
 
+_SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._:-]+")
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """A kind as the API server's paths spell it."""
@@ -114,7 +118,15 @@ class Resource:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
-        """The path of an object or, without `name`, of the collection (of all namespaces without one)."""
+        """The path of an object or, without `name`, of the collection (of all namespaces without one).
+
+        Raises `NotFoundError` for what no object can be called: the name of a
+        runtime is whatever a user has written, and must not lead elsewhere.
+        """
+        for segment in (namespace, name):
+            if segment and not _SEGMENT.fullmatch(segment):
+                message = f"{self.plural} {segment[:100]!r}: no object has such a name"
+                raise NotFoundError(message, code=404, reason="NotFound", details={"name": segment})
         parts = [self.base]
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]

@@ -98,6 +98,8 @@ class Controller:
         """The uids of TrainJobs from before our time that the API server was asked for."""
         self._had: dict[Key, str] = {}
         """The uids of TrainJobs that were seen with a JobSet of theirs."""
+        self._met: dict[Key, str] = {}
+        """The uids of JobSets of others that the API server was asked for."""
         self._pace = Pace(clock)
         self._milestones = Milestones(metrics)
 
@@ -275,6 +277,10 @@ class Controller:
 
     async def _observe(self, key: Key, trainjob: model.TrainJob) -> model.Observed:
         seen = self._cache.jobsets.get(key)
+        if seen is not None and seen.jobset.owner_uid != trainjob.uid and self._met.get(key) != seen.uid:
+            # Most likely of a TrainJob that was here before, and its end has not been told yet.
+            self._met[key] = seen.uid
+            seen = await self._applier.refresh_jobset(key)
         jobset = None if seen is None else seen.jobset
         if jobset is not None and jobset.owner_uid == trainjob.uid:
             self._had[key] = trainjob.uid
@@ -360,6 +366,7 @@ class Controller:
         self._written.pop(key, None)
         self._asked.pop(key, None)
         self._had.pop(key, None)
+        self._met.pop(key, None)
         self._runtimes.forget(key)
 
 

@@ -168,7 +168,13 @@ def _after_the_end(
     writes: tuple[Write, ...] = ()
     if jobset is not None and not jobset.deleting and failed.get("reason") == "DeadlineExceeded":
         writes = (Delete(names.JOBSET_API_VERSION, names.JOBSET, jobset.namespace, jobset.name, jobset.uid),)
-    return Plan(writes=writes, status=_status(job, after, jobset))
+    # One that has not ended is about to go, or is seen late, as it was before: its counts are no news.
+    last = jobset if jobset is not None and _has_ended(jobset) else None
+    return Plan(writes=writes, status=_status(job, after, last))
+
+
+def _has_ended(jobset: JobSet) -> bool:
+    return framework.status(jobset, plugins.ALL).terminal is not None
 
 
 def _suspension(job: TrainJob, before: conditions.Conditions, now: datetime) -> conditions.Conditions:

@@ -99,8 +99,8 @@ class Runtimes:
     async def _find_runtime(self, reference: RuntimeKey) -> VersionedRuntime | None:
         if not reference.name:
             return None
-        path = RESOURCES[reference.kind].path(reference.namespace, reference.name)
         try:
+            path = RESOURCES[reference.kind].path(reference.namespace, reference.name)
             found = runtime_of(await self._client.get(path), reference.kind)
         except NotFoundError:
             return None

@@ -31,6 +31,8 @@ CHILDREN = (
 """What a controller may make of a TrainJob."""
 
 _CLUSTER_SCOPED = {
+    "ClusterRole",
+    "ClusterRoleBinding",
     "ClusterTrainingRuntime",
     "MutatingWebhookConfiguration",
     "Namespace",
@@ -61,18 +63,21 @@ class Answer:
 
 
 class Api:
-    """An API server, asked with as little between as there can be, about one namespace unless told."""
+    """An API server, asked with as little between as there can be, about one namespace unless told.
 
-    def __init__(self, kubeconfig, namespace=NAMESPACE):
+    As `user`, whom the kubeconfig's may impersonate, if given.
+    """
+
+    def __init__(self, kubeconfig, namespace=NAMESPACE, user=None):
         self._namespace = namespace
+        self._headers = {} if user is None else {"Impersonate-User": user}
         client = kubernetes.config.new_client_from_config(str(kubeconfig))
         self._host, self._pool = client.configuration.host, client.rest_client.pool_manager
 
     def call(self, method, path, body=None, *, content_type="application/json"):
         """One request; its answer, whatever it is."""
-        answer = self._pool.request(
-            method, self._host + path, json=body, headers={"Content-Type": content_type}, timeout=60
-        )
+        headers = {**self._headers, "Content-Type": content_type}
+        answer = self._pool.request(method, self._host + path, json=body, headers=headers, timeout=60)
         warnings = tuple(
             text.split('"', 1)[1].rsplit('"', 1)[0].replace('\\"', '"')
             for text in answer.headers.getlist("Warning")

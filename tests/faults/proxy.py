@@ -36,7 +36,7 @@ class Act(Enum):
     MUTE = "events of deletion are swallowed"
     STUTTER = "each event comes twice, between bookmarks and types that there are not"
     FAIL = "an ERROR event with `code` comes in place of the next event"
-    PAST = "lists and watches show the world as it was at `revision`, until the fault is lifted"
+    PAST = "watches, and lists of any version, show the world as of `revision`, until the fault is lifted"
 
 
 _OF_WATCHES = {Act.FREEZE, Act.MUTE, Act.STUTTER, Act.FAIL}
@@ -53,6 +53,8 @@ class Request:
     name: str
     path: str
     body: Any
+    newest: bool = False
+    """Whether it is a list that names no version: the API server answers with what is newest, always."""
 
     @property
     def about(self) -> str:
@@ -117,7 +119,7 @@ class Fault:
         if self.verbs:
             wanted = request.verb in self.verbs
         elif self.act is Act.PAST:
-            wanted = request.verb in {"list", "watch"}
+            wanted = request.verb in {"list", "watch"} and not request.newest
         else:
             wanted = request.verb == "watch" if self.act in _OF_WATCHES else request.counts
         if self.resource not in ("", request.resource):
@@ -279,7 +281,8 @@ class Proxy:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(incoming)
         if "sendInitialEvents" in url.query:
-            async with self._session.get(_at(url, past.revision), headers=_headers(incoming)) as answer:
+            headers = {**_headers(incoming), "Accept-Encoding": "identity"}  # it is read here
+            async with self._session.get(_at(url, past.revision), headers=headers) as answer:
                 found = await answer.json(content_type=None)
             self.trace.append(Passed(request, answer.status))
             for item in found["items"]:
@@ -321,7 +324,9 @@ def _request(incoming: web.BaseRequest, raw: bytes) -> Request:
     body = json.loads(raw) if raw else None
     if verb == "create" and not name and isinstance(body, Mapping):
         name = str((body.get("metadata") or {}).get("name") or "")
-    return Request(verb, f"{resource}/{sub}" if sub else resource, namespace, name, incoming.path, body)
+    newest = verb == "list" and "resourceVersion" not in incoming.query
+    full = f"{resource}/{sub}" if sub else resource
+    return Request(verb, full, namespace, name, incoming.path, body, newest)
 
 
 def _headers(incoming: web.BaseRequest) -> dict[str, str]:

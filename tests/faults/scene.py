@@ -19,12 +19,11 @@ from pathlib import Path
 import yaml
 from urllib3.exceptions import HTTPError
 
+from benchmarks import plane
 from tests.conformance import live
 from tests.conformance.live import JOBSET, TRAINER, Api, done
 from tests.e2e.cluster import Cluster
 from trainyard_sandbox.pki import Authority
-from trainyard_sandbox.progress import Progress
-from trainyard_sandbox.toolchain import Toolchain
 
 from . import rights
 from .proxy import Fault, Proxy
@@ -145,7 +144,7 @@ class Scene:
     @contextmanager
     def another(self, name, **configuration):
         """A second replica with a proxy of its own, ready: both, until the end of the test."""
-        folder = self.folder / name
+        folder = self.folder / f"{name}-{next(self._numbers)}"
         folder.mkdir()
         proxy, kubeconfig = _proxy(self.admin, folder, self.token)
         proxy.trace = self.proxy.trace
@@ -254,9 +253,7 @@ class Case:
 @contextmanager
 def opened(name, folder):
     """The control plane with its operator, ready."""
-    toolchain = Toolchain(list(live.CRDS))
-    with Progress() as progress:
-        toolchain.build(progress)
+    plane.build()
     with ExitStack() as stack:
         cluster = stack.enter_context(live.control_plane(name))
         admin = cluster.sandbox.instance.kubeconfig

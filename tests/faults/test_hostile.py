@@ -15,8 +15,6 @@ from tests.e2e.cluster import eventually
 
 from . import gaps, lives
 
-pytestmark = pytest.mark.soak
-
 MEBIBYTE = 2**20
 PATIENCE = 60.0
 """Seconds in which the operator says what it makes of something."""
@@ -58,7 +56,7 @@ HOSTILE = {
             "containers": [{"name": "node", "securityContext": {"privileged": True}}],
         }
     ),
-    "values nested a thousand deep": _patch({"nodeSelector": {"deep": _nested(1000)}}),
+    "values nested hundreds deep": _patch({"nodeSelector": {"deep": _nested(400)}}),
     "unicode": {"trainer": {"args": ["\u202e\U0001f4a5\ufdd0", "\x01\x7f", "'$(reboot)`"]}},
     "a runtime with a name that is a path": {
         "runtimeRef": {"name": "../../secrets", "kind": "TrainingRuntime"}
@@ -82,7 +80,10 @@ def told(api, namespace, name):
     return next((c["reason"] for c in conditions if c["type"] in ("Blocked", "Failed")), None)
 
 
-@pytest.mark.parametrize("policy", ["plain", "mpi"])
+@pytest.mark.parametrize(
+    "policy",
+    [pytest.param("plain", marks=pytest.mark.soak), pytest.param("mpi", marks=pytest.mark.sandbox)],
+)
 def test_what_is_hostile_is_refused_or_answered_and_harms_no_other(unhurt, tried, policy):
     scene = unhurt
     case = scene.case()

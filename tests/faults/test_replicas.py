@@ -18,8 +18,6 @@ from .proxy import Act, Fault
 from .test_streams import same
 from .test_time_travel import FOOLED, STORIES, begin, happen, outcomes, unchanged
 
-pytestmark = pytest.mark.soak
-
 
 @pytest.fixture
 def pair(unhurt):
@@ -38,6 +36,7 @@ def standing_still(replica):
         replica.send(signal.SIGCONT)
 
 
+@pytest.mark.sandbox
 def test_a_leader_that_stands_still_past_its_lease_does_no_harm_when_it_goes_on(pair, tried):
     scene, _, two = pair
     cases = gaps.begin(scene)
@@ -50,6 +49,7 @@ def test_a_leader_that_stands_still_past_its_lease_does_no_harm_when_it_goes_on(
     tried("R-13 the leader stands still past its Lease", len(cases), len(gaps.GAPS))
 
 
+@pytest.mark.soak
 def test_a_follower_that_has_seen_nothing_for_a_while_does_no_harm_when_it_leads(pair, tried):
     scene, proxy, two = pair
     cases, _ = begin(scene)
@@ -63,12 +63,13 @@ def test_a_follower_that_has_seen_nothing_for_a_while_does_no_harm_when_it_leads
         proxy.heal(*frozen)
         time.sleep(FOOLED)
         unchanged(cases, before)
-        assert [p for p in scene.proxy.trace[seen:] if p.request.counts] == []
+        assert [p for p in scene.proxy.trace[seen:] if p.request.counts and p.code < 300] == []
     finally:
         scene.replica.start()
     tried("R-14 a follower that has seen nothing takes over", len(STORIES), len(STORIES))
 
 
+@pytest.mark.sandbox
 def test_two_that_start_at_the_same_time_work_as_one(unhurt, references, tried):
     unhurt.replica.kill()
     with unhurt.another("three", retention={}) as (_, three):

@@ -167,9 +167,20 @@ def _name_runtimes_that_there_are_not(scene):
 
 
 def _lose_a_revision(scene):
-    case = scene.case(Fault(Act.LOSE, resource="controllerrevisions"))
+    """Nothing is heard of one that was made: it is made again, and then looked at."""
+    unheard = scene.proxy.add(Fault(Act.FREEZE, resource="controllerrevisions"))
+    case = scene.case(Fault(Act.LOSE, resource="controllerrevisions", nth=1))
     case.create(lives.PLAIN)
     case.until("its JobSet", lambda: case.jobset)
+    scene.proxy.heal(unheard)
+
+
+def _list_without_a_stream(proxy, resource):
+    """The API server has forgotten what the stream was about, and does not list in streams."""
+    for nth, code in enumerate((410, 400), start=1):
+        fault = {"verbs": frozenset({"watch"}), "resource": resource, "nth": nth, "code": code}
+        proxy.add(Fault(Act.REFUSE, **fault))
+    proxy.cut(resource)
 
 
 def _be_asked_after_a_restart(scene):
@@ -194,7 +205,9 @@ def test_every_right_is_needed_and_none_is_missing(unhurt, references, tried):
     _webhooks(scene)
     with scene.another(
         "four", retention={}, webhook={"host": "127.0.0.1", "port": 0}, featureGates={"TrainJobStatus": True}
-    ) as (_, replica):
+    ) as (proxy, replica):
+        for resource in ("jobsets", "controllerrevisions"):
+            _list_without_a_stream(proxy, resource)
         _name_runtimes_that_there_are_not(scene)
         for gang in ("coscheduling", "volcano"):
             _resize(scene, gang)

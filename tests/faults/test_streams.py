@@ -12,7 +12,7 @@ from . import gaps
 from .lives import LIVES, all_at_once, in_words, violations
 from .proxy import Act, Fault
 
-soak = pytest.mark.soak
+sandbox, soak = pytest.mark.sandbox, pytest.mark.soak
 STREAMS = ("trainjobs", "jobsets", "trainingruntimes", "clustertrainingruntimes", "controllerrevisions")
 READS = frozenset({"get", "list", "watch"})
 EVERYTHING = READS | {"create", "update", "patch", "delete"}
@@ -45,8 +45,9 @@ def gone(proxy):
     proxy.heal(*dark)
 
 
-@soak
-@pytest.mark.parametrize("end", [late, cut, gone])
+@pytest.mark.parametrize(
+    "end", [pytest.param(late, marks=soak), pytest.param(cut, marks=soak), pytest.param(gone, marks=sandbox)]
+)
 def test_what_happens_while_nothing_is_seen_is_made_good(unhurt, tried, end):
     cases = gaps.begin(unhurt)
     freeze(unhurt.proxy)
@@ -54,10 +55,14 @@ def test_what_happens_while_nothing_is_seen_is_made_good(unhurt, tried, end):
     time.sleep(DARK)
     end(unhurt.proxy)
     gaps.come_right(cases)
-    tried(f"R-05, R-07, R-08 nothing seen for {DARK:.0f} s, then {end.__doc__}", len(cases), len(gaps.GAPS))
+    tried(
+        f"R-05, R-07, R-08 nothing seen for {DARK:.0f} s, then {end.__doc__[:-1].lower()}",
+        len(cases),
+        len(gaps.GAPS),
+    )
 
 
-@soak
+@sandbox
 def test_a_deletion_that_is_never_told_is_found_by_the_next_list(unhurt, tried):
     proxy = unhurt.proxy
     seen = gaps.GAPS[:-1]  # a name can be taken before the operator comes only where it is blind
@@ -81,7 +86,7 @@ def same(references, cases, outcomes):
         assert violations(case) == []
 
 
-@soak
+@sandbox
 def test_events_that_come_twice_among_noise_make_no_difference(unhurt, references, tried):
     unhurt.proxy.add(Fault(Act.STUTTER))
     unhurt.proxy.cut()
@@ -120,8 +125,9 @@ def test_an_api_server_that_is_down_for_longer_than_the_lease_is_waited_for(unhu
     tried("R-11 no API server for 8 s", len(gaps.GAPS), len(gaps.GAPS))
 
 
-@soak
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGKILL, marks=sandbox), pytest.param(signal.SIGTERM, marks=soak)]
+)
 def test_being_ended_again_and_again_makes_no_difference(unhurt, references, tried, number):
     cases = [(unhurt.case(), life) for life in LIVES]
     replica, times = unhurt.replica, 4
@@ -148,7 +154,7 @@ def collector(unhurt):
     os.kill(pid, signal.SIGCONT)
 
 
-@soak
+@sandbox
 def test_a_job_made_anew_before_its_old_jobset_is_collected_inherits_nothing(unhurt, collector, tried):
     case = unhurt.case()
     gaps.running(case)
@@ -165,7 +171,7 @@ def test_a_job_made_anew_before_its_old_jobset_is_collected_inherits_nothing(unh
     tried("R-17 made anew under the same name, no garbage collector", 1, 1)
 
 
-@soak
+@sandbox
 def test_a_namespace_that_goes_takes_its_job_along(unhurt, tried):
     case = unhurt.case()
     gaps.running(case)
@@ -182,7 +188,7 @@ def test_a_namespace_that_goes_takes_its_job_along(unhurt, tried):
     tried("R-16 the namespace is deleted", 1, 1)
 
 
-@soak
+@sandbox
 def test_without_rights_on_the_lease_it_does_not_lead_and_says_so(unhurt, tried):
     fault = unhurt.proxy.add(Fault(Act.REFUSE, verbs=EVERYTHING, resource="leases", code=403))
     eventually("it does not lead", lambda: "trainyard_leader 0.0" in unhurt.replica.ask("metrics"))

@@ -10,7 +10,7 @@ import pytest
 from .lives import LIVES, SLOW, all_at_once, in_words, violations
 from .proxy import Act, Fault
 
-SAMPLED, ALL = pytest.param(3, marks=pytest.mark.soak), pytest.param(1, marks=pytest.mark.soak)
+SAMPLED, ALL = pytest.param(3, marks=pytest.mark.sandbox), pytest.param(1, marks=pytest.mark.soak)
 """Every third case, and every one."""
 AT_ONCE = 60
 """Cases that are tried together."""

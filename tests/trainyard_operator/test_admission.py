@@ -102,6 +102,23 @@ def test_a_trainjob_is_let_in_when_its_runtime_is_there() -> None:
     run(test)
 
 
+def test_a_path_to_another_namespaces_runtime_is_the_name_of_none() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(
+            "/apis/trainer.kubeflow.org/v1alpha1/namespaces/other/trainingruntimes/rt",
+            {**objects.runtime(), "kind": "TrainingRuntime"},
+        )
+        reference = {"name": "../../other/trainingruntimes/rt", "kind": "TrainingRuntime"}
+        async with api.client() as client, webhooks(client) as hooks:
+            code, message = denial(await hooks.ask(TRAINJOB, objects.trainjob(runtimeRef=reference)))
+            assert code == 403
+            assert "not found" in message
+            assert api.requests == []
+
+    run(test)
+
+
 def test_warnings_come_along() -> None:
     async def test() -> None:
         api = FakeApi()

@@ -193,6 +193,22 @@ def test_a_runtime_that_was_created_just_before_its_job_is_not_called_missing() 
     run(test)
 
 
+@pytest.mark.parametrize(
+    "name", ["../../other/trainingruntimes/rt", "..", ".", "rt/../rt", "rt?x=y", "rt#x", "%72t", "rt/status"]
+)
+def test_the_name_of_a_runtime_does_not_lead_anywhere_else(name: str) -> None:
+    async def test() -> None:
+        async with scene(with_runtime=False) as s:
+            reference = {"name": name, "kind": "TrainingRuntime"}
+            s.api.put(JOB, objects.trainjob(runtimeRef=reference))
+            s.see(JOB)
+            await s.settle()
+            assert s.conditions() == {"Blocked": "RuntimeNotFound"}
+            assert [path for _, path in s.api.requests if "runtimes" in path] == []
+
+    run(test)
+
+
 def test_a_refusal_becomes_a_condition_and_is_tried_again_within_a_minute() -> None:
     async def test() -> None:
         async with scene() as s:
@@ -267,6 +283,34 @@ def test_a_jobset_of_another_owner_blocks_and_is_left_alone() -> None:
             await s.settle()
             assert s.conditions() == {"Blocked": "JobSetConflict"}
             assert s.api.objects[JOBSET] == foreign
+
+    run(test)
+
+
+def test_a_jobset_of_an_earlier_job_is_in_the_way_only_if_it_is_still_there() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.put(JOBSET, objects.jobset(owner="earlier"))
+            s.see_jobset()
+            s.api.remove(JOBSET)  # its event is still on the way
+            await s.settle()
+            (owner,) = s.api.objects[JOBSET]["metadata"]["ownerReferences"]
+            assert owner["uid"] == s.api.objects[JOB]["metadata"]["uid"]
+            assert [path for _, path in s.api.writes() if path.endswith("/status")] == []
+
+    run(test)
+
+
+def test_a_jobset_of_an_earlier_job_that_stays_is_asked_for_once() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.put(JOBSET, objects.jobset(owner="earlier"))
+            s.see_jobset()
+            for _ in range(3):
+                await s.settle()
+                s.queue.add(KEY)
+            assert s.conditions() == {"Blocked": "JobSetConflict"}
+            assert s.api.requests.count(("GET", JOBSET)) == 1
 
     run(test)
 

@@ -323,6 +323,25 @@ CASES = [
         NOTHING,
     ),
     Case(
+        "a finished TrainJob takes no counts from a JobSet as it was before the end",
+        observed(trainjob(status={"conditions": [COMPLETE]}), in_sync(replicated_jobs_status=(counts(),))),
+        NOTHING,
+    ),
+    Case(
+        "a finished TrainJob takes the last counts of a JobSet that has ended",
+        observed(
+            trainjob(status={"conditions": [COMPLETE]}),
+            in_sync(conditions=(JOBSET_COMPLETED,), replicated_jobs_status=(counts(succeeded=1),)),
+        ),
+        Plan(
+            status={
+                "jobsStatus": [
+                    {"name": "node", "ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 0}
+                ]
+            }
+        ),
+    ),
+    Case(
         "a completed TrainJob that is suspended says so, and that is all",
         observed(trainjob(SUSPENDED_JOB, {"conditions": [COMPLETE]})),
         Plan(status={"conditions": [COMPLETE, suspended(5)]}),
