@@ -31,7 +31,11 @@ for name, pool in stack.node_pools.items():
     if pool.provider is Provider.KWOK:
         KwokPool(name, KwokPoolArgs(pool=pool), on_cluster)
 crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
-jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+foundation: list[pulumi.Resource] = [crds]
+if stack.jobset.enabled:
+    jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+    foundation.append(jobset)
+    pulumi.export("jobsetNamespace", jobset.namespace)
 if stack.kueue.enabled:
     kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
@@ -39,11 +43,11 @@ if stack.kueue.enabled:
     Tenants("tenants", TenantsArgs(tenants=stack.tenants, after=[quota]), on_cluster)
 if stack.volcano.enabled:
     Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
-installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset]), on_cluster)
+installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=foundation), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(
     "operator",
-    OperatorArgs.of(stack.operator, stack.admission, after=[crds, jobset, installed, kubeflow]),
+    OperatorArgs.of(stack.operator, stack.admission, after=[*foundation, installed, kubeflow]),
     on_cluster,
 )
 if stack.admission.enabled:
@@ -55,6 +59,5 @@ if stack.admission.enabled:
     )
 
 pulumi.export("trainerVersion", artifacts.version("trainer"))
-pulumi.export("jobsetNamespace", jobset.namespace)
 pulumi.export("operatorNamespace", operator.namespace)
 pulumi.export("runtimes", installed.runtimes)

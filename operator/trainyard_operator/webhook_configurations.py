@@ -78,6 +78,8 @@ class Publisher:
         path = resource.path(name=name)
         try:
             found = await self._client.get(path)
+            if not any(self._is_ours(webhook["clientConfig"]) for webhook in found.get("webhooks") or ()):
+                return False  # it leads to somebody whose place we are about to take
             operations = self._operations(found, wanted)
             if operations:
                 await self._client.patch(path, operations, kind="json")
