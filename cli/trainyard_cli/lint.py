@@ -97,7 +97,13 @@ def explain(rule: str, out: TextIO | None = None, err: TextIO | None = None) -> 
 
 def of_stack(name: str) -> Policies:
     """The policies of `stacks/Pulumi.<name>.yaml`; raises `CannotLintError`."""
-    path = STACKS / f"Pulumi.{name}.yaml"
+    found_stack = stack_in(STACKS, name)
+    return found_stack.policies.with_pools(found_stack.node_pools)
+
+
+def stack_in(folder: Path, name: str) -> stacks.StackSettings:
+    """The settings of `Pulumi.<name>.yaml` in a folder; raises `CannotLintError`."""
+    path = folder / f"Pulumi.{name}.yaml"
     try:
         # As Pulumi reads it: a stack file may have anchors.
         section = yaml.safe_load(found.read(path))["config"][stacks.CONFIG_KEY]
@@ -105,8 +111,7 @@ def of_stack(name: str) -> Policies:
         why = " ".join(str(error).split())
         raise CannotLintError(f"{path}: is no stack file with {stacks.CONFIG_KEY}: {why}") from error
     try:
-        found_stack = stacks.of(section, name)
-        return found_stack.policies.with_pools(found_stack.node_pools)
+        return stacks.of(section, name)
     except PlatformError as error:
         raise CannotLintError(str(error)) from error
 

@@ -48,7 +48,7 @@ def test_no_script_holds_an_expression_whose_value_a_shell_would_read() -> None:
 def test_every_make_target_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
     called = {name for step in steps() for name in re.findall(r"\bmake ([a-z-]+)", step.get("run", ""))}
-    assert called == {"check", "drift", "environment", "lint", "preview", "stacks", "up"}
+    assert called == {"check", "drift", "environment", "impact", "lint", "preview", "stacks", "up"}
     assert called <= targets
 
 

@@ -8,6 +8,7 @@ what it leads to is linted where it is, or is none of this folder's business.
 from __future__ import annotations
 
 import subprocess
+import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -66,14 +67,26 @@ def changes(since: str) -> tuple[str, ...]:
 
     Raises `CannotLintError` if git cannot say.
     """
-    if since.startswith("-"):
-        raise CannotLintError(f"--since {since}: must name a commit, a branch or a tag")
-    top = str(root())
-    base = _git("merge-base", since, "HEAD").strip()
+    top, base = str(root()), _base(since)
     # A file that was moved has gone from where it was.
     names = _git("-C", top, "diff", "--name-only", "--no-renames", "-z", base, "--").split("\0")
     names += _git("-C", top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
     return tuple(name for name in names if name)
+
+
+def as_it_was(since: str, paths: Sequence[str], target: Path) -> None:
+    """Write what `paths`, from `root()`, held where this branch left `since` into the folder `target`.
+
+    A path that there was not is left out. Raises `CannotLintError` if git cannot say.
+    """
+    top, base = str(root()), _base(since)
+    there = [path for path in paths if _git("-C", top, "ls-tree", base, "--", path)]
+    if there:
+        packed = target / "then.tar"
+        _git("-C", top, "archive", "--output", str(packed), base, "--", *there)
+        with tarfile.open(packed) as archive:
+            archive.extractall(target, filter="data")
+        packed.unlink()
 
 
 def root() -> Path:
@@ -89,6 +102,12 @@ def _inside(folder: Path) -> Iterator[Path]:
             yield from _inside(path)
         elif path.suffix in SUFFIXES and path.is_file():
             yield path
+
+
+def _base(since: str) -> str:
+    if since.startswith("-"):
+        raise CannotLintError(f"--since {since}: must name a commit, a branch or a tag")
+    return _git("merge-base", since, "HEAD").strip()
 
 
 def _git(*arguments: str) -> str:
