@@ -21,11 +21,12 @@ from trainyard_platform.components.tenants import Tenants, TenantsArgs
 from trainyard_platform.components.volcano import Volcano, VolcanoArgs
 
 root = Path(__file__).resolve().parent.parent
-stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
+config = pulumi.Config("trainyard")
+stack = settings.load(config.get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
 versions.check(stack, artifacts)
 runtimes = catalog.load(root / "runtimes", stack.runtimes)
-on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
+on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack(), config.get("renderTo")))
 
 for name, pool in stack.node_pools.items():
     if pool.provider is Provider.KWOK:

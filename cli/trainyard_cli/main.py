@@ -11,7 +11,7 @@ import typer
 
 from trainyard_sandbox.errors import SandboxError
 
-from . import adopt, explain, impact, lint, migrate, render, stacks, validate
+from . import adopt, explain, impact, lint, migrate, plain, render, stacks, validate
 from .operator import app as operator_app
 from .sandbox import app as sandbox_app
 
@@ -26,6 +26,7 @@ app.add_typer(operator_app, name="operator")
 app.command(name="adopt")(adopt.command)
 app.command(name="impact")(impact.command)
 app.command(name="lint")(lint.command)
+app.command(name="manifests")(plain.command)
 app.command(name="migrate")(migrate.command)
 app.command(name="render")(render.command)
 app.command(name="stacks")(stacks.command)

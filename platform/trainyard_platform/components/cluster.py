@@ -8,8 +8,10 @@ import pulumi_kubernetes as kubernetes
 from ..settings import Cluster
 
 
-def provider(cluster: Cluster, stack: str) -> kubernetes.Provider:
+def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kubernetes.Provider:
     """A provider that stays the same when the kubeconfig changes.
+
+    With a folder to render to it writes manifests there and asks no cluster.
 
     Without an identifier Pulumi takes a renewed kubeconfig for another cluster
     and replaces everything. The kubeconfig is named by its path, so that no
@@ -21,6 +23,7 @@ def provider(cluster: Cluster, stack: str) -> kubernetes.Provider:
         kubeconfig=str(Path(cluster.kubeconfig).expanduser()) if cluster.kubeconfig else None,
         context=cluster.context,
         enable_server_side_apply=True,
+        render_yaml_to_directory=render_to,
         enable_config_map_mutable=True,
     )
 
