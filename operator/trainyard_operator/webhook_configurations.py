@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from .apply import MANAGER
 from .client import ApiError, Client, NotFoundError, Resource
 
 logger = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class Publisher:
                 return False  # it leads to somebody whose place we are about to take
             operations = self._operations(found, wanted)
             if operations:
-                await self._client.patch(path, operations, kind="json")
+                await self._client.patch(path, operations, kind="json", manager=MANAGER)
                 logger.info("%s %s trusts the webhook's authority", resource.kind, name)
         except NotFoundError:
             self._problems.pop(name, None)

@@ -9,11 +9,14 @@ stay as they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from trainyard_api import names
 
 from ..model import Json
+
+_STAY: Final = frozenset({"trainyard", "cert-manager-cainjector"})
+"""Managers of our own operator, and of whoever writes a webhook's authority in its place."""
 
 
 def handed_over(managed_fields: Sequence[Json]) -> tuple[Json, ...]:
@@ -22,8 +25,8 @@ def handed_over(managed_fields: Sequence[Json]) -> tuple[Json, ...]:
     It keeps the time of the latest of them: runtimes are dated by it, and no
     value is newer than it was.
     """
-    theirs = [entry for entry in managed_fields if not entry.get("subresource")]
-    rest = [entry for entry in managed_fields if entry.get("subresource")]
+    theirs = [entry for entry in managed_fields if not _stays(entry)]
+    rest = [entry for entry in managed_fields if _stays(entry)]
     fields: Json = {}
     for entry in theirs:
         fields = _united(fields, entry.get("fieldsV1") or {})
@@ -45,10 +48,14 @@ def owners(managed_fields: Sequence[Json]) -> tuple[str, ...]:
         dict.fromkeys(
             entry.get("manager") or "somebody"
             for entry in managed_fields
-            if not entry.get("subresource")
+            if not _stays(entry)
             and (entry.get("manager"), entry.get("operation")) != (names.PLATFORM_MANAGER, "Apply")
         )
     )
+
+
+def _stays(entry: Json) -> bool:
+    return bool(entry.get("subresource")) or entry.get("manager") in _STAY
 
 
 def _united(one: Json, other: Json) -> Json:

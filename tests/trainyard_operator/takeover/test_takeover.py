@@ -293,6 +293,12 @@ def test_fields_change_hands_whole_with_the_time_of_the_latest_and_not_those_of_
     assert owners([mine, other]) == ()
 
 
+def test_what_our_operator_has_written_stays_its_own() -> None:
+    bundle = entry("trainyard", fields={"f:webhooks": {"f:caBundle": {}}})
+    assert owners([bundle]) == ()
+    assert handed_over([entry("kubectl"), bundle]) == (entry("trainyard-platform", "Apply"), bundle)
+
+
 # --- back -------------------------------------------------------------------
 
 
