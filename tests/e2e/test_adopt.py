@@ -71,12 +71,10 @@ def identities(platform: Cluster) -> dict[str, Any]:
     return found
 
 
-def says(platform: Cluster) -> str:
-    """What our operator says when it is asked whether it is ready."""
+def is_ready(platform: Cluster) -> bool:
+    """Whether our operator is, as the kubelet sees it."""
     [pod] = platform.within("trainyard-system").list("pods")
-    path = f"/api/v1/namespaces/trainyard-system/pods/{pod['metadata']['name']}:8080/proxy/readyz"
-    answer = platform.run("kubectl", "get", "--raw", path, check=False)
-    return answer.stdout + answer.stderr
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"]["conditions"])
 
 
 def leads_to(platform: Cluster) -> set[str]:
@@ -92,8 +90,10 @@ def test_of_two_controllers_ours_stays_passive_and_names_the_other(
     platform: Cluster, trainer: Cluster
 ) -> None:
     reason = f"Kubeflow Trainer's controller is alive: {holder(trainer)} holds Lease"
-    eventually("ours says so", lambda: reason in says(platform))
-    lease = platform.within("trainyard-system").get("lease", "trainyard-operator") or {}
+    ours = platform.within("trainyard-system")
+    eventually("ours says so", lambda: reason in ours.kubectl("logs", "deployment/trainyard-operator"))
+    eventually("and is not ready", lambda: not is_ready(platform))
+    lease = ours.get("lease", "trainyard-operator") or {}
     assert not lease["spec"].get("holderIdentity")
     jobset = platform.get("jobset", "adopt-runs") or {}
     assert {entry["manager"] for entry in jobset["metadata"]["managedFields"]} & {"trainyard"} == set()

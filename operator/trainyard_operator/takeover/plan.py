@@ -30,9 +30,8 @@ def adopt(observed: Observed) -> Plan:
     # In this order, as admission has nobody to ask once Trainer's controller is gone.
     steps += _handed_over(observed)
     steps += _scaled(observed.controller, 0)
-    return Plan(
-        False, found, fates, tuple(steps), ("pulumi up", "trainyard adopt --back, if it must go back")
-    )
+    after = ("pulumi up --refresh", "trainyard adopt --back, if it must go back")
+    return Plan(False, found, fates, tuple(steps), after)
 
 
 def give_back(observed: Observed) -> Plan:
