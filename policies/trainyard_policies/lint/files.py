@@ -67,7 +67,7 @@ def changes(since: str) -> tuple[str, ...]:
 
     Raises `CannotLintError` if git cannot say.
     """
-    top, base = str(root()), _base(since)
+    top, base = _left(since)
     # A file that was moved has gone from where it was.
     names = _git("-C", top, "diff", "--name-only", "--no-renames", "-z", base, "--").split("\0")
     names += _git("-C", top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
@@ -79,7 +79,7 @@ def as_it_was(since: str, paths: Sequence[str], target: Path) -> None:
 
     A path that there was not is left out. Raises `CannotLintError` if git cannot say.
     """
-    top, base = str(root()), _base(since)
+    top, base = _left(since)
     there = [path for path in paths if _git("-C", top, "ls-tree", base, "--", path)]
     if there:
         packed = target / "then.tar"
@@ -104,10 +104,11 @@ def _inside(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _base(since: str) -> str:
+def _left(since: str) -> tuple[str, str]:
+    """The top of the repository, and the commit where this branch left `since`."""
     if since.startswith("-"):
         raise CannotLintError(f"--since {since}: must name a commit, a branch or a tag")
-    return _git("merge-base", since, "HEAD").strip()
+    return str(root()), _git("merge-base", since, "HEAD").strip()
 
 
 def _git(*arguments: str) -> str:
