@@ -86,9 +86,12 @@ def _state(stack: str, folder: Path) -> Mapping[str, Any]:
         "PULUMI_CONFIG_PASSPHRASE": "nothing secret is in it",
         "PULUMI_OPTION_CONFIG_FILE": str(copy),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        "KUBECONFIG": os.devnull,
+        # The state counts once, at the end: with the CRDs in it, to write it at every step takes minutes.
+        "PULUMI_EXPERIMENTAL": "true",
+        "PULUMI_SKIP_CHECKPOINTS": "true",
     }
-    environment.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
+    for name in ("KUBECONFIG", "PULUMI_CONFIG_PASSPHRASE_FILE"):  # another state's, and no cluster is asked
+        environment.pop(name, None)
     # In a project of its own: `stack init` would write into git's stack file.
     _pulumi(["stack", "init", stack], environment, folder)
     _pulumi(["up", "--stack", stack, "--yes", "--skip-preview", "--suppress-progress"], environment, PROJECT)

@@ -17,13 +17,14 @@ def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kube
     and replaces everything. The kubeconfig is named by its path, so that no
     credentials enter the state; $KUBECONFIG is the SDK's own default for it.
     """
+    if render_to is not None:
+        return kubernetes.Provider("cluster", render_yaml_to_directory=render_to)
     return kubernetes.Provider(
         "cluster",
         cluster_identifier=cluster.identifier or stack,
         kubeconfig=str(Path(cluster.kubeconfig).expanduser()) if cluster.kubeconfig else None,
         context=cluster.context,
         enable_server_side_apply=True,
-        render_yaml_to_directory=render_to,
         enable_config_map_mutable=True,
     )
 
