@@ -20,13 +20,14 @@ import typer
 from trainyard_operator import credentials
 from trainyard_operator.client import ApiError, Client
 from trainyard_operator.explain.text import clean
-from trainyard_platform import catalog
 from trainyard_platform import impact as core
+from trainyard_platform import stack_runtimes
+from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
 from trainyard_policies.lint.files import CannotLintError, as_it_was, changes, root
 
+from . import stackfile
 from .explain import Output
-from .lint import stack_in
 from .manifests import CANNOT_ASK, FINE
 from .workloads import Seen, look
 
@@ -146,8 +147,9 @@ def _asked(folder: Path, stack: str) -> Mapping[core.Ref, Mapping[str, Any]]:
     """What the stack asks for, as a folder has it; nothing if the folder has no file of it."""
     if not (folder / "stacks" / f"Pulumi.{stack}.yaml").exists():
         return {}
-    settings = stack_in(folder / "stacks", stack)
-    return core.objects(settings, catalog.load(folder / "runtimes", settings.runtimes))
+    settings = stackfile.read(stack, folder / "stacks")
+    registry = Artifacts(settings.artifacts, folder).registry
+    return core.objects(settings, stack_runtimes.load(folder / "runtimes", settings, registry))
 
 
 async def _look(kubeconfig: str | None, context: str | None, found: tuple[core.Change, ...]) -> Seen:

@@ -11,8 +11,9 @@ import typer
 
 from trainyard_sandbox.errors import SandboxError
 
-from . import adopt, explain, impact, lint, migrate, plain, render, stacks, validate
+from . import adopt, explain, impact, lint, migrate, plain, render, runtimes_diff, stacks, validate
 from .operator import app as operator_app
+from .runtimes import app as runtimes_app
 from .sandbox import app as sandbox_app
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.add_typer(sandbox_app, name="sandbox")
 app.add_typer(operator_app, name="operator")
+app.add_typer(runtimes_app, name="runtimes")
 app.command(name="adopt")(adopt.command)
 app.command(name="impact")(impact.command)
 app.command(name="lint")(lint.command)
@@ -32,6 +34,7 @@ app.command(name="render")(render.command)
 app.command(name="stacks")(stacks.command)
 app.command(name="validate")(validate.command)
 app.command(name="explain")(explain.command)
+runtimes_app.command(name="diff")(runtimes_diff.command)
 
 
 def main() -> None:

@@ -23,10 +23,10 @@ import yaml
 from trainyard_api import documents
 from trainyard_platform import plain
 from trainyard_platform.errors import PlatformError
-from trainyard_policies.lint.files import CannotLintError
 
-from .lint import STACKS, stack_in
+from . import stackfile
 from .manifests import CANNOT_ASK, FINE
+from .stackfile import STACKS
 
 PROJECT: Final = STACKS.parent
 RENDER_TO: Final = "trainyard:renderTo"
@@ -41,11 +41,11 @@ def run(stack: str, target: Path, *, out: TextIO | None = None, err: TextIO | No
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        stack_in(STACKS, stack)  # what is wrong is said without Pulumi's words around it
+        stackfile.read(stack)  # what is wrong is said without Pulumi's words around it
         with TemporaryDirectory() as folder:
             placed = plain.waves(_state(stack, Path(folder)))
         _write(placed, target)
-    except (CannotLintError, PlatformError) as error:
+    except PlatformError as error:
         print(error, file=err)
         return CANNOT_ASK
     except OSError as error:

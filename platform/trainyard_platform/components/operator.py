@@ -99,6 +99,8 @@ class OperatorArgs:
     resources: ComputeResources
     configuration: Configuration
     """What its processes are told."""
+    user: int | None = USER
+    """Whom it runs as, and which group; None where the cluster assigns them."""
     arguments: Sequence[str] = ()
     kubeflow_namespace: str | None = None
     """Namespace where upstream's controller would hold its Lease; None if the cluster has none."""
@@ -124,6 +126,7 @@ class OperatorArgs:
         cls,
         operator: settings.Operator,
         admission: settings.Admission,
+        cluster: settings.Cluster,
         *,
         after: Sequence[pulumi.Resource],
     ) -> "OperatorArgs":
@@ -144,6 +147,7 @@ class OperatorArgs:
                 limits=operator.limits,
                 retention=operator.retention,
             ),
+            user=None if cluster.assigns_users else USER,
             arguments=operator.args,
             kubeflow_namespace=None if absent else kubeflow.NAMESPACE,
             after=after,
@@ -288,8 +292,8 @@ def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
                 automount_service_account_token=True,
                 security_context=PodSecurityContextArgs(
                     run_as_non_root=True,
-                    run_as_user=USER,
-                    run_as_group=USER,
+                    run_as_user=args.user,
+                    run_as_group=args.user,
                     seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
                 ),
                 topology_spread_constraints=[
