@@ -41,7 +41,7 @@ def run(stack: str, target: Path, *, out: TextIO | None = None, err: TextIO | No
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        stackfile.read(stack)  # what is wrong is said without Pulumi's words around it
+        plain.check(stackfile.read(stack))  # what is wrong is said without Pulumi's words around it
         with TemporaryDirectory() as folder:
             placed = plain.waves(_state(stack, Path(folder)))
         _write(placed, target)
@@ -74,9 +74,10 @@ def command(
 def _state(stack: str, folder: Path) -> Mapping[str, Any]:
     """What Pulumi knows of the stack when it has written everything and asked nobody."""
     settings = yaml.safe_load((STACKS / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))
-    settings["config"][RENDER_TO] = str(folder / "rendered")
+    config = {**settings["config"], RENDER_TO: str(folder / "rendered")}
     copy = folder / f"Pulumi.{stack}.yaml"
-    copy.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    # Without the salt or the key of the real state, which this one is not encrypted with.
+    copy.write_text(yaml.safe_dump({"config": config}), encoding="utf-8")
     project = yaml.safe_load((PROJECT / "Pulumi.yaml").read_text(encoding="utf-8"))
     (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": project["name"], "runtime": "python"}))
     (folder / "backend").mkdir()

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from trainyard_api.pools import NODE_GROUPS
+
 from .errors import PlatformError
+from .settings import CONFIG_KEY, StackSettings
 
 Json = Mapping[str, Any]
 
@@ -34,6 +37,16 @@ class Placed:
         parts = [self.manifest["kind"], metadata.get("namespace", ""), metadata["name"]]
         name = "-".join(part for part in parts if part).lower().replace(":", "-")
         return f"wave-{self.wave:02}/{name}.yaml"
+
+
+def check(stack: StackSettings) -> None:
+    """Raises `PlatformError` if a stack is more than manifests: to render it would make the rest."""
+    for name, pool in stack.node_pools.items():
+        if pool.provider in NODE_GROUPS:
+            raise PlatformError(
+                f"{CONFIG_KEY}.nodePools.{name}.provider: {pool.provider} makes node groups in the cloud, "
+                "which are no manifests; make them without this stack, and say `existing` or `karpenter`"
+            )
 
 
 def waves(state: Json) -> list[Placed]:

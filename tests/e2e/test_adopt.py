@@ -96,7 +96,8 @@ def test_of_two_controllers_ours_stays_passive_and_names_the_other(
     eventually("and is not ready", lambda: not is_ready(platform))
     lease = ours.get("lease", "trainyard-operator") or {}
     assert not lease["spec"].get("holderIdentity")
-    jobset = platform.get("jobset", "adopt-runs") or {}
+    managed = ("--show-managed-fields", "--output", "json")
+    jobset = json.loads(platform.kubectl("get", "jobset", "adopt-runs", *managed))
     assert {entry["manager"] for entry in jobset["metadata"]["managedFields"]} & {"trainyard"} == set()
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 from trainyard_platform import plain
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import UNTIL_TOLD, Cluster, Object, eventually, trainjob
+from .cluster import UNTIL_TOLD, Cluster, Object, eventually, trainjob, trainyard
 
 # Not in `make test` before it has been seen to pass.
 pytestmark = pytest.mark.soak
@@ -66,7 +67,8 @@ def clone(folder: Path) -> Path:
     document = yaml.safe_load(stack.read_text())
     settings = document["config"]["trainyard:platform"]
     settings["runtimes"]["plain"]["env"] = {"NEW": "yes"}
-    settings["queues"]["clusterQueues"]["team-a"]["stopPolicy"] = "HoldAndDrain"
+    queues = settings["queues"]["clusterQueues"]  # in the file two of them are one
+    queues["team-a"] = {**queues["team-a"], "stopPolicy": "HoldAndDrain"}
     stack.write_text(yaml.safe_dump(document))
     return folder
 
@@ -118,6 +120,15 @@ def rendered(platform: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return target
 
 
+@pytest.fixture(scope="module")
+def empty() -> Iterator[Cluster]:
+    """Another sandbox, with nothing installed."""
+    cluster = Cluster("plain")
+    trainyard("sandbox", "up", "--name", cluster.name, timeout=4500)
+    yield cluster
+    trainyard("sandbox", "down", "--name", cluster.name)
+
+
 def manifests(folder: Path) -> list[Object]:
     return [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("wave-*/*.yaml"))]
 
@@ -147,6 +158,21 @@ def test_applied_by_kubectl_they_are_the_same_objects(platform: Cluster, rendere
     assert len(applied) == len(live) == len(manifests(rendered)) > 100
     for one in applied:
         assert content(one) == content(live[identity(one)]), identity(one)
+
+
+def test_applied_wave_by_wave_to_an_empty_cluster_they_are_a_platform(empty: Cluster, rendered: Path) -> None:
+    empty.run("examples/gitops/kubectl.sh", str(rendered))
+    team_a = empty.within("team-a")
+    job = trainjob("by-kubectl")
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "default"}
+    eventually("the webhook answers", lambda: team_a.apply(job) is None)
+    team_a.wait_for_condition("by-kubectl", "Complete")
+    admitted = next(one for one in team_a.list("workloads") if "by-kubectl" in one["metadata"]["name"])
+    assert admitted["status"]["admission"]["clusterQueue"] == "team-a"
+    again = empty.run("examples/gitops/kubectl.sh", str(rendered)).stdout
+    assert again.count("serverside-applied") == len(manifests(rendered)), (
+        "nothing of it is anybody else's by now"
+    )
 
 
 def content(manifest: Object) -> Any:

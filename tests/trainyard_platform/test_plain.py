@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from trainyard_cli import stackfile
 from trainyard_platform import plain
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.plain import Placed
@@ -108,6 +109,18 @@ def test_a_file_is_named_after_its_object_in_the_folder_of_its_wave() -> None:
     metadata = {"namespace": "trainyard-system", "name": "system:operator"}
     placed = Placed(3, {"kind": "RoleBinding", "metadata": metadata})
     assert placed.file == "wave-03/rolebinding-trainyard-system-system-operator.yaml"
+
+
+@pytest.mark.parametrize("stack", ["eks", "gke", "aks"])
+def test_a_stack_that_makes_machines_in_a_cloud_is_not_rendered(stack: str) -> None:
+    why = f"trainyard:platform.nodePools.[a-z0-9-]+.provider: {stack} makes node groups in the cloud"
+    with pytest.raises(PlatformError, match=why):
+        plain.check(stackfile.read(stack))
+
+
+@pytest.mark.parametrize("stack", ["sandbox", "onprem", "openshift"])
+def test_any_other_is(stack: str) -> None:
+    plain.check(stackfile.read(stack))
 
 
 @pytest.mark.parametrize("part", ["data", "stringData"])

@@ -17,7 +17,9 @@ import pulumi
 
 from trainyard_api import names
 
-ANNOTATIONS = {"pulumi.com/patchFieldManager": names.PLATFORM_MANAGER, "pulumi.com/patchForce": "true"}
+FORCE = {"pulumi.com/patchForce": "true"}
+"""Of what another writes into as well: the stack wins."""
+ANNOTATIONS = {"pulumi.com/patchFieldManager": names.PLATFORM_MANAGER, **FORCE}
 """Of all that may be in the cluster already: left behind, or taken over (`trainyard adopt`)."""
 
 
