@@ -29,7 +29,7 @@ config = pulumi.Config("trainyard")
 stack = settings.load(config.get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
 versions.check(stack, artifacts)
-runtimes = stack_runtimes.load(root / "runtimes", stack, artifacts.registry)
+runtimes = stack_runtimes.load(root / "runtimes", stack, artifacts.registry, pulumi.log.info)
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack(), config.get("renderTo")))
 
 Accelerators("accelerators", AcceleratorsArgs.of(stack, artifacts), on_cluster)
