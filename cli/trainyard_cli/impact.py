@@ -24,7 +24,7 @@ from trainyard_platform import impact as core
 from trainyard_platform import stack_runtimes
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
-from trainyard_policies.lint.files import CannotLintError, as_it_was, changes, root
+from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left, root
 
 from . import stackfile
 from .explain import Output
@@ -55,7 +55,7 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     try:
         here = root()
-        before, after = _then(since, stack), _asked(here, stack)
+        before, after = _then(here, left(since), stack), _asked(here, stack)
         if not before and not after:
             raise CannotLintError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
         found = core.changes(before, after)
@@ -136,11 +136,10 @@ def _short(value: object) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def _then(since: str, stack: str) -> Mapping[core.Ref, Mapping[str, Any]]:
+def _then(here: Path, revision: str, stack: str) -> Mapping[core.Ref, Mapping[str, Any]]:
     with TemporaryDirectory() as folder:
-        then = Path(folder)
-        as_it_was(since, ("runtimes", f"stacks/Pulumi.{stack}.yaml"), then)
-        return _asked(then, stack) if (then / "stacks").is_dir() else {}
+        at_revision(revision, [here / "runtimes", here / "stacks" / f"Pulumi.{stack}.yaml"], Path(folder))
+        return _asked(Path(folder), stack)
 
 
 def _asked(folder: Path, stack: str) -> Mapping[core.Ref, Mapping[str, Any]]:

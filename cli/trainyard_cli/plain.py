@@ -41,7 +41,7 @@ def run(stack: str, target: Path, *, out: TextIO | None = None, err: TextIO | No
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        plain.check(stackfile.read(stack))  # what is wrong is said without Pulumi's words around it
+        plain.check(stackfile.read(stack, STACKS))  # what is wrong is said without Pulumi's words around it
         with TemporaryDirectory() as folder:
             placed = plain.waves(_state(stack, Path(folder)))
         _write(placed, target)

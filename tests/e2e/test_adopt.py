@@ -9,8 +9,7 @@ import pytest
 from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, trainjob
 from .trainer import CONTROLLER, holder, installed
 
-# Not in `make test` before it has been seen to pass: it takes the platform of all tests over, and back.
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.sandbox
 
 TARGETS = ("**Operator**", "**Admission**", "**Catalog**", "**Kubeflow**")
 KINDS = {
@@ -24,18 +23,20 @@ KINDS = {
 @pytest.fixture(scope="module")
 def trainer(platform: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The platform's cluster with Trainer's controller, which has three TrainJobs; `up` in the end."""
-    with installed(platform, tmp_path_factory.mktemp("trainer")) as trainer:
-        platform.apply(
-            trainjob("adopt-runs", UNTIL_TOLD),
-            trainjob("adopt-held", suspend=True),
-            trainjob("adopt-done"),
-        )
-        eventually("it runs", lambda: running(platform, "adopt-runs"))
-        platform.wait_for_condition("adopt-done", "Complete")
-        eventually("it has a JobSet", lambda: platform.get("jobset", "adopt-held"))
-        yield trainer
-    platform.kubectl("delete", "trainjob", "--ignore-not-found", *(f"adopt-{job}" for job in JOBS))
-    up(platform)
+    try:
+        with installed(platform, tmp_path_factory.mktemp("trainer")) as trainer:
+            platform.apply(
+                trainjob("adopt-runs", UNTIL_TOLD),
+                trainjob("adopt-held", suspend=True),
+                trainjob("adopt-done"),
+            )
+            eventually("it runs", lambda: running(platform, "adopt-runs"))
+            platform.wait_for_condition("adopt-done", "Complete")
+            eventually("it has a JobSet", lambda: platform.get("jobset", "adopt-held"))
+            yield trainer
+    finally:  # whatever happened: the platform is that of all tests
+        platform.kubectl("delete", "trainjob", "--ignore-not-found", *(f"adopt-{job}" for job in JOBS))
+        up(platform)
 
 
 JOBS = ("runs", "held", "done", "after")

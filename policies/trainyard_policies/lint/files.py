@@ -67,45 +67,38 @@ def changes(since: str) -> tuple[str, ...]:
 
     Raises `CannotLintError` if git cannot say.
     """
-    top, base = _left(since)
+    base, top = left(since), str(root())
     # A file that was moved has gone from where it was.
     names = _git("-C", top, "diff", "--name-only", "--no-renames", "-z", base, "--").split("\0")
     names += _git("-C", top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
     return tuple(name for name in names if name)
 
 
-def as_it_was(since: str, paths: Sequence[str], target: Path) -> None:
-    """Write what `paths`, from `root()`, held where this branch left `since` into the folder `target`.
+def at_revision(revision: str, paths: Sequence[Path], target: Path) -> list[Path]:
+    """Write what a revision has at `paths` into the folder `target`; returns where each of them is then.
 
-    A path that there was not is left out. Raises `CannotLintError` if git cannot say.
-    """
-    top, base = _left(since)
-    there = [path for path in paths if _git("-C", top, "ls-tree", base, "--", path)]
-    if there:
-        packed = target / "then.tar"
-        _git("-C", top, "archive", "--output", str(packed), base, "--", *there)
-        with tarfile.open(packed) as archive:
-            archive.extractall(target, filter="data")
-        packed.unlink()
-
-
-def at_revision(revision: str, folder: Path) -> dict[str, str]:
-    """The YAML files that a revision has in a folder: texts by path from the folder.
-
-    Raises `CannotLintError` if git cannot say, and where the folder is in no repository.
+    A path that there was not is not there either. Raises `CannotLintError` if
+    git cannot say, and where the first path's folder is in no repository.
     """
     if revision.startswith("-"):
         raise CannotLintError(f"{revision}: must name a commit, a branch or a tag")
-    top = Path(_git("-C", str(folder), "rev-parse", "--show-toplevel").strip())
-    inside = str(folder.resolve().relative_to(top.resolve()))
-    names = _git("-C", str(top), "ls-tree", "-r", "--name-only", "-z", revision, "--", f"{inside}/").split(
-        "\0"
-    )
-    return {
-        str(Path(name).relative_to(inside)): _git("-C", str(top), "show", f"{revision}:{name}")
-        for name in names
-        if Path(name).suffix in SUFFIXES
-    }
+    top = Path(_git("-C", str(paths[0].parent), "rev-parse", "--show-toplevel").strip()).resolve()
+    inside = [str(path.resolve().relative_to(top)) for path in paths]
+    there = [path for path in inside if _git("-C", str(top), "ls-tree", revision, "--", path)]
+    if there:
+        packed = target / "revision.tar"
+        _git("-C", str(top), "archive", "--output", str(packed), revision, "--", *there)
+        with tarfile.open(packed) as archive:
+            archive.extractall(target, filter="data")
+        packed.unlink()
+    return [target / path for path in inside]
+
+
+def left(since: str) -> str:
+    """The commit where this branch left `since`; raises `CannotLintError` if git cannot say."""
+    if since.startswith("-"):
+        raise CannotLintError(f"--since {since}: must name a commit, a branch or a tag")
+    return _git("-C", str(root()), "merge-base", since, "HEAD").strip()
 
 
 def root() -> Path:
@@ -121,13 +114,6 @@ def _inside(folder: Path) -> Iterator[Path]:
             yield from _inside(path)
         elif path.suffix in SUFFIXES and path.is_file():
             yield path
-
-
-def _left(since: str) -> tuple[str, str]:
-    """The top of the repository, and the commit where this branch left `since`."""
-    if since.startswith("-"):
-        raise CannotLintError(f"--since {since}: must name a commit, a branch or a tag")
-    return str(root()), _git("merge-base", since, "HEAD").strip()
 
 
 def _git(*arguments: str) -> str:
