@@ -81,6 +81,14 @@ stacks: environment ## The stacks that are delivered, as JSON; touched [SINCE=RE
 preview: environment ## What pulumi up would do, under the policies: STACK=name
 	@$(PULUMI) preview $(ON_STACK)
 
+.PHONY: manifests
+manifests: environment ## A stack as plain YAML, in waves: STACK=name OUTPUT=folder
+	@$(TRAINYARD) manifests --stack "$${STACK:?Say which stack: make $@ STACK=name}" --output "$${OUTPUT:-manifests/$$STACK}"
+
+.PHONY: impact
+impact: environment ## The TrainJobs that a change touches: STACK=name SINCE=REF
+	@$(TRAINYARD) impact --stack "$${STACK:?Say which stack: make $@ STACK=name}" --since "$${SINCE:?Say since when: make $@ SINCE=origin/main}"
+
 .PHONY: up
 up: environment ## Roll a stack out, under the policies: STACK=name
 	@$(PULUMI) up $(ON_STACK) --yes

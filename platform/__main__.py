@@ -25,16 +25,21 @@ from trainyard_platform.components.tenants import Tenants, TenantsArgs
 from trainyard_platform.components.volcano import Volcano, VolcanoArgs
 
 root = Path(__file__).resolve().parent.parent
-stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
+config = pulumi.Config("trainyard")
+stack = settings.load(config.get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
 versions.check(stack, artifacts)
 runtimes = stack_runtimes.load(root / "runtimes", stack, artifacts.registry, pulumi.log.info)
-on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
+on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack(), config.get("renderTo")))
 
 Accelerators("accelerators", AcceleratorsArgs.of(stack, artifacts), on_cluster)
 crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
-jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
-provide(stack.node_pools, stack.cluster, on_cluster, stays_without=jobset)
+foundation: list[pulumi.Resource] = [crds]
+if stack.jobset.enabled:
+    jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+    foundation.append(jobset)
+    pulumi.export("jobsetNamespace", jobset.namespace)
+provide(stack.node_pools, stack.cluster, on_cluster, stays_without=foundation[-1])
 scraped: list[pulumi.Resource] = []
 tenants: list[pulumi.Resource] = []
 if stack.kueue.enabled:
@@ -52,13 +57,11 @@ if stack.coscheduling.enabled:
 storage = Storage("storage", StorageArgs(storage=stack.storage), on_cluster)
 if stack.data_cache.enabled:
     DataCache("data-cache", DataCacheArgs.of(stack, artifacts, after=[crds, *tenants]), on_cluster)
-installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset, storage]), on_cluster)
+installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[*foundation, storage]), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(
     "operator",
-    OperatorArgs.of(
-        stack.operator, stack.admission, stack.cluster, after=[crds, jobset, installed, kubeflow]
-    ),
+    OperatorArgs.of(stack.operator, stack.admission, stack.cluster, after=[*foundation, installed, kubeflow]),
     on_cluster,
 )
 if stack.admission.enabled:
@@ -73,6 +76,5 @@ if stack.observability.enabled:
     Observability("observability", watched, on_cluster)
 
 pulumi.export("trainerVersion", artifacts.version("trainer"))
-pulumi.export("jobsetNamespace", jobset.namespace)
 pulumi.export("operatorNamespace", operator.namespace)
 pulumi.export("runtimes", installed.runtimes)

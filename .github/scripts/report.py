@@ -3,11 +3,12 @@
     report.py comment FOLDER PULL_REQUEST
     report.py drift FOLDER
 
-FOLDER holds what `keep` wrote. Comment and issue are found again by the mark in
-their first line and edited, never repeated; the issue is closed when there is
-no drift. Reads STACKS, a JSON list of all that were asked, and GitHub's own
-GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_RUN_ID, GITHUB_SERVER_URL and
-GITHUB_TOKEN. Needs nothing but Python's standard library.
+FOLDER holds what `keep` wrote, and FOLDER/impact what it wrote of `make impact`.
+Comment and issue are found again by the mark in their first line and edited,
+never repeated; the issue is closed when there is no drift. Reads STACKS, a
+JSON list of all that were asked, and GitHub's own GITHUB_API_URL,
+GITHUB_REPOSITORY, GITHUB_RUN_ID, GITHUB_SERVER_URL and GITHUB_TOKEN. Needs
+nothing but Python's standard library.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Result:
     stack: str
     code: int | None
     said: str = ""
+    impact: str = ""
+    """What it does to TrainJobs; empty where nobody has asked."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,15 @@ def read(folder: Path, stacks: Iterable[str]) -> list[Result]:
         except (OSError, ValueError):
             results.append(Result(stack, None))
         else:
-            results.append(Result(stack, code, said))
+            results.append(Result(stack, code, said, _impact(folder, stack)))
     return results
+
+
+def _impact(folder: Path, stack: str) -> str:
+    try:
+        return (folder / "impact" / f"{stack}.txt").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 class GitHub:
@@ -186,17 +196,23 @@ def _asked(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[li
 def _part(words: Words, result: Result, share: int) -> str:
     if result.code is None:
         return f"**{result.stack}**: not asked, its job ended before; see the run."
+    impact = result.impact.strip("\n")
+    if len(impact) > share // 4:
+        impact = f"{impact[: share // 4]}\n(the rest is left out; see the run)"
     said = result.said.strip("\n")
-    if len(said) > share:
+    room = share - len(impact)
+    if len(said) > room:
         # The end has the diagnostics, the policies and the counts.
-        said = f"(the beginning is left out; see the run)\n{said[-share:]}"
+        said = f"(the beginning is left out; see the run)\n{said[-room:]}"
     outcome = words.fine if result.code == 0 else words.not_fine
+    blocks = "\n\n".join(_block(text) for text in (impact, said) if text)
+    return f"<details><summary><b>{result.stack}</b>: {outcome}</summary>\n\n{blocks}\n\n</details>"
+
+
+def _block(text: str) -> str:
     # Longer than what stands inside, so that nothing in there ends it.
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", said)), default=0))
-    return (
-        f"<details><summary><b>{result.stack}</b>: {outcome}</summary>\n\n"
-        f"{fence}text\n{said}\n{fence}\n\n</details>"
-    )
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}text\n{text}\n{fence}"
 
 
 if __name__ == "__main__":

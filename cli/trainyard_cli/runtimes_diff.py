@@ -151,16 +151,12 @@ def _wanted(folder: Path, stack: str | None) -> Sequence[catalog.Runtime]:
 
 def _at(revision: str, folder: Path) -> dict[str, Json]:
     """The catalog as a revision has it."""
-    texts = at_revision(revision, folder)
-    if not texts:
-        return {}
-    with tempfile.TemporaryDirectory(prefix="trainyard-") as copy:
-        for name, text in texts.items():
-            path = Path(copy, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="trainyard-") as target:
+        [copy] = at_revision(revision, [folder], Path(target))
+        if not copy.is_dir():
+            return {}
         try:
-            return _forms(of_stack(Path(copy)))
+            return _forms(of_stack(copy))
         except PlatformError as error:
             raise PlatformError(f"at {revision}: {str(error).replace(f'{copy}/', '')}") from error
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from .apply import MANAGER
 from .client import ApiError, Client, NotFoundError, Resource
 
 logger = logging.getLogger(__name__)
@@ -78,9 +79,11 @@ class Publisher:
         path = resource.path(name=name)
         try:
             found = await self._client.get(path)
+            if not any(self._is_ours(webhook["clientConfig"]) for webhook in found.get("webhooks") or ()):
+                return False  # it leads to somebody whose place we are about to take
             operations = self._operations(found, wanted)
             if operations:
-                await self._client.patch(path, operations, kind="json")
+                await self._client.patch(path, operations, kind="json", manager=MANAGER)
                 logger.info("%s %s trusts the webhook's authority", resource.kind, name)
         except NotFoundError:
             self._problems.pop(name, None)

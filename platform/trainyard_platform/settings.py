@@ -131,6 +131,8 @@ class Artifacts(Closed):
 class JobSet(Closed):
     """JobSet's controller, which runs what a TrainJob becomes."""
 
+    enabled: bool = True
+    """False: the cluster has JobSet already, with its CRDs, and whoever installed it keeps it."""
     image: Image | None = None
     """Its image; the pinned one from the artifacts' source if left out."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT

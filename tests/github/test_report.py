@@ -131,6 +131,18 @@ def test_a_comment_says_of_each_stack_what_became_of_it(hub: Hub, tmp_path: Path
     )
 
 
+def test_whom_a_change_touches_comes_before_what_pulumi_would_do(hub: Hub, tmp_path: Path) -> None:
+    folder = kept(tmp_path, "dev", "~ 1 to update\n")
+    kept(tmp_path / "impact", "dev", "dev: 1 object changed\n" + "  team-a/job\n" * 9000)
+    hub.report("comment", folder, "5", stacks=["dev"])
+    text = hub.comments[0]["body"]
+    assert len(text) < 65_536
+    assert "</summary>\n\n```text\ndev: 1 object changed\n  team-a/job\n" in text
+    assert text.endswith(
+        f"(the rest is left out; see the run)\n```\n\n```text\n~ 1 to update\n```\n\n</details>\n\n{RUN}\n"
+    )
+
+
 def test_a_second_comment_is_the_first_one_edited_wherever_it_stands(hub: Hub, tmp_path: Path) -> None:
     mark = "<!-- trainyard: preview -->\n"
     others = [{"login": "ada"}] * 120

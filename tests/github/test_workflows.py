@@ -60,6 +60,7 @@ def test_every_make_target_exists() -> None:
         "context",
         "drift",
         "environment",
+        "impact",
         "lint",
         "preview",
         "sbom",

@@ -245,14 +245,14 @@ class FakeApi:
         return web.json_response(self.put(path, _merged(live, body)))
 
     def _json_patch(self, path: str, live: dict[str, Any], operations: list[Any]) -> web.Response:
-        """The operations `test` and `add`, as far as they lead through what there is."""
+        """The operations `test`, `add` and `replace`, as far as they lead through what there is."""
         changed = json.loads(json.dumps(live))
         for operation in operations:
             *way, last = operation["path"].strip("/").split("/")
             at = changed
             for step in way:
                 at = at[int(step)] if isinstance(at, list) else at[step]
-            if operation["op"] == "add":
+            if operation["op"] in ("add", "replace"):
                 at[last] = operation["value"]
             elif at.get(last) != operation["value"]:
                 return _answer(status(422, "Invalid", "testing value failed"))

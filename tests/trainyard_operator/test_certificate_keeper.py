@@ -189,6 +189,18 @@ def bundles(api: FakeApi, path: str) -> list[str | None]:
     return [webhook["clientConfig"].get("caBundle") for webhook in api.objects[path]["webhooks"]]
 
 
+def test_webhooks_that_lead_elsewhere_are_looked_at_again_soon_for_they_may_be_taken_over() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        for path in PATHS:
+            api.put(path, configuration(UPSTREAMS))
+        async with api.client() as client:
+            assert not await publisher(client).step()
+            assert api.writes() == []
+
+    run(test)
+
+
 def test_the_bundle_is_written_where_the_webhook_is_ours_and_only_when_it_differs() -> None:
     async def test() -> None:
         api = FakeApi()

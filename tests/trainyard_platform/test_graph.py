@@ -26,6 +26,8 @@ WEBHOOKS = tuple(
     for kind, name in (("Mutating", "defaulter"), ("Validating", "validator"))
 )
 
+TAKEN_OVER = {"pulumi.com/patchFieldManager": "trainyard-platform", "pulumi.com/patchForce": "true"}
+"""On what another installation may have brought before."""
 
 CONVERSION = {
     "strategy": "Webhook",
@@ -120,9 +122,25 @@ def test_the_caBundle_is_waited_for_and_then_left_alone(graph: Graph) -> None:  
     for key in WEBHOOKS:
         one = graph[key]
         wait = "jsonpath={.webhooks[*].clientConfig.caBundle}"
-        assert one.inputs["metadata"]["annotations"] == {"pulumi.com/waitFor": wait}
+        assert one.inputs["metadata"]["annotations"] == {"pulumi.com/waitFor": wait, **TAKEN_OVER}
         assert one.ignored == ("webhooks[*].clientConfig.caBundle",)
         assert all("caBundle" not in webhook["clientConfig"] for webhook in one.inputs["webhooks"])
+
+
+def test_what_kubeflow_trainer_may_have_brought_is_taken_over(graph: Graph) -> None:
+    forced = {
+        f"{one.inputs['kind']} {one.inputs['metadata']['name']}"
+        for one in graph.values()
+        if TAKEN_OVER.items() <= ((one.inputs.get("metadata") or {}).get("annotations") or {}).items()
+    }
+    runtimes = {f"ClusterTrainingRuntime {one.name}" for one in of_type(graph, RUNTIME)}
+    crds = {f"CustomResourceDefinition {name}" for name in CRDS["trainer"] + CRDS["jobset"]}
+    public = {f"{kind} kubeflow-trainer-public" for kind in ("ConfigMap", "Role", "RoleBinding")}
+    webhooks = {
+        "MutatingWebhookConfiguration defaulter.trainer.kubeflow.org",
+        "ValidatingWebhookConfiguration validator.trainer.kubeflow.org",
+    }
+    assert runtimes | crds | public | webhooks | {"Namespace kubeflow-system"} <= forced
 
 
 def test_the_webhooks_are_those_of_kubeflow_trainer(graph: Graph) -> None:
@@ -362,6 +380,13 @@ def test_kueue_waits_for_ever_and_shares_fairly_where_the_stack_says_so(tmp_path
 def test_no_queue_and_no_gang_scheduler_is_installed_unless_the_stack_says_so(tmp_path: Any) -> None:
     graph = stack(tmp_path, MINIMAL)
     assert [key for key in graph for part in ("kueue", "volcano", "scheduler") if part in key] == []
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_jobset_that_is_there_already_is_left_alone(tmp_path: Any) -> None:
+    graph = stack(tmp_path, {**MINIMAL, "jobset": {"enabled": False}})
+    assert [key for key in graph if "jobset" in key] == []
+    assert of_type(graph, RUNTIME)
 
 
 def test_queues_come_after_kueue_and_are_waited_for(graph: Graph) -> None:

@@ -25,7 +25,7 @@ from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequiremen
 from trainyard_api import names
 
 from .. import rbac
-from . import cert_manager, operator
+from . import cert_manager, kept, operator
 
 VERSION = "v1alpha1"
 TIMEOUT_SECONDS = 10
@@ -107,7 +107,7 @@ class Admission(pulumi.ComponentResource):
 
 
 def _metadata(name: str, args: AdmissionArgs) -> ObjectMetaArgs:
-    annotations: dict[str, pulumi.Input[str]] = {**_WAIT}
+    annotations: dict[str, pulumi.Input[str]] = {**_WAIT, **kept.ANNOTATIONS}
     if args.cert_manager:
         annotations[cert_manager.INJECT_FROM] = f"{operator.NAMESPACE}/{operator.NAME}"
     return ObjectMetaArgs(name=name, labels=operator.LABELS, annotations=annotations)

@@ -14,6 +14,7 @@ from pulumi_kubernetes.apiextensions import CustomResource
 from trainyard_api import names
 
 from ..catalog import Runtime
+from . import kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class Catalog(pulumi.ComponentResource):
                 runtime.name,
                 api_version=runtime.manifest["apiVersion"],
                 kind=runtime.manifest["kind"],
-                metadata=_checked_already(runtime.manifest["metadata"]),
+                metadata=_metadata(runtime.manifest["metadata"]),
                 spec=runtime.manifest["spec"],
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
@@ -44,13 +45,15 @@ class Catalog(pulumi.ComponentResource):
         self.register_outputs({"runtimes": self.runtimes})
 
 
-def _checked_already(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata with which the webhook lets a runtime pass, as those that Kubeflow Trainer ships.
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata with which the webhook lets a runtime pass, and that take over one of Kubeflow Trainer's.
 
     The catalog is checked before it is applied; an `up` that has to bring a
-    broken operator back must not wait for that operator's webhook first.
+    broken operator back must not wait for that operator's webhook first. Trainer
+    ships its own runtimes with this label, under names that the catalog has too.
     """
     return {
         **metadata,
         "labels": {**metadata["labels"], names.WEBHOOK_VALIDATION_LABEL: "disabled"},
+        "annotations": {**metadata.get("annotations", {}), **kept.ANNOTATIONS},
     }

@@ -8,13 +8,17 @@ import pulumi_kubernetes as kubernetes
 from ..settings import Cluster
 
 
-def provider(cluster: Cluster, stack: str) -> kubernetes.Provider:
+def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kubernetes.Provider:
     """A provider that stays the same when the kubeconfig changes.
+
+    With a folder to render to it writes manifests there and asks no cluster.
 
     Without an identifier Pulumi takes a renewed kubeconfig for another cluster
     and replaces everything. The kubeconfig is named by its path, so that no
     credentials enter the state; $KUBECONFIG is the SDK's own default for it.
     """
+    if render_to is not None:
+        return kubernetes.Provider("cluster", render_yaml_to_directory=render_to)
     return kubernetes.Provider(
         "cluster",
         cluster_identifier=cluster.identifier or stack,

@@ -31,7 +31,9 @@ class CrdsArgs:
     @classmethod
     def of(cls, stack: StackSettings, artifacts: Artifacts) -> "CrdsArgs":
         """The CRDs of every artifact that the stack has the platform install."""
-        manifests = [one for name in ("trainer", "jobset") for one in artifacts.manifests(name)]
+        manifests = list(artifacts.manifests("trainer"))
+        if stack.jobset.enabled:
+            manifests += artifacts.manifests("jobset")
         if stack.kueue.enabled:
             manifests += kueue.crds(artifacts.manifests("kueue"))
         if stack.volcano.enabled:

@@ -15,9 +15,12 @@ is replaced here on purpose.
 
 import pulumi
 
-FIELD_MANAGER = "trainyard-platform"
+from trainyard_api import names
 
-ANNOTATIONS = {"pulumi.com/patchFieldManager": FIELD_MANAGER, "pulumi.com/patchForce": "true"}
+FORCE = {"pulumi.com/patchForce": "true"}
+"""Of what another writes into as well: the stack wins."""
+ANNOTATIONS = {"pulumi.com/patchFieldManager": names.PLATFORM_MANAGER, **FORCE}
+"""Of all that may be in the cluster already: left behind, or taken over (`trainyard adopt`)."""
 
 
 def options(parent: pulumi.Resource, after: list[pulumi.Resource]) -> pulumi.ResourceOptions:

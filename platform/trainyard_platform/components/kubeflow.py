@@ -55,7 +55,9 @@ class Kubeflow(pulumi.ComponentResource):
             )
             after.append(namespace)
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
-        metadata = ObjectMetaArgs(name=rbac.PUBLIC_CONFIG_MAP, namespace=NAMESPACE)
+        metadata = ObjectMetaArgs(
+            name=rbac.PUBLIC_CONFIG_MAP, namespace=NAMESPACE, annotations=kept.ANNOTATIONS
+        )
         ConfigMap(
             rbac.PUBLIC_CONFIG_MAP,
             metadata=metadata,

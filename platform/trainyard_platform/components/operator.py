@@ -212,7 +212,8 @@ class Operator(pulumi.ComponentResource):
         )
         self.deployment = Deployment(
             NAME,
-            metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
+            # `trainyard adopt --back` scales it down, and the next `up` is to scale it up again.
+            metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS, annotations=kept.FORCE),
             spec=_deployment(args, text),
             # On the way down the operator goes before its rights do.
             opts=pulumi.ResourceOptions(

@@ -8,6 +8,7 @@ what it leads to is linted where it is, or is none of this folder's business.
 from __future__ import annotations
 
 import subprocess
+import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -66,33 +67,38 @@ def changes(since: str) -> tuple[str, ...]:
 
     Raises `CannotLintError` if git cannot say.
     """
-    if since.startswith("-"):
-        raise CannotLintError(f"--since {since}: must name a commit, a branch or a tag")
-    top = str(root())
-    base = _git("merge-base", since, "HEAD").strip()
+    base, top = left(since), str(root())
     # A file that was moved has gone from where it was.
     names = _git("-C", top, "diff", "--name-only", "--no-renames", "-z", base, "--").split("\0")
     names += _git("-C", top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
     return tuple(name for name in names if name)
 
 
-def at_revision(revision: str, folder: Path) -> dict[str, str]:
-    """The YAML files that a revision has in a folder: texts by path from the folder.
+def at_revision(revision: str, paths: Sequence[Path], target: Path) -> list[Path]:
+    """Write what a revision has at `paths` into the folder `target`; returns where each of them is then.
 
-    Raises `CannotLintError` if git cannot say, and where the folder is in no repository.
+    A path that there was not is not there either. Raises `CannotLintError` if
+    git cannot say, and where the first path's folder is in no repository.
     """
     if revision.startswith("-"):
         raise CannotLintError(f"{revision}: must name a commit, a branch or a tag")
-    top = Path(_git("-C", str(folder), "rev-parse", "--show-toplevel").strip())
-    inside = str(folder.resolve().relative_to(top.resolve()))
-    names = _git("-C", str(top), "ls-tree", "-r", "--name-only", "-z", revision, "--", f"{inside}/").split(
-        "\0"
-    )
-    return {
-        str(Path(name).relative_to(inside)): _git("-C", str(top), "show", f"{revision}:{name}")
-        for name in names
-        if Path(name).suffix in SUFFIXES
-    }
+    top = Path(_git("-C", str(paths[0].parent), "rev-parse", "--show-toplevel").strip()).resolve()
+    inside = [str(path.resolve().relative_to(top)) for path in paths]
+    there = [path for path in inside if _git("-C", str(top), "ls-tree", revision, "--", path)]
+    if there:
+        packed = target / "revision.tar"
+        _git("-C", str(top), "archive", "--output", str(packed), revision, "--", *there)
+        with tarfile.open(packed) as archive:
+            archive.extractall(target, filter="data")
+        packed.unlink()
+    return [target / path for path in inside]
+
+
+def left(since: str) -> str:
+    """The commit where this branch left `since`; raises `CannotLintError` if git cannot say."""
+    if since.startswith("-"):
+        raise CannotLintError(f"--since {since}: must name a commit, a branch or a tag")
+    return _git("-C", str(root()), "merge-base", since, "HEAD").strip()
 
 
 def root() -> Path:

@@ -1,0 +1,171 @@
+"""`trainyard adopt`: take a cluster over from Kubeflow Trainer's controller, or give it back.
+
+Called by `main`, which adds `command` to the application. Prints; what to do
+is `trainyard_operator.takeover`'s, and `takeover` looks and does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Annotated, Any, Final, TextIO
+
+import typer
+
+from trainyard_operator import credentials, settings, takeover
+from trainyard_operator.client import ApiError, Client
+from trainyard_operator.explain.text import clean
+from trainyard_operator.takeover.model import NAMESPACE, Level
+
+from .explain import Output
+from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
+from .takeover import carry_out, observe
+
+API_VERSION: Final = "adopt.trainyard.dev/v1alpha1"
+_MARKS: Final = {Level.FINE: "ok", Level.NOTE: "--", Level.STOP: "!!"}
+
+
+def run(
+    *,
+    yes: bool = False,
+    back: bool = False,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    trainer_namespace: str = NAMESPACE,
+    operator_namespace: str = settings.NAMESPACE,
+    output: Output = Output.TEXT,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print what there is and what is to be done, and do it with `yes`; returns the exit code.
+
+    0: it can be done, or is done; 1: something must be put right first; 2: the
+    cluster could not be asked, or refused a step, which goes to `err`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    done: list[takeover.Step] = []
+
+    async def adopt() -> takeover.Plan:
+        found = credentials.load(kubeconfig, context)
+        asking = replace(found, headers={"User-Agent": "trainyard-adopt"})
+        async with Client(asking) as client:
+            names = sorted(path.stem for path in CATALOG.glob("*/*.yaml"))
+            plan = (takeover.give_back if back else takeover.adopt)(
+                await observe(
+                    client,
+                    names,
+                    trainer_namespace=trainer_namespace,
+                    operator_namespace=operator_namespace,
+                )
+            )
+            if output is Output.TEXT:
+                out.write(_lines(_found(plan)))
+            for step in plan.steps if yes and not plan.refused else ():
+                print(f"{step} ...", file=err)
+                await carry_out(client, step)
+                done.append(step)
+            return plan
+
+    try:
+        plan = asyncio.run(adopt())
+    except (credentials.CredentialsError, ApiError, TimeoutError) as error:
+        why = "a Deployment takes too long; see its pods" if isinstance(error, TimeoutError) else str(error)
+        again = "; what is done is done, and the same command goes on from there" if yes else ""
+        print(clean(f"{why}{again}"), file=err)
+        return CANNOT_ASK
+    out.write(as_json(plan, done) if output is Output.JSON else _lines(_outcome(plan, done)))
+    return REFUSED if plan.refused else FINE
+
+
+def as_json(plan: takeover.Plan, done: Sequence[takeover.Step]) -> str:
+    """The plan as JSON, in the shape that docs/adopt.md describes."""
+    value: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "Takeover",
+        "back": plan.back,
+        "refused": plan.refused,
+        "checks": [asdict(check) for check in plan.checks],
+        "trainJobs": [asdict(fate) for fate in plan.fates],
+        "steps": [
+            {"action": type(step).__name__, "text": str(step), "done": step in done} for step in plan.steps
+        ],
+        "next": list(plan.next_steps),
+    }
+    return json.dumps(value, indent=2) + "\n"
+
+
+def _found(plan: takeover.Plan) -> Iterator[str]:
+    for check in plan.checks:
+        yield f"{_MARKS[check.level]}  {check.about:<13} {check.message}"
+    if plan.fates:
+        yield ""
+        yield f"TrainJobs: {len(plan.fates)}"
+        width = max(len(f"{fate.namespace}/{fate.name}") for fate in plan.fates)
+        for fate in plan.fates:
+            name = f"{fate.namespace}/{fate.name}"
+            yield f"{_MARKS[fate.level]}  {name:<{width}} {fate.state:<10} {fate.becomes}"
+    if plan.steps:
+        yield ""
+        yield "Steps:"
+        yield from (f"{number:>3}. {step}" for number, step in enumerate(plan.steps, 1))
+
+
+def _outcome(plan: takeover.Plan, done: Sequence[takeover.Step]) -> Iterator[str]:
+    yield ""
+    again = "trainyard adopt --back --yes" if plan.back else "trainyard adopt --yes"
+    if plan.refused:
+        yield "Nothing has been changed: what is marked !! must be put right first."
+        return
+    if plan.steps and not done:
+        yield f"Nothing has been changed. To do it: {again}"
+        return
+    yield "Trainer's controller works again." if plan.back else "Nothing of Trainer is in the way any more."
+    if plan.next_steps:
+        yield "Next:"
+        yield from (f"  {step}" for step in plan.next_steps)
+
+
+def _lines(lines: Iterator[str]) -> str:
+    return "".join(f"{clean(line)}\n" for line in lines)
+
+
+def command(
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without it nothing is changed.")] = False,
+    back: Annotated[
+        bool, typer.Option("--back", help="Give the cluster back to Trainer's controller.")
+    ] = False,
+    kubeconfig: Annotated[
+        str | None, typer.Option(help="Kubeconfig file; KUBECONFIG or ~/.kube/config unless given.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Context of the kubeconfig; its current one unless given.")
+    ] = None,
+    trainer_namespace: Annotated[str, typer.Option(help="Namespace of Trainer's controller.")] = NAMESPACE,
+    operator_namespace: Annotated[
+        str, typer.Option(help="Namespace of Trainyard's operator.")
+    ] = settings.NAMESPACE,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+) -> None:
+    """Take a cluster over from Kubeflow Trainer's own controller.
+
+    Says what it finds, what becomes of each TrainJob, and what it would do;
+    does it with --yes. No pod is touched. After it: pulumi up.
+
+    Exit code 0: it can be done, or is done; 1: something must be put right
+    first; 2: the cluster could not be asked, or refused a step.
+    """
+    raise typer.Exit(
+        run(
+            yes=yes,
+            back=back,
+            kubeconfig=kubeconfig,
+            context=context,
+            trainer_namespace=trainer_namespace,
+            operator_namespace=operator_namespace,
+            output=output,
+        )
+    )

@@ -1,0 +1,180 @@
+"""`trainyard impact`: what a change of runtimes or stacks does to TrainJobs that are there.
+
+Called by `main`, which adds `command` to the application. Asks git and the
+cluster, and prints; what follows from it is `trainyard_platform.impact`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Final, TextIO
+
+import typer
+
+from trainyard_operator import credentials
+from trainyard_operator.client import ApiError, Client
+from trainyard_operator.explain.text import clean
+from trainyard_platform import impact as core
+from trainyard_platform import stack_runtimes
+from trainyard_platform.artifacts import Artifacts
+from trainyard_platform.errors import PlatformError
+from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left, root
+
+from . import stackfile
+from .explain import Output
+from .manifests import CANNOT_ASK, FINE
+from .workloads import Seen, look
+
+API_VERSION: Final = "impact.trainyard.dev/v1alpha1"
+_UNJUDGED: Final = ("Pulumi.yaml", "api", "platform", "policies", "pyproject.toml", "requirements")
+_LONGEST: Final = 60
+"""Characters of a value that is shown."""
+
+
+def run(
+    stack: str,
+    since: str,
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    output: Output = Output.TEXT,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print what has changed for a stack, and what that does to which TrainJob; returns the exit code.
+
+    0: it is said, be it nothing; 2: git, a file or the cluster could not be
+    asked, which goes to `err`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    try:
+        here = root()
+        before, after = _then(here, left(since), stack), _asked(here, stack)
+        if not before and not after:
+            raise CannotLintError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
+        found = core.changes(before, after)
+        also = sorted({path.split("/")[0] for path in changes(since)} & set(_UNJUDGED))
+        seen = asyncio.run(_look(kubeconfig, context, found)) if found else Seen()
+    except (CannotLintError, PlatformError, credentials.CredentialsError, ApiError) as error:
+        print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
+        return CANNOT_ASK
+    value = document(stack, since, found, seen, also)
+    out.write(json.dumps(value, indent=2) + "\n" if output is Output.JSON else as_text(value))
+    return FINE
+
+
+def document(
+    stack: str, since: str, found: tuple[core.Change, ...], seen: Seen, also: list[str]
+) -> dict[str, Any]:
+    """The answer as JSON values, in the shape that docs/gitops.md describes."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Impact",
+        "stack": stack,
+        "since": since,
+        "changes": [
+            {
+                **change.ref._asdict(),
+                "change": change.verb.value,
+                "fields": [asdict(one) for one in change.fields],
+                "trainJobs": [
+                    {
+                        "namespace": touched.job.namespace,
+                        "name": touched.job.name,
+                        "state": touched.job.state.value,
+                        "keeps": touched.keeps,
+                        "loses": touched.loses,
+                    }
+                    for touched in core.touched(change, seen.jobs)
+                ],
+            }
+            for change in found
+        ],
+        "unjudged": also,
+        "unseen": [{"what": what, "why": why} for what, why in sorted(seen.unseen.items())],
+    }
+
+
+def as_text(value: Mapping[str, Any]) -> str:
+    """The answer for people."""
+    return "".join(f"{clean(line)}\n" for line in _lines(value))
+
+
+def _lines(value: Mapping[str, Any]) -> Iterator[str]:
+    jobs = {(job["namespace"], job["name"]) for change in value["changes"] for job in change["trainJobs"]}
+    yield (
+        f"{value['stack']}: {_many(len(value['changes']), 'object')} of its runtimes, queues and pools "
+        f"changed since {value['since']}, {_many(len(jobs), 'TrainJob')} touched"
+    )
+    for change in value["changes"]:
+        yield ""
+        yield f"{core.Ref(change['kind'], change['namespace'], change['name'])}: {change['change']}"
+        for field in change["fields"]:
+            yield f"  {field['path']}: {_short(field['before'])} -> {_short(field['after'])}"
+        for job in change["trainJobs"]:
+            loses = f"; loses {job['loses']}" if job["loses"] else ""
+            yield f"  {job['namespace']}/{job['name']} ({job['state']}) keeps {job['keeps']}{loses}"
+    if value["unjudged"]:
+        yield ""
+        yield f"Changed as well, see the preview: {', '.join(value['unjudged'])}"
+    for unseen in value["unseen"]:
+        yield f"Could not see {unseen['what']}: {unseen['why']}"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
+def _short(value: object) -> str:
+    text = "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _then(here: Path, revision: str, stack: str) -> Mapping[core.Ref, Mapping[str, Any]]:
+    with TemporaryDirectory() as folder:
+        at_revision(revision, [here / "runtimes", here / "stacks" / f"Pulumi.{stack}.yaml"], Path(folder))
+        return _asked(Path(folder), stack)
+
+
+def _asked(folder: Path, stack: str) -> Mapping[core.Ref, Mapping[str, Any]]:
+    """What the stack asks for, as a folder has it; nothing if the folder has no file of it."""
+    if not (folder / "stacks" / f"Pulumi.{stack}.yaml").exists():
+        return {}
+    settings = stackfile.read(stack, folder / "stacks")
+    registry = Artifacts(settings.artifacts, folder).registry
+    return core.objects(settings, stack_runtimes.load(folder / "runtimes", settings, registry))
+
+
+async def _look(kubeconfig: str | None, context: str | None, found: tuple[core.Change, ...]) -> Seen:
+    asking = replace(credentials.load(kubeconfig, context), headers={"User-Agent": "trainyard-impact"})
+    async with Client(asking) as client:
+        return await look(client, pools=any(change.ref.kind == core.NODE_POOL for change in found))
+
+
+def command(
+    stack: Annotated[str, typer.Option(help="The stack that the cluster is of.", metavar="NAME")],
+    since: Annotated[str, typer.Option(help="What has changed since this branch left REF.", metavar="REF")],
+    *,
+    kubeconfig: Annotated[
+        str | None, typer.Option(help="Kubeconfig file; KUBECONFIG or ~/.kube/config unless given.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Context of the kubeconfig; its current one unless given.")
+    ] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+) -> None:
+    """Say which TrainJobs a change of runtimes, queues and pools touches.
+
+    Compares what the stack asks for now with what it asked for where this
+    branch left REF, and looks for running and queued TrainJobs that hang on
+    it, with rights to read alone. Exit code 2: it could not be asked.
+
+    Example: trainyard impact --stack prod --since origin/main
+    """
+    raise typer.Exit(run(stack, since, kubeconfig=kubeconfig, context=context, output=output))

@@ -1,0 +1,220 @@
+"""What `trainyard adopt` looks at, and how it carries out the steps: one guarded request each.
+
+What is looked at is decided here, what follows from it in
+`trainyard_operator.takeover`. Every write names the uid of the object, and the
+version where it was decided on, so a step that no longer fits is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from trainyard_api import names
+from trainyard_operator import model, revisions, takeover
+from trainyard_operator.apply import CONFIGMAPS, REVISIONS, TRAINJOBS
+from trainyard_operator.cache import RuntimeKey, revision_of, runtime_key, runtime_of, trainjob_of
+from trainyard_operator.client import Client, NotFoundError, Resource
+from trainyard_operator.informer import JOBSETS, jobset_of
+from trainyard_operator.runtimes import RESOURCES as RUNTIMES
+from trainyard_operator.takeover.model import CONFIGURATION, CONTROLLER, PUBLIC, RECORD, Ref
+from trainyard_operator.webhook_configurations import CONFIGURATIONS
+
+Json = Mapping[str, Any]
+
+MANAGER: Final = "trainyard-adopt"
+OWN_DEPLOYMENT: Final = "trainyard-operator"
+JOBSET_NAMESPACE: Final = "jobset-system"
+PATIENCE: Final = 180.0
+"""Seconds for a Deployment to be as it is wanted."""
+_PAGE: Final = 500
+_AT_ONCE: Final = 16
+_DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+_CRDS: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+_PODS: Final = Resource("", "v1", "pods", "Pod")
+_ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+_BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+_RESOURCES: Final = {
+    (one.api_version, one.kind): one
+    for one in (
+        CONFIGMAPS,
+        _DEPLOYMENTS,
+        _CRDS,
+        _ROLES,
+        _BINDINGS,
+        *(resource for resource, _ in CONFIGURATIONS),
+        *RUNTIMES.values(),
+    )
+}
+
+
+async def observe(
+    client: Client, runtimes: Sequence[str], *, trainer_namespace: str, operator_namespace: str
+) -> takeover.Observed:
+    """Look at all that taking over is decided on; changes nothing.
+
+    `runtimes` are the names of the platform's ClusterTrainingRuntimes. Raises the client's errors.
+    """
+    wanted = [
+        *((_CRDS, None, f"{plural}.{names.TRAINER_GROUP}") for plural in _plurals()),
+        *((resource, None, name) for resource, name in CONFIGURATIONS),
+        *((resource, trainer_namespace, PUBLIC) for resource in (CONFIGMAPS, _ROLES, _BINDINGS)),
+        *((RUNTIMES[names.CLUSTER_TRAINING_RUNTIME], None, name) for name in runtimes),
+    ]
+    single = [
+        (_DEPLOYMENTS, trainer_namespace, CONTROLLER),
+        (CONFIGMAPS, trainer_namespace, CONFIGURATION),
+        (CONFIGMAPS, trainer_namespace, RECORD),
+        (_DEPLOYMENTS, operator_namespace, OWN_DEPLOYMENT),
+    ]
+    found = await asyncio.gather(*(_get(client, *one) for one in (*single, *wanted)))
+    controller, configuration, record, own, *objects = found
+    jobs, unreadable = await _jobs(client, operator_namespace)
+    return takeover.Observed(
+        now=datetime.now(UTC),
+        controller=controller,
+        objects=[one for one in objects if one is not None],
+        configuration=configuration,
+        jobs=jobs,
+        unreadable=unreadable,
+        own=own,
+        jobset_controllers=[one async for one in _all(client, _DEPLOYMENTS, JOBSET_NAMESPACE)],
+        record=record,
+        namespace=trainer_namespace,
+    )
+
+
+async def carry_out(client: Client, step: takeover.Step) -> None:
+    """Do one step. Raises the client's errors, or `TimeoutError` if a Deployment takes too long."""
+    match step:
+        case takeover.Keep(manifest):
+            ref = takeover.model.ref_of(manifest)
+            await client.create(_resource(ref).path(ref.namespace), manifest, manager=MANAGER)
+        case takeover.Put():
+            await _put(client, step)
+        case takeover.HandOver(ref, uid, version):
+            operations = (
+                {"op": "test", "path": "/metadata/uid", "value": uid},
+                {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+                {"op": "replace", "path": "/metadata/managedFields", "value": list(step.managed_fields)},
+            )
+            await client.patch(_path(ref), operations, kind="json", manager=MANAGER)
+        case takeover.Forget(ref, uid):
+            await client.delete(_path(ref), uid=uid)
+        case takeover.Scale():
+            await _scale(client, step)
+
+
+async def _put(client: Client, step: takeover.Put) -> None:
+    ref = takeover.model.ref_of(step.manifest)
+    if step.uid is None:
+        await client.create(_resource(ref).path(ref.namespace), step.manifest, manager=MANAGER)
+        return
+    guard = {"uid": step.uid, "resourceVersion": step.resource_version}
+    manifest = {**step.manifest, "metadata": {**step.manifest["metadata"], **guard}}
+    await client.replace(_path(ref), manifest, manager=MANAGER)
+
+
+async def _scale(client: Client, step: takeover.Scale) -> None:
+    operations = (
+        {"op": "test", "path": "/metadata/uid", "value": step.uid},
+        {"op": "test", "path": "/spec/replicas", "value": step.before},
+        {"op": "replace", "path": "/spec/replicas", "value": step.after},
+    )
+    if step.before != step.after:
+        await client.patch(_path(step.ref), operations, kind="json", manager=MANAGER)
+    async with asyncio.timeout(PATIENCE):
+        while not await _is_scaled(client, step):  # noqa: ASYNC110 - the API server is asked
+            await asyncio.sleep(0.5)
+
+
+async def _is_scaled(client: Client, step: takeover.Scale) -> bool:
+    deployment = await client.get(_path(step.ref))
+    if step.after == 0:
+        # The status no longer counts a pod that is being deleted, and that may still work.
+        labels = deployment["spec"]["selector"].get("matchLabels") or {}
+        selector = {"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())}
+        return not [one async for one in _all(client, _PODS, step.ref.namespace, selector)]
+    status = deployment.get("status") or {}
+    seen = status.get("observedGeneration") == deployment["metadata"].get("generation")
+    return seen and status.get("readyReplicas") == step.after
+
+
+async def _jobs(client: Client, operator_namespace: str) -> tuple[list[takeover.ForeignJob], list[str]]:
+    """Every TrainJob with what it is built from, and the names of those that cannot be read."""
+    trainjobs: list[model.TrainJob] = []
+    unreadable: list[str] = []
+    try:
+        async for manifest in _all(client, TRAINJOBS):
+            try:
+                trainjobs.append(trainjob_of(manifest))
+            except (AttributeError, KeyError, TypeError, ValueError):
+                metadata = manifest["metadata"]
+                unreadable.append(f"{metadata.get('namespace')}/{metadata.get('name')}")
+    except NotFoundError:
+        return [], []
+    jobsets = {(one.namespace, one.name): one async for one in _jobsets(client)}
+    kept = [revision_of(one).runtime async for one in _all(client, REVISIONS, operator_namespace)]
+    live: dict[RuntimeKey, model.Runtime] = {}
+    for kind, resource in RUNTIMES.items():
+        async for manifest in _all(client, resource):
+            runtime = runtime_of(manifest, kind).runtime
+            live[RuntimeKey(kind, runtime.namespace, runtime.name)] = runtime
+    recorded = [one for one in kept if one is not None]
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def job_of(trainjob: model.TrainJob) -> takeover.ForeignJob:
+        jobset = jobsets.get((trainjob.namespace, trainjob.name))
+        async with gate:
+            found = await _get(
+                client, CONFIGMAPS, trainjob.namespace, trainjob.name + revisions.SNAPSHOT_SUFFIX
+            )
+        snapshot = None if found is None else revisions.read_snapshot(found, trainjob)
+        chosen = revisions.choose(trainjob, jobset, live.get(runtime_key(trainjob)), recorded, snapshot)
+        return takeover.ForeignJob(trainjob, jobset, chosen.runtime, chosen.lost, snapshot is not None)
+
+    return list(await asyncio.gather(*map(job_of, trainjobs))), unreadable
+
+
+async def _jobsets(client: Client) -> AsyncIterator[model.JobSet]:
+    try:
+        async for page in client.list(JOBSETS.path(), limit=_PAGE):
+            for raw in page.items or ():
+                yield jobset_of(raw).jobset
+    except NotFoundError:
+        return
+
+
+async def _all(
+    client: Client, resource: Resource, namespace: str | None = None, params: Mapping[str, str] | None = None
+) -> AsyncIterator[Json]:
+    async for page in client.list(resource.path(namespace), limit=_PAGE, params=params):
+        for raw in page.items or ():
+            # Items of a list do not say what they are.
+            kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+            yield {**msgspec.json.decode(raw, type=dict[str, Any]), **kind}
+
+
+async def _get(client: Client, resource: Resource, namespace: str | None, name: str) -> Json | None:
+    try:
+        return await client.get(resource.path(namespace, name))
+    except NotFoundError:
+        return None
+
+
+def _plurals() -> tuple[str, ...]:
+    return (TRAINJOBS.plural, *(resource.plural for resource in RUNTIMES.values()))
+
+
+def _resource(ref: Ref) -> Resource:
+    return _RESOURCES[ref.api_version, ref.kind]
+
+
+def _path(ref: Ref) -> str:
+    return _resource(ref).path(ref.namespace, ref.name)

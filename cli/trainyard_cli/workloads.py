@@ -1,0 +1,142 @@
+"""The TrainJobs of a cluster that have not finished, and what each hangs on: with rights to read alone.
+
+Called by `impact`. What may not be seen is noted and does not end the look,
+but for the TrainJobs themselves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from trainyard_api import names
+from trainyard_operator import conditions, model
+from trainyard_operator.apply import TRAINJOBS
+from trainyard_operator.cache import runtime_key, trainjob_of
+from trainyard_operator.client import ApiError, Client, NotFoundError, Resource
+from trainyard_operator.explain.read import JOB_UID_LABEL
+from trainyard_operator.informer import JOBSETS, jobset_of
+from trainyard_platform.impact import PRIORITY_LABEL, Job, Ref, State
+
+Json = Mapping[str, Any]
+
+_PAGE: Final = 500
+_WORKLOADS: Final = Resource(names.KUEUE_GROUP, "v1beta2", "workloads", "Workload")
+_LOCAL_QUEUES: Final = Resource(names.KUEUE_GROUP, "v1beta2", "localqueues", "LocalQueue")
+_PODS: Final = Resource("", "v1", "pods", "Pod")
+_NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
+
+
+@dataclass
+class Seen:
+    """The jobs, and what could not be seen, by what and why."""
+
+    jobs: list[Job] = field(default_factory=list)
+    unseen: dict[str, str] = field(default_factory=dict)
+
+
+async def look(client: Client, *, pools: bool) -> Seen:
+    """The TrainJobs of all namespaces; with `pools` on which pool's nodes their pods are, too.
+
+    Raises the client's errors if the TrainJobs cannot be seen.
+    """
+    seen = Seen()
+    trainjobs = [trainjob_of(msgspec.json.decode(raw)) async for raw in _raw(client, TRAINJOBS)]
+    jobsets = {}
+    async for raw in _tried(client, JOBSETS, seen):
+        found = jobset_of(raw).jobset
+        jobsets[found.namespace, found.name] = found
+    admitted = {uid: one async for one in _json(client, _WORKLOADS, seen) for uid in [_job(one)] if uid}
+    queues = {
+        (one["metadata"]["namespace"], one["metadata"]["name"]): str(one["spec"].get("clusterQueue", ""))
+        async for one in _json(client, _LOCAL_QUEUES, seen)
+    }
+    places = await _places(client, seen) if pools else {}
+    for trainjob in trainjobs:
+        if conditions.finished(conditions.of(trainjob.status)):
+            continue
+        jobset = jobsets.get((trainjob.namespace, trainjob.name))
+        workload = admitted.get(trainjob.uid, {})
+        place = places.get((trainjob.namespace, trainjob.name), frozenset())
+        seen.jobs.append(_seen(trainjob, jobset, workload, queues, place))
+    return seen
+
+
+def _seen(
+    trainjob: model.TrainJob,
+    jobset: model.JobSet | None,
+    workload: Json,
+    queues: Mapping[tuple[str, str], str],
+    pools: frozenset[str],
+) -> Job:
+    runtime = runtime_key(trainjob)
+    admission = workload.get("status", {}).get("admission") or {}
+    local = trainjob.labels.get(names.QUEUE_LABEL) or workload.get("spec", {}).get("queueName") or ""
+    return Job(
+        namespace=trainjob.namespace,
+        name=trainjob.name,
+        state=State.QUEUED if jobset is None or jobset.suspend else State.RUNNING,
+        runtime=Ref(runtime.kind, runtime.namespace or "", runtime.name),
+        started=jobset is not None and jobset.owner_uid == trainjob.uid,
+        local_queue=local,
+        cluster_queue=admission.get("clusterQueue") or queues.get((trainjob.namespace, local), ""),
+        flavors=frozenset(
+            flavor
+            for assigned in admission.get("podSetAssignments") or ()
+            for flavor in (assigned.get("flavors") or {}).values()
+        ),
+        pools=pools,
+        priority_class=trainjob.labels.get(PRIORITY_LABEL, ""),
+    )
+
+
+async def _places(client: Client, seen: Seen) -> dict[tuple[str, str], frozenset[str]]:
+    """By namespace and name of a JobSet: the pools on whose nodes it has pods."""
+    pool_of = {
+        one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(names.POOL_LABEL)
+        async for one in _json(client, _NODES, seen)
+    }
+    found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    async for pod in _json(client, _PODS, seen, {"labelSelector": names.JOBSET_NAME_LABEL}):
+        metadata = pod["metadata"]
+        if pool := pool_of.get(pod["spec"].get("nodeName")):
+            found[metadata["namespace"], metadata["labels"][names.JOBSET_NAME_LABEL]].add(pool)
+    return {key: frozenset(pools) for key, pools in found.items()}
+
+
+def _job(workload: Json) -> str:
+    """The uid of the job that a Workload stands for."""
+    return str((workload["metadata"].get("labels") or {}).get(JOB_UID_LABEL) or "")
+
+
+async def _json(
+    client: Client, resource: Resource, seen: Seen, params: Mapping[str, str] | None = None
+) -> AsyncIterator[dict[str, Any]]:
+    async for raw in _tried(client, resource, seen, params):
+        yield msgspec.json.decode(raw, type=dict[str, Any])
+
+
+async def _tried(
+    client: Client, resource: Resource, seen: Seen, params: Mapping[str, str] | None = None
+) -> AsyncIterator[msgspec.Raw]:
+    """The objects of a kind in all namespaces; none where the cluster does not know it."""
+    try:
+        async for raw in _raw(client, resource, params):
+            yield raw
+    except NotFoundError:
+        return
+    except ApiError as error:
+        forbidden = error.code == 403
+        seen.unseen[resource.full_name] = "you are not allowed to list them" if forbidden else str(error)
+
+
+async def _raw(
+    client: Client, resource: Resource, params: Mapping[str, str] | None = None
+) -> AsyncIterator[msgspec.Raw]:
+    async for page in client.list(resource.path(), limit=_PAGE, params=params):
+        for raw in page.items or ():
+            yield raw

@@ -1,0 +1,227 @@
+"""What a change of stacks and runtimes does to TrainJobs that are there: pure.
+
+Called by `trainyard impact` with what a stack asked for before and asks for
+now, and with what there is in the cluster. Says of each TrainJob that a change
+reaches what it keeps and what it loses, as the operator and Kueue treat it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from trainyard_api import names
+from trainyard_api.pools import Provider
+
+from . import pool_manifests, queue_manifests, tenant_manifests
+from .catalog import Runtime
+from .settings import StackSettings
+
+Json = Mapping[str, Any]
+NODE_POOL: Final = "NodePool"
+PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
+
+
+class Ref(NamedTuple):
+    """An object that a stack asks for; the namespace is empty for one of the cluster's."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+class Verb(StrEnum):
+    """What becomes of an object."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field that differs; None stands for its absence."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An object that a stack does not ask for as it did before."""
+
+    ref: Ref
+    verb: Verb
+    before: Json
+    after: Json
+    fields: tuple[Field, ...] = ()
+
+
+class State(StrEnum):
+    """How far a TrainJob that has not finished is."""
+
+    RUNNING = "running"
+    QUEUED = "queued"
+    """It waits: for quota, for whoever suspended it, or for its first JobSet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A TrainJob that has not finished, and what it hangs on."""
+
+    namespace: str
+    name: str
+    state: State
+    runtime: Ref
+    started: bool
+    """Whether it has a JobSet, whose runtime is kept for it."""
+    local_queue: str = ""
+    cluster_queue: str = ""
+    flavors: frozenset[str] = frozenset()
+    """Flavors that its pods were admitted to."""
+    pools: frozenset[str] = frozenset()
+    """Pools on whose nodes it has pods."""
+    priority_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a change does to a TrainJob."""
+
+    job: Job
+    keeps: str
+    loses: str = ""
+
+
+def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json]:
+    """What a stack asks for of the kinds that TrainJobs hang on."""
+    found: dict[Ref, Json] = {
+        Ref(names.CLUSTER_TRAINING_RUNTIME, "", one.name): {
+            "metadata": one.manifest["metadata"],
+            "spec": one.manifest["spec"],
+        }
+        for one in runtimes
+    }
+    for name, pool in stack.node_pools.items():
+        found[Ref(NODE_POOL, "", name)] = pool.model_dump(by_alias=True, mode="json")
+    queues = queue_manifests.manifests(pool_manifests.with_pools(stack.queues, stack.node_pools))
+    inside = [
+        one for name, tenant in stack.tenants.items() for one in tenant_manifests.contents(name, tenant)
+    ]
+    for manifest in [*queues, *(one for one in inside if one["kind"] == "LocalQueue")]:
+        metadata = manifest["metadata"]
+        content = {
+            key: value for key, value in manifest.items() if key not in ("apiVersion", "kind", "metadata")
+        }
+        found[Ref(manifest["kind"], metadata.get("namespace", ""), metadata["name"])] = content
+    return found
+
+
+def changes(before: Mapping[Ref, Json], after: Mapping[Ref, Json]) -> tuple[Change, ...]:
+    """What differs, in the order of kinds and names."""
+    found = []
+    for ref in sorted({*before, *after}):
+        old, new = before.get(ref), after.get(ref)
+        if old is None and new is not None:
+            found.append(Change(ref, Verb.ADDED, {}, new))
+        elif new is None and old is not None:
+            found.append(Change(ref, Verb.REMOVED, old, {}))
+        elif old is not None and new is not None and (fields := tuple(_differences("", old, new))):
+            found.append(Change(ref, Verb.CHANGED, old, new, fields))
+    return tuple(found)
+
+
+def touched(change: Change, jobs: Sequence[Job]) -> tuple[Touched, ...]:
+    """The TrainJobs that a change reaches; one that is only added reaches none."""
+    if change.verb is Verb.ADDED:
+        return ()
+    return tuple(one for job in jobs if (one := _touched(change, job)) is not None)
+
+
+def _touched(change: Change, job: Job) -> Touched | None:
+    kind, _, name = change.ref
+    match kind:
+        case names.CLUSTER_TRAINING_RUNTIME if job.runtime == change.ref:
+            return _by_runtime(change, job)
+        case "ClusterQueue" if job.cluster_queue == name:
+            return _by_queue(change, job)
+        case "LocalQueue" if (job.namespace, job.local_queue) == change.ref[1:]:
+            return _by_local_queue(change, job)
+        case "ResourceFlavor" if name in job.flavors:
+            return Touched(job, "its nodes and its quota, until it is evicted or ends")
+        case "NodePool" if name in job.pools | job.flavors:
+            return _by_pool(change, job)
+        case "WorkloadPriorityClass" if job.priority_class == name:
+            return Touched(job, "the priority that it has had since it was created")
+    return None
+
+
+def _by_runtime(change: Change, job: Job) -> Touched:
+    if job.started:
+        again = "it cannot be created again" if change.verb is Verb.REMOVED else ""
+        return Touched(job, "the runtime that it started with, whatever becomes of its pods", again)
+    if change.verb is Verb.REMOVED:
+        return Touched(job, "its place", "its runtime: it will be Blocked (RuntimeNotFound)")
+    return Touched(job, "its place", "the runtime as it was: its pods will be as the change has them")
+
+
+def _by_queue(change: Change, job: Job) -> Touched:
+    if change.verb is Verb.REMOVED:
+        if job.state is State.RUNNING:
+            return Touched(job, "its pods and its quota: Kueue holds the queue until it ends")
+        return Touched(job, "nothing", "its queue: it is not admitted any more")
+    policy = change.after.get("spec", {}).get("stopPolicy")
+    if policy != change.before.get("spec", {}).get("stopPolicy"):
+        if policy == "HoldAndDrain" and job.state is State.RUNNING:
+            return Touched(job, "its place in the queue", "its pods: Kueue suspends it")
+        if policy in ("Hold", "HoldAndDrain"):
+            return Touched(job, "its pods" if job.state is State.RUNNING else "its place in the queue")
+    gone = _flavors(change.before) - _flavors(change.after)
+    if job.state is State.RUNNING:
+        if lost := sorted(gone & job.flavors):
+            back = f"the way back: once evicted it is not admitted to {', '.join(lost)} again"
+            return Touched(job, "its pods and its quota until it is evicted or ends", back)
+        return Touched(job, "its pods and its quota; more than the queue's own share may be taken back")
+    return Touched(job, "its place in the queue", f"flavor {', '.join(sorted(gone))}" if gone else "")
+
+
+def _by_local_queue(change: Change, job: Job) -> Touched:
+    if job.state is State.RUNNING:
+        return Touched(job, "its pods and its quota until it is evicted or ends")
+    if change.verb is Verb.REMOVED:
+        return Touched(job, "nothing", "its queue: it is not admitted any more")
+    queue = change.after.get("spec", {}).get("clusterQueue", "")
+    return Touched(job, f"its queue, which is ClusterQueue {queue}'s now")
+
+
+def _by_pool(change: Change, job: Job) -> Touched:
+    by = Provider(change.before["provider"])
+    fewer = change.verb is Verb.REMOVED or change.after.get("nodes", 0) < change.before["nodes"]
+    if by is Provider.EXISTING:
+        return Touched(job, "its pods: nobody takes nodes away that exist without the stack")
+    replaced = any(change.before.get(part) != change.after.get(part) for part in ("machine", "accelerator"))
+    if fewer or replaced:
+        return Touched(
+            job, "its TrainJob", "pods on nodes that go; the JobSet's failure policy says what then"
+        )
+    return Touched(job, "its pods")
+
+
+def _flavors(queue: Json) -> frozenset[str]:
+    groups = queue.get("spec", {}).get("resourceGroups", ())
+    return frozenset(flavor["name"] for group in groups for flavor in group["flavors"])
+
+
+def _differences(path: str, old: Any, new: Any) -> Iterator[Field]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from _differences(f"{path}.{key}" if path else key, old.get(key), new.get(key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(f"{path}[{index}]", one, other)
+    elif old != new:
+        yield Field(path, old, new)

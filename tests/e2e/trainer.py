@@ -1,0 +1,111 @@
+"""Kubeflow Trainer's own controller beside the platform, from its own manifests, in a pod."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from trainyard_sandbox.progress import Progress
+from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
+
+from .cluster import Cluster, eventually
+
+NAMESPACE = "kubeflow-system"
+CONTROLLER = "kubeflow-trainer-controller-manager"
+TOOL = "trainer-controller"
+
+
+@contextmanager
+def installed(platform: Cluster, folder: Path) -> Iterator[Cluster]:
+    """The cluster as whoever has Trainer sees it: its controller works, and its webhooks are asked.
+
+    In the end it is taken away, but for what the platform has too.
+    """
+    toolchain = Toolchain([TOOL])
+    toolchain.build(Progress())
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(_kustomization(toolchain, folder)))
+    manifests = platform.kubectl("kustomize", str(folder))
+    trainer = platform.within(NAMESPACE)
+    try:
+        trainer.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
+        trainer.kubectl("rollout", "status", f"deployment/{CONTROLLER}", "--timeout=180s")
+        eventually("it has taken its Lease", lambda: holder(trainer).startswith(CONTROLLER))
+        eventually("its webhooks answer", lambda: _answers(platform))
+        yield trainer
+    finally:
+        shared = ("ClusterTrainingRuntime", "WebhookConfiguration", "-public", "kind: Namespace")
+        own = [text for text in manifests.split("\n---\n") if not any(word in text for word in shared)]
+        trainer.kubectl("delete", "--ignore-not-found", "-f", "-", stdin="\n---\n".join(own))
+        trainer.kubectl("delete", "--ignore-not-found", "configmap/trainyard-adoption")
+        trainer.kubectl("delete", "--ignore-not-found", "lease/trainer.kubeflow.org")
+
+
+def holder(trainer: Cluster) -> str:
+    """Who holds the Lease of Trainer's controller, empty for nobody."""
+    lease = trainer.get("lease", "trainer.kubeflow.org") or {}
+    return str(lease.get("spec", {}).get("holderIdentity") or "")
+
+
+def _answers(platform: Cluster) -> bool:
+    """Only the answer of a webhook says that there is no such runtime."""
+    asks = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "asks"},
+        "spec": {"runtimeRef": {"name": "nobody-has-made-this-runtime"}},
+    }
+    said = platform.run(
+        "kubectl", "create", "--dry-run=server", "-f", "-", check=False, stdin=yaml.safe_dump(asks)
+    )
+    return "nobody-has-made-this-runtime" in said.stderr
+
+
+def _kustomization(toolchain: Toolchain, folder: Path) -> dict[str, object]:
+    """Trainer's overlay for a cluster that has CRDs and JobSet; its binary comes from this machine."""
+    base = artifacts_dir() / TOOL / tools()[TOOL].version / "manifests" / "base"
+    runs = {
+        "kind": "Deployment",
+        "apiVersion": "apps/v1",
+        "metadata": {"name": CONTROLLER},
+        "spec": {
+            "template": {
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "manager",
+                            "image": "docker.io/trainyard/torch-cpu:sandbox",
+                            "imagePullPolicy": "IfNotPresent",
+                            "command": ["/manager"],
+                            "securityContext": {"runAsUser": 65532},
+                            "volumeMounts": [{"name": "manager", "mountPath": "/manager"}],
+                        }
+                    ],
+                    "volumes": [
+                        {
+                            "name": "manager",
+                            "hostPath": {"path": str(toolchain.binary("trainer-controller-manager"))},
+                        }
+                    ],
+                }
+            }
+        },
+    }
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": NAMESPACE,
+        "resources": [os.path.relpath(base / part, folder) for part in ("manager", "rbac", "webhook")],
+        "secretGenerator": [
+            {"name": "kubeflow-trainer-webhook-cert", "options": {"disableNameSuffixHash": True}}
+        ],
+        "configMapGenerator": [
+            {
+                "name": "kubeflow-trainer-public",
+                "literals": ["kubeflow_trainer_version=v2.3.0"],
+                "options": {"disableNameSuffixHash": True},
+            }
+        ],
+        "patches": [{"patch": yaml.safe_dump(runs)}],
+    }

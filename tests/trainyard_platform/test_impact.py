@@ -1,0 +1,169 @@
+"""What a change of a stack does to TrainJobs: which objects differ, and what each job keeps and loses."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trainyard_platform import impact, settings
+from trainyard_platform.catalog import Runtime
+from trainyard_platform.impact import Change, Field, Job, Ref, State, Touched, Verb
+
+POOL = {
+    "provider": "kwok",
+    "nodes": 2,
+    "machine": {"cpu": "96", "memory": "1Ti"},
+    "accelerator": {"type": "nvidia-h100", "count": 8},
+    "quota": [{"clusterQueue": "team-a"}],
+}
+CPU = {"flavors": [{"name": "cpu", "resources": {"cpu": {"nominal": "4"}}}]}
+STACK: dict[str, Any] = {
+    "operator": {"image": "docker.io/trainyard/operator:1"},
+    "kueue": {"enabled": True},
+    "queues": {
+        "flavors": {"cpu": {}},
+        "clusterQueues": {"team-a": {"resourceGroups": [CPU]}},
+        "priorities": {"low": {"value": -1, "description": "Can wait."}},
+    },
+    "nodePools": {"gpu": POOL},
+    "tenants": {"a": {"clusterQueue": "team-a"}},
+}
+JOB = Job(
+    namespace="a",
+    name="job",
+    state=State.RUNNING,
+    runtime=Ref("ClusterTrainingRuntime", "", "torch"),
+    started=True,
+    local_queue="default",
+    cluster_queue="team-a",
+    flavors=frozenset({"gpu"}),
+    pools=frozenset({"gpu"}),
+    priority_class="low",
+)
+WAITS = replace(JOB, state=State.QUEUED, started=False, flavors=frozenset(), pools=frozenset())
+OTHER = Job("b", "other", State.RUNNING, Ref("TrainingRuntime", "b", "torch"), True)
+
+
+def runtime(name: str = "torch", image: str = "a") -> Runtime:
+    manifest = {"metadata": {"name": name}, "spec": {"template": {"containers": [{"image": image}]}}}
+    return Runtime(name=name, framework="torch", manifest=manifest)
+
+
+def asked(*runtimes: Runtime, **parts: Any) -> dict[Ref, Any]:
+    stack = settings.of({**STACK, **parts}, "test")
+    return impact.objects(stack, runtimes or (runtime(),))
+
+
+def only(changes: tuple[Change, ...], kind: str) -> Change:
+    [change] = [one for one in changes if one.ref.kind == kind]
+    return change
+
+
+def test_nothing_differs_from_itself() -> None:
+    assert impact.changes(asked(), asked()) == ()
+
+
+def test_a_field_that_differs_is_named_with_both_values() -> None:
+    [change] = impact.changes(asked(), asked(runtime(image="b")))
+    assert change.ref == Ref("ClusterTrainingRuntime", "", "torch")
+    assert (change.verb, change.fields) == (
+        Verb.CHANGED,
+        (Field("spec.template.containers[0].image", "a", "b"),),
+    )
+
+
+def test_a_pool_that_goes_takes_its_flavor_and_its_quota_with_it() -> None:
+    queue = {**STACK["queues"]}
+    found = impact.changes(asked(), asked(nodePools={}, queues=queue))
+    assert {(str(change.ref), change.verb.value) for change in found} == {
+        ("NodePool gpu", "removed"),
+        ("ResourceFlavor gpu", "removed"),
+        ("ClusterQueue team-a", "changed"),
+    }
+
+
+def test_what_is_only_added_touches_nobody() -> None:
+    [change] = impact.changes(asked(), asked(runtime(), runtime("new")))
+    assert (change.verb, impact.touched(change, [JOB, WAITS])) == (Verb.ADDED, ())
+
+
+RUNS_ON = "the runtime that it started with, whatever becomes of its pods"
+STOPPED = {"clusterQueues": {"team-a": {"resourceGroups": [CPU], "stopPolicy": "HoldAndDrain"}}}
+CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
+    "a runtime is changed: what has started keeps it, what has not gets the new one": (
+        asked(runtime(image="b")),
+        "ClusterTrainingRuntime",
+        [
+            Touched(JOB, RUNS_ON),
+            Touched(WAITS, "its place", "the runtime as it was: its pods will be as the change has them"),
+        ],
+    ),
+    "a runtime is removed: what has not started is blocked": (
+        asked(runtime("else")),
+        "ClusterTrainingRuntime",
+        [
+            Touched(JOB, RUNS_ON, "it cannot be created again"),
+            Touched(WAITS, "its place", "its runtime: it will be Blocked (RuntimeNotFound)"),
+        ],
+    ),
+    "a queue loses a flavor": (
+        asked(nodePools={"gpu": {**POOL, "quota": []}}),
+        "ClusterQueue",
+        [
+            Touched(
+                JOB,
+                "its pods and its quota until it is evicted or ends",
+                "the way back: once evicted it is not admitted to gpu again",
+            ),
+            Touched(WAITS, "its place in the queue", "flavor gpu"),
+        ],
+    ),
+    "a queue is drained": (
+        asked(queues={**STACK["queues"], **STOPPED}),
+        "ClusterQueue",
+        [
+            Touched(JOB, "its place in the queue", "its pods: Kueue suspends it"),
+            Touched(WAITS, "its place in the queue"),
+        ],
+    ),
+    "a tenant goes, and its queue with it": (
+        asked(tenants={}),
+        "LocalQueue",
+        [
+            Touched(JOB, "its pods and its quota until it is evicted or ends"),
+            Touched(WAITS, "nothing", "its queue: it is not admitted any more"),
+        ],
+    ),
+    "a pool gets smaller": (
+        asked(nodePools={"gpu": {**POOL, "nodes": 1}}),
+        "NodePool",
+        [Touched(JOB, "its TrainJob", "pods on nodes that go; the JobSet's failure policy says what then")],
+    ),
+    "a pool grows": (asked(nodePools={"gpu": {**POOL, "nodes": 3}}), "NodePool", [Touched(JOB, "its pods")]),
+    "a priority changes": (
+        asked(queues={**STACK["queues"], "priorities": {"low": {"value": -2, "description": "Can wait."}}}),
+        "WorkloadPriorityClass",
+        [
+            Touched(JOB, "the priority that it has had since it was created"),
+            Touched(WAITS, "the priority that it has had since it was created"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_trainjob_keeps_and_loses(case: str) -> None:
+    after, kind, expected = CASES[case]
+    changes = impact.changes(asked(), after)
+    chosen = [one for one in changes if one.ref.kind == kind and one.verb is not Verb.ADDED]
+    assert len(chosen) == 1, changes
+    assert list(impact.touched(chosen[0], [JOB, WAITS, OTHER])) == expected
+
+
+def test_nodes_that_are_not_the_stacks_stay() -> None:
+    labels = {"provider": "existing", "nodeLabels": {"pool": "gpu"}}
+    existing = {"gpu": {**POOL, **labels}}
+    change = only(impact.changes(asked(nodePools=existing), asked(nodePools={})), "NodePool")
+    assert impact.touched(change, [JOB]) == (
+        Touched(JOB, "its pods: nobody takes nodes away that exist without the stack"),
+    )

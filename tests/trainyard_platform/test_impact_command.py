@@ -1,0 +1,93 @@
+"""`trainyard impact`: what it compares, what it prints, and the exit codes; the cluster is e2e's."""
+
+import io
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from trainyard_cli import impact as command
+from trainyard_cli.explain import Output
+from trainyard_cli.workloads import Seen
+from trainyard_platform.impact import Change, Field, Job, Ref, State, Verb
+
+from .program import ROOT
+
+RUNTIME = Ref("ClusterTrainingRuntime", "", "plain")
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with the catalog and the sandbox's stack, all committed, to work in."""
+    (tmp_path / "stacks").mkdir()
+    shutil.copytree(ROOT / "runtimes", tmp_path / "runtimes")
+    shutil.copy(ROOT / "stacks" / "Pulumi.sandbox.yaml", tmp_path / "stacks")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@example.com"]
+    for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "before"]):
+        subprocess.run([*git, *arguments], check=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def answer(stack: str, since: str = "HEAD", output: Output = Output.TEXT) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = command.run(stack, since, kubeconfig="/no/such/file", output=output, out=out, err=err)
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_without_a_change_no_cluster_is_asked(clone: Path) -> None:
+    said = "sandbox: no objects of its runtimes, queues and pools changed since HEAD, no TrainJobs touched\n"
+    assert answer("sandbox") == (0, said, "")
+
+
+def test_what_cannot_be_judged_by_its_objects_is_named(clone: Path) -> None:
+    (clone / "platform").mkdir()
+    (clone / "platform" / "__main__.py").write_text("")
+    code, out, _ = answer("sandbox", output=Output.JSON)
+    assert (code, json.loads(out)["unjudged"]) == (0, ["platform"])
+
+
+@pytest.mark.parametrize(
+    ("stack", "since", "words"),
+    [
+        ("sandbx", "HEAD", "stacks/Pulumi.sandbx.yaml: there is no such stack, nor was there one"),
+        ("sandbox", "--all", "--since --all: must name a commit, a branch or a tag"),
+        ("sandbox", "nowhere", "git merge-base: fatal: Not a valid object name nowhere"),
+    ],
+)
+def test_what_cannot_be_asked(clone: Path, stack: str, since: str, words: str) -> None:
+    assert answer(stack, since) == (2, "", f"{words}\n")
+
+
+def test_a_change_asks_the_cluster_and_says_so_if_it_cannot(clone: Path) -> None:
+    path = clone / "runtimes" / "plain" / "plain.yaml"
+    path.unlink()
+    stack = clone / "stacks" / "Pulumi.sandbox.yaml"
+    stack.write_text(stack.read_text().partition("      plain:")[0])
+    code, out, err = answer("sandbox")
+    assert (code, out) == (2, "")
+    assert "/no/such/file" in err
+
+
+def test_the_text_says_what_has_changed_and_of_each_job_what_it_keeps_and_loses() -> None:
+    change = Change(
+        RUNTIME, Verb.CHANGED, {}, {}, (Field("spec.image", "a", None), Field("x", [1], "b" * 70))
+    )
+    waits = Job("team-a", "next", State.QUEUED, RUNTIME, started=False)
+    runs = Job("team-a", "llama", State.RUNNING, RUNTIME, started=True)
+    seen = Seen([runs, waits], {"jobsets.jobset.x-k8s.io": "you are not allowed to list them"})
+    assert command.as_text(command.document("prod", "main", (change,), seen, ["api"])) == (
+        "prod: 1 object of its runtimes, queues and pools changed since main, 2 TrainJobs touched\n"
+        "\n"
+        "ClusterTrainingRuntime plain: changed\n"
+        "  spec.image: a -> nothing\n"
+        f"  x: [1] -> {'b' * 57}...\n"
+        "  team-a/llama (running) keeps the runtime that it started with, whatever becomes of its pods\n"
+        "  team-a/next (queued) keeps its place; loses the runtime as it was: its pods will be as the change "
+        "has them\n"
+        "\n"
+        "Changed as well, see the preview: api\n"
+        "Could not see jobsets.jobset.x-k8s.io: you are not allowed to list them\n"
+    )

@@ -1,0 +1,80 @@
+"""`trainyard manifests` around Pulumi: what Pulumi is given, and what is written of its answer."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainyard_cli import plain as command
+
+SPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
+RESOURCE = {"urn": "urn:n", "type": "kubernetes:core/v1:Namespace", "custom": True, "inputs": SPACE}
+PULUMI = """#!/bin/sh
+cp "$PULUMI_OPTION_CONFIG_FILE" "$0.given"
+echo "$1 cluster=$KUBECONFIG" >> "$0.asked"
+if [ "$2" = export ]; then cat "$0.answer"; fi
+"""
+SHIPPED = Path(__file__).parents[2] / "stacks"
+CONFIG = yaml.safe_load((SHIPPED / "Pulumi.onprem.yaml").read_text())["config"]
+
+
+@pytest.fixture
+def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A command that keeps what it is given and answers with a state of one namespace."""
+    path = tmp_path / "tools" / "pulumi"
+    path.parent.mkdir()
+    path.write_text(PULUMI)
+    path.chmod(0o755)
+    path.with_name("pulumi.answer").write_text(json.dumps({"deployment": {"resources": [RESOURCE]}}))
+    monkeypatch.setenv("PATH", str(path.parent), prepend=":")
+    monkeypatch.setenv("KUBECONFIG", "/of/a/cluster")
+    return path
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "stacks"
+    folder.mkdir()
+    monkeypatch.setattr(command, "STACKS", folder)
+    return folder
+
+
+def test_a_stack_is_rendered_without_its_cluster_and_without_the_key_of_its_state(
+    stacks: Path, pulumi: Path, tmp_path: Path
+) -> None:
+    theirs = {"encryptionsalt": "v1:abc", "config": CONFIG}
+    (stacks / "Pulumi.prod.yaml").write_text(yaml.safe_dump(theirs))
+    out = io.StringIO()
+    assert command.run("prod", tmp_path / "to", out=out) == 0
+    given = yaml.safe_load(pulumi.with_name("pulumi.given").read_text())
+    assert Path(given["config"].pop("trainyard:renderTo")).name == "rendered"
+    assert given == {"config": CONFIG}
+    asked = pulumi.with_name("pulumi.asked").read_text().splitlines()
+    assert asked == ["stack cluster=", "up cluster=", "stack cluster="]
+    assert out.getvalue() == f"{tmp_path}/to: 1 objects in 1 waves\n"
+    assert (
+        yaml.safe_load((tmp_path / "to" / "wave-00" / "namespace-n.yaml").read_text())["kind"] == "Namespace"
+    )
+
+
+def test_what_was_rendered_before_goes_and_what_is_somebody_elses_stays(
+    stacks: Path, pulumi: Path, tmp_path: Path
+) -> None:
+    (stacks / "Pulumi.prod.yaml").write_text(yaml.safe_dump({"config": CONFIG}))
+    for name in ("wave-07/old.yaml", "README.md"):
+        (tmp_path / "to" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "to" / name).touch()
+    assert command.run("prod", tmp_path / "to", out=io.StringIO()) == 0
+    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["README.md", "wave-00"]
+
+
+def test_pulumi_is_not_asked_for_a_stack_that_makes_machines(
+    stacks: Path, pulumi: Path, tmp_path: Path
+) -> None:
+    (stacks / "Pulumi.eks.yaml").write_text((SHIPPED / "Pulumi.eks.yaml").read_text())
+    err = io.StringIO()
+    assert command.run("eks", tmp_path / "to", err=err) == 2
+    assert "eks makes node groups in the cloud, which are no manifests" in err.getvalue()
+    assert not pulumi.with_name("pulumi.asked").exists()
