@@ -16,7 +16,9 @@ from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
 from trainyard_platform.components.kueue import Kueue, KueueArgs
 from trainyard_platform.components.node_pools.kwok import KwokPool, KwokPoolArgs
 from trainyard_platform.components.operator import Operator, OperatorArgs
+from trainyard_platform.components.policies import PolicyRules, PolicyRulesArgs
 from trainyard_platform.components.queues import Queues, QueuesArgs
+from trainyard_platform.components.system import System
 from trainyard_platform.components.tenants import Tenants, TenantsArgs
 from trainyard_platform.components.volcano import Volcano, VolcanoArgs
 
@@ -39,18 +41,30 @@ if stack.kueue.enabled:
     Tenants("tenants", TenantsArgs(tenants=stack.tenants, after=[quota]), on_cluster)
 if stack.volcano.enabled:
     Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
-installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset]), on_cluster)
+system = System("system", on_cluster)
+rules = stack.policies.with_pools(stack.node_pools) if stack.admission.holds_rules else None
+held: list[pulumi.Resource] = []
+if rules is not None:
+    held = [PolicyRules("policies", PolicyRulesArgs(policies=rules, after=[crds, system]), on_cluster)]
+installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset, *held]), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(
     "operator",
-    OperatorArgs.of(stack.operator, stack.admission, after=[crds, jobset, installed, kubeflow]),
+    OperatorArgs.of(
+        stack.operator, stack.admission, policies=rules, after=[system, crds, jobset, installed, kubeflow]
+    ),
     on_cluster,
 )
 if stack.admission.enabled:
     by_cert_manager = stack.operator.certificates is settings.Certificates.CERT_MANAGER
     Admission(
         "admission",
-        AdmissionArgs(namespace=operator.namespace, after=[operator], cert_manager=by_cert_manager),
+        AdmissionArgs(
+            namespace=operator.namespace,
+            after=[operator],
+            cert_manager=by_cert_manager,
+            policies=rules is not None,
+        ),
         on_cluster,
     )
 

@@ -5,6 +5,7 @@ of a TrainJob stays as it was made, and a test writes the status of a JobSet
 itself. Each controller is the program that users run, as a process.
 """
 
+import copy
 import os
 import socket
 import subprocess
@@ -23,8 +24,10 @@ import yaml
 
 from tests.e2e.cluster import Cluster, eventually, trainyard
 from trainyard_operator import certificates
-from trainyard_operator.admission import MUTATE_TRAINJOB, VALIDATE
+from trainyard_operator.admission import MUTATE_TRAINJOB, POLICIES, VALIDATE
 from trainyard_operator.webhook_configurations import CONFIGURATIONS
+from trainyard_policies import cluster as cluster_policies
+from trainyard_policies.settings import Policies
 from trainyard_sandbox.paths import PROJECT
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
@@ -49,6 +52,8 @@ _CLUSTER_SCOPED = {
     "MutatingWebhookConfiguration",
     "Namespace",
     "PriorityClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
 }
 _UNLESS_DISABLED = {
@@ -86,11 +91,22 @@ class Api:
         self._namespace = namespace
         client = kubernetes.config.new_client_from_config(str(kubeconfig))
         self._host, self._pool = client.configuration.host, client.rest_client.pool_manager
+        self._headers = {}
+
+    def impersonating(self, user, group):
+        """The same API server, asked as somebody else."""
+        other = copy.copy(self)
+        other._headers = {"Impersonate-User": user, "Impersonate-Group": group}
+        return other
 
     def call(self, method, path, body=None, *, content_type="application/json"):
         """One request; its answer, whatever it is."""
         answer = self._pool.request(
-            method, self._host + path, json=body, headers={"Content-Type": content_type}, timeout=60
+            method,
+            self._host + path,
+            json=body,
+            headers={"Content-Type": content_type, **self._headers},
+            timeout=60,
         )
         warnings = tuple(
             text.split('"', 1)[1].rsplit('"', 1)[0].replace('\\"', '"')
@@ -149,6 +165,8 @@ class Side:
     webhook_url: str
     authorities: bytes | None
     """Whom its webhook's callers are to trust; None where it says so itself."""
+    policies: Policies | None = None
+    """The rules that TrainJobs and runtimes are held to."""
 
 
 def done(answer):
@@ -164,7 +182,8 @@ def namespace_of(manifest):
 def path_of(api_version, kind, namespace=NAMESPACE, name=None):
     """Path of a kind, or of an object of it."""
     root = "/apis/" if "/" in api_version else "/api/"
-    plural = kind.lower() + ("es" if kind.endswith("s") else "s")
+    ending = "es" if kind.endswith("s") else "s"
+    plural = f"{kind.lower()[:-1]}ies" if kind.endswith("y") else kind.lower() + ending
     within = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{namespace}"
     return f"{root}{api_version}{within}/{plural}" + (f"/{quote(name)}" if name else "")
 
@@ -243,9 +262,9 @@ def reference(folder):
 
 
 @contextmanager
-def ours(folder):
-    """Our operator, as `trainyard operator run` starts it."""
-    with control_plane("conf-ours") as cluster:
+def ours(folder, name="conf-ours", policies=None):
+    """Our operator, as `trainyard operator run` starts it; with `policies`, TrainJobs are held to them."""
+    with control_plane(name) as cluster:
         cluster.kubectl("create", "namespace", "trainyard-system")
         webhook, health = free_port(), free_port()
         command = [
@@ -254,9 +273,13 @@ def ours(folder):
             *("--webhook-host", "127.0.0.1", "--webhook-port", webhook),
             *("--metrics-host", "127.0.0.1", "--metrics-port", health),
         ]
+        if policies is not None:
+            told = policies.model_dump(mode="json", by_alias=True)
+            (folder / "policies.yaml").write_text(yaml.safe_dump(told))
+            command += ["--webhook-policies", folder / "policies.yaml"]
         with _process(command, {}, folder / "ours.log", f"http://127.0.0.1:{health}/readyz"):
             url = f"https://127.0.0.1:{webhook}"
-            yield Side("ours", cluster, Api(cluster.sandbox.instance.kubeconfig), url, None)
+            yield Side("ours", cluster, Api(cluster.sandbox.instance.kubeconfig), url, None, policies)
 
 
 @contextmanager
@@ -311,6 +334,17 @@ def install_webhooks(side):
     eventually(f"the webhooks of {side.name} answer", asked, timeout=_PATIENCE)
 
 
+def install_policies(side):
+    """Have the API server hold what is written to the side's policies, and wait until it does."""
+    side.api.apply(*cluster_policies.objects(side.policies, "trainyard-system"))
+    wrong = trainjob("asks", runtime="any", trainer={"image": "registry.invalid/train:1", "numNodes": 1})
+    eventually(
+        "the admission policies are in force",
+        lambda: "image-registry" in side.api.create(wrong, dry_run=True).message,
+        timeout=_PATIENCE,
+    )
+
+
 def _webhooks(side, kind):
     called = {
         "MutatingWebhookConfiguration": {"trainjob": ("defaulter", MUTATE_TRAINJOB)},
@@ -319,6 +353,9 @@ def _webhooks(side, kind):
             for singular in ("trainjob", "trainingruntime", "clustertrainingruntime")
         },
     }[kind]
+    asked = list(called.items())
+    if side.policies is not None and kind.startswith("Validating"):
+        asked += [(singular, ("policies", POLICIES + singular)) for singular in called]
     trust = {"caBundle": b64encode(side.authorities).decode()} if side.authorities else {}
     return [
         {
@@ -337,7 +374,7 @@ def _webhooks(side, kind):
             ],
             "sideEffects": "None",
         }
-        for singular, (role, path) in called.items()
+        for singular, (role, path) in asked
     ]
 
 

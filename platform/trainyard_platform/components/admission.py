@@ -23,9 +23,11 @@ from pulumi_kubernetes.admissionregistration.v1 import (
 from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequirementArgs, ObjectMetaArgs
 
 from trainyard_api import names
+from trainyard_policies import cluster
 
 from .. import rbac
 from . import cert_manager, operator
+from .system import NAMESPACE
 
 VERSION = "v1alpha1"
 TIMEOUT_SECONDS = 10
@@ -49,6 +51,8 @@ class AdmissionArgs:
     after: Sequence[pulumi.Resource]
     cert_manager: bool = False
     """Whether cert-manager writes the caBundle, and not the operator."""
+    policies: bool = False
+    """Whether the operator answers for the policy rules that no admission policy holds."""
 
 
 class Admission(pulumi.ComponentResource):
@@ -83,33 +87,55 @@ class Admission(pulumi.ComponentResource):
         ValidatingWebhookConfiguration(
             rbac.VALIDATING_WEBHOOKS,
             metadata=_metadata(rbac.VALIDATING_WEBHOOKS, args),
-            webhooks=[
-                ValidatingWebhookArgs(
-                    name=f"validator.{singular}.{names.TRAINER_GROUP}",
-                    admission_review_versions=["v1"],
-                    client_config=_called(f"validate-{_dashed()}-{singular}", args),
-                    rules=[_rule(f"{singular}s")],
-                    object_selector=selector,
-                    failure_policy="Fail",
-                    match_policy="Equivalent",
-                    side_effects="None",
-                    timeout_seconds=TIMEOUT_SECONDS,
-                )
-                for singular, selector in (
-                    ("clustertrainingruntime", _UNLESS_DISABLED),
-                    ("trainingruntime", _UNLESS_DISABLED),
-                    ("trainjob", None),
-                )
-            ],
+            webhooks=[*_validators(args), *(_holders(args) if args.policies else ())],
             opts=last,
         )
         self.register_outputs({})
 
 
+def _validators(args: AdmissionArgs) -> list[ValidatingWebhookArgs]:
+    return [
+        _validating(f"validator.{singular}.{names.TRAINER_GROUP}", "validate", singular, selector, args)
+        for singular, selector in (
+            ("clustertrainingruntime", _UNLESS_DISABLED),
+            ("trainingruntime", _UNLESS_DISABLED),
+            ("trainjob", None),
+        )
+    ]
+
+
+def _holders(args: AdmissionArgs) -> list[ValidatingWebhookArgs]:
+    """A label that a namespace's users can set is no way round the rules."""
+    return [
+        _validating(f"{singular}.{cluster.DOMAIN}", "policies", singular, selector, args)
+        for singular, selector in (
+            ("clustertrainingruntime", _UNLESS_DISABLED),
+            ("trainingruntime", None),
+            ("trainjob", None),
+        )
+    ]
+
+
+def _validating(
+    name: str, asked: str, singular: str, selector: LabelSelectorArgs | None, args: AdmissionArgs
+) -> ValidatingWebhookArgs:
+    return ValidatingWebhookArgs(
+        name=name,
+        admission_review_versions=["v1"],
+        client_config=_called(f"{asked}-{_dashed()}-{singular}", args),
+        rules=[_rule(f"{singular}s")],
+        object_selector=selector,
+        failure_policy="Fail",
+        match_policy="Equivalent",
+        side_effects="None",
+        timeout_seconds=TIMEOUT_SECONDS,
+    )
+
+
 def _metadata(name: str, args: AdmissionArgs) -> ObjectMetaArgs:
     annotations: dict[str, pulumi.Input[str]] = {**_WAIT}
     if args.cert_manager:
-        annotations[cert_manager.INJECT_FROM] = f"{operator.NAMESPACE}/{operator.NAME}"
+        annotations[cert_manager.INJECT_FROM] = f"{NAMESPACE}/{operator.NAME}"
     return ObjectMetaArgs(name=name, labels=operator.LABELS, annotations=annotations)
 
 

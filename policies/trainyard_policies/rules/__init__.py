@@ -30,6 +30,7 @@ from . import (
     resources_declared,
     run_as_non_root,
     secrets_by_reference,
+    tenant_network,
     trainer_step,
     unique_names,
     well_formed,
@@ -61,6 +62,7 @@ OF_WORKLOADS: Final[tuple[Rule, ...]] = (
 OF_THE_STACK: Final[tuple[StackRule, ...]] = (
     unique_names.RULE,
     queue_references.RULE,
+    tenant_network.RULE,
     deprecated_runtime.RULE,
 )
 """What all manifests together are held to."""
