@@ -7,11 +7,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
-SOURCES := .github/scripts api cli examples initializers operator platform policies sandbox tests
+SOURCES := .github/scripts api benchmarks cli examples initializers operator platform policies sandbox tests
 
 .PHONY: help
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+CLOUDS := requirements/eks.txt requirements/gke.txt requirements/aks.txt
 
 .venv/.done: pyproject.toml requirements/dev.txt
 	@echo "Making the environment .venv ..." >&2
@@ -21,14 +23,25 @@ help: ## Say what there is
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Large, and for the recorded graphs of the stacks alone (docs/adr/0010).
+.venv/clouds/.done: .venv/.done $(CLOUDS)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target .venv/clouds $(CLOUDS:%=-r %)
+	@touch $@
+
 .PHONY: environment
 environment: .venv/.done ## Make or update .venv
 
+.PHONY: cloud
+cloud: environment ## Add what pools on a cloud need to .venv: CLOUD=eks, gke or aks
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "requirements/$${CLOUD:?Say which cloud: make $@ CLOUD=eks, gke or aks}.txt"
+
+# The state is written once, at the end: after each step it takes half of the time
+# that there is, and a sandbox that is cut off here is made anew.
 .PHONY: demo
 demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@$(TRAINYARD) sandbox up > /dev/null
 	@echo; echo "== pulumi up --stack sandbox"
-	@$(IN_SANDBOX) pulumi up --stack sandbox --yes --skip-preview --suppress-outputs
+	@$(IN_SANDBOX) env PULUMI_SKIP_CHECKPOINTS=true pulumi up --stack sandbox --yes --skip-preview --suppress-outputs
 	@echo; echo "== a TrainJob through the Kubeflow SDK (examples/digits)"
 	@$(IN_SANDBOX) python examples/digits/submit.py
 	@echo; $(IN_SANDBOX) kubectl get trainjobs,jobsets,pods
@@ -38,20 +51,22 @@ demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@echo "Stop it and remove all of it:    $(TRAINYARD) sandbox down"
 
 .PHONY: check
-check: environment ## Lint, types and unit tests (2 minutes)
+check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	@$(BIN)/ruff format --quiet --check $(SOURCES)
 	@$(BIN)/mypy
 	@$(BIN)/mypy platform/__main__.py
 	@$(BIN)/mypy policies/__main__.py
 	@$(BIN)/mypy .github/scripts/report.py
+	@$(BIN)/mypy --package benchmarks
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -m "not sandbox and not soak"
 
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
 # shell as variables, so that no name in a branch is ever read as a command. All
 # three look at the cluster first: without that, Pulumi believes its own state.
-PULUMI = pulumi --non-interactive --color never
+# Git wins over whoever wrote a field that a stack says: a person, or an `up` that was killed.
+PULUMI = PULUMI_K8S_ENABLE_PATCH_FORCE=true pulumi --non-interactive --color never
 ON_STACK = --refresh --stack "$${STACK:?Say which stack: make $@ STACK=name}" --policy-pack policies --suppress-progress
 
 .PHONY: lint
@@ -86,6 +101,33 @@ test: environment ## All that CI runs: check, and end-to-end tests on a sandbox
 soak: environment ## The exhaustive runs (hours)
 	@$(BIN)/pytest -m "sandbox or soak"
 
+.PHONY: golden
+golden: environment .venv/clouds/.done ## Record anew what each stack asks Pulumi for; read the difference
+	@TRAINYARD_UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/trainyard_platform/test_stacks.py -k recorded
+
+.PHONY: bench
+bench: environment ## The benchmarks, against Kubeflow Trainer's controller [QUICK=1] [ONLY="burst ..."]
+	@$(BIN)/python -m benchmarks $${QUICK:+--quick} $${ONLY:-}
+
+# Outside of .venv, so that what looks at our requirements adds none to them.
+DELIVERABLES := cli initializers operator platform policies
+AUDITOR := $(BIN)/uv run --quiet --no-project --isolated --with-requirements requirements/audit.txt --
+
+.PHONY: audit
+audit: environment ## Known vulnerabilities in what is locked (asks an advisory service)
+	@$(AUDITOR) pip-audit --strict --disable-pip --progress-spinner off $(foreach name,$(DELIVERABLES) dev,--requirement requirements/$(name).txt)
+
+.PHONY: sbom
+sbom: environment ## What each deliverable is made of: dist/<name>.cdx.json (CycloneDX)
+	@mkdir -p dist
+	@for name in $(DELIVERABLES); do \
+		$(AUDITOR) cyclonedx-py --quiet requirements --output-reproducible --output-file dist/$$name.cdx.json requirements/$$name.txt; \
+	done
+
+.PHONY: context
+context: environment ## The build context of an image, as dist/NAME: NAME=operator or initializers
+	@$(BIN)/python -c 'from pathlib import Path; from trainyard_sandbox.images import context; context("$(NAME)", Path("dist/$(NAME)"))'
+
 .PHONY: lock
 lock: environment ## Lock the requirements anew after a change in pyproject.toml
 	@$(BIN)/python requirements/lock.py
@@ -93,4 +135,4 @@ lock: environment ## Lock the requirements anew after a change in pyproject.toml
 .PHONY: clean
 clean: ## Take sandboxes down and remove what make made; caches stay
 	@[ ! -x $(TRAINYARD) ] || for name in $$(ls .sandbox 2>/dev/null | grep -v '^artifacts$$'); do $(TRAINYARD) sandbox down --name $$name; done
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .benchmarks .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

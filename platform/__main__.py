@@ -4,20 +4,24 @@ from pathlib import Path
 
 import pulumi
 
-from trainyard_api.pools import Provider
-from trainyard_platform import catalog, pool_manifests, settings, versions
+from trainyard_platform import pool_manifests, settings, stack_runtimes, versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.components import cluster
+from trainyard_platform.components.accelerators import Accelerators, AcceleratorsArgs
 from trainyard_platform.components.admission import Admission, AdmissionArgs
 from trainyard_platform.components.catalog import Catalog, CatalogArgs
+from trainyard_platform.components.coscheduling import Coscheduling, CoschedulingArgs
 from trainyard_platform.components.crds import Crds, CrdsArgs
+from trainyard_platform.components.data_cache import DataCache, DataCacheArgs
 from trainyard_platform.components.jobset import JobSet, JobSetArgs
 from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
 from trainyard_platform.components.kueue import Kueue, KueueArgs
-from trainyard_platform.components.node_pools.kwok import KwokPool, KwokPoolArgs
+from trainyard_platform.components.node_pools.providers import provide
+from trainyard_platform.components.observability import Observability, ObservabilityArgs
 from trainyard_platform.components.operator import Operator, OperatorArgs
 from trainyard_platform.components.policies import PolicyRules, PolicyRulesArgs
 from trainyard_platform.components.queues import Queues, QueuesArgs
+from trainyard_platform.components.storage import Storage, StorageArgs
 from trainyard_platform.components.system import System
 from trainyard_platform.components.tenants import Tenants, TenantsArgs
 from trainyard_platform.components.volcano import Volcano, VolcanoArgs
@@ -26,32 +30,46 @@ root = Path(__file__).resolve().parent.parent
 stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
 versions.check(stack, artifacts)
-runtimes = catalog.load(root / "runtimes", stack.runtimes)
+runtimes = stack_runtimes.load(root / "runtimes", stack, artifacts.registry)
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
 
-for name, pool in stack.node_pools.items():
-    if pool.provider is Provider.KWOK:
-        KwokPool(name, KwokPoolArgs(pool=pool), on_cluster)
+Accelerators("accelerators", AcceleratorsArgs.of(stack, artifacts), on_cluster)
 crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
 jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+provide(stack.node_pools, stack.cluster, on_cluster, stays_without=jobset)
+scraped: list[pulumi.Resource] = []
+tenants: list[pulumi.Resource] = []
 if stack.kueue.enabled:
     kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
     quota = Queues("queues", QueuesArgs(queues=queues, kueue=kueue), on_cluster)
-    Tenants("tenants", TenantsArgs(tenants=stack.tenants, after=[quota]), on_cluster)
+    scraped = [kueue]
+    tenants_args = TenantsArgs(tenants=stack.tenants, dns_ports=stack.cluster.dns_ports, after=[quota])
+    tenants = [Tenants("tenants", tenants_args, on_cluster)]
 if stack.volcano.enabled:
-    Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, after=[crds]), on_cluster)
+    Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, stack.cluster, after=[crds]), on_cluster)
+if stack.coscheduling.enabled:
+    gangs = CoschedulingArgs.of(stack.coscheduling, artifacts, after=[crds])
+    Coscheduling("coscheduling", gangs, on_cluster)
+storage = Storage("storage", StorageArgs(storage=stack.storage), on_cluster)
+if stack.data_cache.enabled:
+    DataCache("data-cache", DataCacheArgs.of(stack, artifacts, after=[crds, *tenants]), on_cluster)
 system = System("system", on_cluster)
 rules = stack.policies.with_pools(stack.node_pools) if stack.admission.holds_rules else None
 held: list[pulumi.Resource] = []
 if rules is not None:
     held = [PolicyRules("policies", PolicyRulesArgs(policies=rules, after=[crds, system]), on_cluster)]
-installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[crds, jobset, *held]), on_cluster)
+before_runtimes = [crds, jobset, storage, *held]
+installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=before_runtimes), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(
     "operator",
     OperatorArgs.of(
-        stack.operator, stack.admission, policies=rules, after=[system, crds, jobset, installed, kubeflow]
+        stack.operator,
+        stack.admission,
+        stack.cluster,
+        policies=rules,
+        after=[system, crds, jobset, installed, kubeflow],
     ),
     on_cluster,
 )
@@ -67,6 +85,9 @@ if stack.admission.enabled:
         ),
         on_cluster,
     )
+if stack.observability.enabled:
+    watched = ObservabilityArgs.of(stack, after=[crds, operator, *scraped])
+    Observability("observability", watched, on_cluster)
 
 pulumi.export("trainerVersion", artifacts.version("trainer"))
 pulumi.export("jobsetNamespace", jobset.namespace)

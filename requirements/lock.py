@@ -1,8 +1,11 @@
 """Lock the requirements: one file a deliverable, with hashes and without index addresses.
 
-`dev.txt` is resolved first and holds everything; the others are its parts.
+`dev.txt` is resolved first and holds everything but what is of one cloud alone;
+the others are its parts. `eks.txt`, `gke.txt` and `aks.txt` are one package each,
+to be installed beside the rest (docs/adr/0010).
 `go.txt` carries a Go command for machines without one; `jax-xgboost.txt` is what
-the sandbox's image of that name holds, by itself. Run by `make lock`.
+the sandbox's image of that name holds, by itself; `audit.txt` looks at the others
+(`make audit`, `make sbom`). Run by `make lock`.
 """
 
 import subprocess
@@ -12,6 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PROJECT = HERE.parent
 COMMON = ["--quiet", "--python-version", "3.11", "--generate-hashes"]
+DELIVERABLES = ("operator", "platform", "policies", "initializers", "cli")
 PLAIN = ["--no-emit-index-url", "--no-annotate", "--no-header"]
 
 
@@ -23,10 +27,13 @@ def compile_requirements(source: str, target: str, *arguments: str) -> None:
 
 def main() -> None:
     """Lock all of them."""
-    compile_requirements("pyproject.toml", "dev.txt", "--all-extras", "--group", "dev")
-    for group in ("operator", "platform", "policies", "initializers", "cli"):
+    everything = [argument for group in DELIVERABLES for argument in ("--extra", group)]
+    compile_requirements("pyproject.toml", "dev.txt", *everything, "--group", "dev")
+    for group in DELIVERABLES:
         compile_requirements("pyproject.toml", f"{group}.txt", "--extra", group, "-c", "requirements/dev.txt")
-    for alone in ("go", "jax-xgboost"):
+    for cloud in ("eks", "gke", "aks"):
+        compile_requirements("pyproject.toml", f"{cloud}.txt", "--extra", cloud, "--no-deps")
+    for alone in ("audit", "go", "jax-xgboost"):
         compile_requirements(f"requirements/{alone}.in", f"{alone}.txt")
 
 

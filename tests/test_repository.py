@@ -60,7 +60,20 @@ def test_the_operator_image_has_no_kubernetes_package() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["dev", "operator", "platform", "policies", "initializers", "cli", "go", "jax-xgboost"]
+    "name",
+    [
+        "dev",
+        "operator",
+        "platform",
+        "eks",
+        "gke",
+        "aks",
+        "policies",
+        "initializers",
+        "cli",
+        "go",
+        "jax-xgboost",
+    ],
 )
 def test_requirements_are_locked_by_hash(name: str) -> None:
     lines = (PROJECT / "requirements" / f"{name}.txt").read_text().splitlines()
@@ -125,3 +138,12 @@ def test_the_checkpoint_trainjob_runs_the_script_beside_it() -> None:
     folder = PROJECT / "examples" / "checkpoint"
     trainjob = yaml.safe_load((folder / "trainjob.yaml").read_text())
     assert trainjob["spec"]["trainer"]["command"][-1] == (folder / "train.py").read_text()
+
+
+def test_no_cloud_is_in_the_environment_in_which_pulumi_looks_for_plugins() -> None:
+    """Pulumi downloads the plugin of every package that it finds there (docs/adr/0010)."""
+    locked = (PROJECT / "requirements" / "dev.txt").read_text()
+    assert re.findall(r"^pulumi-[a-z-]+", locked, re.MULTILINE) == ["pulumi-kubernetes", "pulumi-policy"]
+    for cloud, package in (("eks", "aws"), ("gke", "gcp"), ("aks", "azure")):
+        alone = (PROJECT / "requirements" / f"{cloud}.txt").read_text()
+        assert re.findall(r"^[a-z]\S*==", alone, re.MULTILINE) == [f"pulumi-{package}=="]

@@ -6,11 +6,13 @@ what runtimes are checked against (the policies'): they cannot disagree,
 because none of them is written by hand.
 """
 
+from collections import Counter
+from collections.abc import Iterator
 from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from . import names
+from . import names, quantity
 from .closed import Closed, Quantity
 
 
@@ -19,6 +21,10 @@ class Provider(StrEnum):
 
     EXISTING = "existing"
     KWOK = "kwok"
+    KARPENTER = "karpenter"
+    EKS = "eks"
+    GKE = "gke"
+    AKS = "aks"
 
 
 class CapacityType(StrEnum):
@@ -67,7 +73,11 @@ class Machine(Closed):
     memory: Quantity
     """Memory for pods."""
     type: str | None = None
-    """The machine type where a cloud makes it."""
+    """The cloud's name of the machine, such as p5.48xlarge; needed where a cloud makes it."""
+    image: str | None = None
+    """What it boots, in the cloud's words: AMI type or alias (AWS), image type (gke), OS SKU (aks)."""
+    disk: Quantity | None = None
+    """The disk that it boots from, such as 200Gi; as large as the cloud's default if left out."""
 
 
 class TopologyLevel(Closed):
@@ -92,9 +102,11 @@ class NodePool(Closed):
     """A pool of equal nodes."""
 
     provider: Provider
-    """Who makes its nodes: existing ones are found by `nodeLabels`, kwok simulates them."""
+    """Who makes its nodes: existing ones are found by `nodeLabels`, kwok simulates them, clouds make them."""
     nodes: int = Field(ge=0)
-    """How many nodes there are, and so how much quota."""
+    """How many nodes there are at most, and so how much quota."""
+    min_nodes: int | None = Field(default=None, ge=0)
+    """With eks, gke or aks: how many there always are, where an autoscaler adds the rest; all if left out."""
     machine: Machine
     """CPU and memory of a node."""
     accelerator: Accelerator | None = None
@@ -103,6 +115,10 @@ class NodePool(Closed):
     """Zones of its nodes, one after the other."""
     capacity_type: CapacityType = CapacityType.ON_DEMAND
     """How its nodes are paid for."""
+    reservation: str | None = Field(default=None, min_length=1)
+    """With capacityType reserved, in the cloud's words: the capacity reservation that its nodes come from."""
+    protect: bool = True
+    """With eks, gke or aks: Pulumi refuses to delete or replace its nodes until this is false."""
     taints: tuple[Taint, ...] = ()
     """Taints of its nodes, tolerated by what Kueue admits to it and by nothing else."""
     node_labels: dict[str, str] = Field(default={})
@@ -114,29 +130,39 @@ class NodePool(Closed):
 
     @model_validator(mode="after")
     def _can_be_provided(self) -> "NodePool":
-        if self.provider is Provider.EXISTING and not self.node_labels:
-            raise ValueError("provider existing needs nodeLabels, by which its nodes are found")
-        if self.provider is Provider.KWOK:
-            for level in self.topology:
-                if level.nodes is None:
-                    raise ValueError(f"provider kwok needs `nodes` for the topology level {level.label}")
-        taken = sum(self.nodes_of(one) for one in self.quota)
-        if taken > self.nodes:
-            raise ValueError(f"the queues in `quota` have {taken} nodes of {self.nodes}")
+        for problem in _problems(self):
+            raise ValueError(problem)
         return self
+
+    @property
+    def elastic(self) -> bool:
+        """Whether its nodes come and go."""
+        fewest = self.nodes if self.min_nodes is None else self.min_nodes
+        return self.provider is Provider.KARPENTER or fewest < self.nodes
 
     def nodes_of(self, quota: PoolQuota) -> int:
         """How many nodes a queue has."""
         return self.nodes if quota.nodes is None else quota.nodes
 
 
+NODE_GROUPS = frozenset({Provider.EKS, Provider.GKE, Provider.AKS})
+"""Providers that have a group of nodes in the cloud for a pool."""
+CLOUDS = NODE_GROUPS | {Provider.KARPENTER}
+"""Providers that make machines."""
+
+NVIDIA_GPU = "nvidia.com/gpu"
+
 SIMULATED = Taint(key="kwok.x-k8s.io/node", value="fake")
 """Keeps every pod away from nodes on which nothing runs, but for those that Kueue admits to them."""
+GKE_GPU = Taint(key=NVIDIA_GPU, value="present")
+"""GKE's own, on nodes with NVIDIA's GPUs beside others; declared, so that it is there in every order."""
+AKS_SPOT = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot")
+"""AKS's own, on spot nodes; a label too."""
 
 
 def taints(pool: NodePool) -> tuple[Taint, ...]:
-    """The taints of its nodes."""
-    return (*pool.taints, SIMULATED) if pool.provider is Provider.KWOK else pool.taints
+    """The taints of its nodes: those that it declares, and what its provider adds to them."""
+    return tuple(dict.fromkeys((*pool.taints, *_taints_of_provider(pool))))
 
 
 def labels(name: str, pool: NodePool) -> dict[str, str]:
@@ -148,6 +174,7 @@ def labels(name: str, pool: NodePool) -> dict[str, str]:
         names.POOL_LABEL: name,
         names.CAPACITY_TYPE_LABEL: str(pool.capacity_type),
         **accelerator,
+        **({AKS_SPOT.key: AKS_SPOT.value} if _is_aks_spot(pool) else {}),
         **pool.node_labels,
     }
 
@@ -161,3 +188,89 @@ def resources(pool: NodePool) -> dict[str, str]:
     """What a node has for pods, and so what quota of the pool is made of."""
     accelerator = {pool.accelerator.resource: str(pool.accelerator.count)} if pool.accelerator else {}
     return {**accelerator, "cpu": pool.machine.cpu, "memory": pool.machine.memory}
+
+
+def disk_gib(pool: NodePool) -> int | None:
+    """The disk that a node boots from, in whole GiB as clouds count it; None for the cloud's default."""
+    return None if pool.machine.disk is None else -(-quantity.parse(pool.machine.disk).ceil() // 2**30)
+
+
+def _is_aks_spot(pool: NodePool) -> bool:
+    return pool.provider is Provider.AKS and pool.capacity_type is CapacityType.SPOT
+
+
+def _taints_of_provider(pool: NodePool) -> Iterator[Taint]:
+    if pool.provider is Provider.KWOK:
+        yield SIMULATED
+    if pool.provider is Provider.GKE and pool.accelerator and pool.accelerator.resource == NVIDIA_GPU:
+        yield GKE_GPU
+    if _is_aks_spot(pool):
+        yield AKS_SPOT
+
+
+def _problems(pool: NodePool) -> Iterator[str]:
+    """What its settings have against each other."""
+    yield from _missing(pool)
+    yield from _useless(pool)
+    yield from _ambiguous(pool)
+    if pool.min_nodes is not None and pool.min_nodes > pool.nodes:
+        yield f"minNodes is {pool.min_nodes}, of {pool.nodes} nodes"
+    if pool.elastic and pool.topology:
+        yield (
+            "topology needs nodes that are there, for Kueue places by their labels: "
+            "leave it out where nodes come and go (provider karpenter, minNodes)"
+        )
+    taken = sum(pool.nodes_of(one) for one in pool.quota)
+    if taken > pool.nodes:
+        yield f"the queues in `quota` have {taken} nodes of {pool.nodes}"
+
+
+def _missing(pool: NodePool) -> Iterator[str]:
+    provider = pool.provider
+    if provider is Provider.EXISTING and not pool.node_labels:
+        yield "provider existing needs nodeLabels, by which its nodes are found"
+    if provider is Provider.KWOK:
+        unknown = (level.label for level in pool.topology if level.nodes is None)
+        yield from (f"provider kwok needs `nodes` for the topology level {label}" for label in unknown)
+    if provider in CLOUDS and pool.machine.type is None:
+        yield f"provider {provider} needs machine.type, the cloud's name of the machine"
+    if provider in CLOUDS and pool.capacity_type is CapacityType.RESERVED and pool.reservation is None:
+        yield "capacityType reserved needs `reservation`, which names the capacity in the cloud"
+    if provider is Provider.GKE:
+        if not pool.zones:
+            yield "provider gke needs zones: GKE counts nodes by zone"
+        elif not pool.elastic and pool.nodes % len(pool.zones):
+            yield (
+                f"provider gke has as many nodes in each zone: {pool.nodes} nodes "
+                f"do not spread evenly over {len(pool.zones)} zones"
+            )
+    if provider is Provider.AKS and (bare := [taint.key for taint in pool.taints if not taint.value]):
+        yield f"provider aks needs a value for the taint {bare[0]}"
+
+
+def _useless(pool: NodePool) -> Iterator[str]:
+    given = {
+        "machine.type": (pool.machine.type, CLOUDS),
+        "machine.image": (pool.machine.image, CLOUDS),
+        "machine.disk": (pool.machine.disk, CLOUDS),
+        "reservation": (pool.reservation, CLOUDS),
+        "minNodes": (pool.min_nodes, NODE_GROUPS),
+    }
+    for key, (value, providers) in given.items():
+        if value is not None and pool.provider not in providers:
+            yield f"provider {pool.provider} has no use for {key}: remove it"
+    if pool.reservation is not None and pool.capacity_type is not CapacityType.RESERVED:
+        yield f"capacityType {pool.capacity_type} has no use for `reservation`: remove it, or say reserved"
+
+
+def _ambiguous(pool: NodePool) -> Iterator[str]:
+    """What is said twice, and so perhaps in two ways."""
+    own = {names.POOL_LABEL, names.CAPACITY_TYPE_LABEL, names.ACCELERATOR_LABEL} & pool.node_labels.keys()
+    if own and pool.provider is not Provider.EXISTING:
+        yield f"nodeLabels has {min(own)}, which follows from the pool: remove it"
+    for (key, effect), times in Counter((taint.key, taint.effect) for taint in taints(pool)).items():
+        if times > 1:
+            yield f"two taints have the key {key} and the effect {effect}"
+    for label, times in Counter(level.label for level in pool.topology).items():
+        if times > 1 or label == names.HOSTNAME_LABEL:
+            yield f"topology has the level {label} twice; the node itself is always the last"

@@ -6,8 +6,10 @@ them with --fix, and prints; what is right and wrong is `trainyard_policies`'.
 
 from __future__ import annotations
 
+import copy
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from difflib import get_close_matches
 from enum import StrEnum
@@ -15,20 +17,22 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
-import yaml
 
+from trainyard_api import names
 from trainyard_api.documents import Document, DocumentError, parse
-from trainyard_platform import settings as stacks
+from trainyard_platform import catalog, catalog_images
+from trainyard_platform.catalog_images import Images
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.settings import StackSettings
 from trainyard_policies import rules
 from trainyard_policies.lint import files as found
 from trainyard_policies.lint import formats, repair, report
 from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.settings import DEFAULT, Policies
 
+from . import stackfile
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
-
-STACKS = CATALOG.parent / "stacks"
+from .stackfile import STACKS
 
 
 class Format(StrEnum):
@@ -60,13 +64,15 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
     try:
-        policies = of_stack(stack) if stack else DEFAULT
+        settings = stackfile.read(stack, STACKS) if stack else None
+        pins = Images(catalog_images.load(CATALOG))
         chosen = found.find(paths or [_near(CATALOG)])
         if since is not None:
             chosen = found.changed(chosen, since)
-    except CannotLintError as error:
+    except (CannotLintError, PlatformError) as error:
         print(error, file=err)
         return CANNOT_ASK
+    policies = DEFAULT if settings is None else _policies(settings)
     documents: list[Document] = []
     unreadable = 0
     for path in chosen:
@@ -75,7 +81,10 @@ def run(
         except (CannotLintError, DocumentError) as error:
             print(error, file=err)
             unreadable += 1
-    result = report.of(documents, today, policies)
+    if settings is not None:
+        documents = [one for one in documents if not _left_out(one, settings)]
+    documents = [_pinned(one, pins) for one in documents]
+    result = report.of(documents, today, policies, _deprecated(documents))
     out.write(formats.FORMATS[style](result, _root()))
     print(formats.summary(result), file=err)
     if unreadable:
@@ -93,22 +102,6 @@ def explain(rule: str, out: TextIO | None = None, err: TextIO | None = None) -> 
         return CANNOT_ASK
     out.write(formats.explanation(rules.BY_ID[rule]))
     return FINE
-
-
-def of_stack(name: str) -> Policies:
-    """The policies of `stacks/Pulumi.<name>.yaml`; raises `CannotLintError`."""
-    path = STACKS / f"Pulumi.{name}.yaml"
-    try:
-        # As Pulumi reads it: a stack file may have anchors.
-        section = yaml.safe_load(found.read(path))["config"][stacks.CONFIG_KEY]
-    except (yaml.YAMLError, KeyError, TypeError) as error:
-        why = " ".join(str(error).split())
-        raise CannotLintError(f"{path}: is no stack file with {stacks.CONFIG_KEY}: {why}") from error
-    try:
-        found_stack = stacks.of(section, name)
-        return found_stack.policies.with_pools(found_stack.node_pools)
-    except PlatformError as error:
-        raise CannotLintError(str(error)) from error
 
 
 def command(
@@ -134,6 +127,53 @@ def command(
     if rule is not None:
         raise typer.Exit(explain(rule))
     raise typer.Exit(run(paths or [], since=since, style=style, fix=fix, stack=stack))
+
+
+def _policies(settings: StackSettings) -> Policies:
+    return settings.policies.with_pools(settings.node_pools)
+
+
+def _left_out(document: Document, settings: StackSettings) -> bool:
+    """Whether it is a runtime that the stack does not install, and so need not have a place on it."""
+    kind, name = _identity(document)
+    if kind != names.CLUSTER_TRAINING_RUNTIME or not isinstance(document.value.get("metadata"), Mapping):
+        return False
+    return not catalog.installed(document.value, settings.runtimes.get(name))
+
+
+def _pinned(document: Document, pins: Images) -> Document:
+    """The document as it is installed: a runtime's images with the digests that the catalog knows."""
+    if _identity(document)[0] != names.CLUSTER_TRAINING_RUNTIME:
+        return document
+    value = copy.deepcopy(dict(document.value))
+    try:
+        catalog_images.apply(value, pins)
+    except (AttributeError, KeyError, TypeError):
+        return document  # which the rules say more about
+    return replace(document, value=value)
+
+
+def _deprecated(documents: Sequence[Document]) -> tuple[Document, ...]:
+    """The runtimes of the catalog that go away, beside those that are among the documents."""
+    given = {_identity(document) for document in documents}
+    going_away = []
+    for path in sorted(CATALOG.glob("*/*.yaml")):
+        try:
+            [document] = parse(found.read(path), str(path))
+        except (CannotLintError, DocumentError, ValueError):
+            continue  # one that is broken is no reason not to lint others
+        metadata = document.value.get("metadata")
+        labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+        going = isinstance(labels, Mapping) and labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED
+        if going and _identity(document) not in given:
+            going_away.append(document)
+    return tuple(going_away)
+
+
+def _identity(document: Document) -> tuple[str, str]:
+    metadata = document.value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return str(document.value.get("kind")), str(name)
 
 
 def _read(path: Path, today: date, policies: Policies, fixing: TextIO | None) -> Sequence[Document]:

@@ -11,8 +11,9 @@ import typer
 
 from trainyard_sandbox.errors import SandboxError
 
-from . import explain, lint, migrate, render, stacks, validate
+from . import explain, lint, migrate, render, runtimes_diff, stacks, validate
 from .operator import app as operator_app
+from .runtimes import app as runtimes_app
 from .sandbox import app as sandbox_app
 
 app = typer.Typer(
@@ -23,12 +24,14 @@ app = typer.Typer(
 )
 app.add_typer(sandbox_app, name="sandbox")
 app.add_typer(operator_app, name="operator")
+app.add_typer(runtimes_app, name="runtimes")
 app.command(name="lint")(lint.command)
 app.command(name="migrate")(migrate.command)
 app.command(name="render")(render.command)
 app.command(name="stacks")(stacks.command)
 app.command(name="validate")(validate.command)
 app.command(name="explain")(explain.command)
+runtimes_app.command(name="diff")(runtimes_diff.command)
 
 
 def main() -> None:

@@ -10,8 +10,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -71,7 +69,7 @@ async def observe(client: Client, namespace: str, job: str, operator_namespace: 
     trainjob = await _in_time(client.get(TRAINJOBS.path(namespace, job)))
     look = _Look(client, namespace)
     own = {"labelSelector": f"{names.JOBSET_NAME_LABEL}={job}"}
-    runtime = runtime_ref(Observation(now=_now(client), trainjob=trainjob))
+    runtime = runtime_ref(Observation(now=client.time.now(), trainjob=trainjob))
     kind = _RUNTIMES.get(runtime.kind)
     mine = f"{JOB_UID_LABEL}={uid(trainjob)}"
     async with asyncio.TaskGroup() as all_at_once:
@@ -85,7 +83,7 @@ async def observe(client: Client, namespace: str, job: str, operator_namespace: 
         claims = go(look.all(Subject.CLAIMS, _CLAIMS, namespace))
         events = go(look.all(Subject.EVENTS, EVENTS, namespace, fieldSelector="type=Warning"))
     first = Observation(
-        now=_now(client),
+        now=client.time.now(),
         trainjob=trainjob,
         runtime=runtimes.result(),
         workloads=workloads.result(),
@@ -266,11 +264,3 @@ async def _in_time(asked: Awaitable[T]) -> T:
             return await asked
     except TimeoutError:
         raise ApiError(f"no answer within {PATIENCE:.0f} s") from None
-
-
-def _now(client: Client) -> datetime:
-    """The time of the API server: what it dates must not be measured by another clock."""
-    try:
-        return parsedate_to_datetime(client.server_date)
-    except ValueError:
-        return datetime.now(UTC)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from . import model, revisions, ssh_keys
-from .cache import Cache, Key, companion_of, revision_of, trainjob_of
+from .cache import Cache, Key, companion_of, revision_of, trainjob_of, version
 from .client import METADATA, ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
 from .informer import JOBSETS, jobset_of
 from .queue import RetryError
@@ -32,6 +32,7 @@ TRAINJOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"
 REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
+JOBS = Resource("batch", "v1", "jobs", "Job")
 RESOURCES = {
     (resource.api_version, resource.kind): resource
     for resource in (
@@ -40,6 +41,7 @@ RESOURCES = {
         REVISIONS,
         CONFIGMAPS,
         SECRETS,
+        JOBS,
         Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
         Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
     )
@@ -134,6 +136,12 @@ class Applier:
             return
         self._cache.observe_trainjob(trainjob_of(live), ours=True)
 
+    async def present(self) -> int:
+        """The version that TrainJobs are at now. Raises the client's errors."""
+        async for page in self._client.list(TRAINJOBS.path(), limit=1):
+            return version(page.metadata.resource_version)
+        return 0
+
     async def _create(self, key: Key, manifest: model.Json, generated: model.Generated | None) -> Written:
         if generated is model.Generated.SSH_KEY:
             manifest = ssh_keys.drawn(manifest)
@@ -194,9 +202,20 @@ class Applier:
     async def _delete(self, key: Key, write: model.Delete) -> None:
         resource = resource_of(write.api_version, write.kind)
         try:
-            answer = await self._client.delete(resource.path(write.namespace, write.name), uid=write.uid)
-        except (NotFoundError, ConflictError):
-            answer = {"kind": "Status"}  # gone, or replaced by another that is not ours to delete
+            answer = await self._client.delete(
+                resource.path(write.namespace, write.name),
+                uid=write.uid,
+                resource_version=write.resource_version,
+            )
+        except NotFoundError:
+            answer = {"kind": "Status"}
+        except ConflictError as conflict:
+            # Most likely another of its name, which is not ours to delete; but it may be this one still.
+            live = await self._client.get(resource.path(write.namespace, write.name))
+            self._remember(key, resource, live)
+            if live["metadata"]["uid"] == write.uid:
+                raise RetryError(f"{resource.kind} {write.name} is still there") from conflict
+            return
         except ApiError as error:
             raise refusal(error, resource, write.name) from error
         if resource is not JOBSETS:

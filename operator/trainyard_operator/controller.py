@@ -20,6 +20,7 @@ from .client import ApiError, ConflictError, RetriableError
 from .companions import Companions
 from .events import Events
 from .informer import JOBSETS, State
+from .jobs import Jobs
 from .metrics import Metrics
 from .milestones import Milestones
 from .pace import Pace
@@ -45,8 +46,10 @@ class Controller:
     """Everything between an event and a write.
 
     `working` says whether this replica's workers run: while they do not,
-    nothing is queued, and everything is when they start. `settings` are asked
-    for at each look: the status server's authority in them may be renewed.
+    nothing is queued, and everything is when they start. `leading` is asked
+    before each write: a process that stood still may not lead any more, though
+    its workers run. `settings` are asked for at each look: the status server's
+    authority in them may be renewed.
     """
 
     def __init__(
@@ -57,9 +60,11 @@ class Controller:
         applier: Applier,
         runtimes: Runtimes,
         companions: Companions,
+        jobs: Jobs,
         events: Events,
         metrics: Metrics,
         working: Callable[[], bool],
+        leading: Callable[[], bool] = lambda: True,
         settings: Callable[[], framework.Settings] = lambda: framework.DEFAULT_SETTINGS,
         using: Sequence[framework.Plugin] = plugins.ALL,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -70,14 +75,18 @@ class Controller:
         """Objects that could not be read, at the version that could not."""
         self.relisted: Callable[[], None] = lambda: None
         """Called when a stream has begun anew and deletions may have been missed."""
+        self.since = 0
+        """The version that TrainJobs were at when this replica began to lead (see `_is_ours_to_know`)."""
         self._cache = cache
         self._queue = queue
         self._applier = applier
         self._runtimes = runtimes
         self._companions = companions
+        self._jobs = jobs
         self._events = events
         self._metrics = metrics
         self._working = working
+        self._leading = leading
         self._settings = settings
         self._using = using
         self._now = now
@@ -85,6 +94,10 @@ class Controller:
         self._refusals: dict[Key, _Refusal] = {}
         self._written: dict[Key, dict[model.Identity, model.Companion]] = {}
         """Companions as our last writes left them: known to the look that follows at once, and no other."""
+        self._asked: dict[Key, str] = {}
+        """The uids of TrainJobs from before our time that the API server was asked for."""
+        self._had: dict[Key, str] = {}
+        """The uids of TrainJobs that were seen with a JobSet of theirs."""
         self._pace = Pace(clock)
         self._milestones = Milestones(metrics)
 
@@ -96,6 +109,7 @@ class Controller:
     def everything(self) -> None:
         """Look at all TrainJobs again."""
         self._written.clear()  # after a time of not leading it is old
+        self._asked.clear()
         for key in self._cache.trainjobs:
             self.touched(key)
 
@@ -194,10 +208,17 @@ class Controller:
             return None
         observed = await self._observe(key, trainjob)
         plan = self._plan(observed)
+        if plan.needs_jobs and observed.jobset is not None:
+            observed = await self._with_jobs(observed, observed.jobset)
+            plan = self._plan(observed)
+        if plan.writes and not await self._is_ours_to_know(key, observed):
+            self._queue.add(key)
+            return None
         refused = False
         wrote = False
         written = {}
         for write in plan.writes:
+            self._must_lead()
             try:
                 done = await self._applier.write(key, write)
             except RefusedError as refusal:
@@ -224,12 +245,39 @@ class Controller:
         retry = RETRY_REFUSED if key in self._refusals else None
         return min((s for s in (plan.requeue_after, waiting, retry) if s is not None), default=None)
 
+    async def _is_ours_to_know(self, key: Key, observed: model.Observed) -> bool:
+        """Whether what is known of the TrainJob is enough to write to its children.
+
+        What was written since this replica leads, it alone can have brought to
+        an end. Of what is older the cache may show a past in which another
+        leader had not finished it yet. And a JobSet that is gone may have gone
+        with its TrainJob, of which another stream tells. Both are read once
+        from the API server itself, and False says to decide anew.
+        """
+        trainjob = observed.trainjob
+        lost = observed.jobset is None and self._had.get(key) == trainjob.uid
+        old = version(trainjob.resource_version) <= self.since and self._asked.get(key) != trainjob.uid
+        if not lost and not old:
+            return True
+        await self._applier.refresh_trainjob(key)
+        self._had.pop(key, None)
+        live = self._cache.trainjobs.get(key)
+        if live is not None:
+            self._asked[key] = live.uid
+        return False
+
+    def _must_lead(self) -> None:
+        if not self._leading():
+            raise RetryError("the Lease may be another's by now")
+
     def _plan(self, observed: model.Observed) -> model.Plan:
         return reconcile.reconcile(observed, self._now(), self._settings(), self._using)
 
     async def _observe(self, key: Key, trainjob: model.TrainJob) -> model.Observed:
         seen = self._cache.jobsets.get(key)
         jobset = None if seen is None else seen.jobset
+        if jobset is not None and jobset.owner_uid == trainjob.uid:
+            self._had[key] = trainjob.uid
         known = self._written.pop(key, {})
         chosen = await self._runtimes.choose(trainjob, jobset)
         observed = model.Observed(
@@ -245,6 +293,12 @@ class Controller:
             return observed
         found = await self._companions.find(key.namespace, wanted, known)
         return replace(observed, companions=found.companions, rejection=found.rejection or observed.rejection)
+
+    async def _with_jobs(self, observed: model.Observed, jobset: model.JobSet) -> model.Observed:
+        try:
+            return replace(observed, jobs=await self._jobs.of(jobset))
+        except RefusedError as refused:
+            return replace(observed, rejection=refused.rejection)
 
     def _rejection(
         self, key: Key, trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem
@@ -291,6 +345,7 @@ class Controller:
             return None
         if wait := self._pace.wait(key, plan.status):
             return wait
+        self._must_lead()
         await self._applier.status(trainjob, plan.status)
         self._metrics.writes.labels("Status").inc()
         self._pace.written(key, plan.status)
@@ -303,6 +358,8 @@ class Controller:
         self._milestones.forget(key)
         self._applier.forget(key)
         self._written.pop(key, None)
+        self._asked.pop(key, None)
+        self._had.pop(key, None)
         self._runtimes.forget(key)
 
 

@@ -22,6 +22,7 @@ from trainyard_api import names
 from . import handlers
 from .client import ApiError, Client, NotFoundError, Resource
 from .credentials import Credentials
+from .kopf_storage import NoDiff, NoProgress
 
 logger = logging.getLogger(__name__)
 
@@ -223,6 +224,8 @@ def kopf_settings(*, streaming: bool) -> kopf.OperatorSettings:
     """Kopf as a plain informer: no posting, no peering, no scanning, no process of its own to kill."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
+    settings.persistence.diffbase_storage = NoDiff()
+    settings.persistence.progress_storage = NoProgress()
     settings.scanning.disabled = True  # CRDs that come and go are our own watch's business
     settings.watching.initial_streaming = streaming
     settings.watching.chunk_size = 500

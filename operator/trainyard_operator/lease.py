@@ -80,7 +80,12 @@ class Elector:
         self._record: tuple[str, str] | None = None  # resourceVersion and holder, as last seen
         self._record_at = 0.0
         self._record_lasts = 0.0
-        self._renewed_at = 0.0
+        self._renewed_at = float("-inf")
+
+    @property
+    def safe(self) -> bool:
+        """Whether nobody else can lead yet: known to a process at once that stood still for a while."""
+        return self._clock() - self._renewed_at < self._timing.renew_deadline
 
     async def run(self) -> None:
         """Take part in the election until cancelled. Does not release: call `release`."""

@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+CAUSES = ("api", "conflict", "refused", "internal")
+MILESTONES = ("jobset", "running", "complete", "failed")
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -25,7 +27,7 @@ class Metrics:
         )
         self.reconcile_errors = Counter(
             "trainyard_reconcile_errors_total",
-            "Reconciliations that failed and were put back, by cause (api, conflict, refused, internal)",
+            f"Reconciliations that failed and were put back, by cause ({', '.join(CAUSES)})",
             ["cause"],
             registry=self.registry,
         )
@@ -91,6 +93,11 @@ class Metrics:
             "How often Kopf's watching was started again within this process",
             registry=self.registry,
         )
+        # A series that begins with its first event hides that event from rate() and increase().
+        for cause in CAUSES:
+            self.reconcile_errors.labels(cause)
+        for milestone in MILESTONES:
+            self.trainjob_seconds.labels(milestone)
 
     def gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
         """Measure `value` whenever the metrics are read."""

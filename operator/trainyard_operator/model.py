@@ -126,6 +126,23 @@ class Companion:
         return Identity(self.api_version, self.kind, self.name)
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The slim view of a Job of a JobSet."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    suspended: bool
+    active: int
+    """How many of its pods are there and not on their way out."""
+    finished: bool
+    deleting: bool = False
+    placement: str | None = None
+    """The stamp on its pods' template, None without one (see `renewal`)."""
+
+
 class RuntimeProblem(StrEnum):
     """Why there is no runtime to build from."""
 
@@ -161,6 +178,8 @@ class Observed:
     """Whether the spec of a suspended JobSet is known to be what was written; if not, it is looked at."""
     companions: Sequence[Companion] = ()
     """What exists of the children beside the JobSet; `reconcile.companions` tells which are asked for."""
+    jobs: Sequence[Job] | None = None
+    """The Jobs of the JobSet; None: not looked at, which few plans need (`Plan.needs_jobs`)."""
 
 
 class Generated(StrEnum):
@@ -197,13 +216,14 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """DELETE with `preconditions.uid`."""
+    """DELETE with `preconditions.uid`, and of that version alone if it names one."""
 
     api_version: str
     kind: str
     namespace: str
     name: str
     uid: str
+    resource_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +256,8 @@ class Plan:
     events: tuple[EventNote, ...] = ()
     requeue_after: float | None = None
     """Seconds after which to look again though nothing has changed."""
+    needs_jobs: bool = False
+    """Nothing is decided yet: ask again with `Observed.jobs`."""
 
 
 NOTHING = Plan()

@@ -7,20 +7,21 @@ every step leaves a state from which the next observation leads on.
 Two orders matter against crashes. A deadline is written into the status
 before the JobSet is deleted, in two rounds, because a TrainJob that is not
 finished and has no JobSet would get a new one. A runtime revision is recorded
-before the JobSet that refers to it is created.
+before the JobSet that refers to it is created. (`renewal` has a third.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 
-from . import conditions, framework, marks, plugins, revisions
+from . import causes, conditions, framework, marks, plugins, renewal, revisions
+from .causes import Cause
 from .framework import DEFAULT_SETTINGS, Child, Plugin, Settings
 from .model import (
     NOTHING,
@@ -45,32 +46,9 @@ from .model import (
 RETRY_SECONDS: Final = 30.0
 """After how long what blocks a TrainJob is tried again."""
 COLLECT_SECONDS: Final = 3.0
-"""After how long a companion that is on its way out is looked for again: no watch tells of its end."""
+"""After how long what is on its way is looked at again: no watch tells of companions and Jobs."""
 
 _LONGEST_WAIT: Final = 86400.0
-_LONGEST_MESSAGE: Final = 1000
-"""An Event's message holds 1024 bytes."""
-
-_NEXT_STEPS: Final = {
-    "JobSetConflict": "delete it, or create the TrainJob again under another name",
-    "JobSetRejected": "correct the runtime or the TrainJob's runtimePatches",
-    "Forbidden": "see which admission policy or missing permission of the operator refuses it",
-    "QuotaExceeded": "wait for other jobs to end, or have the namespace's ResourceQuota raised",
-}
-_SERVED_BY: Final = {
-    "jobsets.jobset.x-k8s.io": "JobSet",
-    "podgroups.scheduling.x-k8s.io": "the coscheduling plugin of scheduler-plugins",
-    "podgroups.scheduling.volcano.sh": "Volcano",
-}
-"""Which installation brings a CRD."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Cause:
-    """Reason and message of a condition."""
-
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +57,11 @@ class _Step:
 
     writes: tuple[Write, ...] = ()
     events: tuple[EventNote, ...] = ()
-    blocked: _Cause | None = None
+    blocked: Cause | None = None
     wait: float | None = None
-    """Seconds until another look is due, even without an event, at what is to vanish; None: nothing is."""
+    """Seconds until another look is due, even without an event; None: none is."""
+    needs_jobs: bool = False
+    """It cannot be told without a look at the JobSet's Jobs."""
 
 
 def reconcile(
@@ -110,16 +90,17 @@ def reconcile(
     if conditions.finished(after):
         return Plan(status=_status(job, after, jobset))
     if observed.runtime is RuntimeProblem.NOT_SUPPORTED:
-        return Plan(status=_status(job, _failed(after, _unsupported(job), now), jobset))
+        return Plan(status=_status(job, _failed(after, causes.unsupported(job), now), jobset))
     remaining = _remaining(job, after, now)
     if remaining is not None and remaining <= 0:
-        overdue = _Cause("DeadlineExceeded", "TrainJob exceeded its active deadline")
         return Plan(
-            status=_status(job, _failed(after, overdue, now), jobset),
+            status=_status(job, _failed(after, causes.OVERDUE, now), jobset),
             requeue_after=None if jobset is None else 0.0,
         )
 
     step = _next_step(observed, now, settings, using)
+    if step.needs_jobs:
+        return Plan(needs_jobs=True)
     events = step.events
     if step.blocked is not None:
         after = _with_blocked(before, after, step.blocked, now)
@@ -206,18 +187,13 @@ def _mirrored(current: conditions.Conditions, jobset: JobSet | None) -> conditio
     return current if terminal is None else conditions.with_condition(current, terminal)
 
 
-def _failed(current: conditions.Conditions, why: _Cause, now: datetime) -> conditions.Conditions:
+def _failed(current: conditions.Conditions, why: Cause, now: datetime) -> conditions.Conditions:
     wanted = Condition(names.FAILED, "True", why.reason, why.message, conditions.timestamp(now))
     return conditions.with_condition(current, wanted)
 
 
-def _unsupported(job: TrainJob) -> _Cause:
-    group, kind, _ = revisions.reference(job)
-    return _Cause("TrainingRuntimeNotSupported", f"unsupported runtime: {kind}.{group}")
-
-
 def _with_blocked(
-    before: conditions.Conditions, after: conditions.Conditions, blocked: _Cause, now: datetime
+    before: conditions.Conditions, after: conditions.Conditions, blocked: Cause, now: datetime
 ) -> conditions.Conditions:
     """`after` with the condition at its end, dated as it was in `before` if it was there."""
     old = conditions.find(before, names.BLOCKED)
@@ -226,7 +202,7 @@ def _with_blocked(
     return conditions.with_condition(after, wanted)
 
 
-def _announced(before: conditions.Conditions, blocked: _Cause) -> tuple[EventNote, ...]:
+def _announced(before: conditions.Conditions, blocked: Cause) -> tuple[EventNote, ...]:
     """The Event for a block that is new or another than before."""
     old = conditions.find(before, names.BLOCKED) or {}
     if (old.get("reason"), old.get("message")) == (blocked.reason, blocked.message):
@@ -276,34 +252,33 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Seq
     if jobset is not None and jobset.deleting:
         return _Step(wait=RETRY_SECONDS)
     if jobset is not None and jobset.owner_uid != job.uid:
-        return _Step(blocked=_foreign(names.JOBSET, jobset.name))
+        return _Step(blocked=causes.foreign(names.JOBSET, jobset.name))
     if _runs(observed):
         return _Step()
     if isinstance(observed.runtime, RuntimeProblem):
         # What is as suspended as it should be needs no runtime now.
         if jobset is not None and jobset.suspend == _is_suspended(job):
             return _Step()
-        return _Step(blocked=_runtime_missing(job))
+        return _Step(blocked=causes.runtime_missing(job))
 
     settings = marks.as_begun(settings, jobset)
     try:
         children = framework.children(job, observed.runtime, using, settings)
     except framework.UnsupportedPolicyError as error:
-        return _Step(blocked=_policy_unsupported(observed.runtime, str(error), using))
+        return _Step(blocked=causes.policy_unsupported(observed.runtime, str(error), using))
     except InvalidFieldError as error:
-        return _Step(blocked=_runtime_invalid(observed.runtime, str(error)))
+        return _Step(blocked=causes.runtime_invalid(observed.runtime, str(error)))
 
     (wanted,) = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)
     beside = [child for child in children if child.manifest["kind"] != names.JOBSET]
     first = _companions_step(observed, beside)
     if first.blocked is not None or first.wait is not None:
         return first
-    writes = _writes(observed, observed.runtime, wanted, first.writes, settings)
-    if not writes:
-        return _Step()
-    if observed.rejection is not None and _is_recent(observed.rejection, now):
-        return _Step(blocked=_rejected(observed.rejection))
-    return _Step(writes=writes, events=_revision_lost(observed))
+    step = _jobset_step(observed, observed.runtime, wanted, first.writes, settings)
+    asks = bool(step.writes) or step.needs_jobs
+    if asks and observed.rejection is not None and _is_recent(observed.rejection, now):
+        return _Step(blocked=causes.rejected(observed.rejection))
+    return replace(step, events=causes.revision_lost(observed)) if step.writes else step
 
 
 def _runs(observed: Observed) -> bool:
@@ -330,7 +305,7 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
             # It goes with the TrainJob of this name that was there before.
             return _Step(wait=COLLECT_SECONDS)
         elif found.owner_uid != job.uid:
-            return _Step(blocked=_foreign(found.kind, found.name))
+            return _Step(blocked=causes.foreign(found.kind, found.name))
         elif child.generated is None and marks.digest(found.annotations) != marks.digest(
             wanted["metadata"]["annotations"]
         ):
@@ -338,81 +313,42 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
     return _Step(writes=tuple(writes))
 
 
-def _writes(
+def _jobset_step(
     observed: Observed, runtime: Runtime, wanted: Json, first: tuple[Write, ...], settings: Settings
-) -> tuple[Write, ...]:
-    """What makes the JobSet what it should be, behind its companions; empty if all are."""
-    jobset = observed.jobset
+) -> _Step:
+    """What makes the JobSet what it should be, behind its companions."""
     record: tuple[Write, ...] = ()
     revision = runtime.revision
     if revision is None and runtime.uid:
         revision = revisions.name_of(runtime)
         record = (RecordRevision(runtime, revision),)
     marked = marks.marked(wanted, revision, settings.feature_gates)
+    jobset = observed.jobset
+    if jobset is None or not renewal.is_due(jobset, marked):
+        return _Step(writes=_writes(observed, record, first, marked))
+    held = marks.marked(renewal.held(wanted), revision, settings.feature_gates)
+    if writes := _writes(observed, record, first, held):
+        return _Step(writes=writes, wait=COLLECT_SECONDS)
+    if observed.jobs is None:
+        return _Step(needs_jobs=True)
+    deletions = renewal.deletions(jobset, marked, observed.jobs)
+    if deletions is None:
+        return _Step(wait=COLLECT_SECONDS)
+    return _Step(writes=deletions or _writes(observed, record, first, marked))
+
+
+def _writes(
+    observed: Observed, record: tuple[Write, ...], first: tuple[Write, ...], marked: Json
+) -> tuple[Write, ...]:
+    """What makes the JobSet this, behind what comes first; empty if everything is as it should be."""
+    jobset = observed.jobset
     if jobset is None:
         return (*record, *first, Create(marked))
     same = marks.digest(jobset.annotations) == marks.digest(marked["metadata"]["annotations"])
     if same and observed.jobset_checked and jobset.suspend == marked["spec"]["suspend"]:
         return (*record, *first) if first else ()
-    return (*record, *first, Update(marked, jobset.uid, jobset.resource_version))
+    return (*record, *first, Update(renewal.over(jobset, marked), jobset.uid, jobset.resource_version))
 
 
 def _is_recent(rejection: Rejection, now: datetime) -> bool:
     return rejection.at is None or now - rejection.at < timedelta(seconds=RETRY_SECONDS)
-
-
-# --- words ------------------------------------------------------------------
-
-
-def _reference(job: TrainJob) -> str:
-    _, kind, name = revisions.reference(job)
-    return f'{kind} "{name}"'
-
-
-def _runtime_missing(job: TrainJob) -> _Cause:
-    message = (
-        f"{_reference(job)} is not found; create it, or create the TrainJob again with another runtimeRef"
-    )
-    return _Cause("RuntimeNotFound", message)
-
-
-def _runtime_invalid(runtime: Runtime, what: str) -> _Cause:
-    where = f'{runtime.kind} "{runtime.name}"'
-    step = "correct the runtime or the TrainJob"
-    return _Cause("RuntimeInvalid", _worded(f"no JobSet can be built from {where}: {what}", step))
-
-
-def _policy_unsupported(runtime: Runtime, what: str, using: Sequence[Plugin]) -> _Cause:
-    known = ", ".join(sorted(framework.implemented("mlPolicy", using)))
-    message = _worded(f'{runtime.kind} "{runtime.name}": {what}', f"use a runtime with one of: {known}")
-    return _Cause("MLPolicyNotSupported", message)
-
-
-def _foreign(kind: str, name: str) -> _Cause:
-    message = f'{kind} "{name}" exists and belongs to another owner'
-    return _Cause("JobSetConflict", _worded(message, _NEXT_STEPS["JobSetConflict"]))
-
-
-def _rejected(rejection: Rejection) -> _Cause:
-    if rejection.reason == "CRDMissing":
-        what = _SERVED_BY.get(rejection.resource, "what serves it")
-        step = f"install {what}, or have the platform team do so"
-    else:
-        step = _NEXT_STEPS.get(rejection.reason, "see the operator's log")
-    return _Cause(rejection.reason, _worded(rejection.message, step))
-
-
-def _revision_lost(observed: Observed) -> tuple[EventNote, ...]:
-    if not observed.runtime_revision_lost:
-        return ()
-    message = (
-        f"{_reference(observed.trainjob)} has changed since the TrainJob began, and its earlier content "
-        "is not kept any more; the JobSet is built from the present one"
-    )
-    return (EventNote("Warning", "RuntimeRevisionLost", message),)
-
-
-def _worded(what: str, step: str) -> str:
-    """The sentence with the next step at its end, whatever must be cut before."""
-    room = _LONGEST_MESSAGE - len(step) - 5
-    return f"{what if len(what) <= room else what[:room] + '...'}; {step}"

@@ -23,12 +23,13 @@ from .admission import Decider, WebhookServer
 from .apply import REVISIONS, Applier
 from .cache import Cache, Key
 from .certificate_keeper import FolderKeeper, Keeper, SecretKeeper
-from .client import Client
+from .client import ApiError, Client
 from .companions import Companions
 from .controller import Controller, SweptRuntimes, SweptTrainJobs
 from .credentials import Credentials
 from .events import Events
 from .informer import JOBSETS, Informer, JobSetSink, State
+from .jobs import Jobs
 from .kopf_thread import WATCHED, KopfThread
 from .lease import Elector, Timing, Upstream
 from .limits import Limits
@@ -92,11 +93,14 @@ class Wiring:
             applier=self.applier,
             runtimes=self.runtimes,
             companions=Companions(client),
-            events=Events(client),
+            jobs=Jobs(client),
+            events=Events(client, now=client.time.now),
             metrics=self.metrics,
             working=lambda: self.workers.running,
+            leading=lambda: self.elector.safe,
             settings=self.build_settings,
             using=measured(plugins.ALL, self.metrics),
+            now=client.time.now,
         )
         self.workers = Workers(
             self.queue, self.controller.reconcile, self._failed, count=settings.controller.concurrency
@@ -105,7 +109,12 @@ class Wiring:
         self.reaper: Reaper | None = None
         if settings.retention is not None:
             self.reaper = Reaper(
-                client, cache, settings.retention, self.metrics, working=lambda: self.workers.running
+                client,
+                cache,
+                settings.retention,
+                self.metrics,
+                working=lambda: self.workers.running,
+                now=client.time.now,
             )
 
     def _wire_watches(self, client: Client) -> None:
@@ -308,12 +317,22 @@ class Wiring:
         # What a TrainJob that may report is built with is known once there is a certificate.
         while not self.synced or (self.reporting and not self.certificates.authorities):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
+        self.controller.since = await self._present()
         self.queue.clear()
         self.workers.start()
         self.controller.everything()
         logger.info(
             "%d workers on %d TrainJobs", self.settings.controller.concurrency, len(self.cache.trainjobs)
         )
+
+    async def _present(self) -> int:
+        """The version that TrainJobs are at, as soon as the API server says."""
+        while True:
+            try:
+                return await self.applier.present()
+            except ApiError as error:
+                logger.info("waiting for the version of TrainJobs: %s", error)
+                await asyncio.sleep(0.5)
 
     async def _follow(self) -> None:
         if self._starting is not None:

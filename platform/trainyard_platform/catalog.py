@@ -6,18 +6,24 @@ Files are data: nothing here builds a runtime, it only refuses wrong ones with
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_api.closed import nearest
 
-from . import yamlfile
+from . import catalog_images, yamlfile
+from . import overlay as overlays
+from .catalog_images import Images
 from .errors import PlatformError
-from .settings import CONFIG_KEY, RuntimeOverlay
+from .overlay import RuntimeOverlay
+from .settings import CONFIG_KEY
 from .yamlfile import YamlFile
+
+AS_WRITTEN: Final = Images()
+"""Images as the files name them."""
 
 _JOBS = ("spec", "template", "spec", "replicatedJobs")
 
@@ -31,8 +37,48 @@ class Runtime:
     manifest: dict[str, Any]
 
 
-def load(folder: Path, overlays: Mapping[str, RuntimeOverlay]) -> tuple[Runtime, ...]:
-    """Every runtime of the catalog that the stack enables, sorted by name, with the stack's changes."""
+def load(
+    folder: Path, changes: Mapping[str, RuntimeOverlay], registry: Callable[[str], str] = str
+) -> tuple[Runtime, ...]:
+    """Every runtime of the catalog that the stack installs, sorted by name, with the stack's changes.
+
+    Args:
+        folder: The catalog.
+        changes: What the stack changes, by name of the runtime.
+        registry: Where the stack takes an image from (`Artifacts.registry`).
+    """
+    runtimes = read_all(folder)
+    for name in changes:
+        if name not in runtimes:
+            raise PlatformError(
+                f"{CONFIG_KEY}.runtimes.{name}: the catalog has no such runtime "
+                f"(it has: {', '.join(sorted(runtimes))}){nearest(name, list(runtimes))}"
+            )
+    images = Images(catalog_images.load(folder), registry)
+    wanted = {name: changes.get(name, RuntimeOverlay()) for name in sorted(runtimes)}
+    return tuple(
+        adapt(runtimes[name], change, images)
+        for name, change in wanted.items()
+        if installed(runtimes[name].manifest, change)
+    )
+
+
+def every(folder: Path) -> tuple[Runtime, ...]:
+    """Every runtime of the catalog, optional ones too, sorted by name, as its file has it."""
+    images = Images(catalog_images.load(folder))
+    return tuple(adapt(one, RuntimeOverlay(), images) for _, one in sorted(read_all(folder).items()))
+
+
+def installed(manifest: Mapping[str, Any], change: RuntimeOverlay | None) -> bool:
+    """Whether a stack with this change installs the runtime; an optional one only if it says so."""
+    if change is not None and change.enabled is not None:
+        return change.enabled
+    annotations = manifest["metadata"].get("annotations")
+    return not (isinstance(annotations, Mapping) and annotations.get(names.OPTIONAL_ANNOTATION) == "true")
+
+
+def read_all(folder: Path) -> dict[str, Runtime]:
+    """Every runtime of the catalog by name, as its file has it."""
     files = sorted(folder.glob("*/*.yaml"))
     if not files:
         raise PlatformError(f"{yamlfile.display(folder)}: the catalog holds no <framework>/<name>.yaml")
@@ -47,17 +93,7 @@ def load(folder: Path, overlays: Mapping[str, RuntimeOverlay]) -> tuple[Runtime,
             )
         runtimes[runtime.name] = runtime
         paths[runtime.name] = path
-    for name in overlays:
-        if name not in runtimes:
-            raise PlatformError(
-                f"{CONFIG_KEY}.runtimes.{name}: the catalog has no such runtime "
-                f"(it has: {', '.join(sorted(runtimes))}){nearest(name, list(runtimes))}"
-            )
-    return tuple(
-        adapt(runtimes[name], overlays.get(name, RuntimeOverlay()))
-        for name in sorted(runtimes)
-        if overlays.get(name, RuntimeOverlay()).enabled
-    )
+    return runtimes
 
 
 def read(path: Path) -> Runtime:
@@ -97,34 +133,11 @@ def read(path: Path) -> Runtime:
     return Runtime(name=name, framework=framework, manifest=manifest)
 
 
-def adapt(runtime: Runtime, overlay: RuntimeOverlay) -> Runtime:
-    """The runtime with a stack's changes in the containers that train.
-
-    Those are the trainer step's and, where that is MPI's launcher, those of the job `node`.
-    """
+def adapt(runtime: Runtime, overlay: RuntimeOverlay, images: Images = AS_WRITTEN) -> Runtime:
+    """The runtime with its images resolved and a stack's changes made."""
     manifest = copy.deepcopy(runtime.manifest)
-    for job in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
-        if _step(job) != names.ANCESTOR_TRAINER and job["name"] != names.NODE:
-            continue
-        for container in job["template"]["spec"]["template"]["spec"]["containers"]:
-            _adapt_container(container, overlay)
-    return Runtime(name=runtime.name, framework=runtime.framework, manifest=manifest)
-
-
-def _adapt_container(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
-    if overlay.image is not None:
-        container["image"] = overlay.image
-    if overlay.image_pull_policy is not None:
-        container["imagePullPolicy"] = str(overlay.image_pull_policy)
-    if overlay.env:
-        kept = [entry for entry in container.get("env", []) if entry["name"] not in overlay.env]
-        container["env"] = kept + [{"name": name, "value": value} for name, value in overlay.env.items()]
-    if overlay.resources:
-        # Extended resources must have equal requests and limits; for CPU and
-        # memory that gives a training node what it was promised, no less.
-        resources = container.setdefault("resources", {})
-        for part in ("requests", "limits"):
-            resources[part] = {**resources.get(part, {}), **overlay.resources}
+    catalog_images.apply(manifest, images)
+    return Runtime(name=runtime.name, framework=runtime.framework, manifest=overlays.apply(manifest, overlay))
 
 
 def _check_jobs(file: YamlFile) -> None:
@@ -139,18 +152,13 @@ def _check_jobs(file: YamlFile) -> None:
             )
         if not isinstance(job.get("name"), str):
             raise file.error(f"{'.'.join(_JOBS)}[{index}] has no name", (*_JOBS, index))
-    trainers = [job["name"] for job in jobs if _step(job) == names.ANCESTOR_TRAINER]
+    trainers = [job["name"] for job in jobs if overlays.step(job) == names.ANCESTOR_TRAINER]
     if len(trainers) != 1:
         raise file.error(
             "exactly one replicated job's template must carry the label "
             f"{names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER}; here: {', '.join(trainers) or 'none'}",
             _JOBS,
         )
-
-
-def _step(job: dict[str, Any]) -> object:
-    metadata = job["template"].get("metadata") or {}
-    return (metadata.get("labels") or {}).get(names.ANCESTOR_LABEL)
 
 
 def _at(file: YamlFile, field: tuple[str | int, ...]) -> object:

@@ -1,4 +1,4 @@
-"""Settings of what decides when and where jobs start: Kueue and Volcano."""
+"""Settings of what decides when and where jobs start: Kueue, Volcano and coscheduling."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -112,3 +112,14 @@ class Volcano(Closed):
     """When nodes pull the images."""
     resources: ComputeResources = ComputeResources(cpu="100m", memory="512Mi")
     """CPU and memory of each of the three."""
+
+
+class Coscheduling(Closed):
+    """The coscheduling plugin of scheduler-plugins: a second scheduler, and its PodGroups' controller."""
+
+    enabled: bool = False
+    """True installs it."""
+    image_repository: str | None = Field(default=None, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
+    """Where its images `kube-scheduler` and `controller` lie; upstream's, or its mirror, if left out."""
+    resources: ComputeResources = ComputeResources(cpu="100m", memory="256Mi")
+    """CPU and memory of each of the two."""

@@ -30,6 +30,9 @@ CLUSTER: Rules = [
         "resources": ["jobsets"],
         "verbs": ["create", "delete", "get", "list", "update", "watch"],
     },
+    # JobSet adds to the placement of a Job that it resumes. Where a queue moves a
+    # job from one flavor to another, its suspended Jobs have to be made anew.
+    {"api_groups": ["batch"], "resources": ["jobs"], "verbs": ["delete", "list"]},
     {"api_groups": [""], "resources": ["events"], "verbs": ["create", "get", "patch"]},
     # MPI's list of hosts. And a job that upstream's controller started keeps its
     # runtime in a ConfigMap `<job>-runtime-snapshot` beside it; names made of

@@ -14,15 +14,21 @@ from typing import Annotated
 from pydantic import Field, ValidationError, model_validator
 
 from trainyard_api import closed
-from trainyard_api.closed import QUANTITY, Closed, Quantity, nearest
+from trainyard_api.closed import QUANTITY, Closed, nearest
 from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
 from trainyard_api.pools import NodePool
 from trainyard_policies.settings import Policies
 
+from . import accelerators, clouds
+from .accelerators import Accelerator, AcceleratorKind
+from .data_cache import DataCache
 from .errors import PlatformError
 from .model import IMAGE, ComputeResources, Image, PullPolicy
-from .queueing import DURATION, Kueue, Volcano
+from .observability import Observability
+from .overlay import RuntimeOverlay
+from .queueing import DURATION, Coscheduling, Kueue, Volcano
 from .queues import Queues
+from .storage import Storage
 from .tenancy import NAME, Tenant
 
 CONFIG_KEY = "trainyard:platform"
@@ -35,6 +41,7 @@ _PATTERN_WORDS = {
     DURATION: "must be a duration such as 30m or 1h30m",
     NAME: "must be a name of small letters, digits and hyphens, such as team-a",
     QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
+    **clouds.PATTERN_WORDS,
     IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
 }
 
@@ -62,9 +69,18 @@ class KubeflowNamespace(StrEnum):
     ABSENT = "absent"
 
 
-class Cluster(Closed):
+class Distribution(StrEnum):
+    """What kind of Kubernetes a cluster is, where that matters."""
+
+    KUBERNETES = "kubernetes"
+    OPENSHIFT = "openshift"
+
+
+class Cluster(clouds.Clouds):
     """The cluster that the stack is applied to."""
 
+    distribution: Distribution = Distribution.KUBERNETES
+    """openshift assigns the users that containers run as: then nothing here names one."""
     version: str | None = Field(default=None, pattern=KUBERNETES)
     """Its Kubernetes, such as 1.35: preview then refuses what does not work on it."""
     identifier: str | None = Field(default=None, min_length=1)
@@ -73,6 +89,16 @@ class Cluster(Closed):
     """Path of a kubeconfig; if left out, $KUBECONFIG, then ~/.kube/config."""
     context: str | None = Field(default=None, min_length=1)
     """Context in the kubeconfig; its current one if left out."""
+
+    @property
+    def assigns_users(self) -> bool:
+        """Whether it chooses who containers run as, and refuses those that name a user or a group."""
+        return self.distribution is Distribution.OPENSHIFT
+
+    @property
+    def dns_ports(self) -> tuple[int, ...]:
+        """The ports on which its DNS answers: of OpenShift's pods another one than of their Service."""
+        return (53, 5353) if self.distribution is Distribution.OPENSHIFT else (53,)
 
 
 class Artifacts(Closed):
@@ -156,21 +182,6 @@ class Admission(Closed):
         return self.enabled and self.policies
 
 
-class RuntimeOverlay(Closed):
-    """What a stack changes in one runtime of the catalog."""
-
-    enabled: bool = True
-    """False leaves the runtime out of this stack."""
-    image: Image | None = None
-    """Image of the trainer's containers."""
-    image_pull_policy: PullPolicy | None = None
-    """When nodes pull that image."""
-    env: dict[str, str] = Field(default={})
-    """Environment variables of the trainer's containers; they win over the catalog's of the same name."""
-    resources: dict[str, Quantity] = Field(default={})
-    """Requests and limits of the trainer's containers, by resource name, such as nvidia.com/gpu."""
-
-
 class StackSettings(Closed):
     """Everything that a stack says about the platform."""
 
@@ -184,16 +195,26 @@ class StackSettings(Closed):
     """Kueue, which decides when a TrainJob may start."""
     volcano: Volcano = Volcano()
     """Volcano, a scheduler that starts the pods of a gang together or not at all."""
+    coscheduling: Coscheduling = Coscheduling()
+    """Coscheduling, which does the same with less beside it."""
     queues: Queues = Queues()
     """Quota, and who gets it; needs Kueue."""
     node_pools: dict[str, NodePool] = Field(default={})
     """Pools of nodes, by name; each is a flavor of Kueue's too."""
+    accelerators: dict[AcceleratorKind, Accelerator] = Field(default={})
+    """Kinds of accelerators that the cluster has, with their device plugins."""
     tenants: dict[TenantName, Tenant] = Field(default={})
     """Teams, by the name of their namespace; need Kueue."""
     operator: Operator
     """Trainyard's operator."""
     admission: Admission = Admission()
     """Whether TrainJobs and runtimes are checked before they are stored."""
+    storage: Storage = Storage()
+    """StorageClasses for the claims of the catalog, by role, and the object store."""
+    data_cache: DataCache = DataCache()
+    """What runtimes need that stream a table from a cache."""
+    observability: Observability = Observability()
+    """Monitors, alerts and dashboards."""
     runtimes: dict[str, RuntimeOverlay] = Field(default={})
     """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
     policies: Policies = Policies()
@@ -206,6 +227,8 @@ class StackSettings(Closed):
                 yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
+        yield from accelerators.problems(self.accelerators, self.node_pools)
+        yield from clouds.problems(self.node_pools, self.cluster)
         queues = list(self.queues.cluster_queues)
         for place, queue in self._users_of_queues():
             if queue not in queues:

@@ -50,13 +50,16 @@ def namespace(name: str, tenant: Tenant) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def contents(name: str, tenant: Tenant) -> list[Manifest]:
-    """What limits and protects the jobs in the namespace."""
+def contents(name: str, tenant: Tenant, dns_ports: Sequence[int] = (53,)) -> list[Manifest]:
+    """What limits and protects the jobs in the namespace.
+
+    `dns_ports` are those on which the cluster's DNS answers, behind its Service.
+    """
     queue = LocalQueue(name=tenant.queue, namespace=name, cluster_queue=tenant.cluster_queue)
     return [
         _inside(name, "v1", "ResourceQuota", "tenant", {"hard": dict(tenant.resource_quota)}),
         _inside(name, "v1", "LimitRange", "tenant", {"limits": [_container_limits(tenant)]}),
-        _inside(name, "networking.k8s.io/v1", "NetworkPolicy", "tenant", _network(tenant.egress)),
+        _inside(name, "networking.k8s.io/v1", "NetworkPolicy", "tenant", _network(tenant.egress, dns_ports)),
         queue_manifests.local_queue(queue),
     ]
 
@@ -78,14 +81,14 @@ def _container_limits(tenant: Tenant) -> Manifest:
     return {"type": "Container", "defaultRequest": dict(defaults.requests), **limits}
 
 
-def _network(egress: Sequence[Egress]) -> Manifest:
+def _network(egress: Sequence[Egress], dns_ports: Sequence[int]) -> Manifest:
     """Closed, but for what training needs: the job's other pods, DNS, and what the stack file opens.
 
     DNS is wherever the cluster has it, on a node's own address in some: its
     port is open to everywhere.
     """
     each_other: list[Manifest] = [{"podSelector": {}}]
-    dns = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+    dns = [{"protocol": protocol, "port": port} for port in dns_ports for protocol in ("UDP", "TCP")]
     return {
         "podSelector": {},
         "policyTypes": ["Ingress", "Egress"],

@@ -17,6 +17,8 @@ def used(stack: StackSettings, artifacts: Artifacts) -> dict[str, str]:
         images["kueue"] = stack.kueue.image
     if stack.volcano.enabled:
         images["volcano"] = None
+    if stack.coscheduling.enabled:
+        images["scheduler-plugins"] = None
     versions = {"trainer": artifacts.version("trainer")}
     for part, image in images.items():
         tag = _VERSION_TAG.search(image or "")

@@ -4,7 +4,9 @@ A rule's CEL speaks about one `o`bject with its `jobs`, one `j`ob or one
 `c`ontainer, taken apart here as `manifest` does it, and gives what its Python
 gives: a list of texts, each the path of a field and a sentence. `params.data`
 has the parameters, see `cluster.data`. No more of CEL is used than Kubernetes
-1.32 has.
+1.32 has. What an optional index (`[?...]`) finds is made `dyn` again before a
+function with overloads gets it: the type checker takes the first overload's
+type for it, and only the cluster tells.
 """
 
 from __future__ import annotations

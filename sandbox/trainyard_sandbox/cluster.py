@@ -43,6 +43,8 @@ CONTROL_PLANE_TOOLS = (
     "jobset",
     "kueue",
     "volcano",
+    "prometheus-operator",
+    "scheduler-plugins",
 )
 NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "local-path-provisioner", "pause")
 

@@ -299,3 +299,18 @@ def _forget_older(archive: Path, name: str) -> None:
 
 def _digest(parts: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def context(name: str, folder: Path) -> None:
+    """Put everything that the Dockerfile of an image of `images.yaml` copies into `folder`, made anew.
+
+    Raises:
+        SandboxError: If there is no such image, or its wheels can't be fetched.
+    """
+    toolchain = Toolchain([])
+    found = {image.name: image for image in Images.read(toolchain).images}
+    if name not in found:
+        raise SandboxError(f"NAME={name}: no such image; there are: {', '.join(sorted(found))}")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    found[name].fill(folder, toolchain, new_log(f"context-{name}"))

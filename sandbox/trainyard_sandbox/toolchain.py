@@ -43,6 +43,7 @@ class Tool:
     module: str | None = None
     module_version: str | None = None
     stamp: Mapping[str, str] = field(default_factory=dict)
+    tags: Sequence[str] = ()
     ask: Mapping[str, Sequence[str]] = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,7 +59,7 @@ class Tool:
 
     def key(self) -> str:
         """Changes with everything that the built binaries depend on."""
-        digest = hashlib.sha256(repr((self.version, sorted(self.binaries.items()))).encode())
+        digest = hashlib.sha256(repr((self.version, sorted(self.binaries.items()), *self.tags)).encode())
         digest.update(repr(sorted(self.stamp.items())).encode())
         for path in sorted(self.folder.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())
@@ -223,7 +224,7 @@ class _Go:
         folder.mkdir()
         packages = list(tool.binaries.values())
         output = folder if len(packages) > 1 else folder / next(iter(tool.binaries))
-        flags = ["-trimpath", "-ldflags", f"-s -w{stamps}"]
+        flags = ["-trimpath", "-tags", ",".join(tool.tags), "-ldflags", f"-s -w{stamps}"]
         run_logged(
             [self._command, "build", *flags, "-o", str(output), *packages],
             new_log(tool.name),

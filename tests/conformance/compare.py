@@ -18,6 +18,8 @@ UNSUPPORTED = re.compile(r"spec\.runtimeRef: Invalid value: \{[^}]*\}: (?=unsupp
 SAME_AS_ABSENT = {"limits": {}, "readOnly": False, "requests": {}, "value": ""}
 """Fields that a Kubernetes API reads alike with this value and without it; so is any empty list."""
 
+MARKS = ("annotations", "labels")
+
 
 def normal(child):
     """A child of a TrainJob without what a cluster adds, what is ours alone, and the bytes of keys."""
@@ -25,13 +27,22 @@ def normal(child):
     metadata["ownerReferences"] = [
         {key: value for key, value in owner.items() if key != "uid"} for owner in metadata["ownerReferences"]
     ]
-    for field in ("annotations", "labels"):
-        kept = {key: value for key, value in metadata.pop(field, {}).items() if not is_ours(key)}
-        metadata |= {field: kept} if kept else {}
     rest = {key: value for key, value in child.items() if key not in ("metadata", "status")}
     if child["kind"] == "Secret":
         rest["data"] = {key: shape(value) for key, value in rest["data"].items()}
-    return xgboosts_share_last(without_empty({**rest, "metadata": metadata}))
+    return xgboosts_share_last(without_empty(without_ours({**rest, "metadata": metadata})))
+
+
+def without_ours(value):
+    """Without annotations and labels that are ours alone, of the child and of the pods in it."""
+    if isinstance(value, dict):
+        kept = {key: marks(item) if key in MARKS else without_ours(item) for key, item in value.items()}
+        return {key: item for key, item in kept.items() if key not in MARKS or item}
+    return [without_ours(item) for item in value] if isinstance(value, list) else value
+
+
+def marks(value):
+    return {key: item for key, item in (value or {}).items() if not is_ours(key)}
 
 
 def is_ours(key):

@@ -5,13 +5,15 @@ from contextlib import ExitStack
 
 import pytest
 
+from benchmarks import plane
+
 from . import live
 
 
 @pytest.fixture(scope="package")
 def sides(tmp_path_factory):
     """Our operator and the reference, in this order."""
-    live.build_toolchain()
+    plane.build()
     starts = [live.ours, live.reference]
     folders = [tmp_path_factory.mktemp(start.__name__) for start in starts]
     with ExitStack() as stack, ThreadPoolExecutor() as pool:

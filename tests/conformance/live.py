@@ -6,38 +6,25 @@ itself. Each controller is the program that users run, as a process.
 """
 
 import copy
-import os
-import socket
-import subprocess
-from base64 import b64encode
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
-from urllib.request import urlopen
 
 import kubernetes
 import yaml
 
-from tests.e2e.cluster import Cluster, eventually, trainyard
-from trainyard_operator import certificates
-from trainyard_operator.admission import MUTATE_TRAINJOB, POLICIES, VALIDATE
-from trainyard_operator.webhook_configurations import CONFIGURATIONS
+from benchmarks import controllers, plane, webhooks
+from tests.e2e.cluster import Cluster, eventually
 from trainyard_policies import cluster as cluster_policies
 from trainyard_policies.settings import Policies
 from trainyard_sandbox.paths import PROJECT
-from trainyard_sandbox.progress import Progress
-from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
 
 NAMESPACE = "conformance"
 TRAINER = "trainer.kubeflow.org/v1alpha1"
 JOBSET = "jobset.x-k8s.io/v1alpha2"
-REFERENCE = "trainer-controller"
-CRDS = ("trainer", "jobset", "volcano", "scheduler-plugins")
-GROUPS = ("trainer.kubeflow.org", "jobset.x-k8s.io", "scheduling.volcano.sh", "scheduling.x-k8s.io")
 CHILDREN = (
     (JOBSET, "JobSet"),
     ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
@@ -55,11 +42,6 @@ _CLUSTER_SCOPED = {
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
-}
-_UNLESS_DISABLED = {
-    "matchExpressions": [
-        {"key": "trainer.kubeflow.org/webhook-validation", "operator": "NotIn", "values": ["disabled"]}
-    ]
 }
 _PATIENCE = 120.0
 """Seconds that a controller may take for what it does in one: the machine may be busy."""
@@ -200,65 +182,23 @@ def at_once(function, items):
         return list(pool.map(function, items))
 
 
-def build_toolchain():
-    """What a sandbox has no need of: the reference, and the CRDs of gang schedulers."""
-    toolchain = Toolchain([REFERENCE, *CRDS])
-    with Progress() as progress:
-        toolchain.build(progress)
-    return toolchain
-
-
 @contextmanager
 def control_plane(name):
     """A sandbox that runs no pods, with all CRDs and an empty namespace `conformance`."""
-    cluster = Cluster(name)
-    trainyard("sandbox", "up", "--name", name, "--control-plane-only", timeout=4500)
-    try:
-        versions = tools()
-        folders = [artifacts_dir() / tool / versions[tool].version / "crds" for tool in CRDS]
-        files = [f"--filename={path}" for folder in folders for path in _crds(folder)]
-        cluster.kubectl("apply", "--server-side", *files)
-        established = ("kubectl", "wait", "--for=condition=Established", "crds", "--all", "--timeout=60s")
-        # A definition that is seconds old may have no conditions yet, which kubectl does not wait for.
-        eventually("the CRDs are established", lambda: cluster.run(*established, check=False).returncode == 0)
-        cluster.kubectl("create", "namespace", NAMESPACE)
+    with plane.control_plane(name):
+        cluster = Cluster(name)
+        # Applied, not created: an API server that is seconds old may do it and have kubectl ask again.
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         yield cluster
-    finally:
-        trainyard("sandbox", "down", "--name", name)
-
-
-def _crds(folder):
-    return [path for path in sorted(folder.glob("*.yaml")) if path.name.startswith(GROUPS)]
 
 
 @contextmanager
 def reference(folder):
     """Kubeflow Trainer v2.3.0 as it comes, with a certificate for its webhooks given to it."""
     with control_plane("conf-ref") as cluster:
-        issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
-        served = folder / "k8s-webhook-server" / "serving-certs"
-        served.mkdir(parents=True)
-        (served / "tls.crt").write_bytes(issued.certificate)
-        (served / "tls.key").write_bytes(issued.key)
-        webhook, health = free_port(), free_port()
-        configuration = {
-            "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
-            "kind": "Configuration",
-            "certManagement": {"enable": False},
-            "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
-            "leaderElection": {"leaderElect": False},
-            "metrics": {"bindAddress": "0"},
-            "webhook": {"host": "127.0.0.1", "port": webhook},
-        }
-        (folder / "config.yaml").write_text(yaml.safe_dump(configuration))
-        binary = Toolchain([REFERENCE]).binary("trainer-controller-manager")
-        command = [binary, f"--config={folder / 'config.yaml'}", "--zap-log-level=2"]
-        environment = {"KUBECONFIG": str(cluster.sandbox.instance.kubeconfig), "TMPDIR": str(folder)}
-        with _process(command, environment, folder / "reference.log", f"http://127.0.0.1:{health}/readyz"):
-            url = f"https://127.0.0.1:{webhook}"
-            yield Side(
-                "reference", cluster, Api(cluster.sandbox.instance.kubeconfig), url, issued.authorities
-            )
+        controller = controllers.reference(cluster.sandbox.instance.kubeconfig, folder)
+        with _running("reference", cluster, controller) as side:
+            yield side
 
 
 @contextmanager
@@ -266,65 +206,34 @@ def ours(folder, name="conf-ours", policies=None):
     """Our operator, as `trainyard operator run` starts it; with `policies`, TrainJobs are held to them."""
     with control_plane(name) as cluster:
         cluster.kubectl("create", "namespace", "trainyard-system")
-        webhook, health = free_port(), free_port()
-        command = [
-            PROJECT / ".venv" / "bin" / "trainyard",
-            *("operator", "run", "--kubeconfig", cluster.sandbox.instance.kubeconfig),
-            *("--webhook-host", "127.0.0.1", "--webhook-port", webhook),
-            *("--metrics-host", "127.0.0.1", "--metrics-port", health),
-        ]
+        kubeconfig = cluster.sandbox.instance.kubeconfig
+        program = [PROJECT / ".venv" / "bin" / "trainyard", "operator", "run"]
         if policies is not None:
-            told = policies.model_dump(mode="json", by_alias=True)
-            (folder / "policies.yaml").write_text(yaml.safe_dump(told))
-            command += ["--webhook-policies", folder / "policies.yaml"]
-        with _process(command, {}, folder / "ours.log", f"http://127.0.0.1:{health}/readyz"):
-            url = f"https://127.0.0.1:{webhook}"
-            yield Side("ours", cluster, Api(cluster.sandbox.instance.kubeconfig), url, None, policies)
+            told = folder / "policies.yaml"
+            told.write_text(yaml.safe_dump(policies.model_dump(mode="json", by_alias=True)))
+            program += ["--webhook-policies", told]
+        controller = controllers.ours(kubeconfig, folder, program=program)
+        with _running("ours", cluster, controller) as side:
+            yield replace(side, policies=policies)
 
 
 @contextmanager
-def _process(command, environment, log, ready):
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [str(word) for word in command],
-            cwd=PROJECT,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-        )
-
-    def answers():
-        assert process.poll() is None, f"it has ended:\n{log.read_text()[-3000:]}"
-        try:
-            return urlopen(ready, timeout=2).status == 200
-        except OSError:
-            return False
-
+def _running(name, cluster, controller):
     try:
-        eventually(f"{ready} is well; see {log}", answers, timeout=_PATIENCE)
-        yield
-        assert process.poll() is None, f"it has ended by itself:\n{log.read_text()[-3000:]}"
+        controller.start()
+        api = Api(cluster.sandbox.instance.kubeconfig)
+        yield Side(name, cluster, api, controller.webhook_url, controller.authorities)
+        assert controller.running, f"it has ended by itself; see {controller.log}"
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+        controller.stop()
 
 
 def install_webhooks(side):
     """Lead the API server to the controller's webhooks, and wait until it asks them."""
-    for resource, name in CONFIGURATIONS:
-        webhooks = _webhooks(side, resource.kind)
-        manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
-        done(side.api.create({**manifest, "webhooks": webhooks}))
+    for manifest in webhooks.configurations(
+        side.webhook_url, side.authorities, policies=side.policies is not None
+    ):
+        done(side.api.create(manifest))
 
     def asked():
         answer = side.api.create(trainjob("asks", runtime="nobody-has-made-this-runtime"), dry_run=True)
@@ -343,39 +252,6 @@ def install_policies(side):
         lambda: "image-registry" in side.api.create(wrong, dry_run=True).message,
         timeout=_PATIENCE,
     )
-
-
-def _webhooks(side, kind):
-    called = {
-        "MutatingWebhookConfiguration": {"trainjob": ("defaulter", MUTATE_TRAINJOB)},
-        "ValidatingWebhookConfiguration": {
-            singular: ("validator", VALIDATE + singular)
-            for singular in ("trainjob", "trainingruntime", "clustertrainingruntime")
-        },
-    }[kind]
-    asked = list(called.items())
-    if side.policies is not None and kind.startswith("Validating"):
-        asked += [(singular, ("policies", POLICIES + singular)) for singular in called]
-    trust = {"caBundle": b64encode(side.authorities).decode()} if side.authorities else {}
-    return [
-        {
-            "name": f"{role}.{singular}.trainer.kubeflow.org",
-            "admissionReviewVersions": ["v1"],
-            "clientConfig": {"url": side.webhook_url + path, **trust},
-            "failurePolicy": "Fail",
-            "objectSelector": {} if singular == "trainjob" else _UNLESS_DISABLED,
-            "rules": [
-                {
-                    "apiGroups": ["trainer.kubeflow.org"],
-                    "apiVersions": ["v1alpha1"],
-                    "operations": ["CREATE", "UPDATE"],
-                    "resources": [f"{singular}s"],
-                }
-            ],
-            "sideEffects": "None",
-        }
-        for singular, (role, path) in asked
-    ]
 
 
 def trainjob(name, runtime, kind="ClusterTrainingRuntime", **spec):

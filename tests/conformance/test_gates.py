@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from benchmarks import plane
 from tests.e2e.cluster import eventually
 from tests.trainyard_policies.examples import changed, of_workloads
 from tests.trainyard_policies.test_pack import applicable, arguments, named, policy_name, reported
@@ -43,7 +44,7 @@ STACKS = {stack_of(one): Policies(levels=ADVISORY, parameters=one.policies.param
 @pytest.fixture(scope="module")
 def api():
     """An API server with the rules of every stack of the examples, and those as shipped."""
-    live.build_toolchain()
+    plane.build()
     with live.control_plane("gates") as cluster, gates.webhooks({**STACKS, SHIPPED: Policies()}) as hooks:
         api = live.Api(cluster.sandbox.instance.kubeconfig)
         plain = stack_of(next(one for one in EXAMPLES if one.policies == Policies()))

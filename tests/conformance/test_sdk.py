@@ -21,6 +21,7 @@ from kubeflow.trainer import (
 )
 from kubeflow.trainer import options as given
 
+from benchmarks import plane
 from tests.e2e.cluster import eventually
 from trainyard_policies.settings import Policies
 
@@ -41,7 +42,7 @@ AMOUNTS = {"int": 2, "float": 2.0, "text": "2"}
 @pytest.fixture(scope="module")
 def side(tmp_path_factory):
     """Our operator on a cluster that holds everything to the policy rules, at the levels as shipped."""
-    live.build_toolchain()
+    plane.build()
     with live.ours(tmp_path_factory.mktemp("held"), "conf-held", Policies()) as held:
         live.install_webhooks(held)
         live.install_policies(held)

@@ -25,6 +25,9 @@ Object = dict[str, Any]
 UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done"
 """What a job runs that goes on until `finish`."""
 
+QUICK = {"PULUMI_SKIP_CHECKPOINTS": "true"}
+"""The state is written once, at the end, as in `make demo`; where Pulumi is killed, a test does without."""
+
 
 def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subprocess.CompletedProcess[str]:
     """Run the `trainyard` command of this environment."""
@@ -83,7 +86,7 @@ class Cluster:
         answer = subprocess.run(
             command,
             cwd=PROJECT,
-            env={**os.environ, **self.environment},
+            env={**os.environ, **QUICK, **self.environment},
             input=stdin,
             capture_output=True,
             text=True,

@@ -1,6 +1,8 @@
-"""Volcano starts the pods of a gang together or not at all."""
+"""A gang scheduler starts the pods of a gang together or not at all: Volcano, and coscheduling."""
 
+import re
 import time
+from dataclasses import dataclass
 
 import pytest
 
@@ -10,6 +12,29 @@ from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, runtime, t
 
 pytestmark = pytest.mark.sandbox
 
+RANK = "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE"
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """One of the two, as runtimes and PodGroups name it."""
+
+    name: str
+    policy: str
+    groups: str
+    waiting: tuple[str, ...]
+    """What the phase of a PodGroup may be while none of its pods has a node."""
+
+
+VOLCANO = Scheduler("volcano", "volcano", "podgroups.scheduling.volcano.sh", ("Pending", "Inqueue"))
+COSCHEDULING = Scheduler(
+    "scheduler-plugins-scheduler",
+    "coscheduling",
+    "podgroups.scheduling.x-k8s.io",
+    ("Pending", "Scheduling"),
+)
+BOTH = pytest.mark.parametrize("by", [VOLCANO, COSCHEDULING], ids=lambda scheduler: scheduler.policy)
+
 
 def cpu_of_a_pod(platform: Cluster) -> int:
     """Thousandths of a CPU of which the node has enough for two pods beside the platform, not for four."""
@@ -17,19 +42,32 @@ def cpu_of_a_pod(platform: Cluster) -> int:
     return parse(node["status"]["allocatable"]["cpu"]).times(300).ceil()
 
 
-def gang_runtime(cpu: int) -> Object:
-    """A runtime whose pods are scheduled by Volcano, as one gang."""
+def gang_runtime(cpu: int, by: Scheduler = VOLCANO) -> Object:
+    """A runtime whose pods are scheduled as one gang."""
     return runtime(
-        "volcano-gang",
-        pod={"schedulerName": "volcano", "terminationGracePeriodSeconds": 0},
+        f"{by.policy}-gang",
+        pod={"schedulerName": by.name, "terminationGracePeriodSeconds": 0},
         container={"resources": {"requests": {"cpu": f"{cpu}m"}}},
         mlPolicy={"numNodes": 2},
-        podGroupPolicy={"volcano": {}},
+        podGroupPolicy={by.policy: {}},
     )
 
 
-def gang(name: str, script: str) -> Object:
-    job = trainjob(name, script, "volcano-gang")
+def mpi_gang_runtime(platform: Cluster, cpu: int, by: Scheduler) -> Object:
+    """The catalog's runtime for MPI, whose workers are scheduled as one gang."""
+    catalog = platform.get("clustertrainingruntime", "mpi-distributed")
+    assert catalog is not None
+    spec = {**catalog["spec"], "podGroupPolicy": {by.policy: {}}}
+    [workers] = [job for job in spec["template"]["spec"]["replicatedJobs"] if job["name"] == "node"]
+    pod = workers["template"]["spec"]["template"]["spec"]
+    pod["schedulerName"] = by.name
+    pod["containers"][0]["resources"] = {"requests": {"cpu": f"{cpu}m"}}
+    head = {"apiVersion": catalog["apiVersion"], "kind": catalog["kind"]}
+    return {**head, "metadata": {"name": f"{by.policy}-mpi-gang"}, "spec": spec}
+
+
+def gang(name: str, script: str, by: Scheduler = VOLCANO) -> Object:
+    job = trainjob(name, script, f"{by.policy}-gang")
     job["spec"]["trainer"]["numNodes"] = 2
     return job
 
@@ -44,33 +82,59 @@ def bound(platform: Cluster, job: str) -> int:
     return len([pod for pod in platform.pods(job) if pod["spec"].get("nodeName")])
 
 
-def test_of_two_gangs_that_do_not_fit_together_one_runs_whole_and_the_other_waits_whole(
-    platform: Cluster,
-) -> None:
-    cpu = cpu_of_a_pod(platform)
-    platform.apply(gang_runtime(cpu))
-    platform.apply(gang("gang-first", UNTIL_TOLD))
-    eventually("the first gang runs", lambda: phases(platform, "gang-first") == ["Running"] * 2)
-    group = platform.get("podgroups.scheduling.volcano.sh", "gang-first")
-    assert group is not None
-    assert (group["spec"]["minMember"], group["spec"]["minResources"]) == (
-        2,
-        {"cpu": canonical(f"{2 * cpu}m")},
-    )
-    assert group["spec"]["queue"] == "default"
+def group(platform: Cluster, job: str, by: Scheduler) -> Object:
+    """The job's PodGroup."""
+    found = platform.get(by.groups, job)
+    assert found is not None
+    return found
 
-    platform.apply(gang("gang-second", "true"))
-    eventually("its pods are made", lambda: len(platform.pods("gang-second")) == 2)
+
+def runs_whole(platform: Cluster, job: str, cpu: int, by: Scheduler) -> None:
+    """A gang that takes most of the node is started."""
+    platform.apply(gang_runtime(cpu, by), gang(job, UNTIL_TOLD, by))
+    eventually("the first gang runs", lambda: phases(platform, job) == ["Running"] * 2)
+
+
+def waits_whole(platform: Cluster, job: str, beside: str, cpu: int, by: Scheduler) -> None:
+    """Two pods of a gang are there and have no node, for as long as the other gang runs."""
+    eventually("its pods are made", lambda: len(platform.pods(job)) == 2)
     end = time.monotonic() + 10
     while time.monotonic() < end:
-        assert bound(platform, "gang-second") == 0
-        assert phases(platform, "gang-first") == ["Running"] * 2
+        assert (len(platform.pods(job)), bound(platform, job)) == (2, 0)
+        assert phases(platform, beside) == ["Running"] * 2
         time.sleep(1)
-    waiting = platform.get("podgroups.scheduling.volcano.sh", "gang-second")
-    assert waiting is not None
-    assert waiting["status"]["phase"] in ("Pending", "Inqueue")
-
-    for pod in platform.pods("gang-first"):
+    waiting = group(platform, job, by)
+    total = {"cpu": canonical(f"{2 * cpu}m")}
+    assert (waiting["spec"]["minMember"], waiting["spec"]["minResources"]) == (2, total)
+    assert waiting["status"]["phase"] in by.waiting
+    for pod in platform.pods(beside):
         finish(platform, pod)
-    platform.wait_for_condition("gang-first", "Complete")
-    platform.wait_for_condition("gang-second", "Complete")
+    platform.wait_for_condition(beside, "Complete")
+
+
+@BOTH
+def test_of_two_gangs_that_do_not_fit_together_one_runs_whole_and_the_other_waits_whole(
+    platform: Cluster, by: Scheduler
+) -> None:
+    cpu = cpu_of_a_pod(platform)
+    first, second = f"{by.policy}-first", f"{by.policy}-second"
+    runs_whole(platform, first, cpu, by)
+    platform.apply(gang(second, "true", by))
+    waits_whole(platform, second, first, cpu, by)
+    platform.wait_for_condition(second, "Complete")
+
+
+@BOTH
+def test_the_workers_of_an_mpi_job_start_together_or_not_at_all_and_its_launcher_after_them(
+    platform: Cluster, by: Scheduler
+) -> None:
+    cpu = cpu_of_a_pod(platform)
+    first, ranks = f"{by.policy}-before-mpi", f"{by.policy}-mpi"
+    runs_whole(platform, first, cpu, by)
+    job = trainjob(ranks, runtime=f"{by.policy}-mpi-gang")
+    job["spec"]["trainer"] = {"numNodes": 3, "command": ["mpirun", "sh", "-c", RANK]}
+    platform.apply(mpi_gang_runtime(platform, cpu, by), job)
+    waits_whole(platform, ranks, first, cpu, by)
+    platform.wait_for_condition(ranks, "Complete")
+    printed = platform.kubectl("logs", f"job/{ranks}-launcher-0")
+    assert sorted(re.findall(r"rank (\d) of 3", printed)) == ["0", "1", "2"]

@@ -156,28 +156,42 @@ def mover(platform: Cluster) -> Iterator[Cluster]:
     yield from emptied(platform.within(name))
 
 
-def test_a_job_that_moves_from_one_flavor_to_another_has_a_jobset_for_the_other_alone(mover: Cluster) -> None:
-    """The JobSet carries nothing of the first flavor.
+A = ({"kubernetes.io/os": "linux"}, ["only-a"])
+B = ({"kubernetes.io/arch": "amd64"}, ["only-b"])
 
-    Its pods do: when JobSet 0.12 resumes a Job, it adds to the Job's node
-    selector and tolerations and takes nothing away. docs/queues-and-tenants.md
-    says how flavors are labelled so that this does no harm.
+
+def placement(pod: Object) -> tuple[Any, list[str]]:
+    """The node selector of a pod, and what it tolerates of what a flavor may say."""
+    tolerated = [one["key"] for one in pod["spec"]["tolerations"]]
+    return pod["spec"].get("nodeSelector"), [key for key in tolerated if key.startswith("only-")]
+
+
+def test_a_job_preempted_from_one_flavor_and_admitted_on_another_carries_nothing_of_the_first(
+    mover: Cluster,
+) -> None:
+    """Its JobSet stays, with whatever volumes it has; the Jobs that were on the first flavor are made anew.
+
+    JobSet 0.12 by itself would add the second flavor's placement to what the Jobs have.
     """
     mover.apply(queued("moves", "400m", UNTIL_TOLD, priority="low"))
-    assert running(mover, "moves")["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
-    mover.apply(queued("displaces", "400m", UNTIL_TOLD, priority="high"))
-    eventually("it has moved", lambda: "kubernetes.io/arch" in (selector(mover, "moves") or {}))
-    running(mover, "moves")
+    before = running(mover, "moves")
+    assert placement(before) == A
     jobset = mover.get("jobset", "moves")
     assert jobset is not None
-    [job] = jobset["spec"]["replicatedJobs"]
-    pod = job["template"]["spec"]["template"]["spec"]
-    assert pod["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
-    assert pod["tolerations"] == [{"key": "only-b", "operator": "Exists"}]
-    assert selector(mover, "displaces") == {"kubernetes.io/os": "linux"}
-
-
-def selector(cluster: Cluster, job: str) -> Any:
-    """The node selector of the job's pod; None if it has no pod."""
-    pods = cluster.pods(job)
-    return pods[0]["spec"].get("nodeSelector") if pods else None
+    mover.apply(queued("displaces", "400m", UNTIL_TOLD, priority="high"))
+    assert said(mover, "moves", "Evicted")["reason"] == "Preempted"
+    gone = before["metadata"]["uid"]
+    eventually("its pod on A is gone", lambda: all(p["metadata"]["uid"] != gone for p in mover.pods("moves")))
+    after = running(mover, "moves")
+    assert placement(after) == B
+    assert placement(running(mover, "displaces")) == A
+    moved = mover.get("jobset", "moves")
+    assert moved is not None
+    assert moved["metadata"]["uid"] == jobset["metadata"]["uid"]
+    assert moved["status"].get("restarts", 0) == 0
+    finish(mover, after)
+    mover.wait_for_condition("moves", "Complete")
+    # Who was never moved kept its Job.
+    user = "system:serviceaccount:trainyard-system:trainyard-operator"
+    assert set(mover.audited_writes(user, "moves-node-0")) == {"delete jobs"}
+    assert set(mover.audited_writes(user, "displaces-node-0")) == set()

@@ -1,10 +1,6 @@
 """The Kubeflow SDK where pods run: steps, logs and events; what it sends is in tests/conformance."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-import yaml
 from kubeflow.common.types import KubernetesBackendConfig
 from kubeflow.trainer import (
     BuiltinTrainer,
@@ -20,7 +16,6 @@ from .cluster import Cluster, eventually
 
 pytestmark = pytest.mark.sandbox
 
-RUNTIMES = Path(__file__).parents[1] / "conformance" / "golden" / "runtimes"
 TUNED = "torchtune-llama3.2-1b"
 
 
@@ -28,14 +23,6 @@ TUNED = "torchtune-llama3.2-1b"
 def client(platform: Cluster) -> TrainerClient:
     kubeconfig = str(platform.sandbox.instance.kubeconfig)
     return TrainerClient(KubernetesBackendConfig(namespace="default", config_file=kubeconfig))
-
-
-@pytest.fixture
-def tuned(platform: Cluster) -> Iterator[None]:
-    """A runtime of TorchTune, which the catalog of a sandbox does not have."""
-    platform.apply(yaml.safe_load((RUNTIMES / f"{TUNED}.yaml").read_text()))
-    yield
-    platform.kubectl("delete", "clustertrainingruntime", TUNED)
 
 
 def speak() -> None:
@@ -60,10 +47,8 @@ def test_the_steps_logs_and_events_of_a_job_are_read_back(platform: Cluster, cli
     eventually("its pods are gone", lambda: platform.pods(name) == [])
 
 
-def test_a_builtin_trainer_comes_down_to_its_pods(
-    platform: Cluster, client: TrainerClient, tuned: None
-) -> None:
-    """No model is fetched: the images are nowhere, so the pods of the first steps wait, and are looked at."""
+def test_a_builtin_trainer_comes_down_to_its_pods(platform: Cluster, client: TrainerClient) -> None:
+    """No model is fetched, for there is no Hub: the pods of the first steps are looked at."""
     initializer = Initializer(
         dataset=HuggingFaceDatasetInitializer(storage_uri="hf://a/b"),
         model=HuggingFaceModelInitializer(storage_uri="hf://m/x", access_token="t"),

@@ -38,6 +38,7 @@ def test_there_is_a_workflow_for_each_event() -> None:
         "pull-request.yml": {"pull_request"},
         "deploy.yml": {"push", "workflow_dispatch"},
         "drift.yml": {"schedule", "workflow_dispatch"},
+        "release.yml": {"push"},
     }
 
 
@@ -45,10 +46,26 @@ def test_no_script_holds_an_expression_whose_value_a_shell_would_read() -> None:
     assert [step["run"] for step in steps() if "${{" in step.get("run", "")] == []
 
 
+def called_by(step: dict[str, Any]) -> list[str]:
+    """The make targets of a step."""
+    return [name for line in re.findall(r"\bmake ([a-z -]+)", step.get("run", "")) for name in line.split()]
+
+
 def test_every_make_target_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
-    called = {name for step in steps() for name in re.findall(r"\bmake ([a-z-]+)", step.get("run", ""))}
-    assert called == {"check", "drift", "environment", "lint", "preview", "stacks", "up"}
+    called = {name for step in steps() for name in called_by(step)}
+    assert called == {
+        "audit",
+        "check",
+        "context",
+        "drift",
+        "environment",
+        "lint",
+        "preview",
+        "sbom",
+        "stacks",
+        "up",
+    }
     assert called <= targets
 
 
@@ -66,6 +83,7 @@ def test_a_job_has_the_least_rights() -> None:
         "pull-request.yml:lint": {**read, "security-events": "write"},
         "pull-request.yml:comment": {**read, "pull-requests": "write"},
         "drift.yml:issue": {**read, "issues": "write"},
+        "release.yml:image": {**read, "packages": "write", "id-token": "write"},
     }
     assert {name: job["permissions"] for name, job in jobs().items()} == {
         **dict.fromkeys(jobs(), read),
@@ -94,7 +112,7 @@ def test_a_fork_gets_no_further_than_the_rules() -> None:
 
 
 def test_nothing_is_asked_of_pulumi_before_a_backend_is_set() -> None:
-    for name in WORKFLOWS:
+    for name in WORKFLOWS.keys() - {"release.yml"}:
         assert "vars.PULUMI_BACKEND_URL != ''" in WORKFLOWS[name]["jobs"]["stacks"]["if"]
 
 
@@ -125,3 +143,17 @@ def test_the_pulumi_command_has_the_version_of_its_sdk() -> None:
     [install] = [step for step in ACTIONS["pulumi"]["runs"]["steps"] if "uses" in step]
     groups = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert f"pulumi=={install['with']['pulumi-version']}" in groups["platform"]
+
+
+def test_a_release_is_audited_before_and_verified_after_it_is_signed() -> None:
+    steps = WORKFLOWS["release.yml"]["jobs"]["image"]["steps"]
+    done = [step.get("uses", step.get("run", "")).partition("@")[0] for step in steps]
+    assert done.index("make audit sbom") < done.index("docker/build-push-action")
+    lines = [step["run"] for step in steps if "run" in step][-1].splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("cosign")] == [
+        "sign",
+        "attest",
+        "verify",
+        "verify-attestation",
+    ]
+    assert all("$IMAGE@$DIGEST" in line for line in lines if line.startswith("cosign"))

@@ -264,6 +264,8 @@ class FakeApi:
             return _answer(status(404, "NotFound", name=request.path.rsplit("/", 1)[1]))
         if body["preconditions"]["uid"] != live["metadata"]["uid"]:
             return _answer(status(409, "Conflict", "the UID in the precondition does not match"))
+        if body["preconditions"].get("resourceVersion") not in {None, live["metadata"]["resourceVersion"]}:
+            return _answer(status(409, "Conflict", "the ResourceVersion does not match"))
         if live["metadata"].get("finalizers"):
             deleting = {**live["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
             return web.json_response(self.put(request.path, {**live, "metadata": deleting}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import logging
 import ssl
@@ -349,6 +350,54 @@ def test_a_certificate_is_replaced_without_a_restart_and_a_bad_one_is_not_taken(
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
                 new = Webhooks(hooks.server, hooks.cache, hooks.metrics, session)
                 assert (await new.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"]
+
+    run(test)
+
+
+def test_nobody_is_turned_away_while_certificates_take_turns() -> None:
+    async def test() -> None:
+        taking_turns = [certificates.issue(["127.0.0.1"], datetime.now(UTC)) for _ in range(2)]
+        trust = ssl.create_default_context(cadata="".join(i.authorities.decode() for i in taking_turns))
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            hooks.server.load(taking_turns[0].certificate, taking_turns[0].key)
+
+            async def call() -> list[bool]:
+                answers = []
+                for _ in range(20):  # each with a connection of its own
+                    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
+                        one = Webhooks(hooks.server, hooks.cache, hooks.metrics, session)
+                        answers.append((await one.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"])
+                return answers
+
+            async def rotate() -> None:
+                for number in itertools.count():
+                    issued = taking_turns[number % 2]
+                    hooks.server.load(issued.certificate, issued.key)
+                    await asyncio.sleep(0.01)
+
+            rotation = asyncio.create_task(rotate())
+            answers = await asyncio.gather(*(call() for _ in range(8)))
+            rotation.cancel()
+        assert answers == [[True] * 20] * 8
+
+    run(test)
+
+
+@pytest.mark.parametrize("wrong", ["of another authority", "for another name", "that has run out"])
+def test_a_caller_does_not_take_a_certificate(wrong: str) -> None:
+    async def test() -> None:
+        now = datetime.now(UTC)
+        name = "127.0.0.2" if wrong == "for another name" else "127.0.0.1"
+        age = timedelta(days=4000) if wrong == "that has run out" else timedelta(0)
+        served = certificates.issue([name], now - age)
+        known = certificates.issue(["127.0.0.1"], now) if wrong == "of another authority" else served
+        trust = ssl.create_default_context(cadata=known.authorities.decode())
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            hooks.server.load(served.certificate, served.key)
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
+                caller = Webhooks(hooks.server, hooks.cache, hooks.metrics, session)
+                with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                    await caller.ask(MUTATE_TRAINJOB, objects.trainjob())
 
     run(test)
 

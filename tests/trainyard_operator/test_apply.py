@@ -224,6 +224,22 @@ def test_a_delete_hits_the_uid_that_was_observed_or_nothing() -> None:
     run(test)
 
 
+def test_a_delete_that_is_refused_though_the_object_is_the_same_is_tried_again() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        stored = api.put(PATH, objects.jobset())
+        async with api.client() as client:
+            scene = Scene(client)
+            api.refuse_next("DELETE", PATH, status(409, "Conflict"))
+            with pytest.raises(RetryError, match="JobSet tj is still there"):
+                await scene.applier.write(KEY, delete(stored["metadata"]["uid"]))
+            assert scene.jobset is not None
+            await scene.applier.write(KEY, delete(stored["metadata"]["uid"]))
+            assert (PATH in api.objects, scene.jobset) == (False, None)
+
+    run(test)
+
+
 def test_what_a_finalizer_holds_is_remembered_as_being_deleted() -> None:
     async def test() -> None:
         api = FakeApi()

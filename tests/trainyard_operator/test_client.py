@@ -162,6 +162,25 @@ def test_requests_are_counted_with_their_answers() -> None:
     run(test)
 
 
+def test_a_write_says_who_writes_and_asks_for_no_warnings() -> None:
+    async def test() -> None:
+        seen: list[tuple[str, str, int]] = []
+        async with FakeApi().client() as plain:
+            counting = Client(plain.credentials, observer=lambda *request: seen.append(request))
+            async with counting as client:
+                live = await client.create(objects.JOBSETS, objects.jobset(), manager="me")
+                path = f"{objects.JOBSETS}/tj"
+                await client.replace(path, live)
+                await client.patch(path, {"spec": {"suspend": True}})
+        assert seen == [
+            ("POST", f"{objects.JOBSETS}?fieldValidation=Ignore&fieldManager=me", 201),
+            ("PUT", f"{path}?fieldValidation=Ignore", 200),
+            ("PATCH", f"{path}?fieldValidation=Ignore", 200),
+        ]
+
+    run(test)
+
+
 def test_a_rotated_token_is_read_again_when_the_old_one_is_refused(tmp_path: Path) -> None:
     async def test() -> None:
         file = tmp_path / "token"

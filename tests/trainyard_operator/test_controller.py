@@ -17,6 +17,7 @@ from trainyard_operator.companions import Companions
 from trainyard_operator.controller import Controller
 from trainyard_operator.events import Events
 from trainyard_operator.informer import State, jobset_of
+from trainyard_operator.jobs import Jobs
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.queue import Queue, RetryError
 from trainyard_operator.runtimes import UNREFERENCED, Collector, Runtimes
@@ -39,6 +40,7 @@ class Scene:
         self.client = client
         self.second = 0.0
         self.working = True
+        self.leading = True
         self.cache = Cache()
         self.queue: Queue[Key] = Queue(clock=self.clock)
         self.metrics = Metrics()
@@ -48,9 +50,11 @@ class Scene:
             applier=Applier(client, self.cache, namespace="trainyard-system", clock=self.clock),
             runtimes=Runtimes(client, self.cache, namespace="trainyard-system", clock=self.clock),
             companions=Companions(client),
+            jobs=Jobs(client),
             events=Events(client, clock=self.clock, now=self.now),
             metrics=self.metrics,
             working=lambda: self.working,
+            leading=lambda: self.leading,
             now=self.now,
             clock=self.clock,
         )
@@ -450,5 +454,142 @@ def test_what_others_changed_while_nobody_led_is_put_right_after_a_restart() -> 
             restarted.see_jobset()
             await restarted.settle()
             assert s.api.objects[JOBSET]["spec"] == wanted
+
+    run(test)
+
+
+FINISHED = {
+    "status": {
+        "conditions": [
+            {
+                "type": "Complete",
+                "status": "True",
+                "reason": "AllJobsCompleted",
+                "message": "jobset completed successfully",
+                "lastTransitionTime": "2026-01-01T11:00:00Z",
+            }
+        ]
+    }
+}
+
+
+def test_a_new_leader_that_is_shown_a_job_as_it_was_before_its_end_does_not_run_it_again() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.put(JOB, {**s.api.objects[JOB], **FINISHED})
+            s.controller.since = int(s.api.objects[JOB]["metadata"]["resourceVersion"])
+            await s.settle()
+            assert s.api.writes() == []
+            assert s.conditions() == {"Complete": "AllJobsCompleted"}
+
+    run(test)
+
+
+def test_a_new_leader_that_is_shown_a_job_that_is_no_more_makes_nothing_for_it() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.controller.since = int(s.api.objects[JOB]["metadata"]["resourceVersion"])
+            s.api.remove(JOB, silently=True)
+            await s.settle()
+            assert s.api.writes() == []
+
+    run(test)
+
+
+@pytest.mark.parametrize(("newer", "asked"), [(False, 1), (True, 0)])
+def test_a_job_from_before_a_leaders_time_is_asked_for_once_and_a_new_one_never(
+    newer: bool, asked: int
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.controller.since = int(s.api.objects[JOB]["metadata"]["resourceVersion"]) - newer
+            await s.settle()
+            assert JOBSET in s.api.objects
+            assert s.api.requests.count(("GET", JOB)) == asked
+
+    run(test)
+
+
+def test_one_that_stood_still_past_its_lease_writes_nothing_more() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.leading = False
+            with pytest.raises(RetryError, match="the Lease may be another's by now"):
+                await s.controller.reconcile(KEY)
+            assert s.api.writes() == []
+
+    run(test)
+
+
+def test_a_jobset_that_went_with_its_trainjob_is_not_made_again_though_its_end_is_told_first() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            before = s.api.writes()
+            s.api.remove(JOB)
+            s.api.remove(JOBSET)
+            s.cache.jobsets.remove(KEY)
+            s.controller.touched(KEY)
+            await s.settle()
+            assert s.api.writes() == before
+
+    run(test)
+
+
+def test_a_jobset_that_somebody_deletes_is_made_again_every_time() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            for times in (1, 2, 3):
+                await s.settle()
+                assert s.api.requests.count(("POST", objects.JOBSETS)) == times
+                s.api.remove(JOBSET)
+                s.cache.jobsets.remove(KEY)
+                s.controller.touched(KEY)
+            assert s.api.requests.count(("GET", JOB)) <= 2
+
+    run(test)
+
+
+def test_a_job_that_is_resumed_elsewhere_has_its_old_jobs_deleted_before_it_is_resumed() -> None:
+    def on(node: str) -> list[Any]:
+        pod = {"nodeSelector": {node: "yes"}}
+        jobs = [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]
+        return [{"manager": "a/b", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}]
+
+    async def test() -> None:
+        async with scene() as s:
+            for spec in ({"runtimePatches": on("a")}, {"suspend": True, "runtimePatches": on("a")}):
+                s.api.put(JOB, objects.trainjob(**spec))
+                s.see(JOB, "MODIFIED")
+                await s.settle()
+            counts = {"name": "node", "suspended": 1}
+            status = {"replicatedJobsStatus": [counts]}
+            jobset = s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": status})
+            s.see_jobset()
+            owner = {"uid": jobset["metadata"]["uid"], "controller": True}
+            old = {"suspend": True, "template": {}}
+            path = "/apis/batch/v1/namespaces/team/jobs/tj-node-0"
+            s.api.put(path, {"metadata": {"ownerReferences": [owner]}, "spec": old})
+            await s.settle()
+            before = len(s.api.requests)
+            s.api.put(JOB, objects.trainjob(runtimePatches=on("b")))
+            s.see(JOB, "MODIFIED")
+            again = await s.settle()
+            assert path not in s.api.objects
+            assert again is not None
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is True, "JobSet has not seen that it is gone"
+            s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": {}})
+            s.see_jobset()
+            await s.settle()
+            spec = s.api.objects[JOBSET]["spec"]
+            assert spec["suspend"] is False
+            pod = spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+            assert pod["nodeSelector"] == {"b": "yes"}
+            children = [(m, p) for m, p in s.api.requests[before:] if not p.startswith(objects.JOBS)]
+            jobs = path.rsplit("/", 1)[0]
+            put = [("GET", JOBSET), ("PUT", JOBSET)]
+            assert children == [*put, ("GET", jobs), ("DELETE", path), ("GET", jobs), ("GET", jobs), *put]
 
     run(test)

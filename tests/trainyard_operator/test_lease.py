@@ -225,3 +225,17 @@ def test_an_unanswered_look_changes_nothing() -> None:
             assert watch.absent
 
     run(test)
+
+
+def test_one_that_stood_still_knows_at_once_that_another_may_lead() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            one = Replica(client, "one")
+            assert not one.elector.safe
+            await one.at(0)
+            one.now = 9.9
+            assert (one.elector.leading, one.elector.safe) == (True, True)
+            one.now = 10
+            assert (one.elector.leading, one.elector.safe) == (True, False)
+
+    run(test)

@@ -104,11 +104,13 @@ def test_a_trainjob_is_timed_from_its_creation_to_each_milestone_once() -> None:
             began = datetime.fromisoformat(s.api.objects[JOB]["metadata"]["creationTimestamp"])
             offset = (s.now() - began).total_seconds()
 
-            def took(until: str) -> tuple[float | None, float | None]:
+            def took(until: str) -> tuple[float, float]:
                 name = "trainyard_trainjob_seconds"
                 count = value(s.metrics, f"{name}_count", until=until)
                 total = value(s.metrics, f"{name}_sum", until=until)
-                return count, None if total is None else total - offset
+                assert count is not None
+                assert total is not None
+                return count, total - count * offset
 
             async def jobset(second: float, **status: Any) -> None:
                 """What the JobSet says, at this second; counts are written some seconds later."""
@@ -123,7 +125,7 @@ def test_a_trainjob_is_timed_from_its_creation_to_each_milestone_once() -> None:
             await s.settle()
             assert took("jobset") == (1, 0)
             await jobset(100, **counts(active=1))
-            assert took("running") == (None, None)
+            assert took("running") == (0, 0)
             await jobset(200, **counts(active=1, ready=1))
             assert took("running") == (1, 220), "as late as the status is written"
             await jobset(300, **counts(active=1))
@@ -131,7 +133,7 @@ def test_a_trainjob_is_timed_from_its_creation_to_each_milestone_once() -> None:
             assert took("running") == (1, 220), "not again when its pods come back"
             done = {"type": "Completed", "status": "True", "reason": "R", "lastTransitionTime": "t"}
             await jobset(500, **counts(succeeded=1), conditions=[done])
-            assert (took("complete"), took("failed")) == ((1, 500), (None, None))
+            assert (took("complete"), took("failed")) == ((1, 500), (0, 0))
 
     run(test)
 

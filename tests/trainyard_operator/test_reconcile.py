@@ -72,6 +72,16 @@ def rendered(suspend=False, revision=REVISION):
     return manifest
 
 
+def suspended_after(ran):
+    """The suspended JobSet, with the note of the manifest that ran and the stamp on its pods."""
+    manifest = rendered(suspend=True)
+    jobs = manifest["spec"]["replicatedJobs"]
+    stamp_of_pods = {"trainyard.dev/placement": revisions.digest(jobs)}
+    jobs[0]["template"]["spec"]["template"]["metadata"] = {"annotations": stamp_of_pods}
+    manifest["metadata"]["annotations"]["trainyard.dev/ran-as"] = ran["trainyard.dev/rendered"]
+    return manifest
+
+
 def annotations(**kwargs):
     return rendered(**kwargs)["metadata"]["annotations"]
 
@@ -225,7 +235,10 @@ CASES = [
     Case(
         "suspending a running TrainJob updates the JobSet that was seen and sets the condition",
         observed(trainjob(SUSPENDED_JOB), in_sync(), RECORDED),
-        Plan(writes=(Update(rendered(suspend=True), "js-uid", "9"),), status={"conditions": [suspended(5)]}),
+        Plan(
+            writes=(Update(suspended_after(annotations()), "js-uid", "9"),),
+            status={"conditions": [suspended(5)]},
+        ),
     ),
     Case(
         "resuming updates the JobSet and turns the condition",
@@ -244,7 +257,7 @@ CASES = [
             jobset(suspend=False, annotations=annotations(suspend=True)),
             RECORDED,
         ),
-        Plan(writes=(Update(rendered(suspend=True), "js-uid", "9"),)),
+        Plan(writes=(Update(suspended_after(annotations(suspend=True)), "js-uid", "9"),)),
     ),
     Case(
         "a suspended JobSet whose revision is lost is rebuilt from the live runtime, with an Event",

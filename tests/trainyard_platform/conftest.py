@@ -1,9 +1,10 @@
-"""The registered resources of the sandbox's stack, once for all tests."""
+"""The registered resources of the stacks, once for all tests."""
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from pydantic import TypeAdapter
 
 from trainyard_platform import artifacts
@@ -21,21 +22,27 @@ def pins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artifacts, "pins", lambda: small)
 
 
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Registered]:
-    """What the program registers for stacks/Pulumi.sandbox.yaml, by type and name."""
+@pytest.fixture(scope="session")
+def graph_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Registered]]:
+    """What the program registers for a stack file, by type and name."""
     folder = program.artifacts_folder(tmp_path_factory.mktemp("artifacts"))
     small = TypeAdapter(dict[str, ArtifactPin]).validate_python(program.pinned())
-    stack = yaml.safe_load((program.ROOT / "stacks/Pulumi.sandbox.yaml").read_text())
-    settings = {
-        **stack["config"]["trainyard:platform"],
-        "artifacts": {"source": "folder", "folder": str(folder)},
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(artifacts, "pins", lambda: small)
-        patch.delenv("KUBECONFIG", raising=False)
-        registered = program.run(settings)
-    return {one.key: one for one in registered}
+
+    @functools.cache
+    def graph(name: str) -> dict[str, Registered]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(artifacts, "pins", lambda: small)
+            patch.delenv("KUBECONFIG", raising=False)
+            registered = program.run(program.stack(name, folder))
+        return {one.key: one for one in registered}
+
+    return graph
+
+
+@pytest.fixture
+def graph(graph_of: Callable[[str], dict[str, Registered]]) -> dict[str, Registered]:
+    """What the program registers for stacks/Pulumi.sandbox.yaml."""
+    return graph_of("sandbox")
 
 
 @pytest.fixture

@@ -19,6 +19,10 @@ CRDS = {
     "jobset": ("jobsets.jobset.x-k8s.io",),
     "kueue": ("clusterqueues.kueue.x-k8s.io", "topologies.kueue.x-k8s.io"),
     "volcano": ("podgroups.scheduling.volcano.sh",),
+    "prometheus-operator": ("servicemonitors.monitoring.coreos.com",),
+    "nvidia-device-plugin": (),
+    "lws": ("leaderworkersets.leaderworkerset.x-k8s.io",),
+    "scheduler-plugins": ("podgroups.scheduling.x-k8s.io",),
 }
 """Names of the stand-ins for upstream's CRDs."""
 
@@ -54,6 +58,38 @@ PINS: dict[str, dict[str, Any]] = {
             "digest": None,
         },
     },
+    "prometheus-operator": {"version": "v0.88.0"},
+    "lws": {
+        "version": "v0.8.0",
+        "chart": {
+            "path": "chart",
+            "url": "oci://registry.k8s.io/lws/charts/lws",
+            "version": "0.8.0",
+            "digest": None,
+        },
+        "image": {"name": "registry.k8s.io/lws/lws", "tag": "v0.8.0", "digest": None},
+    },
+    "nvidia-device-plugin": {
+        "version": "v0.18.0",
+        "chart": {
+            "path": "chart",
+            "name": "nvidia-device-plugin",
+            "url": "https://nvidia.github.io/k8s-device-plugin",
+            "version": "0.18.0",
+            "digest": None,
+        },
+        "image": {"name": "nvcr.io/nvidia/k8s-device-plugin", "tag": "v0.18.0", "digest": None},
+    },
+    "scheduler-plugins": {
+        "version": "v0.34.7",
+        "chart": {
+            "path": "chart",
+            "name": "scheduler-plugins",
+            "url": "https://scheduler-plugins.sigs.k8s.io",
+            "version": "0.34.7",
+            "digest": None,
+        },
+    },
 }
 
 
@@ -69,6 +105,7 @@ class Registered:
     retain: bool
     ignored: tuple[str, ...] = ()
     deleted_with: str = ""
+    protect: bool = False
 
     @property
     def key(self) -> str:
@@ -95,6 +132,7 @@ class Recorder(mocks.MockMonitor):
                 retain=request.retainOnDelete,
                 ignored=tuple(request.ignoreChanges),
                 deleted_with=_key(request.deletedWith),
+                protect=request.protect,
             )
         )
         register: Callable[[Any], Any] = super().RegisterResource
@@ -103,7 +141,9 @@ class Recorder(mocks.MockMonitor):
 
 class _Echo(mocks.Mocks):
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        return f"{args.name}-id", args.inputs
+        # What only a cloud knows, and another resource is told.
+        learnt = {"latestVersion": 1} if args.typ == "aws:ec2/launchTemplate:LaunchTemplate" else {}
+        return f"{args.name}-id", {**args.inputs, **learnt}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[Any, Any], None]:
         return {}, None
@@ -145,6 +185,15 @@ def crd(name: str) -> dict[str, Any]:
         "kind": "CustomResourceDefinition",
         "metadata": {"name": name, "annotations": {"controller-gen.kubebuilder.io/version": "v0.18.0"}},
         "spec": {"group": name.split(".", 1)[1], "scope": "Namespaced"},
+    }
+
+
+def stack(name: str, artifacts: Path) -> dict[str, Any]:
+    """The settings of a stack that is checked in, with a folder as source of its artifacts."""
+    document = yaml.safe_load((ROOT / f"stacks/Pulumi.{name}.yaml").read_text())
+    return {
+        **document["config"]["trainyard:platform"],
+        "artifacts": {"source": "folder", "folder": str(artifacts)},
     }
 
 

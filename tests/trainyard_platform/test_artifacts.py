@@ -24,10 +24,21 @@ def folder(path: str) -> Source:
 
 def test_the_real_pins_name_versions_addresses_and_true_or_no_digests() -> None:
     pins = artifacts.pins()
-    assert set(pins) == {"trainer", "jobset", "kueue", "volcano"}
+    assert set(pins) == {
+        "trainer",
+        "jobset",
+        "kueue",
+        "volcano",
+        "prometheus-operator",
+        "nvidia-device-plugin",
+        "amd-device-plugin",
+        "lws",
+        "scheduler-plugins",
+    }
     for pin in pins.values():
         assert all(pin.version in manifest.url for manifest in pin.manifests)
-    assert [len(pins[name].manifests) for name in ("kueue", "volcano")] == [11, 11]
+    counted = {name: len(pins[name].manifests) for name in ("kueue", "volcano", "scheduler-plugins")}
+    assert counted == {"kueue": 11, "volcano": 11, "scheduler-plugins": 2}
     assert {manifest.path for name in ("trainer", "jobset") for manifest in pins[name].manifests} == {
         "crds/trainer.kubeflow.org_clustertrainingruntimes.yaml",
         "crds/trainer.kubeflow.org_trainingruntimes.yaml",

@@ -3,16 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from kubeflow.trainer.backends.kubernetes import utils
 from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 
 from trainyard_platform import catalog
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import PullPolicy, RuntimeOverlay
+from trainyard_platform.overlay import RuntimeOverlay
 
 from .program import ROOT
 
@@ -27,25 +25,6 @@ def test_an_entry_round_trips_through_the_sdk_models(path: Path) -> None:
     assert runtime is not None
     # The models drop what they do not know: a typo shows as a difference.
     assert runtime.to_dict() == manifest
-
-
-@pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
-def test_the_sdk_finds_the_trainer_of_an_entry(path: Path) -> None:
-    runtime = models.TrainerV1alpha1ClusterTrainingRuntime.from_dict(catalog.read(path).manifest)
-    trainer = utils.get_runtime_trainer(
-        path.parent.name, runtime.spec.template.spec.replicated_jobs, runtime.spec.ml_policy
-    )
-    assert (trainer.framework, trainer.num_nodes) == (path.parent.name, 1)
-
-
-@pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
-def test_an_entry_says_what_it_is_for_with_an_example_that_names_it(path: Path) -> None:
-    header = [line.removeprefix("#") for line in path.read_text().splitlines() if line.startswith("#")]
-    example = yaml.safe_load(
-        "\n".join(header[header.index("   apiVersion: trainer.kubeflow.org/v1alpha1") :])
-    )
-    assert example["kind"] == "TrainJob"
-    assert example["spec"]["runtimeRef"]["name"] == path.stem
 
 
 @pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
@@ -224,59 +203,16 @@ def test_without_changes_a_runtime_is_the_file(catalog_folder: Path) -> None:
 
 def test_a_disabled_runtime_is_left_out(catalog_folder: Path) -> None:
     loaded = catalog.load(catalog_folder, {"plain": RuntimeOverlay(enabled=False)})
-    assert sorted([*(runtime.name for runtime in loaded), "plain"]) == sorted(p.stem for p in CATALOG)
+    everything = {runtime.name for runtime in catalog.load(catalog_folder, {})}
+    assert {runtime.name for runtime in loaded} == everything - {"plain"}
 
 
-def container(runtime: catalog.Runtime) -> dict[str, Any]:
-    jobs = runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"]
-    found: dict[str, Any] = jobs[0]["template"]["spec"]["template"]["spec"]["containers"][0]
-    return found
+def test_an_optional_runtime_is_there_for_stacks_that_ask_for_it(catalog_folder: Path) -> None:
+    def has(**changes: RuntimeOverlay) -> bool:
+        loaded = catalog.load(catalog_folder, {name.replace("_", "-"): one for name, one in changes.items()})
+        return "torch-rdma" in {runtime.name for runtime in loaded}
 
-
-def test_changes_reach_the_trainers_container_and_leave_the_rest(catalog_folder: Path) -> None:
-    (plain,) = (one for one in catalog.load(catalog_folder, {}) if one.name == "plain")
-    container(plain)["env"] = [{"name": "A", "value": "catalog"}, {"name": "B", "value": "catalog"}]
-    adapted = catalog.adapt(
-        plain,
-        RuntimeOverlay(
-            image="docker.io/a/b:1",
-            image_pull_policy=PullPolicy.NEVER,
-            env={"A": "stack", "C": "stack"},
-            resources={"nvidia.com/gpu": "8"},
-        ),
-    )
-    assert container(adapted) == {
-        "name": "node",
-        "image": "docker.io/a/b:1",
-        "imagePullPolicy": "Never",
-        "command": container(plain)["command"],
-        "env": [
-            {"name": "B", "value": "catalog"},
-            {"name": "A", "value": "stack"},
-            {"name": "C", "value": "stack"},
-        ],
-        "resources": {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}},
-    }
-    assert container(plain)["image"] != "docker.io/a/b:1", "the catalog's own copy must stay as it is"
-
-
-def test_changes_reach_the_launcher_and_the_workers_of_mpi(catalog_folder: Path) -> None:
-    (mpi,) = (one for one in catalog.load(catalog_folder, {}) if one.name == "mpi-distributed")
-    adapted = catalog.adapt(mpi, RuntimeOverlay(image="docker.io/a/b:1"))
-    jobs = adapted.manifest["spec"]["template"]["spec"]["replicatedJobs"]
-    images = {
-        job["name"]: job["template"]["spec"]["template"]["spec"]["containers"][0]["image"] for job in jobs
-    }
-    assert images == {"node": "docker.io/a/b:1", "launcher": "docker.io/a/b:1"}
-
-
-def test_changes_leave_other_steps_alone(catalog_folder: Path) -> None:
-    (plain,) = (one for one in catalog.load(catalog_folder, {}) if one.name == "plain")
-    jobs = plain.manifest["spec"]["template"]["spec"]["replicatedJobs"]
-    other = {
-        "name": "dataset-initializer",
-        "template": {"spec": {"template": {"spec": {"containers": [{"name": "i", "image": "x"}]}}}},
-    }
-    jobs.append(other)
-    adapted = catalog.adapt(plain, RuntimeOverlay(image="docker.io/a/b:1"))
-    assert adapted.manifest["spec"]["template"]["spec"]["replicatedJobs"][1] == other
+    assert not has()
+    assert not has(torch_rdma=RuntimeOverlay(env={"A": "b"}))
+    assert has(torch_rdma=RuntimeOverlay(enabled=True))
+    assert {one.name for one in catalog.every(catalog_folder)} == {path.stem for path in CATALOG}

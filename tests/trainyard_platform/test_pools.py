@@ -1,13 +1,15 @@
 """A pool is declared once, and all that follows from it agrees."""
 
 import json
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from trainyard_api.pools import NodePool
+from trainyard_api.pools import NodePool, Provider
 from trainyard_platform import pool_manifests, queue_manifests, settings
+from trainyard_platform.components.node_pools import providers
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.queues import Queues
 
@@ -31,6 +33,24 @@ EXISTING: dict[str, Any] = {
     "nodeLabels": {"example.com/kind": "cpu"},
     "quota": [{"clusterQueue": "team-a"}],
 }
+
+
+ON_EKS: dict[str, Any] = {
+    "provider": "eks",
+    "nodes": 4,
+    "machine": {"type": "g6.12xlarge", "cpu": "46", "memory": "170Gi"},
+    "accelerator": {"type": "nvidia-l4", "count": 4},
+    "zones": ["us-east-1a", "us-east-1b"],
+    "quota": [{"clusterQueue": "team-a"}],
+}
+EKS = {
+    "name": "training",
+    "region": "us-east-1",
+    "nodeRole": "arn:aws:iam::123456789012:role/nodes",
+    "subnets": {"us-east-1a": "subnet-a", "us-east-1b": "subnet-b"},
+}
+GKE = {"project": "p", "location": "europe-west4", "name": "training"}
+KARPENTER = {"role": "nodes", "discovery": "training"}
 
 
 def pool(**changes: Any) -> NodePool:
@@ -203,6 +223,80 @@ CASES = [
         message="nodePools.gpu: the queues in `quota` have 9 nodes of 8",
     ),
     Case(
+        id="a machine of no make",
+        given={**ON_EKS, "machine": {"cpu": "46", "memory": "170Gi"}},
+        message="nodePools.gpu: provider eks needs machine.type, the cloud's name of the machine",
+    ),
+    Case(
+        id="a disk of a machine that somebody else makes",
+        given={**EXISTING, "machine": {**EXISTING["machine"], "disk": "200Gi"}},
+        message="nodePools.gpu: provider existing has no use for machine.disk: remove it",
+    ),
+    Case(
+        id="fewest nodes where Karpenter decides",
+        given={**ON_EKS, "provider": "karpenter", "minNodes": 1},
+        message="nodePools.gpu: provider karpenter has no use for minNodes: remove it",
+    ),
+    Case(
+        id="more at least than at most",
+        given={**ON_EKS, "minNodes": 5},
+        message="nodePools.gpu: minNodes is 5, of 4 nodes",
+    ),
+    Case(
+        id="places of nodes that come and go",
+        given={**ON_EKS, "minNodes": 0, "topology": [{"label": "example.com/rack"}]},
+        message="nodePools.gpu: topology needs nodes that are there, for Kueue places by their labels: "
+        "leave it out where nodes come and go (provider karpenter, minNodes)",
+    ),
+    Case(
+        id="reserved nowhere",
+        given={**ON_EKS, "capacityType": "reserved"},
+        message="nodePools.gpu: capacityType reserved needs `reservation`, "
+        "which names the capacity in the cloud",
+    ),
+    Case(
+        id="a reservation that is not used",
+        given={**ON_EKS, "capacityType": "spot", "reservation": "cr-1"},
+        message="nodePools.gpu: capacityType spot has no use for `reservation`: remove it, or say reserved",
+    ),
+    Case(
+        id="nodes that do not spread evenly",
+        given={**ON_EKS, "provider": "gke", "nodes": 5, "quota": []},
+        message="nodePools.gpu: provider gke has as many nodes in each zone: 5 nodes "
+        "do not spread evenly over 2 zones",
+    ),
+    Case(
+        id="GKE without zones",
+        given={**ON_EKS, "provider": "gke", "zones": []},
+        message="nodePools.gpu: provider gke needs zones: GKE counts nodes by zone",
+    ),
+    Case(
+        id="a taint that AKS cannot write",
+        given={**ON_EKS, "provider": "aks", "taints": [{"key": "only"}]},
+        message="nodePools.gpu: provider aks needs a value for the taint only",
+    ),
+    Case(
+        id="a label that follows from the pool",
+        given={**KWOK, "nodeLabels": {"trainyard.dev/pool": "other"}},
+        message="nodePools.gpu: nodeLabels has trainyard.dev/pool, which follows from the pool: remove it",
+    ),
+    Case(
+        id="the provider's own taint with another value",
+        given={**ON_EKS, "provider": "gke", "taints": [{"key": "nvidia.com/gpu", "value": "mine"}]},
+        message="nodePools.gpu: two taints have the key nvidia.com/gpu and the effect NoSchedule",
+    ),
+    Case(
+        id="the node as a level of its own",
+        given={**KWOK, "topology": [{"label": "kubernetes.io/hostname", "nodes": 1}]},
+        message="nodePools.gpu: topology has the level kubernetes.io/hostname twice; "
+        "the node itself is always the last",
+    ),
+    Case(
+        id="a cloud's pool on a cluster of nowhere",
+        given=ON_EKS,
+        message="nodePools.gpu.provider: needs cluster.eks, which says where",
+    ),
+    Case(
         id="a queue that is not there",
         given={**KWOK, "quota": [{"clusterQueue": "team-z"}]},
         message="nodePools.gpu.quota[0].clusterQueue: there is no cluster queue 'team-z'; "
@@ -230,3 +324,88 @@ def test_a_flavor_and_a_pool_cannot_share_a_name() -> None:
     }
     with pytest.raises(PlatformError, match="a node pool has this name, and is a flavor already"):
         settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")
+
+
+@dataclass(frozen=True)
+class ClusterCase:
+    id: str
+    cluster: dict[str, Any]
+    pools: dict[str, Any]
+    message: str
+
+
+CLUSTER_CASES = [
+    ClusterCase(
+        id="two clouds",
+        cluster={"karpenter": KARPENTER, "gke": GKE},
+        pools={},
+        message="cluster: a cluster is on one cloud, not on karpenter and gke",
+    ),
+    ClusterCase(
+        id="a role that is no ARN",
+        cluster={"eks": {**EKS, "nodeRole": "nodes"}},
+        pools={},
+        message="cluster.eks.nodeRole: must be the ARN of an IAM role, such as "
+        "arn:aws:iam::123456789012:role/nodes; is 'nodes'",
+    ),
+    ClusterCase(
+        id="an AKS cluster by its name alone",
+        cluster={"aks": {"id": "training"}},
+        pools={},
+        message="cluster.aks.id: must be the cluster's whole id: /subscriptions/.../resourceGroups/.../"
+        "providers/Microsoft.ContainerService/managedClusters/...; is 'training'",
+    ),
+    ClusterCase(
+        id="an unknown key of a cloud's cluster",
+        cluster={"gke": {**GKE, "region": "europe-west4"}},
+        pools={},
+        message="cluster.gke.region: there is no such key "
+        "(allowed here: location, name, nodeServiceAccount, project)",
+    ),
+    ClusterCase(
+        id="a zone without a subnet",
+        cluster={"eks": EKS},
+        pools={"gpu": {**ON_EKS, "zones": ["us-east-1a", "us-east-1z"]}},
+        message="nodePools.gpu.zones[1]: cluster.eks.subnets has no zone 'us-east-1z'; "
+        "did you mean 'us-east-1b'?",
+    ),
+    ClusterCase(
+        id="a zone of another region",
+        cluster={"gke": GKE},
+        pools={"gpu": {**ON_EKS, "provider": "gke", "zones": ["europe-west4-a", "europe-west1-b"]}},
+        message="nodePools.gpu.zones[1]: 'europe-west1-b' is not in europe-west4, "
+        "where cluster.gke.location is",
+    ),
+    ClusterCase(
+        id="a name that the cloud does not take",
+        cluster={"gke": GKE},
+        pools={"GPU": {**ON_EKS, "provider": "gke", "zones": ["europe-west4-a"]}},
+        message="nodePools.GPU: provider gke takes names of "
+        "at most 40 small letters, digits and hyphens, a letter first",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CLUSTER_CASES, ids=lambda case: case.id)
+def test_a_pool_and_its_cluster_that_do_not_fit_are_one_sentence(case: ClusterCase) -> None:
+    given = {
+        "cluster": case.cluster,
+        "kueue": {"enabled": True},
+        "queues": {"clusterQueues": {"team-a": {}}},
+        "nodePools": case.pools,
+    }
+    with pytest.raises(PlatformError) as stopped:
+        settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")
+    assert str(stopped.value) == (
+        f"stacks/Pulumi.demo.yaml is not valid:\n  trainyard:platform.{case.message}"
+    )
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_way_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pulumi_aws", None)
+    monkeypatch.delitem(sys.modules, "trainyard_platform.components.node_pools.eks", raising=False)
+    with pytest.raises(PlatformError) as stopped:
+        providers.package(Provider.EKS)
+    assert str(stopped.value) == (
+        "nodePools: provider eks needs the Python package pulumi_aws: make cloud CLOUD=eks"
+    )

@@ -31,8 +31,9 @@ CASES = [
         id="an unknown key at the top",
         given={"operator": OPERATOR, "runtime": {}},
         message="trainyard:platform.runtime: there is no such key "
-        "(allowed here: admission, artifacts, cluster, jobset, kueue, nodePools, operator, policies, queues, "
-        "runtimes, tenants, volcano); did you mean 'runtimes'?",
+        "(allowed here: accelerators, admission, artifacts, cluster, coscheduling, dataCache, jobset, kueue, "
+        "nodePools, observability, operator, policies, queues, runtimes, storage, tenants, volcano); "
+        "did you mean 'runtimes'?",
     ),
     Case(
         id="an unknown key in camelCase",
@@ -82,13 +83,14 @@ CASES = [
         id="an unknown key that resembles nothing",
         given={"operator": OPERATOR, "cluster": {"zzz": 1}},
         message="trainyard:platform.cluster.zzz: there is no such key "
-        "(allowed here: context, identifier, kubeconfig, version)",
+        "(allowed here: aks, context, distribution, eks, gke, identifier, karpenter, kubeconfig, version)",
     ),
     Case(
         id="an unknown key in a runtime's changes",
         given={"operator": OPERATOR, "runtimes": {"plain": {"images": "x"}}},
         message="trainyard:platform.runtimes.plain.images: there is no such key "
-        "(allowed here: enabled, env, image, imagePullPolicy, resources); did you mean 'image'?",
+        "(allowed here: enabled, env, image, imagePullPolicy, nodeSelector, resources, tolerations, "
+        "topology); did you mean 'image'?",
     ),
     Case(
         id="a required key is missing",
@@ -202,7 +204,7 @@ def test_all_mistakes_are_named_at_once() -> None:
     assert str(stopped.value).splitlines() == [
         "stacks/Pulumi.demo.yaml is not valid:",
         "  trainyard:platform.cluster.name: there is no such key "
-        "(allowed here: context, identifier, kubeconfig, version)",
+        "(allowed here: aks, context, distribution, eks, gke, identifier, karpenter, kubeconfig, version)",
         "  trainyard:platform.operator.image: is required",
         "  trainyard:platform.operator.replicas: must be greater than or equal to 1; is 0",
     ]

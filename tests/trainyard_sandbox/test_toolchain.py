@@ -55,10 +55,14 @@ def test_a_binary_on_path_of_another_version_is_not_taken(tmp_path: Path) -> Non
         toolchain.binary("etcd")
 
 
-def test_the_key_changes_with_the_version_and_the_stamps_and_not_otherwise() -> None:
+def test_the_key_changes_with_the_version_the_stamps_and_the_tags_and_not_otherwise() -> None:
     etcd = tools()["etcd"]
-    changed = [replace(etcd, version="v3.6.7"), replace(etcd, stamp={"main.Version": "x"})]
-    assert len({etcd.key(), *(tool.key() for tool in changed)}) == 3
+    changed = [
+        replace(etcd, version="v3.6.7"),
+        replace(etcd, stamp={"main.Version": "x"}),
+        replace(etcd, tags=("small",)),
+    ]
+    assert len({etcd.key(), *(tool.key() for tool in changed)}) == 4
     assert etcd.key() == tools()["etcd"].key()
 
 

@@ -13,6 +13,7 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
 from ..artifacts import Artifacts
+from ..observability import MonitoringCrds
 from ..settings import StackSettings
 from . import kept, kueue
 
@@ -35,6 +36,12 @@ class CrdsArgs:
             manifests += kueue.crds(artifacts.manifests("kueue"))
         if stack.volcano.enabled:
             manifests += artifacts.manifests("volcano")
+        if stack.data_cache.enabled:
+            manifests += artifacts.manifests("lws")
+        if stack.observability.enabled and stack.observability.crds is MonitoringCrds.INSTALL:
+            manifests += artifacts.manifests("prometheus-operator")
+        if stack.coscheduling.enabled:
+            manifests += artifacts.manifests("scheduler-plugins")
         return cls(manifests=manifests)
 
 

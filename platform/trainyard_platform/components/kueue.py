@@ -20,6 +20,12 @@ from . import charts
 
 RELEASE = "kueue"
 NAMESPACE = "kueue-system"
+METRICS_SERVICE_LABELS = {
+    "app.kubernetes.io/name": "kueue",
+    "app.kubernetes.io/instance": RELEASE,
+    "app.kubernetes.io/component": "metrics-service",
+}
+"""What the chart's Service for metrics can be told by."""
 
 _CONVERTED = frozenset(
     f"{name}.kueue.x-k8s.io"

@@ -96,6 +96,8 @@ class OperatorArgs:
     resources: ComputeResources
     configuration: Configuration
     """What its processes are told."""
+    user: int | None = USER
+    """Whom it runs as, and which group; None where the cluster assigns them."""
     arguments: Sequence[str] = ()
     policies: Policies | None = None
     """The rules' levels and parameters, if its webhook is asked about them."""
@@ -123,6 +125,7 @@ class OperatorArgs:
         cls,
         operator: settings.Operator,
         admission: settings.Admission,
+        cluster: settings.Cluster,
         *,
         policies: Policies | None = None,
         after: Sequence[pulumi.Resource],
@@ -147,6 +150,7 @@ class OperatorArgs:
                 limits=operator.limits,
                 retention=operator.retention,
             ),
+            user=None if cluster.assigns_users else USER,
             arguments=operator.args,
             policies=policies,
             kubeflow_namespace=None if absent else kubeflow.NAMESPACE,
@@ -292,8 +296,8 @@ def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
                 automount_service_account_token=True,
                 security_context=PodSecurityContextArgs(
                     run_as_non_root=True,
-                    run_as_user=USER,
-                    run_as_group=USER,
+                    run_as_user=args.user,
+                    run_as_group=args.user,
                     seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
                 ),
                 topology_spread_constraints=[

@@ -18,9 +18,11 @@ from .declared import annotated, declare
 
 @dataclass(frozen=True, kw_only=True)
 class TenantsArgs:
-    """The tenants by name."""
+    """The tenants by name, and the cluster that they share."""
 
     tenants: Mapping[str, Tenant]
+    dns_ports: Sequence[int]
+    """Where the cluster's DNS answers."""
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -32,14 +34,16 @@ class Tenants(pulumi.ComponentResource):
         inside = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
         roles = [declare(role, inside) for role in tenant_manifests.roles()] if args.tenants else []
         for tenant_name, tenant in args.tenants.items():
-            self._tenant(tenant_name, tenant, [*roles, *args.after])
+            self._tenant(tenant_name, tenant, args.dns_ports, [*roles, *args.after])
         self.register_outputs({})
 
-    def _tenant(self, name: str, tenant: Tenant, after: list[pulumi.Resource]) -> None:
+    def _tenant(
+        self, name: str, tenant: Tenant, dns_ports: Sequence[int], after: list[pulumi.Resource]
+    ) -> None:
         namespace = declare(
             annotated(tenant_manifests.namespace(name, tenant), kept.ANNOTATIONS), kept.options(self, after)
         )
-        for manifest in tenant_manifests.contents(name, tenant):
+        for manifest in tenant_manifests.contents(name, tenant, dns_ports):
             stays = pulumi.ResourceOptions(
                 parent=self, depends_on=[namespace, *after], deleted_with=namespace
             )

@@ -29,7 +29,7 @@ from pulumi_kubernetes.core.v1 import (
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRefArgs, SubjectArgs
 
-from .. import queueing
+from .. import queueing, settings
 from ..artifacts import Artifacts, Chart
 from ..model import ComputeResources, PullPolicy
 from . import charts
@@ -42,6 +42,12 @@ CERTIFICATE_JOB = f"{RELEASE}-admission-init"
 WEBHOOK_IMAGE = "volcanosh/vc-webhook-manager"
 USER = 1000
 
+_ASSIGNED = {
+    "default_csc": {"runAsUser": None, "capabilities": {"add": None}},
+    "default_sc": {"seLinuxOptions": None},
+}
+"""Takes away what the chart says about whom it runs as."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class VolcanoArgs:
@@ -52,11 +58,18 @@ class VolcanoArgs:
     tag: str
     image_pull_policy: PullPolicy
     resources: ComputeResources
+    user: int | None = USER
+    """Whom it runs as; None where the cluster assigns users."""
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
     def of(
-        cls, volcano: queueing.Volcano, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
+        cls,
+        volcano: queueing.Volcano,
+        artifacts: Artifacts,
+        cluster: settings.Cluster,
+        *,
+        after: Sequence[pulumi.Resource],
     ) -> "VolcanoArgs":
         """What the stack says, with the pinned images where it names no registry."""
         return cls(
@@ -65,6 +78,7 @@ class VolcanoArgs:
             tag=artifacts.version("volcano"),
             image_pull_policy=volcano.image_pull_policy,
             resources=volcano.resources,
+            user=None if cluster.assigns_users else USER,
             after=after,
         )
 
@@ -93,6 +107,7 @@ class Volcano(pulumi.ComponentResource):
                 "admission_resources": compute,
                 "controller_resources": compute,
                 "scheduler_resources": compute,
+                **({} if args.user else _ASSIGNED),
             },
         }
         charts.install(
@@ -140,8 +155,8 @@ def _certificate_pod(args: VolcanoArgs) -> PodSpecArgs:
         restart_policy="Never",
         security_context=PodSecurityContextArgs(
             run_as_non_root=True,
-            run_as_user=USER,
-            run_as_group=USER,
+            run_as_user=args.user,
+            run_as_group=args.user,
             seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
         ),
         containers=[

@@ -76,6 +76,25 @@ def changes(since: str) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
+def at_revision(revision: str, folder: Path) -> dict[str, str]:
+    """The YAML files that a revision has in a folder: texts by path from the folder.
+
+    Raises `CannotLintError` if git cannot say, and where the folder is in no repository.
+    """
+    if revision.startswith("-"):
+        raise CannotLintError(f"{revision}: must name a commit, a branch or a tag")
+    top = Path(_git("-C", str(folder), "rev-parse", "--show-toplevel").strip())
+    inside = str(folder.resolve().relative_to(top.resolve()))
+    names = _git("-C", str(top), "ls-tree", "-r", "--name-only", "-z", revision, "--", f"{inside}/").split(
+        "\0"
+    )
+    return {
+        str(Path(name).relative_to(inside)): _git("-C", str(top), "show", f"{revision}:{name}")
+        for name in names
+        if Path(name).suffix in SUFFIXES
+    }
+
+
 def root() -> Path:
     """The folder that holds the repository; raises `CannotLintError` outside of one."""
     return Path(_git("rev-parse", "--show-toplevel").strip()).resolve()
@@ -98,5 +117,6 @@ def _git(*arguments: str) -> str:
         raise CannotLintError(f"git cannot be run: {error.strerror}") from error
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()
-        raise CannotLintError(f"git {arguments[0]}: {said[0] if said else error.returncode}") from error
+        verb = arguments[2] if arguments[0] == "-C" else arguments[0]
+        raise CannotLintError(f"git {verb}: {said[0] if said else error.returncode}") from error
     return answer.stdout.decode(errors="surrogateescape")

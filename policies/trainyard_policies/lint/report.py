@@ -43,15 +43,22 @@ class Report:
         return any(entry.violation.refuses for entry in self.entries)
 
 
-def of(given: Sequence[Document], today: date, policies: Policies) -> Report:
-    """The report on all documents; those that are no Kubernetes objects are left out."""
+def of(given: Sequence[Document], today: date, policies: Policies, beside: Sequence[Document] = ()) -> Report:
+    """The report on all documents; those that are no Kubernetes objects are left out.
+
+    `beside` are manifests that the rules about all of them know of, and that
+    nothing is said about.
+    """
     objects = [document for document in given if _is_object(document)]
     found = [
         Entry(document.source, document.position(violation.finding.path.steps), violation)
         for document in objects
         for violation in engine.check(document.value, today, policies)
     ]
-    for at, violation in engine.check_all([document.value for document in objects], today, policies):
+    everything = [document.value for document in (*objects, *beside)]
+    for at, violation in engine.check_all(everything, today, policies):
+        if at >= len(objects):
+            continue
         document = objects[at]
         place = document.position(violation.finding.path.steps)
         found.append(Entry(document.source, place, violation))

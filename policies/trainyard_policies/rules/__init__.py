@@ -13,6 +13,7 @@ from ..rule import About, Rule, StackRule
 from . import (
     accelerator_fit,
     accelerators_equal,
+    claim_access,
     deprecated_runtime,
     exception_form,
     framework_label,
@@ -41,6 +42,7 @@ OF_WORKLOADS: Final[tuple[Rule, ...]] = (
     framework_label.RULE,
     trainer_step.RULE,
     initializers.RULE,
+    claim_access.RULE,
     ml_policy.RULE,
     node_bounds.RULE,
     image_registry.RULE,

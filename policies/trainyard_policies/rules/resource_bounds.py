@@ -46,7 +46,7 @@ RULE = Rule(
                 params.data.?maxResources.orValue('').split('\\n').filter(b, b != '').map(b,
                   ['requests', 'limits'].filter(part,
                     c.resources[?part][?b.split('=')[0]].optMap(amount,
-                      quantity(string(amount)).isGreaterThan(quantity(b.split('=')[1]))).orValue(false)
+                      quantity(string(dyn(amount))).isGreaterThan(quantity(b.split('=')[1]))).orValue(false)
                   ).map(part, c.resourcesPath + '.' + part + '[' + b.split('=')[0] + ']: must be at most '
                     + b.split('=')[1] + ' on this platform, is ' + string(c.resources[part][b.split('=')[0]])
                   ).join('\\n'))

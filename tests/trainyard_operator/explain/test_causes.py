@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_operator import reconcile
+from trainyard_operator import causes
 from trainyard_operator.explain import State, explain
 from trainyard_operator.explain.causes import TABLE, Cause
 from trainyard_operator.explain.model import Mark
@@ -63,5 +63,5 @@ def test_the_page_about_explain_has_the_table_of_causes() -> None:
 
 
 def test_the_causes_that_the_operator_says_are_spelled_as_it_spells_them() -> None:
-    source = Path(reconcile.__file__).read_text()
+    source = Path(causes.__file__).read_text()
     assert [cause for cause in OPERATOR_SAYS if f'"{cause}"' not in source] == []

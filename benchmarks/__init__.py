@@ -1,0 +1,1 @@
+"""Measured comparisons with Kubeflow Trainer's controller: `python -m benchmarks`, or `make bench`."""

@@ -1,0 +1,61 @@
+"""The command: `python -m benchmarks [SCENARIO...]`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from trainyard_sandbox.errors import SandboxError
+from trainyard_sandbox.locks import locked
+from trainyard_sandbox.paths import PROJECT, cache_dir
+
+from . import report
+from .bench import OURS, of_checkout
+from .errors import BenchmarkError
+from .rounds import measured
+from .scenarios import ALL
+
+
+def main() -> int:
+    """Measure, print tables, and write results and charts; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    known = {scenario.name: scenario for scenario in ALL}
+    parser.add_argument("scenario", nargs="*", help=f"which (default: all): {', '.join(known)}")
+    parser.add_argument("--quick", action="store_true", help="little of everything, one round: 5 minutes")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="CHECKOUT",
+        help="compare with the operator of another checkout, in the place of the reference",
+    )
+    parser.add_argument("--rounds", type=int, help="how often each side has its turn (default: 3)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=PROJECT / ".benchmarks",
+        metavar="FOLDER",
+        help="where results.json, the tables and the charts go (default: .benchmarks)",
+    )
+    asked = parser.parse_args()
+    if unknown := [name for name in asked.scenario if name not in known]:
+        parser.error(f"there is no scenario {', '.join(unknown)}; there are: {', '.join(known)}")
+    chosen = [known[name] for name in asked.scenario] or list(ALL)
+    if asked.against:
+        before = of_checkout(asked.against.resolve())
+        chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]
+    try:
+        with locked(cache_dir() / "locks" / "benchmarks.lock", "other benchmarks"):
+            results = asyncio.run(measured(chosen, quick=asked.quick, rounds=asked.rounds))
+    except (BenchmarkError, SandboxError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    report.write(results, asked.output)
+    print(report.text(results))
+    return 1 if results.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

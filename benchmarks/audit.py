@@ -1,0 +1,161 @@
+"""The API server's audit log as the stopwatch that favours nobody: what was asked, by whom, and when.
+
+Pure but for `Tail`, which reads the file as it grows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+WRITES = frozenset({"create", "update", "patch", "delete"})
+USER = "kubernetes-admin"
+"""Whom the sandbox's kubeconfig makes of everybody; they are told apart by their user agents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to the API server, with its answer. Times are in seconds since the epoch."""
+
+    verb: str
+    resource: str
+    """With its subresource, as in `trainjobs/status`."""
+    namespace: str
+    name: str
+    agent: str
+    code: int
+    asked: float
+    answered: float
+
+    @property
+    def done(self) -> bool:
+        """Whether the API server did as asked."""
+        return 200 <= self.code < 300
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it changes something, if it is done."""
+        return self.verb in WRITES
+
+
+class _Target(msgspec.Struct):
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    stage: str
+    verb: str
+    user: _User
+    request_received_timestamp: datetime
+    stage_timestamp: datetime
+    user_agent: str = ""
+    object_ref: _Target = msgspec.field(default_factory=_Target)
+    response_status: _Status = msgspec.field(default_factory=_Status)
+
+
+_DECODER = msgspec.json.Decoder(_Event)
+
+
+def parse(lines: Iterable[bytes], user: str = USER) -> Iterator[Call]:
+    """The calls of a user that have been answered; those of the control plane itself are left out."""
+    for line in lines:
+        event = _DECODER.decode(line)
+        if event.stage not in ("ResponseComplete", "ResponseStarted") or event.user.username != user:
+            continue
+        if (event.stage == "ResponseStarted") != (event.verb == "watch"):
+            continue  # a watch is answered when it begins, all else when it ends
+        target = event.object_ref
+        yield Call(
+            verb=event.verb,
+            resource="/".join(filter(None, (target.resource, target.subresource))),
+            namespace=target.namespace,
+            name=target.name,
+            agent=event.user_agent,
+            code=event.response_status.code,
+            asked=event.request_received_timestamp.timestamp(),
+            answered=event.stage_timestamp.timestamp(),
+        )
+
+
+def created(calls: Iterable[Call], resource: str) -> dict[str, float]:
+    """When each object of a resource was first there, by `namespace/name`: a POST or an apply made it."""
+    found: dict[str, float] = {}
+    for call in calls:
+        if call.resource == resource and call.code == 201 and call.verb in ("create", "patch"):
+            found.setdefault(f"{call.namespace}/{call.name}", call.answered)
+    return found
+
+
+def written(calls: Iterable[Call], resource: str, agent: str) -> dict[str, list[float]]:
+    """When each object of a resource (or subresource) was written by whoever's agent begins so."""
+    found: dict[str, list[float]] = {}
+    for call in calls:
+        if call.resource == resource and call.is_write and call.done and call.agent.startswith(agent):
+            found.setdefault(f"{call.namespace}/{call.name}", []).append(call.answered)
+    return found
+
+
+def answers(questions: dict[str, float], answered: dict[str, list[float]]) -> dict[str, float]:
+    """Seconds from each question to the first answer after it; those that got none are left out."""
+    found = {}
+    for name, asked in questions.items():
+        later = [at for at in answered.get(name, ()) if at >= asked]
+        if later:
+            found[name] = min(later) - asked
+    return found
+
+
+def counted(calls: Iterable[Call], agent: str) -> Counter[str]:
+    """How often whoever's agent begins so asked each `verb resource`, Leases left out."""
+    return Counter(
+        f"{call.verb} {call.resource}"
+        for call in calls
+        if call.agent.startswith(agent) and call.resource not in ("", "leases")
+    )
+
+
+class Tail:
+    """Reads an audit log as it grows.
+
+    `calls` is what came since the last `reset`; `heard` is told of each call.
+    """
+
+    def __init__(self, path: Path, user: str = USER) -> None:
+        self.calls: list[Call] = []
+        self.heard: Callable[[Call], None] = lambda call: None
+        self._path = path
+        self._user = user
+        self._at = 0
+        self._rest = b""
+
+    def read(self) -> None:
+        """Take in what is new."""
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            data = file.read()
+        self._at += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for call in parse(lines, self._user):
+            self.calls.append(call)
+            self.heard(call)
+
+    def reset(self) -> None:
+        """Forget what there was until now."""
+        self.read()
+        self.calls = []

@@ -1,0 +1,173 @@
+"""One side under measurement: control plane, controller, driver, and the marks to measure between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from trainyard_operator import settings
+from trainyard_sandbox.paths import PROJECT
+
+from . import audit, controllers, webhooks
+from .audit import Call
+from .controllers import Controller
+from .driver import NAMESPACE, Driver, trainjob
+from .errors import BenchmarkError
+from .figures import percentile
+from .plane import Plane, control_plane
+
+COMPONENTS = ("kube-apiserver", "etcd")
+_RUNTIMES = ("torch/torch-distributed", "mpi/mpi-distributed")
+_WEBHOOK_SECONDS = 60.0
+_WARM_UP = 20
+"""TrainJobs before the first measurement: connections are open and caches filled after them."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of those who are compared.
+
+    Attributes:
+        name: As the command line has it.
+        title: For people.
+        agent: How its user agent begins.
+        start: Makes its controller, which does not run yet, from kubeconfig, folder, and whether
+            its webhooks will be asked; None: nobody.
+    """
+
+    name: str
+    title: str
+    agent: str
+    start: Callable[[Path, Path, bool], Controller] | None
+
+
+OURS = Side("ours", "Trainyard", "trainyard-operator", lambda k, f, w: controllers.ours(k, f, webhooks=w))
+REFERENCE = Side(
+    "reference", "Trainer v2.3.0", "trainer-controller", lambda k, f, w: controllers.reference(k, f)
+)
+FAST = Side(
+    "reference-fast",
+    "Trainer v2.3.0, QPS 2000",
+    "trainer-controller",
+    lambda k, f, w: controllers.reference(k, f, qps=2000),
+)
+NOBODY = Side("nobody", "no operator", "nobody", None)
+
+
+def of_checkout(checkout: Path) -> Side:
+    """Our operator as another checkout has it, to see what a change gives."""
+
+    def start(kubeconfig: Path, folder: Path, ask_webhooks: bool) -> Controller:
+        return controllers.ours(kubeconfig, folder, webhooks=ask_webhooks, checkout=checkout)
+
+    return Side("before", f"Trainyard in {checkout.name}", OURS.agent, start)
+
+
+@dataclass
+class Bench:
+    """A side that is up and ready to be measured."""
+
+    side: Side
+    plane: Plane
+    driver: Driver
+    controller: Controller | None
+
+    @property
+    def running(self) -> Controller:
+        """The controller; raises `BenchmarkError` where there is none."""
+        if self.controller is None:
+            raise BenchmarkError("nobody runs here")
+        return self.controller
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """What was asked of the API server since the mark."""
+        return self.plane.tail.calls
+
+    def mark(self) -> dict[str, float]:
+        """CPU seconds of everybody until now; calls are counted from here on."""
+        self.mark_calls()
+        return self._cpu()
+
+    def mark_calls(self) -> None:
+        """Calls are counted from here on."""
+        self.plane.tail.reset()
+
+    def used(self, since: dict[str, float]) -> dict[str, float]:
+        """CPU seconds of everybody since the mark."""
+        return {name: now - since[name] for name, now in self._cpu().items()}
+
+    def _cpu(self) -> dict[str, float]:
+        found = {name: self.plane.cpu(name) for name in COMPONENTS}
+        return found if self.controller is None else {**found, "controller": self.controller.cpu}
+
+    async def warm_up(self) -> None:
+        """Have the controller make its first JobSets, unmeasured."""
+        names = [f"warm-{number}" for number in range(_WARM_UP)]
+        await self.driver.submit(names, suspend=True)
+        if self.controller is not None:
+            await self.driver.until("warming up", lambda: len(self.driver.said), _WARM_UP)
+
+    def to_jobset(self, names: Sequence[str]) -> dict[str, float]:
+        """Seconds from each TrainJob's creation to its JobSet, in milliseconds: p50 and p99."""
+        jobs = audit.created(self.calls, "trainjobs")
+        jobsets = {name: [at] for name, at in audit.created(self.calls, "jobsets").items()}
+        asked = {key: jobs[key] for name in names if (key := f"{NAMESPACE}/{name}") in jobs}
+        # A JobSet can be there before its user's answer is: then it took no time that the user could see.
+        found = audit.answers({key: min(at, *jobsets.get(key, [at])) for key, at in asked.items()}, jobsets)
+        return _quantiles("creation to JobSet", found)
+
+    def to_status(self, changes: dict[str, float]) -> dict[str, float]:
+        """The same from the changes to the controller's next write of the TrainJob's status."""
+        answers = audit.written(self.calls, "trainjobs/status", self.side.agent)
+        return _quantiles("JobSet change to status", audit.answers(changes, answers))
+
+
+def _quantiles(what: str, seconds: dict[str, float]) -> dict[str, float]:
+    values = [value * 1000 for value in seconds.values()]
+    return {f"{what}, p{percent}, ms": percentile(values, percent) for percent in (50, 99)}
+
+
+@asynccontextmanager
+async def at_work(side: Side, *, ask_webhooks: bool = False) -> AsyncIterator[Bench]:
+    """A side on a fresh control plane, warm; with its webhooks asked if told so."""
+    with TemporaryDirectory(prefix="trainyard-bench-") as name, control_plane() as plane:
+        plane.kubectl("create", "namespace", settings.NAMESPACE)
+        for file in _RUNTIMES:
+            plane.kubectl("apply", "--server-side", f"--filename={PROJECT / 'runtimes' / file}.yaml")
+        controller = side.start(plane.kubeconfig, Path(name), ask_webhooks) if side.start else None
+        try:
+            if controller is not None:
+                controller.start()
+            async with Driver.of(plane.kubeconfig, plane.tail, side.agent) as driver:
+                if ask_webhooks and controller is not None:
+                    await _lead_to(controller, driver, plane)
+                bench = Bench(side, plane, driver, controller)
+                await bench.warm_up()
+                yield bench
+        finally:
+            if controller is not None:
+                controller.stop()
+
+
+async def _lead_to(controller: Controller, driver: Driver, plane: Plane) -> None:
+    """Lead the API server to the controller's webhooks, and wait until it asks them."""
+    group = "/apis/admissionregistration.k8s.io/v1/"
+    for manifest in webhooks.configurations(controller.webhook_url, controller.authorities):
+        await driver.create(f"{group}{manifest['kind'].lower()}s", [manifest])
+    end = time.monotonic() + _WEBHOOK_SECONDS
+    wrong = yaml.safe_dump(trainjob("asks", runtime="nobody-has-made-this-runtime"))
+    while True:
+        answer = plane.kubectl("create", "--dry-run=server", "--filename=-", stdin=wrong, check=False)
+        if "nobody-has-made-this-runtime" in answer.stderr:
+            return
+        if time.monotonic() > end:
+            raise BenchmarkError(f"the webhooks were not asked in time: {answer.stderr}")
+        await asyncio.sleep(0.2)

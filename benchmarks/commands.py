@@ -1,0 +1,69 @@
+"""How long the commands take that people wait for: render, validate, lint, preview."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from trainyard_sandbox.paths import PROJECT
+
+from .bench import Bench
+from .driver import trainjob
+from .errors import BenchmarkError
+
+_TRAINYARD = str(Path(sys.executable).parent / "trainyard")
+_RUNTIME = PROJECT / "runtimes" / "torch" / "torch-distributed.yaml"
+
+
+async def commands(bench: Bench, *, runtimes: int, times: int) -> dict[str, float]:
+    """The median of so many `times`; lint reads so many runtimes, and preview finds an empty cluster."""
+    with TemporaryDirectory(prefix="trainyard-bench-") as name:
+        folder = Path(name)
+        job = folder / "job.yaml"
+        job.write_text(yaml.safe_dump(trainjob("a")))
+        catalog = folder / "catalog"
+        catalog.mkdir()
+        manifest = yaml.safe_load(_RUNTIME.read_text())
+        for number in range(runtimes):
+            manifest["metadata"]["name"] = f"runtime-{number}"
+            (catalog / f"runtime-{number}.yaml").write_text(yaml.safe_dump(manifest))
+        asked = {
+            "render a TrainJob, s": (_TRAINYARD, "render", "-f", str(job)),
+            "validate a TrainJob, s": (_TRAINYARD, "validate", "-f", str(job)),
+            f"lint of {runtimes} runtimes, s": (_TRAINYARD, "lint", str(catalog)),
+            "pulumi preview of the sandbox stack, s": (
+                *("pulumi", "preview", "--stack", "sandbox"),
+                *("--non-interactive", "--suppress-progress"),
+            ),
+        }
+        environment = bench.plane.sandbox.environment()
+        return {
+            name: statistics.median([await _seconds(command, environment) for _ in range(times)])
+            for name, command in asked.items()
+        }
+
+
+async def _seconds(command: tuple[str, ...], environment: Mapping[str, str]) -> float:
+    began = time.monotonic()
+    answer = await asyncio.to_thread(
+        subprocess.run,
+        command,
+        cwd=PROJECT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode > 1:  # 1 is an answer: lint has found something
+        raise BenchmarkError(f"{' '.join(command)}: {answer.stderr[-2000:]}")
+    return time.monotonic() - began

@@ -1,0 +1,217 @@
+"""The controllers that are compared, each the program that users run, as a process of this machine.
+
+Ours runs in an environment of its own, made of what its image is made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import yaml
+
+from trainyard_operator import certificates
+from trainyard_sandbox.assembly import free_port
+from trainyard_sandbox.paths import PROJECT, cache_dir
+from trainyard_sandbox.toolchain import Toolchain
+
+from . import processes
+from .errors import BenchmarkError
+
+REQUIREMENTS = PROJECT / "requirements" / "operator.txt"
+_READY_SECONDS = 120.0
+_END_SECONDS = 20.0
+
+
+@dataclass
+class Controller:
+    """A controller that may run, be ended and be started again.
+
+    Attributes:
+        command: What starts it.
+        ready_url: Answers 200 once it is ready.
+        log: File for what it prints.
+        webhook_url: Where its webhooks listen.
+        authorities: Whom callers of its webhooks are to trust, as PEM; None where it says so itself.
+        environment: Variables besides this process's.
+    """
+
+    command: Sequence[str]
+    ready_url: str
+    log: Path
+    webhook_url: str
+    authorities: bytes | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """Start it; returns the seconds until it was ready. Raises `BenchmarkError` if it is not in time."""
+        began = time.monotonic()
+        with self.log.open("ab") as file:
+            self._process = subprocess.Popen(
+                list(self.command),
+                cwd=self.log.parent,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
+        while not self._is_ready():
+            if self._process.poll() is not None:
+                raise BenchmarkError(f"{self.command[0]} has ended; see {self.log}")
+            if time.monotonic() - began > _READY_SECONDS:
+                raise BenchmarkError(f"{self.command[0]} is not ready in time; see {self.log}")
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+    def stop(self) -> None:
+        """End it as Kubernetes does, and kill it if that takes too long."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended since."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU that it has used since it was started."""
+        return processes.cpu(self._pid)
+
+    @property
+    def memory(self) -> float:
+        """MiB of memory that it has now."""
+        return processes.memory(self._pid)
+
+    @property
+    def _pid(self) -> int:
+        if self._process is None:
+            raise BenchmarkError("the controller does not run")
+        return self._process.pid
+
+    def _is_ready(self) -> bool:
+        try:
+            with urlopen(self.ready_url, timeout=2) as answer:  # noqa: S310 - our own URL
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+def ours(
+    kubeconfig: Path,
+    folder: Path,
+    *,
+    webhooks: bool = True,
+    checkout: Path = PROJECT,
+    program: Sequence[Path | str] | None = None,
+) -> Controller:
+    """The operator of a checkout, by default this one, unless another `program` starts it.
+
+    Without `webhooks` it serves none.
+    """
+    webhook, health = free_port(), free_port()
+    variables = {}
+    if program is None:
+        program = (environment() / "bin" / "python", "-m", "trainyard_operator")
+        rooms = ("api", "operator", "policies")
+        variables["PYTHONPATH"] = os.pathsep.join(str(checkout / room) for room in rooms)
+    command = [
+        *(str(word) for word in program),
+        *("--kubeconfig", str(kubeconfig), "--log-format", "json"),
+        *("--webhook-host", "127.0.0.1", "--webhook-port", str(webhook)),
+        *("--metrics-host", "127.0.0.1", "--metrics-port", str(health)),
+        "--webhook" if webhooks else "--no-webhook",
+    ]
+    return Controller(
+        command=command,
+        ready_url=f"http://127.0.0.1:{health}/readyz",
+        log=folder / "ours.log",
+        webhook_url=f"https://127.0.0.1:{webhook}",
+        environment=variables,
+    )
+
+
+def reference(kubeconfig: Path, folder: Path, *, qps: int | None = None) -> Controller:
+    """Kubeflow Trainer's controller as it comes, or with its client allowed so many requests a second."""
+    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    served = folder / "k8s-webhook-server" / "serving-certs"
+    served.mkdir(parents=True, exist_ok=True)
+    (served / "tls.crt").write_bytes(issued.certificate)
+    (served / "tls.key").write_bytes(issued.key)
+    webhook, health = free_port(), free_port()
+    file = folder / "reference.yaml"
+    file.write_text(yaml.safe_dump(reference_configuration(webhook, health, qps)))
+    binary = Toolchain(["trainer-controller"]).binary("trainer-controller-manager")
+    return Controller(
+        command=[str(binary), f"--config={file}", "--zap-log-level=2"],
+        ready_url=f"http://127.0.0.1:{health}/readyz",
+        log=folder / "reference.log",
+        webhook_url=f"https://127.0.0.1:{webhook}",
+        authorities=issued.authorities,
+        environment={"KUBECONFIG": str(kubeconfig), "TMPDIR": str(folder)},
+    )
+
+
+def reference_configuration(webhook: int, health: int, qps: int | None = None) -> dict[str, Any]:
+    """What the reference is configured with: its ports, and its client's limits where they are to differ."""
+    limits = {} if qps is None else {"clientConnection": {"qps": qps, "burst": qps}}
+    return {
+        "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+        "kind": "Configuration",
+        "certManagement": {"enable": False},
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+        "leaderElection": {"leaderElect": False},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": "127.0.0.1", "port": webhook},
+        **limits,
+    }
+
+
+def environment() -> Path:
+    """A virtual environment of the operator's locked requirements alone, made once and kept in the cache.
+
+    Raises `BenchmarkError` if it cannot be made.
+    """
+    digest = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    folder = cache_dir() / "benchmarks" / digest
+    if (folder / "done").exists():
+        return folder
+    log = folder.with_suffix(".log")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    print(f"Making the operator's environment in {folder} ...", file=sys.stderr)
+    steps = (
+        (sys.executable, "-m", "venv", "--clear", folder),
+        (
+            folder / "bin" / "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--require-hashes",
+            "--requirement",
+            REQUIREMENTS,
+        ),
+    )
+    with log.open("wb") as file:
+        for step in steps:
+            if subprocess.run([str(word) for word in step], stdout=file, stderr=file, check=False).returncode:
+                raise BenchmarkError(f"The operator's environment could not be made; see {log}")
+    (folder / "done").touch()
+    return folder

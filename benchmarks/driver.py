@@ -1,0 +1,186 @@
+"""Plays everybody but the controller: users who make TrainJobs, and the JobSet controller that runs them.
+
+How far things have come it knows from the audit log alone, so that looking
+costs the API server nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from trainyard_operator import credentials
+from trainyard_operator.apply import TRAINJOBS
+from trainyard_operator.client import Client
+from trainyard_operator.informer import JOBSETS
+
+from .audit import Call, Tail
+from .errors import BenchmarkError
+
+AGENT = "trainyard-benchmarks"
+NAMESPACE = "default"
+RUNTIME = "torch-distributed"
+AT_ONCE = 16
+"""Requests of users at a time where they are not spread over time."""
+_LOOK_SECONDS = 0.03
+_PATIENCE = 300.0
+"""Seconds in which something has to get on; a controller that hangs is no result."""
+
+T = TypeVar("T")
+Object = dict[str, Any]
+
+
+class Driver:
+    """Users and the JobSet controller of one control plane.
+
+    `agent` is how the user agent of the controller that is measured begins.
+    """
+
+    def __init__(self, client: Client, tail: Tail, agent: str) -> None:
+        self.jobsets: set[str] = set()
+        """TrainJobs that have got a JobSet, by name."""
+        self.said: Counter[str] = Counter()
+        """How often the controller has written the status of each TrainJob."""
+        self.on_jobset: Callable[[str], Awaitable[None]] | None = None
+        """Called in a task of its own with the name of each JobSet that is new."""
+        self._client = client
+        self._tail = tail
+        self._tail.heard = self._notice
+        self._agent = agent
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    @asynccontextmanager
+    async def of(cls, kubeconfig: Path, tail: Tail, agent: str) -> AsyncIterator[Driver]:
+        """A driver that follows the audit log until the end of the block."""
+        found = credentials.load(str(kubeconfig), None)
+        async with Client(replace(found, headers={"User-Agent": AGENT})) as client:
+            driver = cls(client, tail, agent)
+            following = asyncio.create_task(driver._follow())
+            try:
+                yield driver
+            finally:
+                following.cancel()
+                with suppress(asyncio.CancelledError):
+                    await following
+
+    async def create(self, path: str, manifests: Iterable[Object], *, rate: float | None = None) -> None:
+        """POST objects to a collection, 16 at a time, or so many a second."""
+        await self.each(manifests, lambda manifest: self._client.create(path, manifest), rate=rate)
+
+    async def submit(self, names: Sequence[str], *, rate: float | None = None, **spec: Any) -> None:
+        """Create TrainJobs of these names; `spec` goes over what they have."""
+        manifests = (trainjob(name, **spec) for name in names)
+        await self.create(TRAINJOBS.path(NAMESPACE), manifests, rate=rate)
+
+    async def make_jobsets(self, names: Iterable[str]) -> None:
+        """Create JobSets that no TrainJob has asked for."""
+        await self.create(JOBSETS.path(NAMESPACE), (_jobset(name) for name in names))
+
+    async def run(self, name: str) -> None:
+        """The JobSet's pods are ready."""
+        await self._status(name, {"replicatedJobsStatus": [_counts(ready=1, active=1)]})
+
+    async def complete(self, name: str) -> None:
+        """The JobSet has done what it was for."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        done = {
+            "type": "Completed",
+            "status": "True",
+            "reason": "AllJobsCompleted",
+            "message": "jobset completed successfully",
+            "lastTransitionTime": at,
+        }
+        counts = [_counts(succeeded=1)]
+        await self._status(name, {"conditions": [done], "replicatedJobsStatus": counts})
+
+    async def each(
+        self, items: Iterable[T], do: Callable[[T], Awaitable[object]], *, rate: float | None = None
+    ) -> None:
+        """Do something for each of `items`, 16 at a time, or so many a second however long each takes."""
+        if rate is not None:
+            began = asyncio.get_running_loop().time()
+            async with asyncio.TaskGroup() as tasks:
+                for number, item in enumerate(items):
+                    await asyncio.sleep(began + number / rate - asyncio.get_running_loop().time())
+                    tasks.create_task(_awaited(do(item)))
+            return
+        waiting = iter(items)
+
+        async def work() -> None:
+            for item in waiting:
+                await do(item)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(AT_ONCE):
+                tasks.create_task(work())
+
+    async def until(self, what: str, count: Callable[[], int], wanted: int) -> None:
+        """Wait until a count has come so far. Raises `BenchmarkError` if it stands still for too long."""
+        last, since = count(), time.monotonic()
+        while last < wanted:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if (now := count()) != last:
+                last, since = now, time.monotonic()
+            elif time.monotonic() - since > _PATIENCE:
+                raise BenchmarkError(f"{what}: {last} of {wanted}, and no further for {_PATIENCE:.0f} s")
+
+    async def _status(self, name: str, status: Object) -> None:
+        await self._client.patch(JOBSETS.path(NAMESPACE, name, "status"), {"status": status})
+
+    async def _follow(self) -> None:
+        while True:
+            self._tail.read()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _notice(self, call: Call) -> None:
+        if call.resource == "jobsets" and call.code == 201 and call.name not in self.jobsets:
+            self.jobsets.add(call.name)
+            if self.on_jobset is not None:
+                task = asyncio.create_task(_awaited(self.on_jobset(call.name)))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        elif call.resource == "trainjobs/status" and call.done and call.agent.startswith(self._agent):
+            self.said[call.name] += 1
+
+
+def trainjob(name: str, *, runtime: str = RUNTIME, nodes: int = 2, **spec: Any) -> Object:
+    """A TrainJob as users write them."""
+    trainer = {
+        "numNodes": nodes,
+        "command": ["torchrun", "/workspace/train.py"],
+        "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}},
+        "env": [{"name": "EPOCHS", "value": "10"}],
+    }
+    return {
+        "apiVersion": TRAINJOBS.api_version,
+        "kind": TRAINJOBS.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"team": "vision"}},
+        "spec": {"runtimeRef": {"name": runtime}, "trainer": trainer, **spec},
+    }
+
+
+def _jobset(name: str) -> Object:
+    pods = {"restartPolicy": "Never", "containers": [{"name": "node", "image": "none"}]}
+    job = {"name": "node", "template": {"spec": {"template": {"spec": pods}}}}
+    return {
+        "apiVersion": JOBSETS.api_version,
+        "kind": JOBSETS.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"replicatedJobs": [job]},
+    }
+
+
+def _counts(**counts: int) -> Object:
+    nothing = {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
+    return {"name": "node", **nothing, **counts}
+
+
+async def _awaited(what: Awaitable[object]) -> None:
+    await what

@@ -1,0 +1,204 @@
+"""What is measured: one function a scenario, from a side at work to its figures.
+
+Each takes a `Bench` that is warm, and numbers that say how much of it; the
+names of the figures are those of the tables.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from trainyard_operator.apply import CONFIGMAPS, SECRETS
+
+from . import audit
+from .bench import Bench
+from .driver import AGENT, NAMESPACE, Object
+
+Figures = dict[str, float]
+
+_SETTLED = 10.0
+"""Seconds after it is ready, or has nothing left to do, for which a controller is watched for writes."""
+
+
+async def burst(bench: Bench, *, sizes: Sequence[int]) -> Figures:
+    """Suspended TrainJobs at once up to each size, until each has its JobSet and its first status."""
+    found: Figures = {}
+    there = 0
+    for size in sizes:
+        wave = await _wave(bench, f"wave-{size}", size - there)
+        found |= {f"{size}: {name}": value for name, value in wave.items()}
+        there = size
+    return found
+
+
+async def _wave(bench: Bench, prefix: str, jobs: int, **spec: Any) -> Figures:
+    names = _names(prefix, jobs)
+    mark = bench.mark()
+    await _until_said(bench, names, suspend=True, **spec)
+    used = bench.used(mark)
+    asked = min(call.asked for call in bench.calls if call.agent == AGENT and call.resource == "trainjobs")
+    said = audit.written(bench.calls, "trainjobs/status", bench.side.agent)
+    return {
+        "jobs/s": jobs / (max(said[f"{NAMESPACE}/{name}"][0] for name in names) - asked),
+        **bench.to_jobset(names),
+        **_each(used, jobs),
+        "controller memory, MiB": bench.running.memory,
+    }
+
+
+async def steady(bench: Bench, *, rates: Sequence[float], seconds: float) -> Figures:
+    """TrainJobs arrive at a rate for some seconds; each JobSet is done half a second after it was made."""
+    found: Figures = {}
+    for rate in rates:
+        at_rate = await _arriving(bench, rate, round(rate * seconds))
+        found |= {f"{rate:g}/s: {name}": value for name, value in at_rate.items()}
+    return found
+
+
+async def _arriving(bench: Bench, rate: float, jobs: int) -> Figures:
+    names = _names(f"at-{rate:g}", jobs)
+
+    async def finish(name: str) -> None:
+        await asyncio.sleep(0.5)
+        await bench.driver.complete(name)
+
+    bench.driver.on_jobset = finish
+    mark = bench.mark()
+    await _until_said(bench, names, rate=rate)
+    used = bench.used(mark)
+    bench.driver.on_jobset = None
+    done = audit.written(bench.calls, "jobsets/status", AGENT)
+    changes = {key: done[key][0] for name in names if (key := f"{NAMESPACE}/{name}") in done}
+    return {**bench.to_jobset(names), **bench.to_status(changes), **_each(used, jobs)}
+
+
+async def life(bench: Bench, *, jobs: int, rate: float, seconds: float) -> Figures:
+    """Whole lives at a rate: created, run for some seconds, completed.
+
+    Where there is no operator, JobSets that were made before take the place of those that it would
+    make, so that what is missing is what an operator does.
+    """
+    names, driver = _names("life", jobs), bench.driver
+    over: set[str] = set()
+
+    async def live(name: str) -> None:
+        await driver.run(name)
+        await asyncio.sleep(seconds)
+        await driver.complete(name)
+        over.add(name)
+
+    if bench.controller is None:
+        await driver.make_jobsets(names)
+    else:
+        driver.on_jobset = live
+    mark = bench.mark()
+    await driver.submit(names, rate=rate)
+    if bench.controller is None:
+        await driver.each(names, live, rate=rate)
+    await driver.until("over", lambda: len(over), jobs)
+    await asyncio.sleep(_SETTLED / 2)  # what is left to be said about them
+    used = bench.used(mark)
+    found = _each(used, jobs)
+    if bench.controller is not None:
+        asked = audit.counted(bench.calls, bench.side.agent)
+        found["controller writes a job"] = _writes(asked) / jobs
+    return found
+
+
+async def standing(bench: Bench, *, jobs: int, restarts: int, seconds: float) -> Figures:
+    """Many suspended TrainJobs: memory and restarts; then all are done, and it idles for some seconds."""
+    names, driver = _names("standing", jobs), bench.driver
+    await _until_said(bench, names, suspend=True)
+    await asyncio.sleep(2.0)  # the last answers are in
+    found = {"controller memory, MiB": bench.running.memory}
+    found["API server memory, MiB"] = bench.plane.memory("kube-apiserver")
+    again = [await _restarted(bench) for _ in range(restarts)]
+    found |= {name: max(one[name] for one in again) for name in again[0]}
+    before = Counter(driver.said)
+    await driver.each(names, driver.complete)
+    await driver.until("done", lambda: sum(driver.said[name] > before[name] for name in names), jobs)
+    await asyncio.sleep(_SETTLED)
+    mark = bench.mark()
+    await asyncio.sleep(seconds)
+    used = bench.used(mark)
+    return {
+        **found,
+        "idle: controller CPU, % of a core": used["controller"] / seconds * 100,
+        "idle: writes a minute": _writes(audit.counted(bench.calls, bench.side.agent)) / seconds * 60,
+        "idle: controller memory, MiB": bench.running.memory,
+    }
+
+
+async def _restarted(bench: Bench) -> Figures:
+    bench.running.stop()
+    bench.mark_calls()
+    ready = await asyncio.to_thread(bench.running.start)
+    await asyncio.sleep(_SETTLED)
+    asked = audit.counted(bench.calls, bench.side.agent)
+    return {
+        "restart: ready in, s": ready,
+        "restart: lists and watches": sum(
+            n for what, n in asked.items() if what.startswith(("list", "watch"))
+        ),
+        "restart: reads of one object": sum(n for what, n in asked.items() if what.startswith("get")),
+        "restart: writes": _writes(asked),
+        "restart: controller CPU, s": bench.running.cpu,
+        "restart: controller memory, MiB": bench.running.memory,
+    }
+
+
+async def fairness(bench: Bench, *, jobs: int, nodes: int) -> Figures:
+    """Small TrainJobs alone, and then behind one giant that was there a moment before them."""
+    alone = await _wave(bench, "alone", jobs)
+    await bench.driver.submit(["giant"], suspend=True, runtime="mpi-distributed", nodes=nodes)
+    beside = await _wave(bench, "beside", jobs)
+    name = "creation to JobSet, p99, ms"
+    return {
+        f"alone: {name}": alone[name],
+        f"beside a giant: {name}": beside[name],
+        "times": beside[name] / alone[name],
+    }
+
+
+async def foreign(bench: Bench, *, objects: int, jobs: int) -> Figures:
+    """A burst, and the same again among objects that are none of the controller's business."""
+    before = await _wave(bench, "before", jobs)
+    half = objects // 2
+    for resource, kind in ((CONFIGMAPS, "ConfigMap"), (SECRETS, "Secret")):
+        manifests = (_foreign(kind, number) for number in range(half))
+        await bench.driver.create(resource.path(NAMESPACE), manifests)
+    among = await _wave(bench, "among", jobs)
+    found = {f"before: {name}": before[name] for name in ("jobs/s", "controller memory, MiB")}
+    return found | {f"among them: {name}": among[name] for name in ("jobs/s", "controller memory, MiB")}
+
+
+def _foreign(kind: str, number: int) -> Object:
+    data = {"data": {"text": "x" * 500}} if kind == "ConfigMap" else {"stringData": {"text": "x" * 500}}
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": f"foreign-{number}"}, **data}
+
+
+async def _until_said(bench: Bench, names: Sequence[str], *, rate: float | None = None, **spec: Any) -> None:
+    """Submit TrainJobs and wait until the controller has said something about each."""
+    await bench.driver.submit(names, rate=rate, **spec)
+    said = bench.driver.said
+    await bench.driver.until("with a status", lambda: sum(name in said for name in names), len(names))
+
+
+def _each(used: dict[str, float], jobs: int) -> Figures:
+    """CPU for each TrainJob."""
+    titles = {"kube-apiserver": "API server", "etcd": "etcd", "controller": "controller"}
+    return {f"{titles[name]} CPU a job, ms": seconds / jobs * 1000 for name, seconds in used.items()}
+
+
+def _writes(asked: Counter[str]) -> int:
+    return sum(count for what, count in asked.items() if what.split()[0] in audit.WRITES)
+
+
+def _names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}-{number}" for number in range(count)]
+
+
+Measure = Callable[..., Awaitable[Figures]]

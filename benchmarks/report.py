@@ -1,0 +1,98 @@
+"""Results as tables for people, as JSON for programs, and as charts for documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from . import chart
+from .figures import Figure, shown
+from .rounds import Result, Results
+
+MORE_IS_BETTER = ("jobs/s",)
+"""How the names of figures end of which more is better; of all others it is less."""
+
+
+def write(results: Results, folder: Path) -> None:
+    """Write `results.json`, `tables.md` and a chart for each figure that is drawn."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(as_json(results), indent=1) + "\n")
+    (folder / "tables.md").write_text(text(results) + "\n")
+    for result in results.results:
+        for number, name in enumerate(result.scenario.charts, 1):
+            bars = {
+                side.title: found
+                for side in result.scenario.everybody
+                if (found := result.of(side).get(name))
+            }
+            if bars:
+                file = folder / f"{result.scenario.name}-{number}.svg"
+                file.write_text(chart.bars(f"{result.scenario.name}, {name}", bars))
+
+
+def as_json(results: Results) -> dict[str, Any]:
+    """Everything that was measured, round by round."""
+    return {
+        "started": results.started.isoformat(timespec="seconds"),
+        "quick": results.quick,
+        "machine": results.machine,
+        "scenarios": {
+            result.scenario.name: {
+                "title": result.scenario.title,
+                "turns": [asdict(turn) for turn in result.turns],
+            }
+            for result in results.results
+        },
+    }
+
+
+def text(results: Results) -> str:
+    """All tables in Markdown, and what they were measured on."""
+    about = ", ".join(f"{name} {value}" for name, value in results.machine.items())
+    kind = " in a quick run, of little of everything" if results.quick else ""
+    head = f"Measured at {results.started:%Y-%m-%d %H:%M} UTC{kind}, on {about}."
+    return "\n\n".join([head, *(table(result) for result in results.results)])
+
+
+def table(result: Result) -> str:
+    """One scenario: medians over the rounds with their spread, and ours over the better of the others."""
+    scenario = result.scenario
+    compared = len(scenario.sides) > 1
+    found = [result.of(side) for side in scenario.everybody]
+    header = ["", *(side.title for side in scenario.everybody), *(["ratio"] if compared else [])]
+    lines = [_row(header), _row(["---", *("---:" for _ in header[1:])])]
+    for name in dict.fromkeys(name for figures in found for name in figures):
+        values = [figures.get(name) for figures in found]
+        baseline = values[-1] if scenario.baseline else None
+        last = [ratio(name, values[: len(scenario.sides)], baseline)] if compared else []
+        lines.append(_row([name, *("" if value is None else str(value) for value in values), *last]))
+    return "\n".join([f"### {scenario.name}", "", f"{scenario.title}.", "", *lines, "", _note(result)])
+
+
+def ratio(name: str, values: Sequence[Figure | None], baseline: Figure | None = None) -> str:
+    """Ours, the first, over the better of the others, each less the baseline; empty if it says nothing."""
+    less = 0.0 if baseline is None else baseline.median
+    ours, *others = (None if value is None else value.median - less for value in values)
+    known = [other for other in others if other is not None and other > 0]
+    if ours is None or not known:
+        return ""
+    return shown(ours / (max(known) if name.endswith(MORE_IS_BETTER) else min(known)))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _note(result: Result) -> str:
+    scenario = result.scenario
+    rounds = len(result.turns) // len(scenario.everybody)
+    loads = [turn.load for turn in result.turns]
+    spread = "Median of {} rounds, with the least and the most; " if rounds > 1 else "One round; "
+    less = "; ratios are of what is left after that of no operator is taken off" if scenario.baseline else ""
+    return (
+        f"{spread.format(rounds)}load of the machine before each turn {shown(min(loads))} to "
+        f"{shown(max(loads))}{less}."
+    )

@@ -1,0 +1,122 @@
+"""Runs scenarios: the sides in turns, each on a fresh control plane, and what the machine was like."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trainyard_sandbox.toolchain import tools
+
+from . import controllers, plane, processes
+from .bench import Side, at_work
+from .errors import BenchmarkError
+from .figures import Figure, together
+from .measures import Figures
+from .scenarios import Scenario
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One side's turn in one round."""
+
+    side: str
+    load: float
+    """Of the machine in the minute before: what others ran besides."""
+    figures: Figures
+
+
+@dataclass(frozen=True)
+class Result:
+    """All turns of a scenario."""
+
+    scenario: Scenario
+    turns: tuple[Turn, ...]
+
+    def of(self, side: Side) -> dict[str, Figure]:
+        """The figures of a side over its rounds."""
+        return together(turn.figures for turn in self.turns if turn.side == side.name)
+
+
+@dataclass(frozen=True)
+class Results:
+    """A whole run."""
+
+    started: datetime
+    quick: bool
+    machine: dict[str, str]
+    results: list[Result] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why a scenario has no results."""
+
+
+async def measured(scenarios: Sequence[Scenario], *, quick: bool, rounds: int | None = None) -> Results:
+    """Measure these scenarios; one round of little where it has to be `quick`."""
+    plane.build()
+    controllers.environment()
+    found = Results(datetime.now(UTC), quick, machine())
+    for scenario in scenarios:
+        turns: list[Turn] = []
+        try:
+            for number in range(rounds or (1 if quick else scenario.rounds)):
+                turns += [
+                    await _turn(scenario, side, quick=quick) for side in turned(scenario.everybody, number)
+                ]
+        except BenchmarkError as error:  # what the others have measured is worth keeping
+            found.failed[scenario.name] = str(error)
+            print(f"{scenario.name}: {error}", file=sys.stderr, flush=True)
+        else:
+            found.results.append(Result(scenario, tuple(turns)))
+    return found
+
+
+async def _turn(scenario: Scenario, side: Side, *, quick: bool) -> Turn:
+    load, began = processes.load(), time.monotonic()
+    async with at_work(side, ask_webhooks=scenario.webhooks) as bench:
+        figures = await scenario.measure(bench, **(scenario.quick if quick else scenario.much))
+    seconds = time.monotonic() - began
+    print(
+        f"{scenario.name}: {side.title} ({seconds:.0f} s, load before {load:.1f})",
+        file=sys.stderr,
+        flush=True,
+    )
+    return Turn(side.name, load, figures)
+
+
+def turned(sides: Sequence[Side], number: int) -> list[Side]:
+    """The sides of a round: each comes first in turn, for the machine may get tired."""
+    first = number % len(sides)
+    return [*sides[first:], *sides[:first]]
+
+
+def machine() -> dict[str, str]:
+    """What was measured on."""
+    versions = tools()
+    cpu = next(
+        (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.machine(),
+    )
+    memory = next(line.split()[1] for line in _lines("/proc/meminfo") if line.startswith("MemTotal"))
+    return {
+        "CPU": f"{len(processes.cores())} cores, {cpu}",
+        "memory": f"{int(memory) / 2**20:.0f} GiB",
+        "kernel": platform.release(),
+        "Python": platform.python_version(),
+        **{name: versions[tool].version for name, tool in _VERSIONS.items()},
+    }
+
+
+_VERSIONS = {
+    "Kubernetes": "kubernetes",
+    "etcd": "etcd",
+    "JobSet": "jobset",
+    "Kubeflow Trainer": "trainer-controller",
+}
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()

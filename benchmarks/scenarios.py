@@ -1,0 +1,131 @@
+"""The scenarios as data: what is measured, between whom, how often, and how much of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import measures
+from .bench import FAST, NOBODY, OURS, REFERENCE, Side
+from .commands import commands
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One table.
+
+    Attributes:
+        name: As the command line has it.
+        title: What is measured, in a sentence.
+        measure: What measures it.
+        sides: Between whom; ours first.
+        much: How much of it.
+        quick: And how much where there is little time.
+        rounds: How often each side has its turn.
+        webhooks: Whether the controllers' webhooks are asked.
+        charts: Figures that are drawn.
+        baseline: Whose figures are taken off before sides are compared.
+    """
+
+    name: str
+    title: str
+    measure: measures.Measure
+    sides: tuple[Side, ...]
+    much: Mapping[str, Any]
+    quick: Mapping[str, Any]
+    rounds: int = 3
+    webhooks: bool = False
+    charts: tuple[str, ...] = ()
+    baseline: Side | None = None
+
+    @property
+    def everybody(self) -> tuple[Side, ...]:
+        """The sides, and the baseline if there is one."""
+        return self.sides if self.baseline is None else (*self.sides, self.baseline)
+
+
+ALL = (
+    Scenario(
+        "burst",
+        "Suspended TrainJobs at once, until each has its JobSet and first status; no webhooks",
+        measures.burst,
+        (OURS, REFERENCE, FAST),
+        {"sizes": (300, 1000)},
+        {"sizes": (100, 300)},
+        charts=("1000: jobs/s", "1000: API server CPU a job, ms"),
+    ),
+    Scenario(
+        "burst-webhooks",
+        "The same with every TrainJob going through the controller's webhooks",
+        measures.burst,
+        (OURS, REFERENCE, FAST),
+        {"sizes": (1000,)},
+        {"sizes": (300,)},
+        webhooks=True,
+        charts=("1000: jobs/s",),
+    ),
+    Scenario(
+        "steady",
+        "TrainJobs that arrive at a rate, each JobSet done half a second after it was made",
+        measures.steady,
+        (OURS, REFERENCE),
+        {"rates": (5, 20, 40), "seconds": 12},
+        {"rates": (20,), "seconds": 5},
+        charts=("20/s: creation to JobSet, p99, ms", "20/s: JobSet change to status, p99, ms"),
+    ),
+    Scenario(
+        "life",
+        "Whole lives at 20 jobs/s: created, run for 3 s, completed",
+        measures.life,
+        (OURS, REFERENCE),
+        {"jobs": 200, "rate": 20, "seconds": 3},
+        {"jobs": 60, "rate": 20, "seconds": 3},
+        charts=("API server CPU a job, ms",),
+        baseline=NOBODY,
+    ),
+    Scenario(
+        "standing",
+        "5,000 suspended TrainJobs: memory and restarts; then all are done, and nothing happens for a minute",
+        measures.standing,
+        (OURS,),
+        {"jobs": 5000, "restarts": 3, "seconds": 60},
+        {"jobs": 300, "restarts": 1, "seconds": 10},
+        rounds=1,
+    ),
+    Scenario(
+        "fairness",
+        "100 small TrainJobs alone, and behind one of 10,000 nodes",
+        measures.fairness,
+        (OURS, REFERENCE),
+        {"jobs": 100, "nodes": 10_000},
+        {"jobs": 50, "nodes": 10_000},
+    ),
+    Scenario(
+        "foreign",
+        "Bursts of 100 before and among 50,000 ConfigMaps and Secrets that are none of the controller's",
+        measures.foreign,
+        (OURS,),
+        {"objects": 50_000, "jobs": 100},
+        {"objects": 2_000, "jobs": 100},
+        rounds=1,
+    ),
+    Scenario(
+        "ladder",
+        "Suspended TrainJobs in waves, up to 10,000",
+        measures.burst,
+        (OURS,),
+        {"sizes": (100, 1000, 5000, 10_000)},
+        {"sizes": (100, 500)},
+        rounds=1,
+    ),
+    Scenario(
+        "commands",
+        "What people wait for at the command line, the start of Python included",
+        commands,
+        (OURS,),
+        {"runtimes": 1000, "times": 3},
+        {"runtimes": 100, "times": 1},
+        rounds=1,
+    ),
+)

@@ -1,0 +1,65 @@
+"""What leads an API server to a controller's webhooks: Trainer's own configurations, by URL. Pure."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from trainyard_operator.admission import MUTATE_TRAINJOB, POLICIES, VALIDATE
+from trainyard_operator.webhook_configurations import CONFIGURATIONS
+
+_CALLED = {
+    "MutatingWebhookConfiguration": {"trainjob": ("defaulter", MUTATE_TRAINJOB)},
+    "ValidatingWebhookConfiguration": {
+        singular: ("validator", VALIDATE + singular)
+        for singular in ("trainjob", "trainingruntime", "clustertrainingruntime")
+    },
+}
+_UNLESS_DISABLED = {
+    "matchExpressions": [
+        {"key": "trainer.kubeflow.org/webhook-validation", "operator": "NotIn", "values": ["disabled"]}
+    ]
+}
+
+
+def configurations(url: str, authorities: bytes | None, *, policies: bool = False) -> list[dict[str, Any]]:
+    """The configurations for webhooks that listen at `url`; without `authorities` they name none to trust.
+
+    With `policies` the rules are asked too, which only ours knows.
+    """
+    trust = {"caBundle": b64encode(authorities).decode()} if authorities else {}
+    return [
+        {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name},
+            "webhooks": [
+                _webhook(f"{role}.{singular}", singular, {"url": url + path, **trust})
+                for singular, (role, path) in _CALLED[resource.kind].items()
+            ]
+            + [
+                _webhook(f"policies.{singular}", singular, {"url": url + POLICIES + singular, **trust})
+                for singular in _CALLED[resource.kind]
+                if policies and resource.kind == "ValidatingWebhookConfiguration"
+            ],
+        }
+        for resource, name in CONFIGURATIONS
+    ]
+
+
+def _webhook(name: str, singular: str, client: dict[str, Any]) -> dict[str, Any]:
+    rule = {
+        "apiGroups": ["trainer.kubeflow.org"],
+        "apiVersions": ["v1alpha1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [f"{singular}s"],
+    }
+    return {
+        "name": f"{name}.trainer.kubeflow.org",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client,
+        "failurePolicy": "Fail",
+        "objectSelector": {} if singular == "trainjob" else _UNLESS_DISABLED,
+        "rules": [rule],
+        "sideEffects": "None",
+    }

@@ -1,0 +1,212 @@
+"""`trainyard runtimes diff`: what a change of the catalog changes, before it is rolled out.
+
+Called by `main`, which adds `command` to the commands of `runtimes`. Asks the
+cluster or git and prints; what differs is `trainyard_platform.catalog_changes`'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final, TextIO
+
+import msgspec
+import typer
+
+from trainyard_api import names
+from trainyard_operator import credentials, offline
+from trainyard_operator.client import ApiError, Client, Resource
+from trainyard_platform import catalog, catalog_changes
+from trainyard_platform.catalog_changes import ABSENT, Change, Kind
+from trainyard_platform.errors import PlatformError
+from trainyard_policies.lint.files import CannotLintError, at_revision
+
+from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
+from .runtimes import Output, Printed, Stack, names_of, of_stack
+
+Json = Mapping[str, Any]
+
+RUNTIMES: Final = Resource(
+    names.TRAINER_GROUP, "v1alpha1", "clustertrainingruntimes", names.CLUSTER_TRAINING_RUNTIME, False
+)
+_MARKS: Final = {Kind.ADDED: "+", Kind.REMOVED: "-", Kind.CHANGED: "~"}
+_OF_TOOLS: Final = ("pulumi.com/", "kubectl.kubernetes.io/")
+"""Annotations that a tool leaves on what it applies."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two catalogs, and the runtimes that are in the cluster and none of the catalog's."""
+
+    before: Mapping[str, Json]
+    after: Mapping[str, Json]
+    others: tuple[str, ...] = ()
+
+
+def run(
+    wanted: Sequence[str] = (),
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    stack: str | None = None,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    output: Output = Output.TEXT,
+    folder: Path = CATALOG,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print what differs; returns the exit code.
+
+    0: nothing; 1: something; 2: it could not be asked, which goes to `err`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    try:
+        if since is not None:
+            found = Comparison(_at(since, folder), _at(until, folder) if until else _forms(of_stack(folder)))
+        else:
+            found = asyncio.run(_with_cluster(_forms(_wanted(folder, stack)), kubeconfig, context))
+    except (CannotLintError, PlatformError, credentials.CredentialsError, ApiError) as error:
+        print(error, file=err)
+        return CANNOT_ASK
+    everything = {*found.before, *found.after}
+    if missing := [name for name in wanted if name not in everything]:
+        print(f"there is no runtime {missing[0]!r} (there are: {', '.join(sorted(everything))})", file=err)
+        return CANNOT_ASK
+    changes = [
+        c for c in catalog_changes.between(found.before, found.after) if c.runtime in wanted or not wanted
+    ]
+    out.write(_as_json(changes, found.others) if output is Output.JSON else "".join(_lines(changes)))
+    if output is Output.TEXT:
+        if found.others:
+            print(f"In the cluster, and not of this catalog: {', '.join(found.others)}", file=err)
+        if not changes:
+            print("Nothing differs.", file=err)
+    return REFUSED if changes else FINE
+
+
+def command(
+    wanted: Annotated[
+        list[str] | None,
+        typer.Argument(help="Only these runtimes.", metavar="[NAME]...", autocompletion=names_of),
+    ] = None,
+    *,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="Compare with this revision in git, not with the cluster.", metavar="REF"
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--to", help="With --from: this revision; the files as they are unless given.", metavar="REF"
+        ),
+    ] = None,
+    stack: Stack = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option(help="Kubeconfig file; KUBECONFIG or ~/.kube/config unless given.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Context of the kubeconfig; its current one unless given.")
+    ] = None,
+    output: Printed = Output.TEXT,
+) -> None:
+    """Show what would change: from the cluster to the catalog, or between two revisions.
+
+    A running TrainJob keeps the runtime that it started with. Exit code 0:
+    nothing differs; 1: something does; 2: it could not be asked.
+
+    Example: trainyard runtimes diff --stack prod
+
+    Example: trainyard runtimes diff --from origin/main torch-distributed
+    """
+    if until is not None and since is None:
+        raise typer.BadParameter("needs --from.", param_hint="--to")
+    if since is not None and (stack, kubeconfig, context) != (None, None, None):
+        raise typer.BadParameter("compares files: no stack and no cluster.", param_hint="--from")
+    raise typer.Exit(
+        run(
+            wanted or (),
+            since=since,
+            until=until,
+            stack=stack,
+            kubeconfig=kubeconfig,
+            context=context,
+            output=output,
+            folder=CATALOG,
+        )
+    )
+
+
+def _wanted(folder: Path, stack: str | None) -> Sequence[catalog.Runtime]:
+    """What should be in a cluster: what the stack installs, or any stack that changes nothing."""
+    return of_stack(folder, stack) if stack else catalog.load(folder, {})
+
+
+def _at(revision: str, folder: Path) -> dict[str, Json]:
+    """The catalog as a revision has it."""
+    texts = at_revision(revision, folder)
+    if not texts:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="trainyard-") as copy:
+        for name, text in texts.items():
+            path = Path(copy, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        try:
+            return _forms(of_stack(Path(copy)))
+        except PlatformError as error:
+            raise PlatformError(f"at {revision}: {str(error).replace(f'{copy}/', '')}") from error
+
+
+async def _with_cluster(
+    wanted: Mapping[str, Json], kubeconfig: str | None, context: str | None
+) -> Comparison:
+    found = credentials.load(kubeconfig, context)
+    asking = replace(found, headers={"User-Agent": "trainyard-runtimes"})
+    there: dict[str, Json] = {}
+    async with Client(asking) as client:
+        async for page in client.list(RUNTIMES.path()):
+            for item in page.items or ():
+                runtime = msgspec.json.decode(item)
+                there[runtime["metadata"]["name"]] = _form(runtime)
+    others = tuple(name for name in there if name not in wanted)
+    return Comparison({name: form for name, form in there.items() if name in wanted}, wanted, others)
+
+
+def _forms(runtimes: Sequence[catalog.Runtime]) -> dict[str, Json]:
+    return {runtime.name: _form(runtime.manifest) for runtime in runtimes}
+
+
+def _form(manifest: Json) -> Json:
+    """What can be compared of a runtime: without what a cluster or the tool that applies it adds."""
+    metadata = manifest["metadata"]
+    labels = {k: v for k, v in metadata.get("labels", {}).items() if k != names.WEBHOOK_VALIDATION_LABEL}
+    annotations = {
+        k: v for k, v in (metadata.get("annotations") or {}).items() if not k.startswith(_OF_TOOLS)
+    }
+    spec = offline.with_runtime_defaults(manifest)["spec"]
+    return {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
+
+
+def _lines(changes: Sequence[Change]) -> Iterator[str]:
+    for change in changes:
+        yield f"{_MARKS[change.kind]} {change.runtime}\n"
+        for field in change.fields:
+            before, after = (_value(side) for side in (field.before, field.after))
+            yield f"    {field.path}: {before} -> {after}\n"
+
+
+def _value(value: Any) -> str:
+    return "(none)" if value is ABSENT else json.dumps(value)
+
+
+def _as_json(changes: Sequence[Change], others: Sequence[str]) -> str:
+    document = {"changes": [asdict(change) for change in changes], "others": list(others)}
+    return json.dumps(document, indent=2) + "\n"

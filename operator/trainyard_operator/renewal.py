@@ -1,0 +1,92 @@
+"""Jobs that must be made anew before their JobSet is resumed, so that pods carry what is wanted alone.
+
+Called by `reconcile`. When JobSet (0.12) resumes a Job it adds its template's
+labels, annotations, node selector, tolerations and scheduling gates to what
+the Job has, and takes nothing away: a job that its queue moves to another
+flavor would ask for the nodes of both. A Job that is made anew has what the
+template says. So a JobSet that has run, and is to be resumed as something else,
+
+1. is written as it is to run, but still suspended, with a stamp of that on
+   the template of its pods;
+2. loses its suspended Jobs without that stamp, which JobSet's controller then
+   makes again;
+3. is resumed.
+
+Each step is decided on what is there, so it does not matter where an operator
+is killed. The controller may make a Job from a template that it remembers and
+that is older; the stamp tells, and the Job goes again. What ran is noted on
+the JobSet when it is suspended: a job that comes back as it was, to the same
+flavor, keeps its Jobs, and nobody asks for them.
+
+The JobSet itself is never deleted: volumes that are its own would go with it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainyard_api import names
+
+from . import marks, revisions, templates
+from .model import Delete, Job, JobSet, Json
+
+
+def over(jobset: JobSet, manifest: Json) -> Json:
+    """The manifest to write over the JobSet: with its stamp, if the JobSet has ever run."""
+    ran = jobset.annotations.get(names.RAN_AS_ANNOTATION)
+    if not jobset.suspend:
+        ran = marks.digest(jobset.annotations) or "unknown"
+    if ran is None:
+        return manifest
+    stamp = {names.PLACEMENT_ANNOTATION: _stamp(manifest)}
+    spec: dict[str, Any] = {**manifest["spec"]}
+    spec["replicatedJobs"] = [
+        templates.with_pod_metadata(job, "annotations", stamp) for job in spec["replicatedJobs"]
+    ]
+    metadata: Json = manifest["metadata"]
+    if spec["suspend"]:
+        metadata = {**metadata, "annotations": {**metadata["annotations"], names.RAN_AS_ANNOTATION: ran}}
+    return {**manifest, "metadata": metadata, "spec": spec}
+
+
+def is_due(jobset: JobSet, manifest: Json) -> bool:
+    """Whether the JobSet is to be resumed as something else than it ran as."""
+    ran = jobset.annotations.get(names.RAN_AS_ANNOTATION)
+    resumes = jobset.suspend and not manifest["spec"]["suspend"]
+    return resumes and ran is not None and ran != marks.digest(manifest["metadata"]["annotations"])
+
+
+def held(manifest: Json) -> Json:
+    """The manifest of a JobSet that is to run, still suspended."""
+    return {**manifest, "spec": {**manifest["spec"], "suspend": True}}
+
+
+def deletions(jobset: JobSet, manifest: Json, jobs: Sequence[Job]) -> tuple[Delete, ...] | None:
+    """What must go before the JobSet is resumed, nothing if it can be; None: wait for JobSet's controller.
+
+    It has to suspend the Jobs and to see that they are suspended before they
+    go, and to see that they are gone afterwards: what it then makes has a
+    stamp to tell by, or is made from what it is resumed with.
+    """
+    stamp = _stamp(manifest)
+    counted = sum(counts.suspended for counts in jobset.replicated_jobs_status)
+    unfinished = [job for job in jobs if not job.finished]
+    suspended = sum(job.suspended for job in unfinished)
+    outworn = [job for job in unfinished if job.placement != stamp]
+    if not outworn:
+        return () if counted <= suspended else None
+    if counted < suspended or not all(_may_go(job) for job in outworn):
+        return None
+    return tuple(
+        Delete("batch/v1", "Job", job.namespace, job.name, job.uid, job.resource_version) for job in outworn
+    )
+
+
+def _may_go(job: Job) -> bool:
+    return job.suspended and job.active == 0 and not job.deleting
+
+
+def _stamp(manifest: Json) -> str:
+    """The same for a manifest that is suspended and one that is not."""
+    return revisions.digest(manifest["spec"]["replicatedJobs"])

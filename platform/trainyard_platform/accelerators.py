@@ -1,0 +1,119 @@
+"""Settings of accelerators: which kinds a stack has, and who tells kubelet of them.
+
+What is known of each kind is data, `accelerators.yaml`.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic.alias_generators import to_camel
+
+from trainyard_api.closed import Closed, nearest
+from trainyard_api.pools import NodePool
+
+from .model import Image
+
+PROFILE = r"^[1-7]g\.[0-9]+gb(\+me)?$"
+
+
+class AcceleratorKind(StrEnum):
+    """Whose accelerator it is."""
+
+    NVIDIA = "nvidia"
+    AMD = "amd"
+    INTEL = "intel"
+    TPU = "tpu"
+
+
+class DevicePlugin(StrEnum):
+    """Where the device plugin comes from, which tells kubelet what a node has."""
+
+    INSTALL = "install"
+    SHIPPED = "shipped"
+
+
+class MigStrategy(StrEnum):
+    """How parts of a GPU are offered, in the words of NVIDIA's device plugin."""
+
+    SINGLE = "single"
+    MIXED = "mixed"
+
+
+class Mig(Closed):
+    """GPUs that are partitioned; who partitions them is the node image, or NVIDIA's MIG manager."""
+
+    strategy: MigStrategy
+    """single: each part counts as a nvidia.com/gpu; mixed: as a nvidia.com/mig-<profile>."""
+    profiles: tuple[Annotated[str, Field(pattern=PROFILE)], ...] = ()
+    """Profiles that there are with strategy mixed, such as 1g.10gb."""
+
+    @model_validator(mode="after")
+    def _profiles_are_of_mixed(self) -> "Mig":
+        if (self.strategy is MigStrategy.MIXED) is not bool(self.profiles):
+            raise ValueError("strategy mixed needs `profiles`, and single has no use for them")
+        return self
+
+
+class Accelerator(Closed):
+    """One kind of accelerator in the cluster."""
+
+    device_plugin: DevicePlugin = DevicePlugin.INSTALL
+    """install: by the platform; shipped: it comes with the node image, the cloud or another operator."""
+    image: Image | None = None
+    """Image of the device plugin; the pinned one from the artifacts' source if left out."""
+    environment: dict[str, str] = Field(default={})
+    """What containers of the catalog that train are told, beside what is the kind's default."""
+    mig: Mig | None = None
+    """How NVIDIA's GPUs are partitioned; whole ones if left out."""
+
+
+class Facts(BaseModel):
+    """What is known of a kind."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+
+    resource: str
+    partition: str | None = None
+    node_labels: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    artifact: str | None = None
+    shipped: str | None = None
+
+
+@cache
+def facts() -> Mapping[AcceleratorKind, Facts]:
+    """What is known of each kind."""
+    text = Path(__file__).with_name("accelerators.yaml").read_text(encoding="utf-8")
+    return TypeAdapter(dict[AcceleratorKind, Facts]).validate_python(yaml.safe_load(text))
+
+
+def resources(kind: AcceleratorKind, accelerator: Accelerator) -> tuple[str, ...]:
+    """The resources that pods can ask for."""
+    known = facts()[kind]
+    profiles = accelerator.mig.profiles if accelerator.mig else ()
+    return (known.resource, *((known.partition or "").format(profile=profile) for profile in profiles))
+
+
+def problems(
+    accelerators: Mapping[AcceleratorKind, Accelerator], pools: Mapping[str, NodePool]
+) -> Iterator[str]:
+    """What is wrong with them by themselves or beside the pools, each with its path."""
+    offered = [one for kind, accelerator in accelerators.items() for one in resources(kind, accelerator)]
+    for kind, accelerator in accelerators.items():
+        known = facts()[kind]
+        if accelerator.device_plugin is DevicePlugin.INSTALL and known.artifact is None:
+            yield f"accelerators.{kind}.devicePlugin: must be shipped, by {known.shipped}"
+        if accelerator.mig and known.partition is None:
+            yield f"accelerators.{kind}.mig: NVIDIA's accelerators alone have it"
+    for name, pool in pools.items():
+        if offered and pool.accelerator and pool.accelerator.resource not in offered:
+            resource = pool.accelerator.resource
+            yield (
+                f"nodePools.{name}.accelerator.resource: no accelerator of this stack offers {resource} "
+                f"(they offer {', '.join(offered)}){nearest(resource, offered)}"
+            )

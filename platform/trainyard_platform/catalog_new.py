@@ -1,0 +1,49 @@
+"""The text of a new file of the catalog, made from one that is there.
+
+What a framework needs is in the catalog already: a new runtime begins as a
+copy of one, with a name, a purpose and an image of its own.
+"""
+
+import re
+
+from . import catalog_header, overlay
+from .catalog import Runtime
+
+_ABOUT = "For those who need it as it is here: say who they are, and what they have to know."
+
+
+def text(
+    source: Runtime, source_text: str, *, name: str, framework: str, purpose: str, image: str | None = None
+) -> str:
+    """The file of the new runtime.
+
+    Args:
+        source: The runtime to begin with.
+        source_text: Its file.
+        name: Name of the new runtime, which is its file's too.
+        framework: Its framework, which is its folder's name too.
+        purpose: What it is for, in a sentence.
+        image: Image of the containers that train; the source's if left out.
+    """
+    header = catalog_header.parse(source_text)
+    body = _replaced(catalog_header.body(source_text), "  name: ", source.name, name)
+    body = _replaced(body, "    trainer.kubeflow.org/framework: ", source.framework, framework)
+    if image is not None:
+        for old in _images(source):
+            body = _replaced(body, " +image: ", old, image)
+    example = _replaced(header.example, "    name: ", source.name, name)
+    sentence = " ".join(purpose.split()).rstrip(".") + "."
+    lines = [sentence, "", _ABOUT, "", *(f"  {line}" for line in example.splitlines())]
+    return "\n".join([catalog_header.SCHEMA, "#", *(f"# {line}".rstrip() for line in lines), body])
+
+
+def _replaced(body: str, before: str, old: str, new: str) -> str:
+    line = re.compile(rf"^({before}){re.escape(old)}$", re.MULTILINE)
+    return line.sub(lambda match: f"{match[1]}{new}", body)
+
+
+def _images(runtime: Runtime) -> set[str]:
+    """The images of the containers that train."""
+    jobs = overlay.training_jobs(runtime.manifest)
+    pods = (job["template"]["spec"]["template"]["spec"] for job in jobs)
+    return {container["image"] for pod in pods for container in pod["containers"] if "image" in container}

@@ -1,0 +1,79 @@
+"""The coscheduling plugin of scheduler-plugins: a second scheduler for gangs, and a controller.
+
+The scheduler has upstream's default plugins with Coscheduling beside them and
+none of the chart's others: these need CRDs and rights of their own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Namespace
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+
+from .. import queueing
+from ..artifacts import Artifacts, Chart
+from ..model import ComputeResources
+from . import charts
+
+RELEASE = "scheduler-plugins"
+NAMESPACE = "scheduler-plugins"
+SCHEDULER = "scheduler-plugins-scheduler"
+"""What pods name as their schedulerName."""
+_REPOSITORY = "registry.k8s.io/scheduler-plugins"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoschedulingArgs:
+    """What the Coscheduling component needs from the stack."""
+
+    chart: Chart
+    scheduler_image: str
+    controller_image: str
+    resources: ComputeResources
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(
+        cls, settings: queueing.Coscheduling, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
+    ) -> "CoschedulingArgs":
+        """What the stack says, with the pinned images where it names no registry."""
+        repository = settings.image_repository or artifacts.registry(_REPOSITORY)
+        version = artifacts.version("scheduler-plugins")
+        return cls(
+            chart=artifacts.chart("scheduler-plugins"),
+            scheduler_image=f"{repository}/kube-scheduler:{version}",
+            controller_image=f"{repository}/controller:{version}",
+            resources=settings.resources,
+            after=after,
+        )
+
+
+class Coscheduling(pulumi.ComponentResource):
+    """Installs the second scheduler and its controller, and waits until they run."""
+
+    def __init__(self, name: str, args: CoschedulingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Coscheduling", name, {}, opts)
+        namespace = Namespace(
+            NAMESPACE,
+            metadata=ObjectMetaArgs(
+                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "baseline"}
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+        )
+        compute = charts.resources(args.resources)
+        values: dict[str, Any] = {
+            "scheduler": {"name": SCHEDULER, "image": args.scheduler_image, "resources": compute},
+            "controller": {"image": args.controller_image, "resources": compute},
+            # Coscheduling sorts the queue itself, and a queue is sorted by one plugin.
+            "plugins": {"enabled": ["Coscheduling"], "disabled": ["PrioritySort"]},
+        }
+        charts.install(
+            RELEASE,
+            args.chart,
+            NAMESPACE,
+            values,
+            pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
+        )
+        self.register_outputs({})

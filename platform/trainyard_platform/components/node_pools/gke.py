@@ -1,0 +1,109 @@
+"""Nodes of a node pool of GKE, by the package pulumi-gcp."""
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+from pulumi_gcp import container
+
+from trainyard_api.pools import NVIDIA_GPU, CapacityType, NodePool, disk_gib, labels, taints
+
+from ...clouds import Gke
+
+RESERVATION = "compute.googleapis.com/reservation-name"
+SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+"""All; what nodes may do is up to the roles of their service account."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolArgs:
+    """The pool, and the cluster that its nodes join."""
+
+    pool: NodePool
+    cluster: Gke
+
+
+def provider(cluster: Gke) -> pulumi.ProviderResource:
+    """The connection to Google Cloud; credentials are the environment's."""
+    connection: pulumi.ProviderResource = gcp.Provider("gcp", project=cluster.project)
+    return connection
+
+
+class Pool(pulumi.ComponentResource):
+    """Makes the node pool of one pool."""
+
+    def __init__(self, name: str, args: PoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:GkePool", name, {}, opts)
+        pool = args.pool
+        container.NodePool(
+            name,
+            name=name,
+            project=args.cluster.project,
+            location=args.cluster.location,
+            cluster=args.cluster.name,
+            node_locations=list(pool.zones),
+            node_count=None if pool.elastic else pool.nodes // len(pool.zones),
+            initial_node_count=_first(pool) if pool.elastic else None,
+            autoscaling=_autoscaling(pool) if pool.elastic else None,
+            node_config=_node(name, pool, args.cluster),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                delete_before_replace=True,
+                ignore_changes=["nodeCount", "initialNodeCount"] if pool.elastic else [],
+            ),
+        )
+        self.register_outputs({})
+
+
+def _first(pool: NodePool) -> int:
+    """Nodes in each zone to begin with: enough for the fewest."""
+    return -(-(pool.min_nodes or 0) // len(pool.zones))
+
+
+def _autoscaling(pool: NodePool) -> container.NodePoolAutoscalingArgs:
+    # Wherever there is capacity: nodes with accelerators are hard to get.
+    return container.NodePoolAutoscalingArgs(
+        total_min_node_count=pool.min_nodes or 0, total_max_node_count=pool.nodes, location_policy="ANY"
+    )
+
+
+def _node(name: str, pool: NodePool, cluster: Gke) -> container.NodePoolNodeConfigArgs:
+    return container.NodePoolNodeConfigArgs(
+        machine_type=pool.machine.type,
+        image_type=pool.machine.image,
+        disk_size_gb=disk_gib(pool),
+        spot=pool.capacity_type is CapacityType.SPOT,
+        reservation_affinity=_reservation(pool),
+        guest_accelerators=_accelerators(pool),
+        labels=labels(name, pool),
+        taints=[
+            container.NodePoolNodeConfigTaintArgs(key=taint.key, value=taint.value, effect=taint.effect.name)
+            for taint in taints(pool)
+        ],
+        service_account=cluster.node_service_account,
+        oauth_scopes=list(SCOPES),
+        # Pods have no business with the node's own credentials.
+        workload_metadata_config=container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode="GKE_METADATA"),
+    )
+
+
+def _accelerators(pool: NodePool) -> list[container.NodePoolNodeConfigGuestAcceleratorArgs] | None:
+    """NVIDIA's GPUs, with GKE's choice of driver; others, such as TPUs, come with the machine type."""
+    if pool.accelerator is None or pool.accelerator.resource != NVIDIA_GPU:
+        return None
+    driver = container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
+        gpu_driver_version="DEFAULT"
+    )
+    return [
+        container.NodePoolNodeConfigGuestAcceleratorArgs(
+            type=pool.accelerator.type, count=pool.accelerator.count, gpu_driver_installation_config=driver
+        )
+    ]
+
+
+def _reservation(pool: NodePool) -> container.NodePoolNodeConfigReservationAffinityArgs | None:
+    if pool.reservation is None:
+        return None
+    return container.NodePoolNodeConfigReservationAffinityArgs(
+        consume_reservation_type="SPECIFIC_RESERVATION", key=RESERVATION, values=[pool.reservation]
+    )

@@ -1,0 +1,76 @@
+"""What watches over the platform: how it is scraped, when somebody is told, and what is looked at.
+
+It installs neither a Prometheus nor a Grafana: it declares what those that the
+cluster has are to read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from .. import monitoring_manifests as manifests
+from ..monitoring_manifests import Manifest
+from ..observability import Observability as Settings
+from ..settings import StackSettings
+from . import kueue, operator
+from .declared import declare
+from .system import NAMESPACE
+
+SERVICE = f"{operator.NAME}-metrics"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservabilityArgs:
+    """What is watched over, and by whom."""
+
+    settings: Settings
+    admission: bool
+    kueue: bool
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(cls, stack: StackSettings, *, after: Sequence[pulumi.Resource]) -> "ObservabilityArgs":
+        """What the stack says."""
+        return cls(
+            settings=stack.observability,
+            admission=stack.admission.enabled,
+            kueue=stack.kueue.enabled,
+            after=after,
+        )
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts of the platform that not every stack has, as the data files name them."""
+        return [part for part, there in (("admission", self.admission), ("kueue", self.kueue)) if there]
+
+
+class Observability(pulumi.ComponentResource):
+    """Declares monitors, alerts and dashboards."""
+
+    def __init__(
+        self, name: str, args: ObservabilityArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("trainyard:platform:Observability", name, {}, opts)
+        for manifest in _manifests(args):
+            declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
+        self.register_outputs({})
+
+
+def _manifests(args: ObservabilityArgs) -> list[Manifest]:
+    settings, home = args.settings, NAMESPACE
+    declared = [
+        manifests.operator_service(SERVICE, home, operator.LABELS, operator.PORT),
+        manifests.operator_monitor(SERVICE, home, settings),
+        manifests.rules(home, args.parts, settings),
+        *manifests.dashboard_maps(home, args.parts, settings),
+    ]
+    scraped = [home]
+    if args.kueue:
+        declared.append(
+            manifests.kueue_monitor(home, kueue.NAMESPACE, kueue.METRICS_SERVICE_LABELS, settings)
+        )
+        scraped.append(kueue.NAMESPACE)
+    if settings.prometheus:
+        declared += manifests.rights(settings.prometheus, scraped)
+    return declared

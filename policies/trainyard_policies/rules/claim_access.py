@@ -1,0 +1,79 @@
+"""A claim under a step of several nodes can be mounted by several nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath
+from trainyard_api.fields import Json
+
+from ..cel import Webhook
+from ..manifest import ReplicatedJob, Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+
+_ON_MANY_NODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+
+
+def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
+    """No claim that one node alone can mount is mounted by a step with more nodes."""
+    for claim, path in _claims(workload):
+        metadata, _path = fields.below(claim, path, "metadata")
+        name = metadata.get("name")
+        spec, spec_path = fields.below(claim, path, "spec")
+        at = spec_path.child("accessModes")
+        modes = fields.texts(spec.get("accessModes"), at)
+        if _ON_MANY_NODES.intersection(modes):
+            continue
+        for job in workload.jobs:
+            nodes = _nodes(workload, job)
+            if nodes > 1 and _mounts(job, name):
+                has = ", ".join(modes) or "nothing"
+                yield Finding(at, f"must be ReadWriteMany: {job.name!r} mounts it on {nodes} nodes; is {has}")
+
+
+def _claims(workload: Workload) -> Iterator[tuple[Json, FieldPath]]:
+    jobset, path = fields.below(workload.spec, FieldPath("spec"), "template", "spec")
+    path = path.child("volumeClaimPolicies")
+    for position, policy in enumerate(fields.objects(jobset.get("volumeClaimPolicies"), path)):
+        at = path.index(position).child("templates")
+        for index, template in enumerate(fields.objects(policy.get("templates"), at)):
+            yield template, at.index(index)
+
+
+def _nodes(workload: Workload, job: ReplicatedJob) -> int:
+    """The pods that a ReplicatedJob runs at once; those that train are counted by the ML policy."""
+    if job.step == names.ANCESTOR_TRAINER or job.name == names.NODE:
+        policy, path = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
+        nodes = fields.integer(policy.get("numNodes"), path.child("numNodes"))
+        if nodes is not None:
+            return nodes
+    template, path = fields.below(job.value, job.path, "template", "spec")
+    replicas = fields.integer(job.value.get("replicas"), job.path.child("replicas"))
+    parallelism = fields.integer(template.get("parallelism"), path.child("parallelism"))
+    return (1 if replicas is None else replicas) * (1 if parallelism is None else parallelism)
+
+
+def _mounts(job: ReplicatedJob, claim: object) -> bool:
+    return any(
+        mount["name"] == claim
+        for container in job.containers()
+        for mount in fields.named_objects(
+            container.value.get("volumeMounts"), container.path.child("volumeMounts")
+        )
+    )
+
+
+RULE = Rule(
+    id="claim-access",
+    title="A claim under a step of several nodes can be mounted by several nodes",
+    why="A ReadWriteOnce claim is mounted by one node: pods on the others never start.",
+    remedy="Ask for accessModes [ReadWriteMany] and the storage role `shared` (annotation "
+    f"{names.STORAGE_ANNOTATION}), or for one node.",
+    severity=Severity.HIGH,
+    levels={Subject.RUNTIMES: Level.MANDATORY},
+    check=check,
+    cluster=Webhook("it follows names between claims, mounts and ReplicatedJobs"),
+)

@@ -1,0 +1,37 @@
+"""What the compared controllers are started with."""
+
+from benchmarks import controllers, webhooks
+from trainyard_operator.webhook_configurations import CONFIGURATIONS
+
+
+def test_the_reference_runs_as_shipped_unless_its_client_is_allowed_more():
+    shipped = controllers.reference_configuration(9443, 8081)
+    assert shipped == {
+        "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+        "kind": "Configuration",
+        "certManagement": {"enable": False},
+        "health": {"healthProbeBindAddress": "127.0.0.1:8081"},
+        "leaderElection": {"leaderElect": False},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": "127.0.0.1", "port": 9443},
+    }
+    fast = controllers.reference_configuration(9443, 8081, 2000)
+    assert fast == {**shipped, "clientConnection": {"qps": 2000, "burst": 2000}}
+
+
+def test_webhooks_are_called_by_url_and_trusted_only_if_told_whom():
+    found = webhooks.configurations("https://127.0.0.1:9443", b"PEM")
+    assert [(c["kind"], c["metadata"]["name"]) for c in found] == [(r.kind, n) for r, n in CONFIGURATIONS]
+    mutating, validating = (configuration["webhooks"] for configuration in found)
+    assert [hook["name"] for hook in (*mutating, *validating)] == [
+        "defaulter.trainjob.trainer.kubeflow.org",
+        "validator.trainjob.trainer.kubeflow.org",
+        "validator.trainingruntime.trainer.kubeflow.org",
+        "validator.clustertrainingruntime.trainer.kubeflow.org",
+    ]
+    assert mutating[0]["clientConfig"] == {
+        "url": "https://127.0.0.1:9443/mutate-trainer-kubeflow-org-v1alpha1-trainjob",
+        "caBundle": "UEVN",
+    }
+    (mutating, _) = webhooks.configurations("https://127.0.0.1:9443", None)
+    assert mutating["webhooks"][0]["clientConfig"].keys() == {"url"}

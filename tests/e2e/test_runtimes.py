@@ -1,0 +1,107 @@
+"""Runtimes whose containers do something before the script does, and the catalog against the cluster."""
+
+import json
+import re
+
+import pytest
+
+from .cluster import Cluster, Object, eventually
+
+pytestmark = pytest.mark.sandbox
+
+
+def job(name: str, runtime: str, **trainer: object) -> Object:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": name},
+        "spec": {"runtimeRef": {"name": runtime}, "trainer": {"numNodes": 2, **trainer}},
+    }
+
+
+def test_tensorflow_has_all_workers_by_name_and_which_it_is(platform: Cluster) -> None:
+    script = "import os; print(os.environ['TF_CONFIG'])"
+    platform.apply(job("strategy", "tensorflow-distributed", command=["python", "-c", script]))
+    platform.wait_for_condition("strategy", "Complete", timeout=600)
+    workers = ["strategy-node-0-0.strategy:29500", "strategy-node-0-1.strategy:29500"]
+    assert {pod: json.loads(text) for pod, text in platform.logs("strategy").items()} == {
+        f"strategy-node-0-{index}": {
+            "cluster": {"worker": workers},
+            "task": {"type": "worker", "index": index},
+        }
+        for index in (0, 1)
+    }
+
+
+def test_mpirun_reaches_the_other_node_as_root_where_an_image_has_no_other_user(platform: Cluster) -> None:
+    script = 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on $(hostname) as $(id -u)"'
+    platform.apply(job("ring", "horovod-distributed", command=["mpirun", "sh", "-c", script]))
+    platform.wait_for_condition("ring", "Complete", timeout=600)
+    printed = platform.kubectl("logs", "job/ring-launcher-0")
+    assert sorted(re.findall(r"rank (\d) of 2 on (\S+) as (\d+)", printed)) == [
+        ("0", "ring-launcher-0-0", "0"),
+        ("1", "ring-node-0-0", "0"),
+    ]
+
+
+ELASTIC = """
+import os, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+ranks, started = dist.get_world_size(), "/tmp/started"
+again = torch.tensor([float(os.path.exists(started))])
+open(started, "w").close()
+dist.all_reduce(again)
+print(f"{ranks} ranks, {int(again)} of them again", flush=True)
+while ranks == 1 or not again:  # until a lost one has been replaced
+    dist.all_reduce(torch.zeros(1))
+    time.sleep(0.2)
+"""
+
+
+def test_an_elastic_job_goes_on_with_a_new_node_for_one_that_is_lost(platform: Cluster) -> None:
+    script = ["--no_python", "python", "-c", ELASTIC]
+    platform.apply(job("elastic", "torch-elastic", numProcPerNode=1, args=script))
+
+    def pod(index: int) -> str:
+        wanted = f"jobset.sigs.k8s.io/jobset-name=elastic,batch.kubernetes.io/job-completion-index={index}"
+        found = platform.list("pods", wanted)
+        assert len(found) == 1, found
+        return str(found[0]["metadata"]["name"])
+
+    def trains(index: int) -> bool:
+        platform.kubectl("exec", pod(index), "--", "test", "-e", "/tmp/started")  # noqa: S108 (the pod's own)
+        return True
+
+    eventually("both train", lambda: trains(0) and trains(1), timeout=300)
+    survivor = pod(0)
+    platform.kubectl("delete", "pod", pod(1), "--force", "--grace-period=0")
+    platform.wait_for_condition("elastic", "Complete", timeout=600)
+    seen = re.findall(r"(\d) ranks, (\d) of them again", platform.kubectl("logs", survivor))
+    assert (seen[0], seen[-1]) == (("2", "0"), ("2", "1"))
+
+
+def test_the_catalog_is_compared_with_the_cluster(platform: Cluster) -> None:
+    def differ(*arguments: str) -> tuple[int, str]:
+        answer = platform.run("trainyard", "runtimes", "diff", "--stack", "sandbox", *arguments, check=False)
+        assert answer.returncode != 2, answer.stderr
+        return answer.returncode, answer.stdout
+
+    assert differ() == (0, "")
+    platform.kubectl(
+        "patch",
+        "clustertrainingruntime",
+        "plain",
+        "--type=merge",
+        "-p",
+        '{"spec":{"mlPolicy":{"numNodes":3}}}',
+    )
+    assert differ() == (1, "~ plain\n    spec.mlPolicy.numNodes: 3 -> 1\n")
+    platform.kubectl(
+        "patch",
+        "clustertrainingruntime",
+        "plain",
+        "--type=merge",
+        "-p",
+        '{"spec":{"mlPolicy":{"numNodes":1}}}',
+    )
+    assert differ() == (0, "")

@@ -1,0 +1,63 @@
+"""Stacks for clusters of others, previewed by the real engine with the real charts: what no mock shows."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainyard_sandbox.paths import PROJECT
+
+from .cluster import Cluster, Object
+
+pytestmark = pytest.mark.sandbox
+
+USERS = re.compile(r'"(runAsUser|runAsGroup|fsGroup|supplementalGroups|seLinuxOptions)"')
+WITH_PODS = ("Deployment", "DaemonSet", "StatefulSet", "Job", "ClusterTrainingRuntime")
+
+
+def preview(platform: Cluster, stack: str, folder: Path) -> list[Object]:
+    """What `pulumi up` would make of a stack file on a new cluster, with the sandbox's charts."""
+    document = yaml.safe_load((PROJECT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    artifacts = {"source": "folder", "folder": str(PROJECT / ".sandbox" / "artifacts")}
+    document["config"]["trainyard:platform"]["artifacts"] = artifacts
+    file = folder / f"Pulumi.{stack}.yaml"
+    file.write_text(yaml.safe_dump(document))
+    (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "trainyard", "runtime": "python"}))
+    (folder / "state").mkdir()
+    settings = (f"PULUMI_BACKEND_URL=file://{folder}/state", f"PULUMI_OPTION_CONFIG_FILE={file}")
+    pulumi = ("env", *settings, "pulumi")
+    platform.run(*pulumi, "stack", "init", stack, "--non-interactive", "--cwd", str(folder))
+    answer = platform.run(*pulumi, "preview", "--stack", stack, "--json", "--non-interactive")
+    return [step["newState"] for step in json.loads(answer.stdout)["steps"] if step["op"] == "create"]
+
+
+def with_pods(resources: list[Object]) -> Iterator[Object]:
+    for one in resources:
+        if one["type"].rpartition(":")[2] in WITH_PODS:
+            yield one
+
+
+def test_a_stack_on_premises_is_previewed_down_to_what_its_charts_hold(
+    platform: Cluster, tmp_path: Path
+) -> None:
+    resources = preview(platform, "onprem", tmp_path)
+    names = {one["inputs"]["metadata"]["name"] for one in with_pods(resources)}
+    assert {"jobset-controller", "kueue-controller-manager", "trainyard-operator"} <= names
+    assert any(USERS.search(json.dumps(one["inputs"])) for one in with_pods(resources)), "users are named"
+
+
+def test_on_openshift_nothing_names_a_user_down_to_what_its_charts_hold(
+    platform: Cluster, tmp_path: Path
+) -> None:
+    resources = preview(platform, "openshift", tmp_path)
+    names = {one["inputs"]["metadata"]["name"] for one in with_pods(resources)}
+    assert {"jobset-controller", "trainyard-operator", "volcano-scheduler", "volcano-admission-init"} <= names
+    named = {
+        one["urn"]: found.group()
+        for one in with_pods(resources)
+        if (found := USERS.search(json.dumps(one["inputs"])))
+    }
+    assert named == {}

@@ -1,0 +1,118 @@
+"""R-03, R-04: the operator is started anew, and is shown the world as it was a while ago."""
+
+import time
+
+import pytest
+
+from tests.e2e.cluster import eventually
+
+from . import gaps
+from .gaps import PLAIN
+from .lives import COMPLETED, in_words, outcome, violations
+from .proxy import Act, Fault
+
+pytestmark = pytest.mark.soak
+FOOLED = 3.0
+"""Seconds that it is given to act on what it is shown."""
+
+
+def _end_and_be_cleaned_up(case):
+    case.jobset_says(COMPLETED, succeeded=1)
+    case.until("it is complete", lambda: gaps.is_complete(case))
+    case.delete_jobset()
+    case.until("its JobSet is gone", lambda: case.jobset is None)
+
+
+def _be_suspended(case):
+    case.patch(suspend=True)
+    case.until("it is suspended", lambda: gaps.is_suspended(case))
+
+
+def _be_made_anew(case):
+    case.delete()
+    case.until("it is gone", lambda: gaps.is_gone(case))
+    case.create(PLAIN)
+    case.until("its JobSet", lambda: gaps.has_its_own_jobset(case))
+
+
+def _go(case):
+    case.delete()
+    case.until("it is gone", lambda: gaps.is_gone(case))
+
+
+def _be_too_late(case):
+    case.until("it is too late", lambda: case.condition("Failed") == ("True", "DeadlineExceeded"))
+    case.until("its JobSet is gone", lambda: case.jobset is None)
+
+
+def _be_too_late_and_made_anew(case):
+    _be_too_late(case)
+    _be_made_anew(case)
+
+
+STORIES = {
+    _end_and_be_cleaned_up: {},
+    _be_suspended: {},
+    _be_made_anew: {},
+    _go: {},
+    _be_too_late: {"activeDeadlineSeconds": 6},
+    _be_too_late_and_made_anew: {"activeDeadlineSeconds": 6},
+}
+"""What becomes of a TrainJob that runs, and what it says."""
+
+
+def latest(scene):
+    """The version of the last thing that has happened."""
+    return max(observer.events[-1].at for observer in (scene.trainjobs, scene.jobsets))
+
+
+def begin(scene):
+    """The TrainJobs of all stories, running; and what the time was when they were made and when they ran."""
+    cases = [(scene.case(), story) for story in STORIES]
+    blind = scene.proxy.add(Fault(Act.FREEZE, resource="trainjobs"))
+    for case, story in cases:
+        case.create(PLAIN, **STORIES[story])
+        case.until("it is there", lambda case=case: case.trainjob)
+    made = latest(scene)
+    scene.proxy.heal(blind)
+    gaps.each(lambda pair: gaps.run(pair[0]), cases)
+    return cases, {"its creation": made, "its running": latest(scene)}
+
+
+def happen(cases):
+    """All stories, to their end."""
+    gaps.each(lambda pair: pair[1](pair[0]), cases)
+
+
+def outcomes(cases):
+    return gaps.each(outcome, (case for case, _ in cases))
+
+
+def unchanged(cases, before):
+    """Nothing has come of what was seen of the past."""
+    for (case, story), was, now in zip(cases, before, outcomes(cases), strict=True):
+        assert now == was, f"{story.__name__}\n{in_words(now)}\nis not\n{in_words(was)}\n{case.state()}"
+        assert violations(case) == []
+
+
+@pytest.mark.parametrize("back_to", ["its creation", "its running"])
+def test_a_leader_that_is_shown_the_past_does_no_harm(unhurt, tried, back_to):
+    scene = unhurt
+    cases, moments = begin(scene)
+    happen(cases)
+    before = outcomes(cases)
+    for resource in ("trainjobs", "jobsets"):
+        scene.proxy.add(Fault(Act.PAST, resource=resource, revision=moments[back_to]))
+    scene.replica.kill()
+    eventually_leads(scene)
+    time.sleep(FOOLED)
+    scene.proxy.heal()
+    scene.proxy.cut()
+    unchanged(cases, before)
+    tried(f"R-03, R-04 a restart into the past, back to {back_to}", len(STORIES), len(STORIES))
+
+
+def eventually_leads(scene):
+    """Wait until it works on what it is shown."""
+    scene.replica.ready()
+    eventually("it leads", lambda: scene.replica.leads)

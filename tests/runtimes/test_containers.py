@@ -1,0 +1,177 @@
+"""What runtimes start in a container before the script does: run here as the container runs it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kubeflow.trainer import BuiltinTrainer, LoraConfig, TorchTuneConfig
+from kubeflow.trainer.backends.kubernetes import backend, utils
+from kubeflow.trainer.types import types
+from kubeflow_trainer_api import models  # type: ignore[import-untyped]
+
+from trainyard_api import documents
+from trainyard_operator.render import render
+from trainyard_platform import catalog
+
+FOLDER = Path(__file__).parents[2] / "runtimes"
+
+
+def pods(name: str, job: str = "node") -> dict[str, Any]:
+    """The pods of one job of a runtime, as its file has them."""
+    [path] = FOLDER.glob(f"*/{name}.yaml")
+    jobs = catalog.read(path).manifest["spec"]["template"]["spec"]["replicatedJobs"]
+    [found] = (one for one in jobs if one["name"] == job)
+    pod: dict[str, Any] = found["template"]["spec"]["template"]["spec"]
+    return pod
+
+
+def tf_config(folder: Path, **environment: str) -> Any:
+    """TF_CONFIG as a Python sees it that the runtime's init container has prepared."""
+    [prepare] = pods("tensorflow-distributed")["initContainers"]
+    script = prepare["command"][-1].replace("/opt/tf-config", str(folder))
+    module = {entry["name"]: entry["value"] for entry in prepare["env"]}
+    subprocess.run([*prepare["command"][:-1], script], env={**os.environ, **module}, check=True)
+    [python] = (e["value"] for e in pods("tensorflow-distributed")["containers"][0]["env"])
+    shown = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.environ.get('TF_CONFIG', 'null'))"],
+        env={**environment, "PYTHONPATH": python.replace("/opt/tf-config", str(folder))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(shown.stdout)
+
+
+NODE = {
+    "JAX_NUM_PROCESSES": "3",
+    "JAX_PROCESS_ID": "2",
+    "JAX_COORDINATOR_ADDRESS": "my-job-node-0-0.my-job:29500",
+}
+
+
+def test_tensorflow_finds_all_workers_and_which_it_is(tmp_path: Path) -> None:
+    assert tf_config(tmp_path, **NODE) == {
+        "cluster": {
+            "worker": [
+                "my-job-node-0-0.my-job:29500",
+                "my-job-node-0-1.my-job:29500",
+                "my-job-node-0-2.my-job:29500",
+            ]
+        },
+        "task": {"type": "worker", "index": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    "environment", [{}, {**NODE, "JAX_NUM_PROCESSES": "1", "JAX_PROCESS_ID": "0"}], ids=["no trainer", "one"]
+)
+def test_tensorflow_on_one_node_needs_no_cluster(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert tf_config(tmp_path, **environment) is None
+
+
+def test_a_tf_config_of_the_jobs_own_stays(tmp_path: Path) -> None:
+    assert tf_config(tmp_path, **NODE, TF_CONFIG='{"task": {}}') == {"task": {}}
+
+
+@pytest.mark.parametrize(
+    ("own", "nodes", "restarts"),
+    [({}, "1:4", "3"), ({"MIN_NODES": "2", "MAX_RESTARTS": "9"}, "2:4", "9")],
+    ids=["as it is", "by variables"],
+)
+def test_elastic_torchrun_is_told_the_least_and_the_most(
+    tmp_path: Path, own: dict[str, str], nodes: str, restarts: str
+) -> None:
+    torchrun = tmp_path / "torchrun"
+    torchrun.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    torchrun.chmod(0o755)
+    [container] = pods("torch-elastic")["containers"]
+    rendezvous = {"PET_NNODES": "4", "PET_MASTER_ADDR": "j-node-0-0.j", "PET_MASTER_PORT": "29500"}
+    shown = subprocess.run(
+        [*container["command"], "train.py", "--name=a b"],
+        env={
+            **rendezvous,
+            "JOBSET_UID": "uid",
+            "RESTART": "1",
+            "PET_NODE_RANK": "1",
+            **own,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.splitlines() == [
+        f"--nnodes={nodes}",
+        f"--max_restarts={restarts}",
+        "--rdzv_backend=c10d",
+        "--rdzv_endpoint=j-node-0-0.j:29500",
+        "--rdzv_conf=is_host=false",
+        "--rdzv_id=uid-1",
+        "train.py",
+        "--name=a b",
+    ]
+
+
+def sent_by_the_sdk(name: str, trainer: BuiltinTrainer) -> dict[str, Any]:
+    """The TrainJob that the SDK posts for a runtime of the catalog."""
+    [path] = FOLDER.glob(f"*/{name}.yaml")
+    runtime = models.TrainerV1alpha1ClusterTrainingRuntime.from_dict(catalog.read(path).manifest)
+    jobs, policy = runtime.spec.template.spec.replicated_jobs, runtime.spec.ml_policy
+    trainer_of_it = utils.get_runtime_trainer(path.parent.name, jobs, policy)
+    found = types.Runtime(name=name, kind=types.RuntimeKind.CLUSTER_TRAINING_RUNTIME, trainer=trainer_of_it)
+    posted: list[dict[str, Any]] = []
+    sdk = backend.KubernetesBackend.__new__(backend.KubernetesBackend)
+    sdk.namespace = "ns"
+    sdk.custom_api = SimpleNamespace(create_namespaced_custom_object=lambda *body: posted.append(body[-1]))
+    sdk.train(runtime=found, trainer=trainer)
+    return posted[0]
+
+
+OVERRIDES = {
+    "llama": ["tokenizer.path=/workspace/model/original/tokenizer.model"],
+    "qwen": [
+        "tokenizer.path=/workspace/model/vocab.json",
+        "tokenizer.merges_file=/workspace/model/merges.txt",
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "lora", "recipe", "config", "tokenizer"),
+    [
+        ("torchtune-llama3.2-1b", False, "full_finetune_distributed", "llama3_2/1B_full", "llama"),
+        ("torchtune-llama3.2-3b", True, "lora_finetune_distributed", "llama3_2/3B_lora", "llama"),
+        ("torchtune-qwen2.5-1.5b", False, "full_finetune_distributed", "qwen2_5/1.5B_full", "qwen"),
+    ],
+)
+def test_the_sdks_builtin_trainer_becomes_torchtunes_recipe(
+    name: str, lora: bool, recipe: str, config: str, tokenizer: str
+) -> None:
+    tuned = TorchTuneConfig(
+        epochs=1, resources_per_node={"gpu": 2}, peft_config=LoraConfig() if lora else None
+    )
+    job = sent_by_the_sdk(name, BuiltinTrainer(config=tuned))
+    [path] = FOLDER.glob(f"*/{name}.yaml")
+    given = documents.parse(documents.dump([job]), "job.yaml")
+    (jobset,) = render(given, documents.parse(path.read_text(), path.name))
+    steps = jobset["spec"]["replicatedJobs"]
+    assert [step["name"] for step in steps] == ["dataset-initializer", "model-initializer", "node"]
+    [container] = steps[2]["template"]["spec"]["template"]["spec"]["containers"]
+    own = job["metadata"]["name"]
+    assert container["command"] == [
+        "tune",
+        "run",
+        f"--rdzv_endpoint={own}-node-0-0.{own}:29500",
+        recipe,
+        "--config",
+        config,
+        "output_dir=/workspace/output",
+        *OVERRIDES[tokenizer],
+        "checkpointer.checkpoint_dir=/workspace/model",
+    ]
+    assert "epochs=1" in container["args"]

@@ -1,0 +1,106 @@
+"""Each runtime of the catalog, by the TrainJob in its header: what becomes of it, as whole objects.
+
+A runtime that is added needs no expectation here, only a header and an example.
+`TRAINYARD_UPDATE_GOLDEN=1 pytest tests/runtimes` writes the expectations anew.
+"""
+
+import os
+from collections.abc import Iterable
+from datetime import date
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from kubeflow.trainer.backends.kubernetes import utils
+from kubeflow_trainer_api import models  # type: ignore[import-untyped]
+
+from trainyard_api import documents
+from trainyard_cli import lint, validate
+from trainyard_operator.render import render
+from trainyard_platform import catalog, catalog_header, catalog_images
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "runtimes"
+CATALOG = sorted(FOLDER.glob("*/*.yaml"))
+GOLDEN = Path(__file__).parent / "golden"
+SHIPPED = [path for path in CATALOG if (GOLDEN / f"{path.stem}.yaml").exists()]
+
+every_runtime = pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
+
+
+def example(path: Path) -> tuple[documents.Document, ...]:
+    return documents.parse(catalog_header.parse(path.read_text()).example, f"{path.stem}-example.yaml")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_its_example_becomes(path: Path) -> None:
+    children = documents.dump(render(example(path), documents.parse(path.read_text(), path.name)))
+    golden = GOLDEN / f"{path.stem}.yaml"
+    if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
+        golden.write_text(children)
+    assert children == golden.read_text()
+
+
+def test_there_is_a_runtime_for_each_expectation() -> None:
+    assert sorted(path.stem for path in GOLDEN.glob("*.yaml")) == sorted(path.stem for path in SHIPPED)
+
+
+@every_runtime
+def test_admission_lets_it_and_its_example_in(path: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(catalog_header.parse(path.read_text()).example)
+    for files in ([path], [path, job]):
+        out, err = StringIO(), StringIO()
+        answer = (validate.run(files, catalog=tmp_path, out=out, err=err), out.getvalue(), err.getvalue())
+        assert answer == (0, '{\n  "warnings": [],\n  "errors": []\n}\n', "")
+
+
+@every_runtime
+def test_the_rules_have_nothing_mandatory_against_it_and_its_example(path: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(catalog_header.parse(path.read_text()).example)
+    out = StringIO()
+    assert lint.run([path, job], today=date(2026, 11, 21), out=out, err=StringIO()) == 0, out.getvalue()
+
+
+def test_the_sdk_lists_every_runtime() -> None:
+    trainers = {}
+    for path in CATALOG:
+        runtime = models.TrainerV1alpha1ClusterTrainingRuntime.from_dict(catalog.read(path).manifest)
+        jobs = runtime.spec.template.spec.replicated_jobs
+        trainer = utils.get_runtime_trainer(path.parent.name, jobs, runtime.spec.ml_policy)
+        trainers[path.stem] = (trainer.framework, trainer.trainer_type.name)
+    assert trainers == {
+        path.stem: (
+            path.parent.name,
+            "BUILTIN_TRAINER" if path.parent.name == "torchtune" else "CUSTOM_TRAINER",
+        )
+        for path in CATALOG
+    }
+
+
+@every_runtime
+def test_its_header_says_what_it_is_for_and_for_whom(path: Path) -> None:
+    text = path.read_text()
+    header = catalog_header.parse(text)
+    [job] = example(path)
+    assert text.startswith(f"{catalog_header.SCHEMA}\n#\n")
+    assert header.summary.endswith(".")
+    assert header.about.startswith("For ")
+    assert (job.value["kind"], job.value["spec"]["runtimeRef"]) == ("TrainJob", {"name": path.stem})
+
+
+def images(paths: Iterable[Path]) -> set[str]:
+    named = set()
+    for path in paths:
+        for job in catalog.read(path).manifest["spec"]["template"]["spec"]["replicatedJobs"]:
+            pod = job["template"]["spec"]["template"]["spec"]
+            for container in (*pod.get("initContainers", ()), *pod["containers"]):
+                named.add(container["image"])
+                named |= {e["value"] for e in container.get("env", ()) if e["name"] == "CACHE_IMAGE"}
+    return named
+
+
+def test_the_one_file_of_digests_has_every_image_that_is_shipped_and_none_that_is_not_used() -> None:
+    pins = set(catalog_images.load(FOLDER))
+    assert (images(SHIPPED) - pins, pins - images(CATALOG)) == (set(), set())

@@ -1,0 +1,277 @@
+"""`trainyard runtimes`: what it prints and writes, and its exit codes."""
+
+import io
+import json
+import shutil
+import subprocess
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from trainyard_cli import lint, main, runtimes, runtimes_diff, validate
+from trainyard_cli.runtimes import Output, run_list, run_new, run_show
+from trainyard_platform import catalog
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small catalog in a repository of its own, which is where we are."""
+    for name in ("torch/torch-distributed", "mpi/mpi-distributed", "plain/plain"):
+        path = tmp_path / "runtimes" / f"{name}.yaml"
+        path.parent.mkdir(parents=True)
+        shutil.copy(ROOT / "runtimes" / f"{name}.yaml", path)
+    monkeypatch.chdir(tmp_path)
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "first")
+    return tmp_path / "runtimes"
+
+
+def git(*arguments: str) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run(["git", *who, *arguments], check=True)
+
+
+def answer(function: Any, *arguments: Any, **options: Any) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = function(*arguments, out=out, err=err, **options)
+    return code, out.getvalue(), err.getvalue()
+
+
+SHORT = {
+    "name": "torch-distributed",
+    "framework": "torch",
+    "summary": "PyTorch with torchrun: one process per GPU (or CPU core), on one node or many.",
+    "deprecated": False,
+    "optional": False,
+    "policy": "torch",
+    "numNodes": 1,
+    "jobs": ["node"],
+    "image": "docker.io/pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime",
+    "file": "runtimes/torch/torch-distributed.yaml",
+}
+
+
+def test_the_list_names_each_runtime_with_what_it_is_for(folder: Path) -> None:
+    code, out, err = answer(run_list, folder=folder)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].split() == ["NAME", "FRAMEWORK", "FOR"]
+    assert [line.split()[:2] for line in out.splitlines()[1:] if line[0] != " "] == [
+        ["mpi-distributed", "mpi"],
+        ["plain", "plain"],
+        ["torch-distributed", "torch"],
+    ]
+
+
+def test_the_list_is_there_as_json_too(folder: Path) -> None:
+    code, out, _ = answer(run_list, folder=folder, framework="torch", output=Output.JSON)
+    assert (code, json.loads(out)) == (0, [SHORT])
+
+
+def test_a_deprecated_runtime_says_so(folder: Path) -> None:
+    path = folder / "torch/torch-distributed.yaml"
+    old = "    trainer.kubeflow.org/framework: torch\n"
+    path.write_text(path.read_text().replace(old, f"{old}    trainer.kubeflow.org/support: deprecated\n"))
+    assert "Deprecated: PyTorch" in answer(run_list, folder=folder)[1]
+    assert (
+        "Deprecated: it goes away in a later release."
+        in answer(run_show, "torch-distributed", folder=folder)[1].splitlines()
+    )
+
+
+def test_a_runtime_is_shown_with_a_trainjob_to_begin_with(folder: Path) -> None:
+    code, out, _ = answer(run_show, "torch-distributed", folder=folder)
+    assert code == 0
+    assert out.startswith(
+        f"torch-distributed: {SHORT['summary']}\n\nframework: torch\npolicy:    torch, 1 node"
+    )
+    assert out.endswith("\n      limits:\n        nvidia.com/gpu: 8\n")
+
+
+def test_a_runtime_is_shown_as_json_with_its_manifest(folder: Path) -> None:
+    _, out, _ = answer(run_show, "torch-distributed", folder=folder, output=Output.JSON)
+    found = json.loads(out)
+    assert {key: found[key] for key in SHORT} == SHORT
+    assert found["manifest"] == catalog.read(folder / "torch/torch-distributed.yaml").manifest
+    assert found["example"].startswith("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n")
+
+
+def test_what_is_not_there_is_said_with_the_nearest_name(folder: Path) -> None:
+    assert answer(run_show, "torch-distribute", folder=folder) == (
+        2,
+        "",
+        "there is no runtime 'torch-distribute' (there are: mpi-distributed, plain, torch-distributed); "
+        "did you mean 'torch-distributed'?\n",
+    )
+
+
+def test_a_stack_shows_what_it_installs() -> None:
+    code, out, _ = answer(run_list, stack="sandbox", framework="torch", output=Output.JSON)
+    found = {one["name"]: one["image"] for one in json.loads(out)}
+    assert (code, found["torch-distributed"]) == (0, "docker.io/trainyard/torch-cpu:sandbox")
+    assert "torch-rdma" not in found
+
+
+def test_a_stack_that_is_not_there_is_an_error() -> None:
+    code, out, err = answer(run_list, stack="nowhere")
+    assert (code, out) == (2, "")
+    assert err.endswith("stacks/Pulumi.nowhere.yaml:1: No such file or directory\n")
+
+
+@pytest.mark.parametrize("framework", sorted({path.parent.name for path in lint.CATALOG.glob("*/*.yaml")}))
+def test_a_new_runtime_of_a_framework_passes_every_gate(
+    tmp_path: Path, framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(lint.CATALOG, tmp_path / "runtimes")
+    monkeypatch.chdir(tmp_path)
+    image = "registry.k8s.io/example/image:1.0@sha256:" + "0" * 64
+    options = {"framework": framework, "purpose": "What we need", "image": image}
+    code, out, _ = answer(run_new, "our-own", folder=tmp_path / "runtimes", **options)
+    assert (code, out) == (0, f"runtimes/{framework}/our-own.yaml\n")
+    path = Path(out.strip())
+    assert (runtimes.entries(tmp_path / "runtimes", None) and catalog.read(path).framework) == framework
+    code, out, _ = answer(lint.run, [path], today=date(2026, 11, 21))
+    assert code == 0, out
+    code, out, _ = answer(validate.run, [path])
+    assert (code, json.loads(out)) == (0, {"warnings": [], "errors": []})
+    text = path.read_text()
+    assert text.startswith("# yaml-language-server: $schema=../schema.json\n#\n# What we need.\n#\n# For ")
+    assert "#       name: our-own\n" in text
+    assert f"image: {image}\n" in text
+
+
+def test_a_framework_that_the_catalog_does_not_have_begins_with_plain(folder: Path) -> None:
+    code, _, err = answer(run_new, "ray-train", framework="ray", purpose="Ray.", folder=folder)
+    assert (code, err) == (
+        0,
+        "Say in its header who it is for. Then: trainyard lint runtimes/ray/ray-train.yaml\n",
+    )
+    made, plain = (
+        catalog.read(folder / name).manifest for name in ("ray/ray-train.yaml", "plain/plain.yaml")
+    )
+    labels = {"trainer.kubeflow.org/framework": "ray"}
+    assert made == {**plain, "metadata": {"name": "ray-train", "labels": labels}}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("plain", {}, "runtimes/plain/plain.yaml is there already: names are unique\n"),
+        (
+            "Torch_1",
+            {},
+            "'Torch_1' cannot name a runtime: small letters, digits, '-' and '.', at most 63\n",
+        ),
+        (
+            "a",
+            {"framework": "../a"},
+            "'../a' cannot name a framework: small letters, digits, '-' and '.', at most 63\n",
+        ),
+        ("a", {"image": "busybox"}, "--image busybox: must name its registry and its tag or digest\n"),
+        (
+            "a",
+            {"like": "plan"},
+            "there is no runtime 'plan' (there are: mpi-distributed, plain, torch-distributed); "
+            "did you mean 'plain'?\n",
+        ),
+    ],
+    ids=["taken", "no name", "no framework", "no image", "like nothing"],
+)
+def test_what_cannot_be_written_is_said(
+    folder: Path, name: str, options: dict[str, str], message: str
+) -> None:
+    asked = {"framework": "plain", "purpose": "x", **options}
+    before = sorted(folder.rglob("*"))
+    assert answer(run_new, name, folder=folder, **asked) == (2, "", message)
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_new_asks_for_what_it_is_not_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtimes, "CATALOG", folder)
+    done = CliRunner().invoke(main.app, ["runtimes", "new", "ours"], input="torch\nSpeech models\n")
+    assert (done.exit_code, (folder / "torch/ours.yaml").exists()) == (0, True)
+
+
+def test_between_two_revisions_fields_differ(folder: Path) -> None:
+    path = folder / "torch/torch-distributed.yaml"
+    path.write_text(path.read_text().replace("numNodes: 1\n", "numNodes: 4\n"))
+    (folder / "plain/plain.yaml").unlink()
+    expected = "- plain\n~ torch-distributed\n    spec.mlPolicy.numNodes: 1 -> 4\n"
+    assert answer(runtimes_diff.run, since="HEAD", folder=folder) == (1, expected, "")
+    git("commit", "--quiet", "-am", "second")
+    assert answer(runtimes_diff.run, since="HEAD", folder=folder) == (0, "", "Nothing differs.\n")
+    assert answer(runtimes_diff.run, since="HEAD~1", until="HEAD", folder=folder) == (1, expected, "")
+    assert answer(runtimes_diff.run, ["plain"], since="HEAD~1", folder=folder)[1] == "- plain\n"
+
+
+def test_the_difference_is_there_as_json_too(folder: Path) -> None:
+    path = folder / "torch/torch-distributed.yaml"
+    path.write_text(path.read_text().replace("numNodes: 1\n", "numNodes: 4\n"))
+    _, out, _ = answer(runtimes_diff.run, since="HEAD", folder=folder, output=Output.JSON)
+    field = {"path": "spec.mlPolicy.numNodes", "before": 1, "after": 4}
+    assert json.loads(out) == {
+        "changes": [{"runtime": "torch-distributed", "kind": "changed", "fields": [field]}],
+        "others": [],
+    }
+
+
+def test_a_digest_that_became_known_is_a_difference(folder: Path) -> None:
+    digest = "sha256:" + "0" * 64
+    image = "docker.io/library/busybox:1.37"
+    (folder / "images.yaml").write_text(
+        f"images:\n  - {{name: docker.io/library/busybox, tag: '1.37', digest: {digest}}}\n"
+    )
+    _, out, _ = answer(runtimes_diff.run, since="HEAD", folder=folder)
+    assert out.splitlines()[0] == "~ plain"
+    assert f'.containers[node].image: "{image}" -> "{image}@{digest}"' in out
+
+
+@pytest.mark.parametrize(
+    ("wanted", "options", "message"),
+    [
+        (["torch"], {"since": "HEAD"}, "there is no runtime 'torch' (there are: "),
+        ([], {"since": "nowhere"}, "git ls-tree: fatal: Not a valid object name nowhere\n"),
+        ([], {"since": "--all"}, "--all: must name a commit, a branch or a tag\n"),
+        ([], {"kubeconfig": "/nowhere"}, "kubeconfig /nowhere"),
+    ],
+    ids=["no such runtime", "no such revision", "an option of git's", "no kubeconfig"],
+)
+def test_what_cannot_be_compared_is_said(
+    folder: Path, wanted: list[str], options: dict[str, str], message: str
+) -> None:
+    code, out, err = answer(runtimes_diff.run, wanted, folder=folder, **options)
+    assert (code, out, err[: len(message)]) == (2, "", message)
+
+
+def test_a_revision_whose_catalog_is_broken_is_named(folder: Path) -> None:
+    path = folder / "torch/torch-distributed.yaml"
+    path.write_text(path.read_text().replace("\nkind: Cluster", "\nkind: "))
+    git("commit", "--quiet", "-am", "broken")
+    code, _, err = answer(runtimes_diff.run, since="HEAD", until="HEAD", folder=folder)
+    assert (code, err.partition("yaml:")[0]) == (2, "at HEAD: torch/torch-distributed.")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--to", "HEAD"], ["--from", "HEAD", "--stack", "sandbox"], ["--from", "HEAD", "--context", "a"]],
+)
+def test_options_that_make_no_sense_together_are_refused(arguments: list[str]) -> None:
+    assert CliRunner().invoke(main.app, ["runtimes", "diff", *arguments]).exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["list", "show", "new", "diff"])
+def test_each_command_has_an_example(name: str) -> None:
+    shown = CliRunner().invoke(main.app, ["runtimes", name, "--help"]).stdout
+    assert f"Example: trainyard runtimes {name}" in shown
+
+
+def test_names_are_completed() -> None:
+    assert runtimes.names_of("torchtune-q") == ["torchtune-qwen2.5-1.5b"]
+    assert runtimes.frameworks_of("torch") == ["torch", "torchtune"]

@@ -1,0 +1,176 @@
+"""Accelerators: device plugins where the pools are, and runtimes that know of them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from trainyard_api import names
+from trainyard_api.pools import NodePool
+from trainyard_platform import accelerator_manifests, accelerators, settings
+from trainyard_platform.accelerators import Accelerator, AcceleratorKind
+from trainyard_platform.catalog import Runtime
+from trainyard_platform.errors import PlatformError
+
+from . import program
+
+NVIDIA, AMD = AcceleratorKind.NVIDIA, AcceleratorKind.AMD
+MIXED = {"mig": {"strategy": "mixed", "profiles": ["1g.10gb", "3g.40gb"]}}
+OPERATOR = {"image": "docker.io/trainyard/operator:1"}
+
+
+def pool(resource: str = "nvidia.com/gpu", **given: Any) -> dict[str, Any]:
+    return {
+        "provider": "existing",
+        "nodes": 2,
+        "machine": {"cpu": "8", "memory": "64Gi"},
+        "accelerator": {"type": "some", "resource": resource, "count": 8},
+        "nodeLabels": {"pool": "a"},
+        **given,
+    }
+
+
+def values(kind: AcceleratorKind, given: dict[str, Any], **pools: dict[str, Any]) -> dict[str, Any]:
+    declared = {name: NodePool.model_validate(one) for name, one in pools.items()}
+    accelerator = Accelerator.model_validate(given)
+    return accelerator_manifests.values(kind, accelerator, ("example.com/plugin", "1"), declared)
+
+
+def test_nvidias_plugin_goes_to_the_pools_that_have_its_gpus_and_tolerates_their_taints() -> None:
+    tainted = pool(nodeLabels={"pool": "b", "zone": "z"}, taints=[{"key": "only", "value": "training"}])
+    simulated = pool(provider="kwok")
+    assert values(NVIDIA, {}, a=pool(), b=tainted, c=pool("amd.com/gpu"), d=simulated) == {
+        "image": {"repository": "example.com/plugin", "tag": "1"},
+        "migStrategy": "none",
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]},
+                        {
+                            "matchExpressions": [
+                                {"key": "pool", "operator": "In", "values": ["b"]},
+                                {"key": "zone", "operator": "In", "values": ["z"]},
+                            ]
+                        },
+                    ]
+                }
+            }
+        },
+        "tolerations": [
+            {"key": "nvidia.com/gpu", "operator": "Exists"},
+            {"key": "only", "operator": "Equal", "value": "training", "effect": "NoSchedule"},
+        ],
+    }
+
+
+def test_without_a_pool_it_goes_where_the_vendors_label_is() -> None:
+    affinity = values(NVIDIA, {})["affinity"]["nodeAffinity"]
+    assert affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == [
+        {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]}]}
+    ]
+
+
+def test_a_partitioned_gpu_is_offered_by_profile_and_its_pools_get_the_plugin_too() -> None:
+    given = values(NVIDIA, MIXED, parts=pool("nvidia.com/mig-1g.10gb"))
+    assert given["migStrategy"] == "mixed"
+    assert given["affinity"] == values(NVIDIA, {}, whole=pool())["affinity"]
+    assert accelerators.resources(NVIDIA, Accelerator.model_validate(MIXED)) == (
+        "nvidia.com/gpu",
+        "nvidia.com/mig-1g.10gb",
+        "nvidia.com/mig-3g.40gb",
+    )
+
+
+def test_amds_plugin_goes_wherever_it_tolerates_the_taints() -> None:
+    tainted = pool("amd.com/gpu", taints=[{"key": "only", "effect": "NoExecute"}])
+    assert values(AMD, {}, one=tainted) == {
+        "dp": {"image": {"repository": "example.com/plugin", "tag": "1"}},
+        "node_selector_enabled": False,
+        "tolerations": [
+            {"key": "amd.com/gpu", "operator": "Exists"},
+            {"key": "only", "operator": "Exists", "effect": "NoExecute"},
+        ],
+    }
+
+
+def runtime(*containers: dict[str, Any]) -> Runtime:
+    def job(name: str, step: str | None, container: dict[str, Any]) -> dict[str, Any]:
+        labels = {"metadata": {"labels": {names.ANCESTOR_LABEL: step}}} if step else {}
+        return {
+            "name": name,
+            "template": {**labels, "spec": {"template": {"spec": {"containers": [container]}}}},
+        }
+
+    initializer = job("dataset-initializer", "dataset-initializer", {"name": "dataset-initializer"})
+    trainers = [job("node", "trainer", container) for container in containers]
+    spec = {"template": {"spec": {"replicatedJobs": [initializer, *trainers]}}}
+    return Runtime(name="r", framework="torch", manifest={"spec": spec})
+
+
+def asks(resource: str | None = None, **env: str) -> dict[str, Any]:
+    limits = {"resources": {"limits": {"cpu": "1", resource: "8"}}} if resource else {}
+    told = {"env": [{"name": name, "value": value} for name, value in env.items()]} if env else {}
+    return {"name": "node", **limits, **told}
+
+
+def test_containers_that_train_are_told_what_their_accelerator_needs() -> None:
+    stack = {
+        NVIDIA: Accelerator(environment={"NCCL_DEBUG": "WARN"}),
+        AMD: Accelerator(environment={"HSA_NO_SCRATCH_RECLAIM": "1"}),
+    }
+    given = runtime(
+        asks(), asks("nvidia.com/gpu"), asks("amd.com/gpu"), asks("nvidia.com/gpu", NCCL_DEBUG="INFO")
+    )
+    nvidia = {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility", "NCCL_DEBUG": "WARN"}
+    amd = {"HSA_NO_SCRATCH_RECLAIM": "1"}
+    assert accelerator_manifests.equipped(given, stack) == runtime(
+        asks(**nvidia, **amd),
+        asks("nvidia.com/gpu", **nvidia),
+        asks("amd.com/gpu", **amd),
+        asks("nvidia.com/gpu", NCCL_DEBUG="INFO", NVIDIA_DRIVER_CAPABILITIES="compute,utility"),
+    )
+    assert accelerator_manifests.equipped(given, {}) == given
+
+
+@pytest.mark.usefixtures("pins")
+def test_only_what_the_stack_wants_installed_is(tmp_path: Any) -> None:
+    source = {"source": "folder", "folder": str(program.artifacts_folder(tmp_path))}
+    says = {"nvidia": {"image": "example.com/plugin:2"}, "tpu": {"devicePlugin": "shipped"}}
+    registered = program.run({"operator": OPERATOR, "artifacts": source, "accelerators": says})
+    [chart] = [one for one in registered if one.type.endswith(":Chart") and "plugin" in one.name]
+    assert (chart.name, chart.inputs["namespace"]) == ("nvidia-device-plugin", "trainyard-accelerators")
+    assert chart.inputs["values"] == {
+        **values(NVIDIA, {}),
+        "image": {"repository": "example.com/plugin", "tag": "2"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"accelerators": {"tpu": {}}},
+            "accelerators.tpu.devicePlugin: must be shipped, by GKE, with its nodes",
+        ),
+        (
+            {"accelerators": {"amd": {"mig": {"strategy": "single"}}}},
+            "accelerators.amd.mig: NVIDIA's accelerators alone have it",
+        ),
+        (
+            {"accelerators": {"nvidia": {"mig": {"strategy": "mixed"}}}},
+            "accelerators.nvidia.mig: strategy mixed needs `profiles`, and single has no use for them",
+        ),
+        (
+            {"accelerators": {"nvidia": MIXED}, "nodePools": {"a": pool("nvidia.com/mig-1g.20gb")}},
+            "nodePools.a.accelerator.resource: no accelerator of this stack offers nvidia.com/mig-1g.20gb "
+            "(they offer nvidia.com/gpu, nvidia.com/mig-1g.10gb, nvidia.com/mig-3g.40gb); "
+            "did you mean 'nvidia.com/mig-1g.10gb'?",
+        ),
+    ],
+    ids=["nothing to install", "not NVIDIA's", "no profiles", "a pool of something else"],
+)
+def test_a_wrong_accelerator_is_one_sentence(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(PlatformError) as stopped:
+        settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")
+    assert str(stopped.value) == f"stacks/Pulumi.demo.yaml is not valid:\n  trainyard:platform.{message}"

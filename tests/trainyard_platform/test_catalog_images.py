@@ -1,0 +1,93 @@
+"""The catalog's images: digests from one file, and a stack's mirror."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard_platform import catalog, catalog_images
+from trainyard_platform.artifacts import Artifacts
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.overlay import RuntimeOverlay
+from trainyard_platform.settings import Artifacts as Source
+
+DIGEST = "sha256:" + "0" * 64
+BUSYBOX = "docker.io/library/busybox:1.37"
+TENSORFLOW = "docker.io/tensorflow/tensorflow:2.20.0-gpu"
+TORCH = "docker.io/pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
+
+
+def pinned(folder: Path, image: str) -> None:
+    """Write a digest into the catalog's file, as renovate does."""
+    name, _, tag = image.rpartition(":")
+    path = folder / catalog_images.FILE
+    path.write_text(f'images:\n  - name: {name}\n    tag: "{tag}"\n    digest: {DIGEST}\n')
+
+
+def images(runtimes: tuple[catalog.Runtime, ...], name: str) -> list[str]:
+    [runtime] = (one for one in runtimes if one.name == name)
+    jobs = runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+    pods: list[dict[str, Any]] = [job["template"]["spec"]["template"]["spec"] for job in jobs]
+    return [
+        one["image"] for pod in pods for part in ("initContainers", "containers") for one in pod.get(part, ())
+    ]
+
+
+def test_a_stack_installs_the_digest_that_is_known_and_the_tag_where_none_is(catalog_folder: Path) -> None:
+    pinned(catalog_folder, TENSORFLOW)
+    found = catalog.load(catalog_folder, {})
+    assert images(found, "tensorflow-distributed") == [f"{TENSORFLOW}@{DIGEST}"] * 2
+    assert images(found, "plain") == [BUSYBOX]
+    assert images(found, "torch-distributed") == [TORCH]
+
+
+def test_a_mirror_has_every_image_of_the_catalog_and_none_that_the_stack_names_itself(
+    catalog_folder: Path, tmp_path: Path
+) -> None:
+    pinned(catalog_folder, BUSYBOX)
+    source = Source.model_validate(
+        {
+            "source": "mirror",
+            "registry": "mirror.example.com/all",
+            "manifests": "https://mirror.example.com/m",
+        }
+    )
+    changes = {"torch-efa": RuntimeOverlay(enabled=True, image="registry.example.com/torch-efa:1")}
+    found = catalog.load(catalog_folder, changes, Artifacts(source, tmp_path).registry)
+    assert images(found, "plain") == [f"mirror.example.com/all/{BUSYBOX}@{DIGEST}"]
+    assert images(found, "torch-distributed") == [f"mirror.example.com/all/{TORCH}"]
+    assert images(found, "torch-efa") == ["registry.example.com/torch-efa:1"]
+
+
+def test_a_variable_that_names_a_pinned_image_is_resolved_too(catalog_folder: Path) -> None:
+    cache = "ghcr.io/kubeflow/trainer/data-cache:v2.3.0"
+    pinned(catalog_folder, cache)
+    found = catalog.every(catalog_folder)
+    [runtime] = (one for one in found if one.name == "torch-distributed-with-cache")
+    first = runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"][0]
+    [container] = first["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["env"][0] == {"name": "CACHE_IMAGE", "value": f"{cache}@{DIGEST}"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("images: []\nimage: []\n", "2: image: Extra inputs are not permitted"),
+        (
+            "images:\n  - name: a.example/b\n    tag: '1'\n    digest: sha256:1\n",
+            "4: images.0.digest: String should match pattern '^sha256:[0-9a-f]{64}$'",
+        ),
+        (
+            "images:\n  - {name: a.example/b, tag: x, digest: null}\n"
+            "  - {name: a.example/b, tag: x, digest: null}\n",
+            "3: a.example/b:x is listed twice",
+        ),
+    ],
+    ids=["an unknown key", "a digest that is none", "an image twice"],
+)
+def test_a_file_that_is_wrong_is_refused_with_its_line(catalog_folder: Path, text: str, message: str) -> None:
+    path = catalog_folder / catalog_images.FILE
+    path.write_text(text)
+    with pytest.raises(PlatformError) as stopped:
+        catalog.load(catalog_folder, {})
+    assert str(stopped.value) == f"{path}:{message}"

@@ -1,0 +1,214 @@
+"""What watches over the platform: monitors, alerts and dashboards, from a stack's few settings."""
+
+import json
+from typing import Any
+
+import pytest
+
+from trainyard_platform import dashboards
+from trainyard_platform import monitoring_manifests as manifests
+from trainyard_platform.components import kueue, operator
+from trainyard_platform.components.observability import SERVICE
+from trainyard_platform.observability import Observability, Scraper
+
+SETTINGS = Observability(enabled=True, labels={"release": "prometheus"}, scrape_interval="15s")
+EVERYTHING = ["admission", "kueue"]
+HOME = "trainyard-system"
+
+
+def monitor(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": HOME, "labels": {"release": "prometheus"}}
+    version = "monitoring.coreos.com/v1"
+    return {"apiVersion": version, "kind": "ServiceMonitor", "metadata": metadata, "spec": spec}
+
+
+def test_every_replica_of_the_operator_is_scraped_through_a_service_without_an_address() -> None:
+    labels = {"app.kubernetes.io/name": "trainyard-operator-metrics"}
+    assert manifests.operator_service(SERVICE, HOME, operator.LABELS, operator.PORT) == {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "trainyard-operator-metrics", "namespace": HOME, "labels": labels},
+        "spec": {
+            "clusterIP": "None",
+            "selector": {
+                "app.kubernetes.io/name": "trainyard-operator",
+                "app.kubernetes.io/part-of": "trainyard",
+            },
+            "ports": [{"name": "metrics", "port": 8080, "targetPort": 8080, "protocol": "TCP"}],
+        },
+    }
+    assert manifests.operator_monitor(SERVICE, HOME, SETTINGS) == monitor(
+        "trainyard-operator",
+        {"selector": {"matchLabels": labels}, "endpoints": [{"port": "metrics", "interval": "15s"}]},
+    )
+
+
+def test_kueue_is_scraped_with_prometheus_own_token() -> None:
+    selector = kueue.METRICS_SERVICE_LABELS
+    assert manifests.kueue_monitor(HOME, "kueue-system", selector, SETTINGS) == monitor(
+        "kueue",
+        {
+            "selector": {
+                "matchLabels": {
+                    "app.kubernetes.io/name": "kueue",
+                    "app.kubernetes.io/instance": "kueue",
+                    "app.kubernetes.io/component": "metrics-service",
+                }
+            },
+            "namespaceSelector": {"matchNames": ["kueue-system"]},
+            "endpoints": [
+                {
+                    "port": "https",
+                    "scheme": "https",
+                    "interval": "15s",
+                    "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+                    "tlsConfig": {"insecureSkipVerify": True},
+                }
+            ],
+        },
+    )
+
+
+def test_prometheus_may_find_its_targets_and_read_metrics_and_nothing_else() -> None:
+    group = "rbac.authorization.k8s.io"
+    subjects = [{"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}]
+
+    def pair(role: str, metadata: dict[str, str], rules: list[Any]) -> list[dict[str, Any]]:
+        version, reference = f"{group}/v1", {"apiGroup": group, "kind": role, "name": "trainyard-metrics"}
+        return [
+            {"apiVersion": version, "kind": role, "metadata": metadata, "rules": rules},
+            {
+                "apiVersion": version,
+                "kind": f"{role}Binding",
+                "metadata": metadata,
+                "roleRef": reference,
+                "subjects": subjects,
+            },
+        ]
+
+    look = ["get", "list", "watch"]
+    found = [
+        {"apiGroups": [""], "resources": ["endpoints", "pods", "services"], "verbs": look},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": look},
+    ]
+    scraper = Scraper(namespace="monitoring", name="prometheus")
+    assert manifests.rights(scraper, [HOME]) == [
+        *pair(
+            "ClusterRole",
+            {"name": "trainyard-metrics"},
+            [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+        ),
+        *pair("Role", {"name": "trainyard-metrics", "namespace": HOME}, found),
+    ]
+
+
+def groups(parts: list[str]) -> list[dict[str, Any]]:
+    manifest = manifests.rules(HOME, parts, SETTINGS)
+    assert manifest["metadata"] == {
+        "name": "trainyard",
+        "namespace": HOME,
+        "labels": {"release": "prometheus"},
+    }
+    found: list[dict[str, Any]] = manifest["spec"]["groups"]
+    return found
+
+
+def test_alerts_are_about_what_there_is() -> None:
+    always = ["trainyard-operator", "trainyard-jobs"]
+    assert [group["name"] for group in groups([])] == always
+    assert {group["name"] for group in groups(EVERYTHING)} == {
+        *always,
+        "trainyard-admission",
+        "trainyard-queues",
+    }
+
+
+def test_every_alert_says_what_is_wrong_how_bad_it_is_and_what_to_do() -> None:
+    alerts = [rule for group in groups(EVERYTHING) for rule in group["rules"]]
+    assert len({alert["alert"] for alert in alerts}) == len(alerts) > 15
+    for alert in alerts:
+        assert set(alert) == {"alert", "expr", "for", "labels", "annotations"}
+        assert alert["labels"] in ({"severity": "critical"}, {"severity": "warning"})
+        assert set(alert["annotations"]) == {"summary", "description"}
+        assert alert["annotations"]["summary"].endswith((".", "help.", "}}."))
+        # A command, a setting, or another alert to look at: something to begin with.
+        words = (
+            "kubectl",
+            "trainyard explain",
+            "pulumi",
+            "stack file",
+            "operator.",
+            "Trainyard",
+            "kueue.",
+            "quota",
+        )
+        assert any(word in alert["annotations"]["description"] for word in words), alert["alert"]
+
+
+def test_a_dashboard_is_laid_out_in_rows_and_asks_whichever_prometheus_is_chosen() -> None:
+    source = {"type": "prometheus", "uid": "${datasource}"}
+
+    def panel(
+        number: int, kind: str, place: tuple[int, int, int, int], unit: str = "short"
+    ) -> dict[str, Any]:
+        return {
+            "id": number,
+            "type": kind,
+            "title": f"panel {number}",
+            "description": "why" if number == 1 else "",
+            "gridPos": dict(zip("xywh", place, strict=True)),
+            "datasource": source,
+            "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
+            "targets": [{"refId": "A", "datasource": source, "legendFormat": "all", "expr": "up"}],
+        }
+
+    queries = {"all": "up"}
+    entry = {
+        "name": "demo",
+        "title": "Demo",
+        "panels": [
+            {"title": "panel 1", "about": "why", "kind": "stat", "queries": queries},
+            {"title": "panel 2", "width": 18, "unit": "s", "queries": queries},
+            {"title": "of Kueue", "needs": "kueue", "queries": queries},
+            {"title": "panel 3", "queries": queries},
+        ],
+    }
+    assert dashboards.dashboard(entry, ["admission"]) == {
+        "uid": "demo",
+        "title": "Demo",
+        "tags": ["trainyard"],
+        "schemaVersion": 39,
+        "editable": False,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {
+            "list": [
+                {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+            ]
+        },
+        "panels": [
+            panel(1, "stat", (0, 0, 6, 4)),
+            panel(2, "timeseries", (6, 0, 18, 8), "s"),
+            panel(3, "timeseries", (0, 8, 8, 8)),
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("parts", "names"),
+    [
+        ([], ["trainyard-operator", "trainyard-jobs"]),
+        (EVERYTHING, ["trainyard-operator", "trainyard-jobs", "trainyard-queues"]),
+    ],
+)
+def test_dashboards_are_config_maps_that_grafana_finds_by_their_label(
+    parts: list[str], names: list[str]
+) -> None:
+    maps = manifests.dashboard_maps(HOME, parts, SETTINGS)
+    assert [one["metadata"] for one in maps] == [
+        {"name": f"{name}-dashboard", "namespace": HOME, "labels": {"grafana_dashboard": "1"}}
+        for name in names
+    ]
+    for name, one in zip(names, maps, strict=True):
+        [(file, text)] = one["data"].items()
+        assert (file, json.loads(text)["uid"]) == (f"{name}.json", name)
