@@ -8,11 +8,10 @@ from benchmarks import plane
 from tests.e2e.cluster import eventually
 from tests.trainyard_policies.examples import changed, of_workloads
 from tests.trainyard_policies.test_pack import applicable, arguments, named, policy_name, reported
-from trainyard_api.errors import FieldPath
 from trainyard_policies import engine, rules
 from trainyard_policies.cel import Webhook
 from trainyard_policies.parameters import KUEUE
-from trainyard_policies.rule import Edit, Level, Subject, edited
+from trainyard_policies.rule import Level, Subject
 from trainyard_policies.settings import Levels, Policies
 
 from . import gates, live
@@ -45,14 +44,15 @@ STACKS = {stack_of(one): Policies(levels=ADVISORY, parameters=one.policies.param
 def api():
     """An API server with the rules of every stack of the examples, and those as shipped."""
     plane.build()
-    with live.control_plane("gates") as cluster, gates.webhooks({**STACKS, SHIPPED: Policies()}) as hooks:
+    every = {**STACKS, SHIPPED: Policies()}
+    with live.control_plane("conf-gates") as cluster, gates.webhooks(every) as hooks:
         api = live.Api(cluster.sandbox.instance.kubeconfig)
         plain = stack_of(next(one for one in EXAMPLES if one.policies == Policies()))
         only = {
             name: None if name == plain else {e.rule.id for e in EXAMPLES if stack_of(e) == name}
             for name in STACKS
         }
-        for name, policies in {**STACKS, SHIPPED: Policies()}.items():
+        for name, policies in every.items():
             api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             live.at_once(api.apply, gates.objects(name, policies, only.get(name)))
         live.done(api.create(hooks))
@@ -176,8 +176,10 @@ def test_what_was_wrong_before_keeps_nobody_from_changing_something_else(api):
 
     assert change(metadata={"labels": {gates.LABEL: SHIPPED}}).code == 200
     assert change(metadata={"annotations": {"a": "b"}}).code == 200
-    worse = edited(job, [Edit(FieldPath(f"{PATCH}.containers[0].securityContext.privileged"), True)])
-    answer = change(spec={"runtimePatches": worse["spec"]["runtimePatches"]})
+    privileged = {"name": "node", "securityContext": {"privileged": True}}
+    another = changed("trainjob", {f"{PATCH}.containers": [privileged]})["spec"]["runtimePatches"]
+    patches = [*job["spec"]["runtimePatches"], {**another[0], "manager": "example.com/other"}]
+    answer = change(spec={"runtimePatches": patches})
     assert (answer.code, "privileges: " in answer.message) == (403, True), answer
 
 

@@ -17,7 +17,7 @@ import yaml
 from trainyard_cli import explain
 from trainyard_policies.parameters import KUEUE
 
-from .cluster import Cluster, Object, eventually
+from .cluster import Cluster, Object, eventually, scaled_down
 from .explained import CASES, GHOST, JOB, LABEL, Case, runtime, trainjob
 from .test_life import unchecked
 
@@ -248,24 +248,6 @@ def test_a_job_that_is_not_there_cannot_be_asked_about(platform: Cluster) -> Non
     answer = platform.run("trainyard", "explain", "nobody", "-n", "default", check=False)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr == "TrainJob nobody is not found: namespace default has none\n"
-
-
-@contextmanager
-def scaled_down(platform: Cluster, namespace: str, deployment: str) -> Iterator[None]:
-    """Nothing of the deployment runs."""
-    place = (f"deployment/{deployment}", "-n", namespace)
-
-    def pods() -> list[Object]:
-        text = platform.kubectl("get", "pods", "-n", namespace, "-o", "json")
-        return [p for p in json.loads(text)["items"] if p["metadata"]["name"].startswith(deployment)]
-
-    platform.kubectl("scale", *place, "--replicas=0")
-    try:
-        eventually(f"{deployment} is gone", lambda: not pods())
-        yield
-    finally:
-        platform.kubectl("scale", *place, "--replicas=1")
-        platform.kubectl("wait", *place, "--for=condition=Available", "--timeout=180s")
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from .cluster import Cluster, Object, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox
 
+NAME = "by-pull-request"
 NADIA = "nadia"
 FAULTY = """\
 # Three faults on lines of their own.
@@ -64,7 +65,7 @@ def clone(platform: Cluster, tmp_path: Path) -> Iterator[Path]:
     (tmp_path / ".venv").symlink_to(PROJECT / ".venv")
     (tmp_path / ".sandbox").symlink_to(PROJECT / ".sandbox")
     yield tmp_path
-    platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
+    platform.pulumi("destroy", "--stack", "sandbox", "--target", f"**{NAME}", "--yes", "--skip-preview")
 
 
 def lint(clone: Path, *arguments: str) -> tuple[int, dict[str, str]]:
@@ -78,20 +79,20 @@ def lint(clone: Path, *arguments: str) -> tuple[int, dict[str, str]]:
 def test_three_faults_are_refused_put_right_previewed_rolled_out_and_trained_on(
     platform: Cluster, clone: Path
 ) -> None:
-    file = clone / "runtimes" / "plain" / "by-pull-request.yaml"
+    file = clone / "runtimes" / "plain" / f"{NAME}.yaml"
     file.write_text(FAULTY)
     assert lint(clone) == (1, FAULTS)
     assert lint(clone, "--fix") == (1, {"22:19": "trainer-step", "24:23": "image-tag"})
     file.write_text(file.read_text().replace("name: train\n", "name: node\n").replace(":latest", ":sandbox"))
     assert lint(clone) == (0, {})
-    pulumi = ("--cwd", str(clone), "--stack", "sandbox", "--policy-pack", str(clone / "policies"))
-    said = platform.pulumi("preview", *pulumi).stdout
+    pulumi = ("--cwd", str(clone), "--stack", "sandbox")
+    said = platform.pulumi("preview", *pulumi, "--policy-pack", str(clone / "policies")).stdout
     assert "Policies:" in said, said
     platform.pulumi("up", "--yes", "--skip-preview", *pulumi)
-    platform.apply(trainjob("by-pull-request", "echo trained", "by-pull-request"))
-    platform.wait_for_condition("by-pull-request", "Complete")
-    assert [log.strip() for log in platform.logs("by-pull-request").values()] == ["trained"]
-    platform.kubectl("delete", "trainjob", "by-pull-request")
+    platform.apply(trainjob(NAME, "echo trained", NAME))
+    platform.wait_for_condition(NAME, "Complete")
+    assert [log.strip() for log in platform.logs(NAME).values()] == ["trained"]
+    platform.kubectl("delete", "trainjob", NAME)
 
 
 FAULTY_RUNTIMES = {

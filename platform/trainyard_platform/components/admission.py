@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pulumi
 from pulumi_kubernetes.admissionregistration.v1 import (
+    MatchConditionArgs,
     MutatingWebhookArgs,
     MutatingWebhookConfiguration,
     RuleWithOperationsArgs,
@@ -40,6 +41,11 @@ _UNLESS_DISABLED = LabelSelectorArgs(
             key=names.WEBHOOK_VALIDATION_LABEL, operator="NotIn", values=["disabled"]
         )
     ]
+)
+# The garbage collector takes its finalizer away by an update: what is to go goes, even with nobody to ask.
+_UNLESS_IT_GOES = MatchConditionArgs(
+    name="unless-it-goes-unchanged",
+    expression="!(has(object.metadata.deletionTimestamp) && object.?spec == oldObject.?spec)",
 )
 
 
@@ -76,6 +82,7 @@ class Admission(pulumi.ComponentResource):
                     client_config=_called(f"mutate-{_dashed()}-trainjob", args),
                     rules=[_rule("trainjobs")],
                     failure_policy="Fail",
+                    match_conditions=[_UNLESS_IT_GOES],
                     match_policy="Equivalent",
                     reinvocation_policy="IfNeeded",
                     side_effects="None",
@@ -126,6 +133,7 @@ def _validating(
         rules=[_rule(f"{singular}s")],
         object_selector=selector,
         failure_policy="Fail",
+        match_conditions=[_UNLESS_IT_GOES],
         match_policy="Equivalent",
         side_effects="None",
         timeout_seconds=TIMEOUT_SECONDS,
