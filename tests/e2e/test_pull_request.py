@@ -65,7 +65,7 @@ def clone(platform: Cluster, tmp_path: Path) -> Iterator[Path]:
     (tmp_path / ".venv").symlink_to(PROJECT / ".venv")
     (tmp_path / ".sandbox").symlink_to(PROJECT / ".sandbox")
     yield tmp_path
-    platform.pulumi("destroy", "--stack", "sandbox", "--target", f"**{NAME}", "--yes", "--skip-preview")
+    platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
 
 
 def lint(clone: Path, *arguments: str) -> tuple[int, dict[str, str]]:
