@@ -30,7 +30,7 @@ root = Path(__file__).resolve().parent.parent
 stack = settings.load(pulumi.Config("trainyard").get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
 versions.check(stack, artifacts)
-runtimes = stack_runtimes.load(root / "runtimes", stack, artifacts.registry)
+runtimes = stack_runtimes.load(root / "runtimes", stack, artifacts.registry, pulumi.log.info)
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack()))
 
 Accelerators("accelerators", AcceleratorsArgs.of(stack, artifacts), on_cluster)

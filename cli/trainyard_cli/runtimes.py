@@ -21,7 +21,7 @@ from rich.table import Table
 
 from trainyard_api import names
 from trainyard_api.closed import nearest
-from trainyard_platform import catalog, catalog_header, catalog_new, overlay
+from trainyard_platform import catalog, catalog_header, catalog_new, overlay, stack_runtimes
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import Runtime
 from trainyard_platform.catalog_header import Header
@@ -95,7 +95,7 @@ def of_stack(folder: Path, stack: str | None = None) -> tuple[Runtime, ...]:
     if stack is None:
         return catalog.every(folder)
     settings = stackfile.read(stack)
-    return catalog.load(folder, settings.runtimes, Artifacts(settings.artifacts, folder.parent).registry)
+    return stack_runtimes.load(folder, settings, Artifacts(settings.artifacts, folder.parent).registry)
 
 
 def run_list(

@@ -26,7 +26,7 @@ UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done"
 """What a job runs that goes on until `finish`."""
 
 QUICK = {"PULUMI_SKIP_CHECKPOINTS": "true"}
-"""The state is written once, at the end, as in `make demo`; where Pulumi is killed, a test does without."""
+"""Pulumi writes its state once, at the end, as in `make demo`; a test that kills it does without."""
 
 
 def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subprocess.CompletedProcess[str]:

@@ -175,3 +175,14 @@ def test_the_sdks_builtin_trainer_becomes_torchtunes_recipe(
         "checkpointer.checkpoint_dir=/workspace/model",
     ]
     assert "epochs=1" in container["args"]
+
+
+@pytest.mark.parametrize("runtime", catalog.every(FOLDER), ids=lambda runtime: runtime.name)
+def test_the_sdk_reads_the_devices_of_every_container(runtime: catalog.Runtime) -> None:
+    """`get_job` fails where a container's limits name neither a CPU nor an accelerator that the SDK knows."""
+    for job in runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"]:
+        for container in job["template"]["spec"]["template"]["spec"]["containers"]:
+            resources = models.IoK8sApiCoreV1ResourceRequirements.from_dict(container.get("resources", {}))
+            devices = utils.get_container_devices(resources)
+            limited = "limits" in container.get("resources", {})
+            assert (devices is not None) == limited
