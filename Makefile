@@ -60,7 +60,7 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/mypy .github/scripts/report.py
 	@$(BIN)/mypy --package benchmarks
 	@$(BIN)/lint-imports
-	@$(BIN)/pytest -m "not sandbox and not soak"
+	@$(BIN)/pytest -m "not sandbox and not soak and not gpu"
 
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
 # shell as variables, so that no name in a branch is ever read as a command. All
@@ -100,6 +100,11 @@ test: environment ## All that CI runs: check, and end-to-end tests on a sandbox
 .PHONY: soak
 soak: environment ## The exhaustive runs (hours)
 	@$(BIN)/pytest -m "sandbox or soak"
+
+# torchrun is the machine's own, of a PyTorch that was made for its GPUs.
+.PHONY: test-gpu
+test-gpu: environment ## A rendered TrainJob over NCCL, where there are GPUs, torchrun and scikit-learn
+	@$(BIN)/pytest -m gpu
 
 .PHONY: golden
 golden: environment .venv/clouds/.done ## Record anew what each stack asks Pulumi for; read the difference
