@@ -76,7 +76,16 @@ def jobs(root: str) -> str:
         f"({root}.kind == {quoted(names.TRAINJOB)} ? "
         f"{root}.?spec.?runtimePatches.orValue([]).transformList(n, patch, {patch}) : [{runtime}])"
     )
-    own = _map(path="'spec'", patch="true", pod="{}", podPath="'spec'", containers=f"[{_own(root)}]")
+    own = _map(
+        path="'spec'",
+        name="''",
+        step="''",
+        value="{}",
+        patch="true",
+        pod="{}",
+        podPath="'spec'",
+        containers=f"[{_own(root)}]",
+    )
     return f"{specs}.map(s, {_JOBS}) + [[{own}]]"
 
 

@@ -36,7 +36,7 @@ RULE = Rule(
         Cel(
             Of.JOB,
             """
-                j.pod.?serviceAccountName.orValue('') != ''
+                j.patch || j.pod.?serviceAccountName.orValue('') != ''
                   || j.pod.?automountServiceAccountToken.hasValue() ? [] :
                   [j.podPath + '.automountServiceAccountToken: should be false, or true where it is needed']
             """,
