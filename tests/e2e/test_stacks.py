@@ -10,7 +10,7 @@ import yaml
 
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import Cluster, Object
+from .cluster import Cluster, Object, trainyard
 
 pytestmark = pytest.mark.sandbox
 
@@ -18,7 +18,16 @@ USERS = re.compile(r'"(runAsUser|runAsGroup|fsGroup|supplementalGroups|seLinuxOp
 WITH_PODS = ("Deployment", "DaemonSet", "StatefulSet", "Job", "ClusterTrainingRuntime")
 
 
-def preview(platform: Cluster, stack: str, folder: Path) -> list[Object]:
+@pytest.fixture(scope="module")
+def empty() -> Iterator[Cluster]:
+    """A cluster without a platform: what is there already would be compared with."""
+    cluster = Cluster("empty")
+    trainyard("sandbox", "up", "--name", cluster.name, "--control-plane-only")
+    yield cluster
+    trainyard("sandbox", "down", "--name", cluster.name)
+
+
+def preview(empty: Cluster, stack: str, folder: Path) -> list[Object]:
     """What `pulumi up` would make of a stack file on a new cluster, with the sandbox's charts."""
     document = yaml.safe_load((PROJECT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
     artifacts = {"source": "folder", "folder": str(PROJECT / ".sandbox" / "artifacts")}
@@ -29,8 +38,8 @@ def preview(platform: Cluster, stack: str, folder: Path) -> list[Object]:
     (folder / "state").mkdir()
     settings = (f"PULUMI_BACKEND_URL=file://{folder}/state", f"PULUMI_OPTION_CONFIG_FILE={file}")
     pulumi = ("env", *settings, "pulumi")
-    platform.run(*pulumi, "stack", "init", stack, "--non-interactive", "--cwd", str(folder))
-    answer = platform.run(*pulumi, "preview", "--stack", stack, "--json", "--non-interactive")
+    empty.run(*pulumi, "stack", "init", stack, "--non-interactive", "--cwd", str(folder))
+    answer = empty.run(*pulumi, "preview", "--stack", stack, "--json", "--non-interactive")
     return [step["newState"] for step in json.loads(answer.stdout)["steps"] if step["op"] == "create"]
 
 
@@ -41,18 +50,18 @@ def with_pods(resources: list[Object]) -> Iterator[Object]:
 
 
 def test_a_stack_on_premises_is_previewed_down_to_what_its_charts_hold(
-    platform: Cluster, tmp_path: Path
+    empty: Cluster, tmp_path: Path
 ) -> None:
-    resources = preview(platform, "onprem", tmp_path)
+    resources = preview(empty, "onprem", tmp_path)
     names = {one["inputs"]["metadata"]["name"] for one in with_pods(resources)}
     assert {"jobset-controller", "kueue-controller-manager", "trainyard-operator"} <= names
     assert any(USERS.search(json.dumps(one["inputs"])) for one in with_pods(resources)), "users are named"
 
 
 def test_on_openshift_nothing_names_a_user_down_to_what_its_charts_hold(
-    platform: Cluster, tmp_path: Path
+    empty: Cluster, tmp_path: Path
 ) -> None:
-    resources = preview(platform, "openshift", tmp_path)
+    resources = preview(empty, "openshift", tmp_path)
     names = {one["inputs"]["metadata"]["name"] for one in with_pods(resources)}
     assert {"jobset-controller", "trainyard-operator", "volcano-scheduler", "volcano-admission-init"} <= names
     named = {
