@@ -131,7 +131,8 @@ def ours(
     variables = {}
     if program is None:
         program = (environment() / "bin" / "python", "-m", "trainyard_operator")
-        variables["PYTHONPATH"] = os.pathsep.join(str(checkout / room) for room in ("api", "operator"))
+        rooms = ("api", "operator", "policies")
+        variables["PYTHONPATH"] = os.pathsep.join(str(checkout / room) for room in rooms)
     command = [
         *(str(word) for word in program),
         *("--kubeconfig", str(kubeconfig), "--log-format", "json"),

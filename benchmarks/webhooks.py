@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from trainyard_operator.admission import MUTATE_TRAINJOB, VALIDATE
+from trainyard_operator.admission import MUTATE_TRAINJOB, POLICIES, VALIDATE
 from trainyard_operator.webhook_configurations import CONFIGURATIONS
 
 _CALLED = {
@@ -22,8 +22,11 @@ _UNLESS_DISABLED = {
 }
 
 
-def configurations(url: str, authorities: bytes | None) -> list[dict[str, Any]]:
-    """The configurations for webhooks that listen at `url`; without `authorities` they name none to trust."""
+def configurations(url: str, authorities: bytes | None, *, policies: bool = False) -> list[dict[str, Any]]:
+    """The configurations for webhooks that listen at `url`; without `authorities` they name none to trust.
+
+    With `policies` the rules are asked too, which only ours knows.
+    """
     trust = {"caBundle": b64encode(authorities).decode()} if authorities else {}
     return [
         {
@@ -31,15 +34,20 @@ def configurations(url: str, authorities: bytes | None) -> list[dict[str, Any]]:
             "kind": resource.kind,
             "metadata": {"name": name},
             "webhooks": [
-                _webhook(role, singular, {"url": url + path, **trust})
+                _webhook(f"{role}.{singular}", singular, {"url": url + path, **trust})
                 for singular, (role, path) in _CALLED[resource.kind].items()
+            ]
+            + [
+                _webhook(f"policies.{singular}", singular, {"url": url + POLICIES + singular, **trust})
+                for singular in _CALLED[resource.kind]
+                if policies and resource.kind == "ValidatingWebhookConfiguration"
             ],
         }
         for resource, name in CONFIGURATIONS
     ]
 
 
-def _webhook(role: str, singular: str, client: dict[str, Any]) -> dict[str, Any]:
+def _webhook(name: str, singular: str, client: dict[str, Any]) -> dict[str, Any]:
     rule = {
         "apiGroups": ["trainer.kubeflow.org"],
         "apiVersions": ["v1alpha1"],
@@ -47,7 +55,7 @@ def _webhook(role: str, singular: str, client: dict[str, Any]) -> dict[str, Any]
         "resources": [f"{singular}s"],
     }
     return {
-        "name": f"{role}.{singular}.trainer.kubeflow.org",
+        "name": f"{name}.trainer.kubeflow.org",
         "admissionReviewVersions": ["v1"],
         "clientConfig": client,
         "failurePolicy": "Fail",

@@ -19,8 +19,10 @@ from trainyard_platform.components.kueue import Kueue, KueueArgs
 from trainyard_platform.components.node_pools.providers import provide
 from trainyard_platform.components.observability import Observability, ObservabilityArgs
 from trainyard_platform.components.operator import Operator, OperatorArgs
+from trainyard_platform.components.policies import PolicyRules, PolicyRulesArgs
 from trainyard_platform.components.queues import Queues, QueuesArgs
 from trainyard_platform.components.storage import Storage, StorageArgs
+from trainyard_platform.components.system import System
 from trainyard_platform.components.tenants import Tenants, TenantsArgs
 from trainyard_platform.components.volcano import Volcano, VolcanoArgs
 
@@ -57,18 +59,35 @@ if stack.coscheduling.enabled:
 storage = Storage("storage", StorageArgs(storage=stack.storage), on_cluster)
 if stack.data_cache.enabled:
     DataCache("data-cache", DataCacheArgs.of(stack, artifacts, after=[crds, *tenants]), on_cluster)
-installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=[*foundation, storage]), on_cluster)
+system = System("system", on_cluster)
+rules = stack.policies.with_pools(stack.node_pools) if stack.admission.holds_rules else None
+held: list[pulumi.Resource] = []
+if rules is not None:
+    held = [PolicyRules("policies", PolicyRulesArgs(policies=rules, after=[crds, system]), on_cluster)]
+before_runtimes = [*foundation, storage, *held]
+installed = Catalog("catalog", CatalogArgs(runtimes=runtimes, after=before_runtimes), on_cluster)
 kubeflow = Kubeflow("kubeflow", KubeflowArgs.of(stack.operator, artifacts), on_cluster)
 operator = Operator(
     "operator",
-    OperatorArgs.of(stack.operator, stack.admission, stack.cluster, after=[*foundation, installed, kubeflow]),
+    OperatorArgs.of(
+        stack.operator,
+        stack.admission,
+        stack.cluster,
+        policies=rules,
+        after=[system, *foundation, installed, kubeflow],
+    ),
     on_cluster,
 )
 if stack.admission.enabled:
     by_cert_manager = stack.operator.certificates is settings.Certificates.CERT_MANAGER
     Admission(
         "admission",
-        AdmissionArgs(namespace=operator.namespace, after=[operator], cert_manager=by_cert_manager),
+        AdmissionArgs(
+            namespace=operator.namespace,
+            after=[operator],
+            cert_manager=by_cert_manager,
+            policies=rules is not None,
+        ),
         on_cluster,
     )
 if stack.observability.enabled:

@@ -77,6 +77,7 @@ def test_the_guides_overlay_is_one_that_a_stack_may_have(clone: Path) -> None:
     assert pod == {
         "metadata": {"annotations": {"kueue.x-k8s.io/podset-preferred-topology": "example.com/rack"}},
         "spec": {
+            "automountServiceAccountToken": False,
             "nodeSelector": {"example.com/pool": "a100"},
             "tolerations": [{"key": "example.com/team", "operator": "Equal", "value": "speech"}],
             "containers": [

@@ -97,6 +97,9 @@ class Webhook(Part):
     """Address to listen on, which the certificate then names too; all if left out."""
     port: Port = 9443
     """Port; 0 picks a free one."""
+    policies: str | None = Field(default=None, min_length=1)
+    """File with what the stack says about policies (`levels` and `parameters`): the webhook then answers
+    for the rules that no admission policy holds; if left out, for none."""
 
 
 class Metrics(Part):

@@ -19,6 +19,8 @@ from aiohttp import web
 
 from trainyard_api import names
 from trainyard_api.errors import FieldError, InvalidFieldError
+from trainyard_policies import cluster
+from trainyard_policies.settings import Policies
 
 from . import framework, model, review, validation
 from .cache import Cache, Key
@@ -35,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 MUTATE_TRAINJOB = "/mutate-trainer-kubeflow-org-v1alpha1-trainjob"
 VALIDATE = "/validate-trainer-kubeflow-org-v1alpha1-"
+POLICIES = "/policies-trainer-kubeflow-org-v1alpha1-"
 MAX_BODY = 8 * 1024 * 1024
 """Bytes: the object and the old object of an update, each below the API server's limit of 3 MiB."""
 MAX_HELD = 32 * 1024 * 1024
@@ -49,7 +52,7 @@ Decide = Callable[[Request], Awaitable[model.Json]]
 
 
 class Decider:
-    """Answers requests about TrainJobs and runtimes.
+    """Answers requests about TrainJobs and runtimes; by the rules too, if there are `policies`.
 
     `synced` says whether the caches hold everything: until then JobSets are
     read from the API server.
@@ -64,6 +67,7 @@ class Decider:
         synced: Callable[[], bool],
         allowed: Limits = DEFAULT,
         settings: Callable[[], framework.Settings] = lambda: framework.DEFAULT_SETTINGS,
+        policies: Policies | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
@@ -72,15 +76,19 @@ class Decider:
         self._synced = synced
         self._allowed = allowed
         self._settings = settings
+        self._policies = policies
         self._now = now
 
     def routes(self) -> dict[str, tuple[str, Decide]]:
         """By path: the kind that it is for, and who decides."""
+        kinds = (names.TRAINJOB, names.TRAINING_RUNTIME, names.CLUSTER_TRAINING_RUNTIME)
+        held = {f"{POLICIES}{kind.lower()}": (kind, self.hold_to_policies) for kind in kinds}
         return {
             MUTATE_TRAINJOB: (names.TRAINJOB, self.default_trainjob),
             f"{VALIDATE}trainjob": (names.TRAINJOB, self.validate_trainjob),
             f"{VALIDATE}trainingruntime": (names.TRAINING_RUNTIME, self.validate_runtime),
             f"{VALIDATE}clustertrainingruntime": (names.CLUSTER_TRAINING_RUNTIME, self.validate_runtime),
+            **(held if self._policies is not None else {}),
         }
 
     async def default_trainjob(self, request: Request) -> model.Json:
@@ -104,6 +112,16 @@ class Decider:
         runtime = review.runtime(request, request.manifest, request.kind)
         old = None if request.old is None else review.runtime(request, request.old, request.kind)
         return _answered(request, validation.validate_runtime(runtime, old))
+
+    async def hold_to_policies(self, request: Request) -> model.Json:
+        """What the rules say that no admission policy asks; see `trainyard_policies.cluster`."""
+        if self._policies is None:
+            return review.allowed(request)
+        today = self._now().date()
+        said = cluster.answer(request.manifest, request.old, request.user, today, self._policies)
+        if said.refusals:
+            return review.refused(request, 403, "Forbidden", "; ".join(said.refusals), said.warnings)
+        return review.allowed(request, warnings=said.warnings)
 
     async def _jobset(self, job: model.TrainJob) -> model.JobSet | None:
         key = Key(job.namespace, job.name)

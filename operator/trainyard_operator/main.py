@@ -20,6 +20,7 @@ from . import credentials as credentials_module
 from . import gauges, logs
 from .client import ApiError, Client, RetriableError, UnauthorizedError
 from .credentials import Credentials, CredentialsError
+from .settings import SettingsError
 from .wiring import Wiring
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ def run(settings: Configuration) -> int:
         credentials = credentials_module.load(connection.kubeconfig, connection.context)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(Operator(settings, credentials).run())
-    except (CredentialsError, StartError) as error:
+    except (CredentialsError, SettingsError, StartError) as error:
         print(f"trainyard operator: {error}", file=sys.stderr)
         return 2
     if any(thread.name == "kopf" for thread in threading.enumerate()):

@@ -50,6 +50,8 @@ class Request:
     manifest: Json
     old: Json | None
     subresource: str = ""
+    user: str = ""
+    """Who asks."""
 
 
 def read(body: bytes) -> Request:
@@ -63,7 +65,7 @@ def read(body: bytes) -> Request:
     request = review.get("request")
     if not isinstance(request, dict):
         raise MalformedError("the review has no request")
-    kind = request.get("kind")
+    kind, user = request.get("kind"), request.get("userInfo")
     texts = {
         "uid": request.get("uid"),
         "kind": kind.get("kind") if isinstance(kind, dict) else None,
@@ -71,6 +73,7 @@ def read(body: bytes) -> Request:
         "namespace": request.get("namespace", ""),
         "name": request.get("name", ""),
         "subresource": request.get("subResource", ""),
+        "user": user.get("username", "") if isinstance(user, dict) else "",
     }
     for field, value in texts.items():
         if not isinstance(value, str):

@@ -13,7 +13,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from trainyard_api import closed, documents
-from trainyard_api.configuration import API_VERSION, KIND, Configuration
+from trainyard_api.configuration import API_VERSION, KIND, Configuration, Webhook
+from trainyard_policies.settings import Policies
 
 from .credentials import SERVICE_ACCOUNT
 
@@ -73,6 +74,12 @@ _FLAGS: Final = (
         "folder with tls.crt, tls.key and ca.crt, as cert-manager's Secret is mounted; "
         "read again when they change (default: the operator makes its own)",
     ),
+    _Flag(
+        "--webhook-policies",
+        "webhook.policies",
+        "FILE",
+        "levels and parameters of the policy rules (default: the webhook asks none)",
+    ),
     _Flag("--status-host", "statusServer.host", "ADDRESS", "address of the status server (default: all)"),
     _Flag("--status-port", "statusServer.port", "PORT", "port of the status server (default: 10443)", int),
     _Flag("--log-format", "logging.format", "FORMAT", "auto (default: text on a terminal), json or text"),
@@ -116,6 +123,22 @@ def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = 
     return found if found.namespace else found.model_copy(update={"namespace": own_namespace()})
 
 
+def load_policies(webhook: Webhook) -> Policies | None:
+    """What the file says that the webhook is told to read; None if it is told of none, or is off.
+
+    Raises `SettingsError`.
+    """
+    if not webhook.enabled or webhook.policies is None:
+        return None
+    written = _document(webhook.policies)
+    try:
+        return Policies.model_validate(written.value, by_alias=True, by_name=False)
+    except ValidationError as error:
+        sentences = closed.sentences(error, Policies)
+        problems = [f"{_where(written, at)}: {closed.path('', at)}: {sentence}" for at, sentence in sentences]
+        raise SettingsError("\n".join(problems)) from None
+
+
 def own_namespace() -> str:
     """$POD_NAMESPACE, else the service account's namespace, else `trainyard-system`."""
     if namespace := os.environ.get("POD_NAMESPACE"):
@@ -132,6 +155,14 @@ def _where(document: documents.Document | None, field: Sequence[str | int]) -> s
 
 
 def _read(name: str) -> documents.Document:
+    document = _document(name)
+    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if field not in document.value:
+            raise SettingsError(f"{document.place}: {field}: is required; it is {wanted}")
+    return document
+
+
+def _document(name: str) -> documents.Document:
     try:
         text = Path(name).read_text(encoding="utf-8")
         found = documents.parse(text, name)
@@ -143,11 +174,7 @@ def _read(name: str) -> documents.Document:
         raise SettingsError(str(error)) from error
     if len(found) != 1:
         raise SettingsError(f"{name}:1: must hold one YAML document, holds {len(found)}")
-    (document,) = found
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
-        if field not in document.value:
-            raise SettingsError(f"{document.place}: {field}: is required; it is {wanted}")
-    return document
+    return found[0]
 
 
 def _with(value: Mapping[str, Any], path: Sequence[str], given: Any) -> Mapping[str, Any]:

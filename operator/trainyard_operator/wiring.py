@@ -42,6 +42,7 @@ from .rate import Buckets
 from .reaper import Reaper
 from .reporters import Reporters
 from .runtimes import Collector, RevisionSink, Runtimes
+from .settings import load_policies
 from .status_server import StatusServer
 from .sweep import Sweep
 from .webhook_configurations import Publisher
@@ -182,6 +183,7 @@ class Wiring:
             synced=lambda: self.synced,
             allowed=Limits(**settings.limits.model_dump()),
             settings=self.build_settings,
+            policies=load_policies(settings.webhook),
         )
         self.webhook = WebhookServer(
             decider.routes(), self.metrics, host=settings.webhook.host, port=settings.webhook.port

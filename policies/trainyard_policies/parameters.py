@@ -5,12 +5,16 @@ stack file as in `--policy-pack-config`.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from pydantic import Field
 
 from trainyard_api import names, pools
 from trainyard_api.closed import Closed, Quantity
 from trainyard_api.pools import NodePool, Taint
+
+KUEUE: Final = "system:serviceaccount:kueue-system:kueue-controller-manager"
+"""Kueue, which writes a flavor's node labels and tolerations into the TrainJobs that it admits."""
 
 
 class Pool(Closed):
@@ -43,12 +47,17 @@ class Parameters(Closed):
     """Registries, or prefixes in them such as ghcr.io/example, that images may come from."""
     max_nodes: int | None = Field(default=None, ge=1)
     """The most nodes that a runtime or a TrainJob may ask for; no bound if left out."""
+    max_processes_per_node: int | None = Field(default=None, ge=1)
+    """The most processes that may be started on one node; no bound if left out."""
     max_resources: dict[str, Quantity] = Field(default={})
     """The most that one training node may ask for, by resource name; no bound for those left out."""
     pools: tuple[Pool, ...] = ()
     """Pools of nodes beside those of `nodePools`; without any of both, nothing is compared with them."""
     exceptions_in: tuple[str, ...] = (names.CLUSTER_TRAINING_RUNTIME,)
     """Kinds whose annotations may make exceptions: those that are written by review, not by their users."""
+
+    controllers: tuple[str, ...] = (KUEUE,)
+    """Users whom the cluster does not hold to the rules: controllers that change the TrainJobs of others."""
 
     def with_pools(self, declared: Mapping[str, NodePool]) -> "Parameters":
         """These, and the pools that a stack declares beside its policies."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from . import rules
+from .cel import Webhook
 from .parameters import Parameters
-from .rule import About, StackRule, Subject
+from .rule import About, Rule, StackRule, Subject
 
 _HEAD = """\
 # Policy rules
 
 <!-- Made from the rules by `python -m trainyard_policies.reference`; do not edit. -->
 
-What Trainyard holds training runtimes and TrainJobs to. The same rules run as `trainyard lint` on files \
-and as the policy pack in `pulumi preview --policy-pack policies`, at the levels below unless a stack file \
-says otherwise:
+What Trainyard holds training runtimes and TrainJobs to. The same rules run as `trainyard lint` on files, \
+as the policy pack in `pulumi preview --policy-pack policies`, and in the cluster when somebody writes a \
+runtime or a TrainJob, at the levels below unless a stack file says otherwise:
 
 ```yaml
 config:
@@ -44,6 +45,12 @@ metadata:
   annotations:
     policy.trainyard.dev/host-access: "until=2027-06-30; EFA needs the host's network"
 ```
+
+In the cluster a rule is a ValidatingAdmissionPolicy where CEL can say it, and otherwise asked by the \
+operator's webhook, as is every exception, because CEL knows no date. Advice is a warning that `kubectl` and \
+the audit log show. A request is asked about what it makes wrong, not about what was wrong before, and \
+controllers named in `parameters.controllers` are not asked. `admission.policies: false` in a stack file \
+leaves the cluster without them.
 """
 
 
@@ -53,11 +60,19 @@ def page() -> str:
 
 
 def _table() -> Iterator[str]:
-    yield "| rule | runtimes | TrainJobs | all together | `--fix` |"
-    yield "|---|---|---|---|---|"
+    yield "| rule | runtimes | TrainJobs | all together | `--fix` | in the cluster |"
+    yield "|---|---|---|---|---|---|"
     for rule in rules.ALL:
         levels = " | ".join(rule.levels.get(subject, "") for subject in Subject)
-        yield f"| [{rule.id}](#{rule.id}) | {levels} | {'yes' if rule.fixes else ''} |"
+        fixes = "yes" if rule.fixes else ""
+        yield f"| [{rule.id}](#{rule.id}) | {levels} | {fixes} | {_held_by(rule)} |"
+
+
+def _held_by(rule: About) -> str:
+    """Who asks the rule when an object is written."""
+    if not isinstance(rule, Rule):
+        return ""
+    return "webhook" if isinstance(rule.cluster, Webhook) else "admission policy"
 
 
 def _section(rule: About) -> Iterator[str]:
@@ -72,6 +87,9 @@ def _section(rule: About) -> Iterator[str]:
     for name in rule.parameters:
         field = Parameters.model_fields[name]
         yield f"**Parameter `{field.alias or name}`.** {field.description}"
+        yield ""
+    if isinstance(rule, Rule) and isinstance(rule.cluster, Webhook):
+        yield f"In the cluster the operator's webhook asks it, not an admission policy: {rule.cluster.why}."
         yield ""
     if isinstance(rule, StackRule):
         yield "Looks at all manifests together: the whole stack in the pack, the given files in `lint`."

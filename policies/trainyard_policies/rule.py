@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainyard_api.errors import FieldPath
 
+from .cel import Cel, Webhook
+
 if TYPE_CHECKING:
     from .manifest import Manifest, Workload
     from .parameters import Parameters
@@ -104,6 +106,8 @@ class Rule(About):
     """A rule about one runtime or TrainJob."""
 
     check: Callable[[Workload, Parameters], Iterable[Finding]] = field(repr=False)
+    cluster: tuple[Cel, ...] | Webhook = field(repr=False)
+    """The same for the API server, or why the operator's webhook asks `check` instead."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,17 +5,21 @@ of a TrainJob stays as it was made, and a test writes the status of a JobSet
 itself. Each controller is the program that users run, as a process.
 """
 
+import copy
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
 import kubernetes
+import yaml
 
 from benchmarks import controllers, plane, webhooks
 from tests.e2e.cluster import Cluster, eventually
+from trainyard_policies import cluster as cluster_policies
+from trainyard_policies.settings import Policies
 from trainyard_sandbox.paths import PROJECT
 
 NAMESPACE = "conformance"
@@ -37,6 +41,8 @@ _CLUSTER_SCOPED = {
     "MutatingWebhookConfiguration",
     "Namespace",
     "PriorityClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
 }
 _PATIENCE = 120.0
@@ -63,16 +69,19 @@ class Answer:
 
 
 class Api:
-    """An API server, asked with as little between as there can be, about one namespace unless told.
+    """An API server, asked with as little between as there can be, about one namespace unless told."""
 
-    As `user`, whom the kubeconfig's may impersonate, if given.
-    """
-
-    def __init__(self, kubeconfig, namespace=NAMESPACE, user=None):
+    def __init__(self, kubeconfig, namespace=NAMESPACE):
         self._namespace = namespace
-        self._headers = {} if user is None else {"Impersonate-User": user}
         client = kubernetes.config.new_client_from_config(str(kubeconfig))
         self._host, self._pool = client.configuration.host, client.rest_client.pool_manager
+        self._headers = {}
+
+    def impersonating(self, user, group=None):
+        """The same API server, asked as somebody else, whom the kubeconfig's may impersonate."""
+        other = copy.copy(self)
+        other._headers = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
+        return other
 
     def call(self, method, path, body=None, *, content_type="application/json"):
         """One request; its answer, whatever it is."""
@@ -135,6 +144,8 @@ class Side:
     webhook_url: str
     authorities: bytes | None
     """Whom its webhook's callers are to trust; None where it says so itself."""
+    policies: Policies | None = None
+    """The rules that TrainJobs and runtimes are held to."""
 
 
 def done(answer):
@@ -150,7 +161,8 @@ def namespace_of(manifest):
 def path_of(api_version, kind, namespace=NAMESPACE, name=None):
     """Path of a kind, or of an object of it."""
     root = "/apis/" if "/" in api_version else "/api/"
-    plural = kind.lower() + ("es" if kind.endswith("s") else "s")
+    ending = "es" if kind.endswith("s") else "s"
+    plural = f"{kind.lower()[:-1]}ies" if kind.endswith("y") else kind.lower() + ending
     within = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{namespace}"
     return f"{root}{api_version}{within}/{plural}" + (f"/{quote(name)}" if name else "")
 
@@ -187,15 +199,19 @@ def reference(folder):
 
 
 @contextmanager
-def ours(folder):
-    """Our operator, as `trainyard operator run` starts it."""
-    with control_plane("conf-ours") as cluster:
+def ours(folder, name="conf-ours", policies=None):
+    """Our operator, as `trainyard operator run` starts it; with `policies`, TrainJobs are held to them."""
+    with control_plane(name) as cluster:
         cluster.kubectl("create", "namespace", "trainyard-system")
         kubeconfig = cluster.sandbox.instance.kubeconfig
-        program = (PROJECT / ".venv" / "bin" / "trainyard", "operator", "run")
+        program = [PROJECT / ".venv" / "bin" / "trainyard", "operator", "run"]
+        if policies is not None:
+            told = folder / "policies.yaml"
+            told.write_text(yaml.safe_dump(policies.model_dump(mode="json", by_alias=True)))
+            program += ["--webhook-policies", told]
         controller = controllers.ours(kubeconfig, folder, program=program)
         with _running("ours", cluster, controller) as side:
-            yield side
+            yield replace(side, policies=policies)
 
 
 @contextmanager
@@ -211,7 +227,9 @@ def _running(name, cluster, controller):
 
 def install_webhooks(side):
     """Lead the API server to the controller's webhooks, and wait until it asks them."""
-    for manifest in webhooks.configurations(side.webhook_url, side.authorities):
+    for manifest in webhooks.configurations(
+        side.webhook_url, side.authorities, policies=side.policies is not None
+    ):
         done(side.api.create(manifest))
 
     def asked():
@@ -220,6 +238,17 @@ def install_webhooks(side):
         return True
 
     eventually(f"the webhooks of {side.name} answer", asked, timeout=_PATIENCE)
+
+
+def install_policies(side):
+    """Have the API server hold what is written to the side's policies, and wait until it does."""
+    side.api.apply(*cluster_policies.objects(side.policies, "trainyard-system"))
+    wrong = trainjob("asks", runtime="any", trainer={"image": "registry.invalid/train:1", "numNodes": 1})
+    eventually(
+        "the admission policies are in force",
+        lambda: "image-registry" in side.api.create(wrong, dry_run=True).message,
+        timeout=_PATIENCE,
+    )
 
 
 def trainjob(name, runtime, kind="ClusterTrainingRuntime", **spec):

@@ -235,3 +235,21 @@ def runtime(
             **spec,
         },
     }
+
+
+@contextlib.contextmanager
+def scaled_down(cluster: Cluster, namespace: str, deployment: str) -> Iterator[None]:
+    """Nothing of the deployment runs."""
+    place = (f"deployment/{deployment}", "-n", namespace)
+
+    def pods() -> list[Object]:
+        text = cluster.kubectl("get", "pods", "-n", namespace, "-o", "json")
+        return [p for p in json.loads(text)["items"] if p["metadata"]["name"].startswith(deployment)]
+
+    cluster.kubectl("scale", *place, "--replicas=0")
+    try:
+        eventually(f"{deployment} is gone", lambda: not pods())
+        yield
+    finally:
+        cluster.kubectl("scale", *place, "--replicas=1")
+        cluster.kubectl("wait", *place, "--for=condition=Available", "--timeout=180s")

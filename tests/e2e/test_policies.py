@@ -50,8 +50,8 @@ def test_a_stack_whose_levels_it_does_not_meet_is_refused(bare: Cluster) -> None
         "[advisory] [severity: medium]  resources-declared",
     ):
         assert expected in said, said
-    assert "image-digest" not in said
-    assert "node-bounds" not in said
+    assert "]  image-digest" not in said
+    assert "]  node-bounds" not in said
     assert "Traceback" not in said
 
 

@@ -80,9 +80,12 @@ def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
     team_a.wait_for_condition("waits", "Suspended")
     stays_without_pods(team_a, "waits", team_a, "owns")
     # What was borrowed is given back to its owner.
-    team_b.apply(queued("reclaims", "500m"))
-    team_b.wait_for_condition("reclaims", "Complete")
+    team_b.apply(queued("reclaims", "500m", UNTIL_TOLD))
+    reclaims = running(team_b, "reclaims")
+    # Until then: with what it leaves behind it is admitted again, and evicted no more.
     assert said(team_a, "borrows", "Evicted")["reason"] == "Preempted"
+    finish(team_b, reclaims)
+    team_b.wait_for_condition("reclaims", "Complete")
     finish(team_a, own)
     team_a.wait_for_condition("owns", "Complete")
     team_a.wait_for_condition("waits", "Complete")

@@ -195,7 +195,7 @@ DEEDS = {
 
 
 def test_a_data_scientist_makes_trainjobs_in_the_own_namespace_and_no_other_thing(tenants, tried):
-    ada = Api(tenants.admin, user=ADA)
+    ada = Api(tenants.admin).impersonating(ADA)
     answers = {
         what: ada.create(
             {

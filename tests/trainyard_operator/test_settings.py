@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_api.configuration import Configuration
+from trainyard_api.configuration import Configuration, Webhook
 from trainyard_operator import limits
-from trainyard_operator.settings import SettingsError, load, parse
+from trainyard_operator.settings import SettingsError, load, load_policies, parse
 
 HEADER = "apiVersion: config.trainyard.dev/v1alpha1\nkind: Configuration\n"
 
@@ -43,7 +43,7 @@ clientConnection: {{kubeconfig: k, context: c}}
 logging: {{format: json}}
 leaderElection: {{identity: i, leaseDuration: 1m, renewDeadline: 40s, retryPeriod: 5s}}
 controller: {{concurrency: 3}}
-webhook: {{enabled: false, host: 127.0.0.2, port: 1}}
+webhook: {{enabled: false, host: 127.0.0.2, port: 1, policies: p}}
 metrics: {{host: 127.0.0.1, port: 0}}
 certManagement: {{folder: d}}
 statusServer: {{host: 127.0.0.3, port: 2, qps: 2, burst: 3}}
@@ -64,7 +64,7 @@ retention: {{afterFinished: 1d12h, maxFinishedPerNamespace: 7}}
             "retry_period": "5s",
         },
         "controller": {"concurrency": 3},
-        "webhook": {"enabled": False, "host": "127.0.0.2", "port": 1},
+        "webhook": {"enabled": False, "host": "127.0.0.2", "port": 1, "policies": "p"},
         "metrics": {"host": "127.0.0.1", "port": 0},
         "cert_management": {"folder": "d"},
         "status_server": {"host": "127.0.0.3", "port": 2, "qps": 2.0, "burst": 3},
@@ -80,7 +80,7 @@ def test_every_flag_goes_before_the_file(tmp_path: Path) -> None:
     flags = (
         "--kubeconfig k --context c --workers 3 --namespace n --upstream-namespace u "
         "--metrics-host 127.0.0.1 --metrics-port 0 --no-webhook --webhook-host 127.0.0.2 "
-        "--webhook-port 1 --certificate-dir d --status-host 127.0.0.3 --status-port 2 "
+        "--webhook-port 1 --webhook-policies p --certificate-dir d --status-host 127.0.0.3 --status-port 2 "
         "--log-format json --feature-gates TrainJobStatus=true"
     )
     others = f"""{HEADER}
@@ -97,7 +97,7 @@ featureGates: {{TrainJobStatus: false}}
         "clientConnection": {"kubeconfig": "k", "context": "c"},
         "logging": {"format": "json"},
         "controller": {"concurrency": 3},
-        "webhook": {"enabled": False, "host": "127.0.0.2", "port": 1},
+        "webhook": {"enabled": False, "host": "127.0.0.2", "port": 1, "policies": "p"},
         "metrics": {"host": "127.0.0.1", "port": 0},
         "certManagement": {"folder": "d"},
         "statusServer": {"host": "127.0.0.3", "port": 2},
@@ -116,7 +116,7 @@ CASES = [
     Case(
         id="an unknown key",
         text=f"{HEADER}webhook:\n  prot: 3\n",
-        message="c.yaml:4: webhook.prot: there is no such key (allowed here: enabled, host, port); "
+        message="c.yaml:4: webhook.prot: there is no such key (allowed here: enabled, host, policies, port); "
         "did you mean 'port'?",
     ),
     Case(
@@ -165,6 +165,25 @@ CASES = [
     Case(id="no mapping", text="- 1\n", message="c.yaml:1: a document must be an object"),
     Case(id="no YAML", text="{", message="c.yaml:1: expected the node content, but found '<stream end>'"),
 ]
+
+
+def test_levels_and_parameters_of_the_rules_are_a_file_of_their_own(tmp_path: Path) -> None:
+    file = written(tmp_path, "levels: {trainJobs: {image-tag: mandatory}}\nparameters: {maxNodes: 8}\n")
+    told = load_policies(Webhook(policies=file))
+    assert told is not None
+    assert told.levels.train_jobs == {"image-tag": "mandatory"}
+    assert told.parameters.max_nodes == 8
+    assert load_policies(Webhook()) is None
+    assert load_policies(Webhook(enabled=False, policies=file)) is None
+
+
+def test_a_mistake_in_them_is_named_with_its_line_too(tmp_path: Path) -> None:
+    file = written(tmp_path, "levels:\n  runtimes: {image-tags: mandatory}\nparameters:\n  maxNode: 8\n")
+    with pytest.raises(SettingsError) as caught:
+        load_policies(Webhook(policies=file))
+    first, second = str(caught.value).splitlines()
+    assert first == f"{file}:2: levels.runtimes: there is no rule 'image-tags'; did you mean 'image-tag'?"
+    assert second.startswith(f"{file}:4: parameters.maxNode: there is no such key")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

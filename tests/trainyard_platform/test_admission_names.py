@@ -9,6 +9,7 @@ from trainyard_operator.credentials import Credentials
 from trainyard_operator.runtimes import Runtimes
 from trainyard_platform import rbac
 from trainyard_platform.components import operator
+from trainyard_policies.settings import Policies
 
 from .program import Registered
 
@@ -18,11 +19,12 @@ WEBHOOKS = "kubernetes:admissionregistration.k8s.io/v1:"
 def test_the_paths_that_are_called_are_those_that_are_served(graph: dict[str, Registered]) -> None:
     client = Client(Credentials(server="http://127.0.0.1", tls=None))
     cache = Cache()
-    served = Decider(client, cache, Runtimes(client, cache, namespace="n"), synced=lambda: True).routes()
+    runtimes = Runtimes(client, cache, namespace="n")
+    served = Decider(client, cache, runtimes, synced=lambda: True, policies=Policies()).routes()
     called = {
         (webhook["clientConfig"]["service"]["path"], webhook["rules"][0]["resources"][0])
         for key, one in graph.items()
-        if key.startswith(WEBHOOKS)
+        if key.startswith(WEBHOOKS) and "WebhookConfiguration" in key
         for webhook in one.inputs["webhooks"]
     }
     assert called == {(path, f"{kind.lower()}s") for path, (kind, _) in served.items()}

@@ -8,6 +8,7 @@ import yaml
 from trainyard_api.configuration import Configuration, Retention
 from trainyard_operator import settings as operator_settings
 from trainyard_platform.errors import PlatformError
+from trainyard_policies.settings import Policies
 
 from . import program
 from .program import CRDS, Registered
@@ -21,6 +22,7 @@ CHART = "kubernetes:helm.sh/v4:Chart jobset"
 OPERATOR = "kubernetes:apps/v1:Deployment trainyard-operator"
 KUEUE = "kueue.x-k8s.io/v1beta2"
 CLUSTER_QUEUE = f"kubernetes:{KUEUE}:ClusterQueue"
+ADMISSION = "kubernetes:admissionregistration.k8s.io/v1"
 WEBHOOKS = tuple(
     f"kubernetes:admissionregistration.k8s.io/v1:{kind}WebhookConfiguration {name}.trainer.kubeflow.org"
     for kind, name in (("Mutating", "defaulter"), ("Validating", "validator"))
@@ -154,9 +156,10 @@ def test_the_webhooks_are_those_of_kubeflow_trainer(graph: Graph) -> None:
     assert shape(WEBHOOKS[0]) == [
         ("defaulter.trainjob.trainer.kubeflow.org", "trainjobs", f"/mutate-{path}-trainjob")
     ]
+    kinds = ("clustertrainingruntime", "trainingruntime", "trainjob")
     assert shape(WEBHOOKS[1]) == [
-        (f"validator.{one}.trainer.kubeflow.org", f"{one}s", f"/validate-{path}-{one}")
-        for one in ("clustertrainingruntime", "trainingruntime", "trainjob")
+        *((f"validator.{one}.trainer.kubeflow.org", f"{one}s", f"/validate-{path}-{one}") for one in kinds),
+        *((f"{one}.policy.trainyard.dev", f"{one}s", f"/policies-{path}-{one}") for one in kinds),
     ]
     selector = [
         {"key": "trainer.kubeflow.org/webhook-validation", "operator": "NotIn", "values": ["disabled"]}
@@ -165,6 +168,10 @@ def test_the_webhooks_are_those_of_kubeflow_trainer(graph: Graph) -> None:
     assert [webhook.get("objectSelector") for webhook in validating] == [
         {"matchExpressions": selector},
         {"matchExpressions": selector},
+        None,
+        # The rules stay away from nothing that a namespace's user can label.
+        {"matchExpressions": selector},
+        None,
         None,
     ]
     for key in WEBHOOKS:
@@ -180,6 +187,32 @@ def test_the_webhooks_are_those_of_kubeflow_trainer(graph: Graph) -> None:
             service = webhook["clientConfig"]["service"]
             assert (service["name"], service["namespace"]) == ("trainyard-operator", "trainyard-system")
     assert graph[WEBHOOKS[0]].inputs["webhooks"][0]["reinvocationPolicy"] == "IfNeeded"
+
+
+def test_rules_are_in_force_before_the_runtimes_that_a_stack_changes_with_them(graph: Graph) -> None:
+    made = {
+        f"{ADMISSION}:{kind} {kind.lower()}-image-registry.policy.trainyard.dev"
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    }
+    parameters = "kubernetes:core/v1:ConfigMap configmap-trainyard-system/trainyard-policies"
+    for one in of_type(graph, RUNTIME):
+        assert {*made, parameters} <= before(graph, one.key)
+
+
+def test_the_operator_is_told_the_levels_and_parameters_of_the_stack(graph: Graph) -> None:
+    data = graph["kubernetes:core/v1:ConfigMap trainyard-operator"].inputs["data"]
+    told = Policies.model_validate(yaml.safe_load(data["policies.yaml"]))
+    assert [pool.name for pool in told.parameters.pools] == ["gpu"]
+    webhook = yaml.safe_load(data["configuration.yaml"])["webhook"]
+    assert webhook["policies"] == "/etc/trainyard/policies.yaml"
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_stack_can_leave_the_cluster_without_the_rules(tmp_path: Any) -> None:
+    graph = stack(tmp_path, {**MINIMAL, "admission": {"policies": False}})
+    assert [key for key in graph if "ValidatingAdmissionPolicy" in key or "trainyard-policies" in key] == []
+    assert len(graph[WEBHOOKS[1]].inputs["webhooks"]) == 3
+    assert "policies.yaml" not in graph["kubernetes:core/v1:ConfigMap trainyard-operator"].inputs["data"]
 
 
 def test_the_service_leads_to_the_operators_webhook_port(graph: Graph) -> None:
@@ -220,15 +253,8 @@ def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
         f"trainyard:platform:{name}"
         for name in (
             *("KwokPool", "Crds", "JobSet", "Kueue", "Queues", "Tenants", "Volcano", "Catalog"),
-            *(
-                "Coscheduling",
-                "Kubeflow",
-                "Operator",
-                "Admission",
-                "Observability",
-                "Storage",
-                "Accelerators",
-            ),
+            *("Kubeflow", "Operator", "Admission", "PolicyRules", "System"),
+            *("Coscheduling", "Observability", "Storage", "Accelerators"),
         )
     }
     own = {one.parent for one in graph.values() if one.type.startswith("kubernetes:")}

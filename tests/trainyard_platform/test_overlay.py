@@ -51,6 +51,7 @@ def test_every_change_has_its_place() -> None:
         "node": {
             "metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "example.com/rack"}},
             "spec": {
+                "automountServiceAccountToken": False,
                 "nodeSelector": {"example.com/pool": "a"},
                 "tolerations": [
                     {"key": "nvidia.com/gpu", "operator": "Exists"},

@@ -3,7 +3,7 @@
 from trainyard_operator import lease
 from trainyard_operator import settings as operator_settings
 from trainyard_platform import rbac
-from trainyard_platform.components import kubeflow, operator
+from trainyard_platform.components import kubeflow, system
 
 
 def test_the_leases_are_the_operators() -> None:
@@ -12,4 +12,4 @@ def test_the_leases_are_the_operators() -> None:
 
 def test_the_namespaces_are_the_operators() -> None:
     told = operator_settings.parse([])
-    assert (told.namespace, told.upstream_namespace) == (operator.NAMESPACE, kubeflow.NAMESPACE)
+    assert (told.namespace, told.upstream_namespace) == (system.NAMESPACE, kubeflow.NAMESPACE)

@@ -310,13 +310,14 @@ def test_explain_says_all_about_a_rule():
     out, err = io.StringIO(), io.StringIO()
     assert lint.explain("node-bounds", out, err) == 0
     assert out.getvalue() == (
-        "node-bounds: No more nodes than the platform allows.\n\n"
+        "node-bounds: No more nodes, and processes on each, than the platform allows.\n\n"
         "Why:        A job that asks for more nodes than there can be waits for ever, "
         "with what it holds meanwhile.\n"
-        "Way out:    Lower numNodes, or raise policies.parameters.maxNodes in the stack file.\n"
+        "Way out:    Lower numNodes or numProcPerNode, or raise policies.parameters.maxNodes or "
+        "maxProcessesPerNode in the stack file.\n"
         "Severity:   medium\n"
         "Levels:     runtimes: mandatory, trainJobs: mandatory\n"
-        "Parameters: maxNodes\n"
+        "Parameters: maxNodes, maxProcessesPerNode\n"
         "--fix:      leaves it to you\n"
         'Exception:  policy.trainyard.dev/node-bounds: "until=YYYY-MM-DD; reason"\n'
         "More:       docs/policies/rules.md#node-bounds\n"

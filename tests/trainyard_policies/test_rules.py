@@ -77,7 +77,7 @@ def test_levels_as_shipped():
         for subject in Subject
     }
     assert advice == {
-        Subject.RUNTIMES: {"image-digest", "resources-declared", "run-as-non-root"},
+        Subject.RUNTIMES: {"image-digest", "resources-declared", "run-as-non-root", "service-account-token"},
         Subject.TRAINJOBS: {"image-digest", "image-tag", "run-as-non-root", "secrets-by-reference"},
         Subject.STACK: {"deprecated-runtime"},
     }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pulumi
 from pulumi_kubernetes.admissionregistration.v1 import (
+    MatchConditionArgs,
     MutatingWebhookArgs,
     MutatingWebhookConfiguration,
     RuleWithOperationsArgs,
@@ -23,9 +24,11 @@ from pulumi_kubernetes.admissionregistration.v1 import (
 from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequirementArgs, ObjectMetaArgs
 
 from trainyard_api import names
+from trainyard_policies import cluster
 
 from .. import rbac
 from . import cert_manager, kept, operator
+from .system import NAMESPACE
 
 VERSION = "v1alpha1"
 TIMEOUT_SECONDS = 10
@@ -39,6 +42,11 @@ _UNLESS_DISABLED = LabelSelectorArgs(
         )
     ]
 )
+# The garbage collector takes its finalizer away by an update: what is to go goes, even with nobody to ask.
+_UNLESS_IT_GOES = MatchConditionArgs(
+    name="unless-it-goes-unchanged",
+    expression="!(has(object.metadata.deletionTimestamp) && object.?spec == oldObject.?spec)",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +57,8 @@ class AdmissionArgs:
     after: Sequence[pulumi.Resource]
     cert_manager: bool = False
     """Whether cert-manager writes the caBundle, and not the operator."""
+    policies: bool = False
+    """Whether the operator answers for the policy rules that no admission policy holds."""
 
 
 class Admission(pulumi.ComponentResource):
@@ -72,6 +82,7 @@ class Admission(pulumi.ComponentResource):
                     client_config=_called(f"mutate-{_dashed()}-trainjob", args),
                     rules=[_rule("trainjobs")],
                     failure_policy="Fail",
+                    match_conditions=[_UNLESS_IT_GOES],
                     match_policy="Equivalent",
                     reinvocation_policy="IfNeeded",
                     side_effects="None",
@@ -83,33 +94,56 @@ class Admission(pulumi.ComponentResource):
         ValidatingWebhookConfiguration(
             rbac.VALIDATING_WEBHOOKS,
             metadata=_metadata(rbac.VALIDATING_WEBHOOKS, args),
-            webhooks=[
-                ValidatingWebhookArgs(
-                    name=f"validator.{singular}.{names.TRAINER_GROUP}",
-                    admission_review_versions=["v1"],
-                    client_config=_called(f"validate-{_dashed()}-{singular}", args),
-                    rules=[_rule(f"{singular}s")],
-                    object_selector=selector,
-                    failure_policy="Fail",
-                    match_policy="Equivalent",
-                    side_effects="None",
-                    timeout_seconds=TIMEOUT_SECONDS,
-                )
-                for singular, selector in (
-                    ("clustertrainingruntime", _UNLESS_DISABLED),
-                    ("trainingruntime", _UNLESS_DISABLED),
-                    ("trainjob", None),
-                )
-            ],
+            webhooks=[*_validators(args), *(_holders(args) if args.policies else ())],
             opts=last,
         )
         self.register_outputs({})
 
 
+def _validators(args: AdmissionArgs) -> list[ValidatingWebhookArgs]:
+    return [
+        _validating(f"validator.{singular}.{names.TRAINER_GROUP}", "validate", singular, selector, args)
+        for singular, selector in (
+            ("clustertrainingruntime", _UNLESS_DISABLED),
+            ("trainingruntime", _UNLESS_DISABLED),
+            ("trainjob", None),
+        )
+    ]
+
+
+def _holders(args: AdmissionArgs) -> list[ValidatingWebhookArgs]:
+    """A label that a namespace's users can set is no way round the rules."""
+    return [
+        _validating(f"{singular}.{cluster.DOMAIN}", "policies", singular, selector, args)
+        for singular, selector in (
+            ("clustertrainingruntime", _UNLESS_DISABLED),
+            ("trainingruntime", None),
+            ("trainjob", None),
+        )
+    ]
+
+
+def _validating(
+    name: str, asked: str, singular: str, selector: LabelSelectorArgs | None, args: AdmissionArgs
+) -> ValidatingWebhookArgs:
+    return ValidatingWebhookArgs(
+        name=name,
+        admission_review_versions=["v1"],
+        client_config=_called(f"{asked}-{_dashed()}-{singular}", args),
+        rules=[_rule(f"{singular}s")],
+        object_selector=selector,
+        failure_policy="Fail",
+        match_conditions=[_UNLESS_IT_GOES],
+        match_policy="Equivalent",
+        side_effects="None",
+        timeout_seconds=TIMEOUT_SECONDS,
+    )
+
+
 def _metadata(name: str, args: AdmissionArgs) -> ObjectMetaArgs:
     annotations: dict[str, pulumi.Input[str]] = {**_WAIT, **kept.ANNOTATIONS}
     if args.cert_manager:
-        annotations[cert_manager.INJECT_FROM] = f"{operator.NAMESPACE}/{operator.NAME}"
+        annotations[cert_manager.INJECT_FROM] = f"{NAMESPACE}/{operator.NAME}"
     return ObjectMetaArgs(name=name, labels=operator.LABELS, annotations=annotations)
 
 

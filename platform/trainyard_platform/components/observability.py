@@ -15,6 +15,7 @@ from ..observability import Observability as Settings
 from ..settings import StackSettings
 from . import kueue, operator
 from .declared import declare
+from .system import NAMESPACE
 
 SERVICE = f"{operator.NAME}-metrics"
 
@@ -57,7 +58,7 @@ class Observability(pulumi.ComponentResource):
 
 
 def _manifests(args: ObservabilityArgs) -> list[Manifest]:
-    settings, home = args.settings, operator.NAMESPACE
+    settings, home = args.settings, NAMESPACE
     declared = [
         manifests.operator_service(SERVICE, home, operator.LABELS, operator.PORT),
         manifests.operator_monitor(SERVICE, home, settings),

@@ -1,8 +1,4 @@
-"""Trainyard's operator: its namespace, identity, rights and Deployment.
-
-The namespace outlives the stack (`kept`): it holds the runtime revisions that
-running jobs were built from, and the next `up` needs them.
-"""
+"""Trainyard's operator: its identity, rights, configuration and Deployment."""
 
 import hashlib
 from collections.abc import Sequence
@@ -25,7 +21,6 @@ from pulumi_kubernetes.core.v1 import (
     EnvVarArgs,
     EnvVarSourceArgs,
     HTTPGetActionArgs,
-    Namespace,
     ObjectFieldSelectorArgs,
     PodSecurityContextArgs,
     PodSpecArgs,
@@ -56,18 +51,20 @@ from pulumi_kubernetes.rbac.v1 import (
 
 from trainyard_api import documents
 from trainyard_api.configuration import CertManagement, Configuration, Webhook
+from trainyard_policies.settings import Policies
 
 from .. import rbac, settings
 from ..model import ComputeResources, PullPolicy
 from ..settings import Certificates, KubeflowNamespace
 from . import cert_manager, kept, kubeflow
+from .system import NAMESPACE
 
 NAME = "trainyard-operator"
-NAMESPACE = "trainyard-system"
 PORT = 8080
 WEBHOOK_PORT = 9443
 STATUS_PORT = 10443
 CONFIGURATION = "configuration.yaml"
+POLICIES = "policies.yaml"
 CONFIGURATION_FOLDER = "/etc/trainyard"
 CERTIFICATE_FOLDER = "/etc/trainyard-certificate"
 FROM_STACK = {
@@ -102,6 +99,8 @@ class OperatorArgs:
     user: int | None = USER
     """Whom it runs as, and which group; None where the cluster assigns them."""
     arguments: Sequence[str] = ()
+    policies: Policies | None = None
+    """The rules' levels and parameters, if its webhook is asked about them."""
     kubeflow_namespace: str | None = None
     """Namespace where upstream's controller would hold its Lease; None if the cluster has none."""
     after: Sequence[pulumi.Resource] = ()
@@ -128,6 +127,7 @@ class OperatorArgs:
         admission: settings.Admission,
         cluster: settings.Cluster,
         *,
+        policies: Policies | None = None,
         after: Sequence[pulumi.Resource],
     ) -> "OperatorArgs":
         """What the stack says."""
@@ -138,7 +138,10 @@ class OperatorArgs:
             replicas=operator.replicas,
             resources=operator.resources,
             configuration=Configuration(
-                webhook=Webhook(enabled=admission.enabled),
+                webhook=Webhook(
+                    enabled=admission.enabled,
+                    policies=f"{CONFIGURATION_FOLDER}/{POLICIES}" if policies else None,
+                ),
                 cert_management=CertManagement(
                     folder=CERTIFICATE_FOLDER if operator.certificates is Certificates.CERT_MANAGER else None
                 ),
@@ -149,6 +152,7 @@ class OperatorArgs:
             ),
             user=None if cluster.assigns_users else USER,
             arguments=operator.args,
+            policies=policies,
             kubeflow_namespace=None if absent else kubeflow.NAMESPACE,
             after=after,
         )
@@ -163,16 +167,7 @@ class Operator(pulumi.ComponentResource):
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Operator", name, {}, opts)
         after = list(args.after)
-        namespace = Namespace(
-            NAMESPACE,
-            metadata=ObjectMetaArgs(
-                name=NAMESPACE,
-                labels={**LABELS, "pod-security.kubernetes.io/enforce": "restricted"},
-                annotations=kept.ANNOTATIONS,
-            ),
-            opts=kept.options(self, after),
-        )
-        inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace, *after])
+        inside = pulumi.ResourceOptions(parent=self, depends_on=after)
         account = ServiceAccount(
             NAME,
             metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
@@ -201,24 +196,22 @@ class Operator(pulumi.ComponentResource):
         certificate: list[pulumi.Resource] = []
         if args.cert_manager:
             certificate = cert_manager.certificate(NAME, NAMESPACE, LABELS, inside)
-        text = documents.dump(
-            [args.configuration.model_dump(by_alias=True, exclude_none=True, include=FROM_STACK)]
-        )
+        data = _data(args)
         configuration = ConfigMap(
             NAME,
             metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
-            data={CONFIGURATION: text},
+            data=data,
             opts=inside,
         )
         self.deployment = Deployment(
             NAME,
             # `trainyard adopt --back` scales it down, and the next `up` is to scale it up again.
             metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS, annotations=kept.FORCE),
-            spec=_deployment(args, text),
+            spec=_deployment(args, "".join(data.values())),
             # On the way down the operator goes before its rights do.
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[namespace, account, configuration, *certificate, *rights, *after],
+                depends_on=[account, configuration, *certificate, *rights, *after],
                 custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m"),
             ),
         )
@@ -259,6 +252,17 @@ class Operator(pulumi.ComponentResource):
             opts=opts,
         )
         return [role, binding]
+
+
+def _data(args: OperatorArgs) -> dict[str, str]:
+    """The files that it is told by."""
+    configuration = args.configuration.model_dump(by_alias=True, exclude_none=True, include=FROM_STACK)
+    data = {CONFIGURATION: documents.dump([configuration])}
+    if args.policies is not None:
+        data[POLICIES] = documents.dump(
+            [args.policies.model_dump(mode="json", by_alias=True, exclude_none=True)]
+        )
+    return data
 
 
 def _subject() -> SubjectArgs:

@@ -23,14 +23,18 @@ from . import (
     image_tag,
     initializers,
     ml_policy,
+    name_form,
     node_bounds,
     pool_match,
     privileges,
     queue_references,
     resource_bounds,
     resources_declared,
+    restart_policy,
     run_as_non_root,
     secrets_by_reference,
+    service_account_token,
+    tenant_network,
     trainer_step,
     unique_names,
     well_formed,
@@ -38,11 +42,13 @@ from . import (
 
 OF_WORKLOADS: Final[tuple[Rule, ...]] = (
     well_formed.RULE,
+    name_form.RULE,
     framework_label.RULE,
     trainer_step.RULE,
     initializers.RULE,
     claim_access.RULE,
     ml_policy.RULE,
+    restart_policy.RULE,
     node_bounds.RULE,
     image_registry.RULE,
     image_tag.RULE,
@@ -55,6 +61,7 @@ OF_WORKLOADS: Final[tuple[Rule, ...]] = (
     host_access.RULE,
     privileges.RULE,
     run_as_non_root.RULE,
+    service_account_token.RULE,
     secrets_by_reference.RULE,
     exception_form.RULE,
 )
@@ -63,6 +70,7 @@ OF_WORKLOADS: Final[tuple[Rule, ...]] = (
 OF_THE_STACK: Final[tuple[StackRule, ...]] = (
     unique_names.RULE,
     queue_references.RULE,
+    tenant_network.RULE,
     deprecated_runtime.RULE,
 )
 """What all manifests together are held to."""

@@ -9,6 +9,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
+from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -74,4 +75,5 @@ RULE = Rule(
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY},
     check=check,
+    cluster=Webhook("it follows names between claims, mounts and ReplicatedJobs"),
 )

@@ -8,6 +8,7 @@ from typing import Any, Final
 from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 
+from ..cel import Webhook
 from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -110,4 +111,5 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY},
     fixes=True,
     check=check,
+    cluster=Webhook("it follows names between ReplicatedJobs, containers, volumes and claims"),
 )

@@ -9,6 +9,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
+from ..cel import Webhook
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -83,4 +84,5 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY},
     fixes=True,
     check=check,
+    cluster=Webhook("it follows names between labels, policies and ReplicatedJobs"),
 )

@@ -1,4 +1,4 @@
-"""Nobody asks for more nodes than the stack allows."""
+"""No more nodes, and processes on each, than the platform allows."""
 
 from __future__ import annotations
 
@@ -7,30 +7,61 @@ from collections.abc import Iterator
 from trainyard_api import fields
 from trainyard_api.errors import FieldPath
 
+from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """numNodes is at least 1 and at most what the stack says."""
-    section = "trainer" if workload.subject is Subject.TRAINJOBS else "mlPolicy"
-    holder, path = fields.below(workload.spec, FieldPath("spec"), section)
-    path = path.child("numNodes")
-    nodes = fields.integer(holder.get("numNodes"), path)
-    if nodes is not None and nodes < 1:
-        yield Finding(path, f"must be at least 1, is {nodes}")
-    if nodes is not None and parameters.max_nodes is not None and nodes > parameters.max_nodes:
-        yield Finding(path, f"must be at most {parameters.max_nodes} on this platform, is {nodes}")
+    """numNodes and numProcPerNode are at least 1 and at most what the stack says."""
+    is_trainjob = workload.subject is Subject.TRAINJOBS
+    places = (
+        (("trainer",) if is_trainjob else ("mlPolicy",), "numNodes", parameters.max_nodes),
+        (
+            ("trainer",) if is_trainjob else ("mlPolicy", "mpi"),
+            "numProcPerNode",
+            parameters.max_processes_per_node,
+        ),
+    )
+    for above, name, most in places:
+        holder, path = fields.below(workload.spec, FieldPath("spec"), *above)
+        path = path.child(name)
+        asked = fields.integer(holder.get(name), path)
+        if asked is not None and asked < 1:
+            yield Finding(path, f"must be at least 1, is {asked}")
+        if asked is not None and most is not None and asked > most:
+            yield Finding(path, f"must be at most {most} on this platform, is {asked}")
 
 
 RULE = Rule(
     id="node-bounds",
-    title="No more nodes than the platform allows",
+    title="No more nodes, and processes on each, than the platform allows",
     why="A job that asks for more nodes than there can be waits for ever, with what it holds meanwhile.",
-    remedy="Lower numNodes, or raise policies.parameters.maxNodes in the stack file.",
+    remedy="Lower numNodes or numProcPerNode, or raise policies.parameters.maxNodes or maxProcessesPerNode "
+    "in the stack file.",
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
-    parameters=("max_nodes",),
+    parameters=("max_nodes", "max_processes_per_node"),
     check=check,
+    cluster=(
+        Cel(
+            Of.OBJECT,
+            """
+                [{'of': dyn('trainer'), 'field': dyn('numNodes'), 'most': dyn('maxNodes')},
+                 {'of': dyn('trainer'), 'field': dyn('numProcPerNode'), 'most': dyn('maxProcessesPerNode')},
+                 {'of': dyn('mlPolicy'), 'field': dyn('numNodes'), 'most': dyn('maxNodes')},
+                 {'of': dyn('mlPolicy.mpi'), 'field': dyn('numProcPerNode'),
+                  'most': dyn('maxProcessesPerNode')}].map(place,
+                  [place.of == 'mlPolicy.mpi' ? o.?spec.?mlPolicy.?mpi : o.?spec[?place.of]].map(holder,
+                    [holder[?place.field].orValue(1)].map(asked,
+                      (asked >= 1 ? '' :
+                        'spec.' + place.of + '.' + place.field + ': must be at least 1, is ' + string(asked))
+                      + (asked <= int(params.data[?place.most].orValue('2147483647')) ? '' :
+                        'spec.' + place.of + '.' + place.field + ': must be at most '
+                        + params.data[?place.most].orValue('') + ' on this platform, is ' + string(asked))
+                    )[0])[0])
+            """,
+        ),
+    ),
 )

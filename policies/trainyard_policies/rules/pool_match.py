@@ -9,6 +9,7 @@ from trainyard_api import fields
 from trainyard_api.fields import Json
 from trainyard_api.pools import Taint
 
+from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters, Pool
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -116,4 +117,5 @@ RULE = Rule(
     parameters=("pools",),
     fixes=True,
     check=check,
+    cluster=Webhook("it compares with every pool, and pools are no flat parameters"),
 )

@@ -8,6 +8,7 @@ from trainyard_api import fields
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
+from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -59,4 +60,28 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     fixes=True,
     check=check,
+    cluster=(
+        Cel(
+            Of.JOB,
+            """
+                j.pod.?securityContext.?seccompProfile.?type.orValue('') != 'Unconfined' ? [] :
+                  [j.podPath + '.securityContext.seccompProfile.type: must not be Unconfined']
+            """,
+        ),
+        Cel(
+            Of.CONTAINER,
+            """
+                ['privileged', 'allowPrivilegeEscalation'].filter(name,
+                  c.security[?name].orValue(false)
+                ).map(name, c.path + '.securityContext.' + name + ': must not be true')
+                + (c.security.?procMount.orValue('Default') == 'Default' ? [] :
+                  [c.path + '.securityContext.procMount: must be Default'])
+                + (size(c.security.?capabilities.?add.orValue([])) == 0 ? [] :
+                  [c.path + '.securityContext.capabilities.add: must not add capabilities, adds '
+                   + c.security.capabilities.add.join(', ')])
+                + (c.security.?seccompProfile.?type.orValue('') != 'Unconfined' ? [] :
+                  [c.path + '.securityContext.seccompProfile.type: must not be Unconfined'])
+            """,
+        ),
+    ),
 )

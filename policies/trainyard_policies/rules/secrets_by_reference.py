@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from trainyard_api import fields
 
+from ..cel import Webhook
 from ..manifest import Container, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -80,4 +81,5 @@ RULE = Rule(
     severity=Severity.CRITICAL,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.ADVISORY},
     check=check,
+    cluster=Webhook("it takes addresses apart as a client would"),
 )

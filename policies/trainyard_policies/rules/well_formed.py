@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..cel import Webhook
 from ..rule import Level, Rule, Severity, Subject, nothing
 
 RULE = Rule(
@@ -12,4 +13,5 @@ RULE = Rule(
     severity=Severity.CRITICAL,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     check=nothing,
+    cluster=Webhook("the API server's schema has refused most of it before any policy is asked"),
 )

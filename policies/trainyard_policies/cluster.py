@@ -1,0 +1,210 @@
+"""The gate in the cluster: admission policies, and what they leave to the operator's webhook.
+
+`objects` makes, for a stack, a ValidatingAdmissionPolicy of each rule that CEL
+can say, a binding for each subject with the action that the level asks for,
+and the ConfigMap with the parameters. `answer` is what the webhook says: about
+the other rules, and about exceptions, because CEL knows no date. Both ask only
+about what a request changes for the worse: what was wrong before stays
+somebody's to put right, but keeps nobody from suspending a job.
+
+Called by the platform and by the operator. Values in, values out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final
+
+from trainyard_api import names
+from trainyard_api.fields import Json
+
+from . import cel, engine, exceptions, rules
+from .cel import Cel
+from .engine import Violation
+from .parameters import Parameters
+from .rule import Level, Rule, Subject
+from .settings import Policies
+
+GROUP: Final = "admissionregistration.k8s.io"
+PARAMETERS: Final = "trainyard-policies"
+"""The ConfigMap with the parameters."""
+DOMAIN: Final = "policy.trainyard.dev"
+RESOURCES: Final = {
+    Subject.RUNTIMES: ("clustertrainingruntimes", "trainingruntimes"),
+    Subject.TRAINJOBS: ("trainjobs",),
+}
+"""What a subject's objects are called in requests."""
+
+_SUFFIXES: Final = {Subject.RUNTIMES: "", Subject.TRAINJOBS: "-of-trainjobs"}
+_ACTIONS: Final = {
+    Level.ADVISORY: ["Warn", "Audit"],
+    Level.REMEDIATE: ["Deny"],
+    Level.MANDATORY: ["Deny"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the webhook says: why it refuses, and what it lets pass with a word."""
+
+    refusals: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def objects(policies: Policies, namespace: str) -> list[dict[str, Any]]:
+    """The parameters, which live in `namespace`, then each policy with its bindings."""
+    parameters = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": PARAMETERS, "namespace": namespace},
+        "data": data(policies.parameters),
+    }
+    return [parameters, *(one for rule in rules.OF_WORKLOADS for one in _of(rule, policies, namespace))]
+
+
+def data(parameters: Parameters) -> dict[str, str]:
+    """The parameters that CEL reads, as a ConfigMap has them: lists in lines, no bound as nothing."""
+    found = {
+        "registries": [registry.rstrip("/") for registry in parameters.registries],
+        "maxNodes": _number(parameters.max_nodes),
+        "maxProcessesPerNode": _number(parameters.max_processes_per_node),
+        "maxResources": [f"{name}={most}" for name, most in sorted(parameters.max_resources.items())],
+        "exceptionsIn": parameters.exceptions_in,
+        "controllers": parameters.controllers,
+    }
+    return {key: "\n".join(lines) for key, lines in found.items() if lines}
+
+
+def _number(bound: int | None) -> list[str]:
+    return [] if bound is None else [str(bound)]
+
+
+def answer(value: Json, old: Json | None, user: str, today: date, policies: Policies) -> Answer:
+    """What the webhook says about a request of `user` that makes `old` (None: nothing) into `value`.
+
+    Raises nothing, whatever the object holds.
+    """
+    if user in policies.parameters.controllers:
+        return Answer()
+    known = set() if old is None else {_key(v) for v in _left(old, today, policies) if v.exemption is None}
+    refusals: list[str] = []
+    warnings: list[str] = []
+    for violation in _left(value, today, policies):
+        text = f"{violation.rule.id}: {violation.message}"
+        if violation.exemption is not None:
+            until, reason = violation.exemption.until, violation.exemption.reason
+            warnings.append(f"{text}, excepted until {until}: {reason}")
+        elif _key(violation) not in known:
+            (refusals if violation.refuses else warnings).append(f"{text}. {violation.rule.remedy}")
+    return Answer(tuple(refusals), tuple(warnings))
+
+
+def _left(value: Json, today: date, policies: Policies) -> Iterator[Violation]:
+    """What the rules say that no admission policy asks."""
+    left = [rule for rule in rules.OF_WORKLOADS if not _held(rule) or _excepted(rule, value, policies)]
+    yield from engine.check(value, today, policies, left)
+
+
+def _held(rule: Rule) -> bool:
+    """Whether admission policies hold a rule."""
+    return not isinstance(rule.cluster, cel.Webhook)
+
+
+def _excepted(rule: Rule, value: Json, policies: Policies) -> bool:
+    metadata = value.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    written = isinstance(annotations, dict) and f"{exceptions.PREFIX}{rule.id}" in annotations
+    return written and value.get("kind") in policies.parameters.exceptions_in
+
+
+def _key(violation: Violation) -> tuple[str, str]:
+    return violation.rule.id, violation.message
+
+
+def _of(rule: Rule, policies: Policies, namespace: str) -> Iterator[dict[str, Any]]:
+    if isinstance(rule.cluster, cel.Webhook):
+        return
+    levels = {subject: policies.level(rule, subject) for subject in _SUFFIXES}
+    asked = [subject for subject, level in levels.items() if level is not Level.DISABLED]
+    if not asked:
+        return
+    yield _policy(rule, rule.cluster, [name for subject in asked for name in RESOURCES[subject]])
+    for subject in asked:
+        yield {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": f"{rule.id}{_SUFFIXES[subject]}.{DOMAIN}"},
+            "spec": {
+                "policyName": _name(rule),
+                "paramRef": {"name": PARAMETERS, "namespace": namespace, "parameterNotFoundAction": "Deny"},
+                "validationActions": _ACTIONS[levels[subject]],
+                "matchResources": {"resourceRules": [_resources(list(RESOURCES[subject]))]},
+            },
+        }
+
+
+def _policy(rule: Rule, parts: tuple[Cel, ...], resources: list[str]) -> dict[str, Any]:
+    # The API server would check fields against the schema of one kind; these are for three.
+    found = cel.found(parts, "dyn(object)", "variables.jobs")
+    before = cel.found(parts, "dyn(oldObject)", "variables.jobsBefore")
+    annotation = f".?metadata.?annotations[?{cel.quoted(exceptions.PREFIX + rule.id)}].hasValue()"
+    let_off = f"object{annotation} && object.kind in params.data.?exceptionsIn.orValue('').split('\\n')"
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": _name(rule), "annotations": {"trainyard.dev/docs": rule.docs}},
+        "spec": {
+            "failurePolicy": "Fail",
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "matchConstraints": {"resourceRules": [_resources(resources)]},
+            "matchConditions": [
+                {
+                    "name": "not-by-a-controller",
+                    "expression": "!(request.userInfo.username in "
+                    "params.data.?controllers.orValue('').split('\\n'))",
+                },
+                # Whether an exception holds depends on the date, which the webhook knows.
+                {"name": "not-excepted", "expression": f"!({let_off})"},
+            ],
+            "variables": [
+                {"name": "jobs", "expression": cel.jobs("dyn(object)")},
+                {
+                    "name": "jobsBefore",
+                    "expression": f"oldObject == null ? [] : ({cel.jobs('dyn(oldObject)')})",
+                },
+                {
+                    "name": "before",
+                    "expression": f"oldObject == null || oldObject{annotation} ? [] : "
+                    f"({before}).split('\\n')",
+                },
+                {
+                    "name": "found",
+                    "expression": f"({found}).split('\\n').filter(f, f != '' && !(f in variables.before))",
+                },
+            ],
+            "validations": [
+                {
+                    "expression": "size(variables.found) == 0",
+                    "message": f"{rule.id}: {rule.title}. {rule.remedy}",
+                    "messageExpression": f"{cel.quoted(f'{rule.id}: ')} + variables.found.join('; ') + "
+                    f"{cel.quoted(f'. {rule.remedy}')}",
+                    "reason": "Forbidden",
+                }
+            ],
+        },
+    }
+
+
+def _name(rule: Rule) -> str:
+    return f"{rule.id}.{DOMAIN}"
+
+
+def _resources(plurals: list[str]) -> dict[str, Any]:
+    return {
+        "apiGroups": [names.TRAINER_GROUP],
+        "apiVersions": [names.TRAINER_API_VERSION.partition("/")[2]],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": plurals,
+    }

@@ -1,0 +1,53 @@
+"""What ends stays ended, and what restarts does so as a Job can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard_api import fields
+
+from ..cel import Cel, Of
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+
+_POLICIES: Final = ("OnFailure", "Never")
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """restartPolicy is one of a Job's, and no Job goes before its JobSet."""
+    for job in workload.jobs:
+        path = job.pod_path.child("restartPolicy")
+        policy = fields.text(job.pod.get("restartPolicy"), path)
+        if policy is not None and policy not in _POLICIES:
+            yield Finding(path, f"must be OnFailure or Never, is {policy}", (Edit(path, "OnFailure"),))
+        template, path = fields.below(job.value, job.path, "template", "spec")
+        path = path.child("ttlSecondsAfterFinished")
+        if template.get("ttlSecondsAfterFinished") is not None:
+            yield Finding(path, "must be left out: it is the JobSet's", (Edit(path),))
+
+
+RULE = Rule(
+    id="restart-policy",
+    title="What ends stays ended, and what restarts does so as a Job can",
+    why="A Job takes no restartPolicy Always. And a JobSet makes a Job anew that went by a time to live of "
+    "its own: the training begins again.",
+    remedy="Set restartPolicy OnFailure or Never, and ttlSecondsAfterFinished in spec.template.spec, the "
+    "JobSet's.",
+    severity=Severity.HIGH,
+    levels={Subject.RUNTIMES: Level.MANDATORY},
+    fixes=True,
+    check=check,
+    cluster=(
+        Cel(
+            Of.JOB,
+            """
+                (j.pod.?restartPolicy.orValue('Never') in ['OnFailure', 'Never'] ? [] :
+                  [j.podPath + '.restartPolicy: must be OnFailure or Never, is ' + j.pod.restartPolicy])
+                + (!j.value.?template.?spec.?ttlSecondsAfterFinished.hasValue() ? [] :
+                  [j.path + '.template.spec.ttlSecondsAfterFinished: must be left out: it is the JobSet\\'s'])
+            """,
+        ),
+    ),
+)

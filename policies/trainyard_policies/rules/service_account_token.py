@@ -1,0 +1,45 @@
+"""Training pods hold no token for the Kubernetes API unless somebody asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard_api import fields
+
+from ..cel import Cel, Of
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """A pod says whether it wants a token, or as whom it runs."""
+    for job in workload.jobs:
+        path = job.pod_path.child("automountServiceAccountToken")
+        account = fields.text(job.pod.get("serviceAccountName"), job.pod_path.child("serviceAccountName"))
+        if not account and job.pod.get("automountServiceAccountToken") is None:
+            yield Finding(path, "should be false, or true where it is needed", (Edit(path, False),))
+
+
+RULE = Rule(
+    id="service-account-token",
+    title="Training pods hold no token for the Kubernetes API unless they ask for one",
+    why="Whoever takes over a training process, by a model or a data set for instance, may then do in the "
+    "namespace whatever its default service account may.",
+    remedy="Set automountServiceAccountToken: false; or true, or a serviceAccountName, where training talks "
+    "to the Kubernetes API.",
+    severity=Severity.MEDIUM,
+    levels={Subject.RUNTIMES: Level.ADVISORY},
+    fixes=True,
+    check=check,
+    cluster=(
+        Cel(
+            Of.JOB,
+            """
+                j.patch || j.pod.?serviceAccountName.orValue('') != ''
+                  || j.pod.?automountServiceAccountToken.hasValue() ? [] :
+                  [j.podPath + '.automountServiceAccountToken: should be false, or true where it is needed']
+            """,
+        ),
+    ),
+)

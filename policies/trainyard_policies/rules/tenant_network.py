@@ -1,0 +1,46 @@
+"""A tenant's namespace has a network policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainyard_api import names
+from trainyard_api.errors import FieldPath
+
+from ..manifest import Manifest
+from ..parameters import Parameters
+from ..rule import Finding, Level, Severity, StackRule, Subject
+
+
+def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
+    """Each Namespace with the tenant's label has a NetworkPolicy for all of its pods among all manifests."""
+    fenced = {
+        manifest.namespace
+        for manifest in manifests
+        if manifest.api_version == "networking.k8s.io/v1"
+        and manifest.kind == "NetworkPolicy"
+        and _is_for_all_pods(manifest)
+    }
+    for manifest in manifests:
+        is_namespace = (manifest.api_version, manifest.kind) == ("v1", "Namespace")
+        if is_namespace and names.TENANT_LABEL in manifest.labels and manifest.name not in fenced:
+            message = "must have a NetworkPolicy for all of its pods"
+            yield manifest, Finding(FieldPath("metadata.name"), message)
+
+
+def _is_for_all_pods(policy: Manifest) -> bool:
+    spec = policy.value.get("spec")
+    return isinstance(spec, dict) and not spec.get("podSelector")
+
+
+RULE = StackRule(
+    id="tenant-network",
+    title="A tenant's namespace has a network policy",
+    why="Without one every pod of every tenant reaches the ports that training processes open for each "
+    "other, which ask nobody for a password.",
+    remedy="Declare the tenant under tenants in the stack file, which makes one, or add a NetworkPolicy "
+    "whose podSelector is empty.",
+    severity=Severity.HIGH,
+    levels={Subject.STACK: Level.MANDATORY},
+    check=check,
+)

@@ -1,0 +1,201 @@
+"""A rule says the same at every gate: on a file, in the policy pack, and to a real API server."""
+
+import re
+
+import pytest
+
+from benchmarks import plane
+from tests.e2e.cluster import eventually
+from tests.trainyard_policies.examples import changed, of_workloads
+from tests.trainyard_policies.test_pack import applicable, arguments, named, policy_name, reported
+from trainyard_policies import engine, rules
+from trainyard_policies.cel import Webhook
+from trainyard_policies.parameters import KUEUE
+from trainyard_policies.rule import Level, Subject
+from trainyard_policies.settings import Levels, Policies
+
+from . import gates, live
+
+pytestmark = pytest.mark.sandbox
+
+TODAY = gates.NOW.date()
+ADVISORY = Levels(
+    runtimes={rule.id: Level.ADVISORY for rule in rules.OF_WORKLOADS if Subject.RUNTIMES in rule.levels},
+    train_jobs={rule.id: Level.ADVISORY for rule in rules.OF_WORKLOADS if Subject.TRAINJOBS in rule.levels},
+)
+"""So that one answer tells everything: a refusal would end with the first that refuses."""
+EXAMPLES = of_workloads()
+SHIPPED = "shipped"
+POD = "spec.template.spec.replicatedJobs[0].template.spec.template.spec"
+PATCH = f"spec.runtimePatches[0].trainingRuntimeSpec.{POD.removeprefix('spec.')}"
+EXCEPTION = "metadata.annotations[policy.trainyard.dev/host-access]"
+
+
+def stack_of(example):
+    """The name of the stack that an example is of: one for all with the same parameters."""
+    every = list(dict.fromkeys(one.policies.parameters.model_dump_json() for one in EXAMPLES))
+    return f"stack-{every.index(example.policies.parameters.model_dump_json())}"
+
+
+STACKS = {stack_of(one): Policies(levels=ADVISORY, parameters=one.policies.parameters) for one in EXAMPLES}
+
+
+@pytest.fixture(scope="module")
+def api():
+    """An API server with the rules of every stack of the examples, and those as shipped."""
+    plane.build()
+    every = {**STACKS, SHIPPED: Policies()}
+    with live.control_plane("conf-gates") as cluster, gates.webhooks(every) as hooks:
+        api = live.Api(cluster.sandbox.instance.kubeconfig)
+        plain = stack_of(next(one for one in EXAMPLES if one.policies == Policies()))
+        only = {
+            name: None if name == plain else {e.rule.id for e in EXAMPLES if stack_of(e) == name}
+            for name in STACKS
+        }
+        for name, policies in every.items():
+            api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            live.at_once(api.apply, gates.objects(name, policies, only.get(name)))
+        live.done(api.create(hooks))
+        eventually("every policy is in force", lambda: in_force(api), timeout=120)
+        yield api
+
+
+def in_force(api):
+    """Whether each policy speaks on what it has to speak on, as shipped too."""
+    failing = [one for one in EXAMPLES if one.findings]
+    mute = [
+        str(one)
+        for one, said in zip(failing, live.at_once(lambda one: verdict(api, one), failing), strict=True)
+        if not said
+    ]
+    assert mute == []
+    return gates.ask(api, changed("runtime", {f"{POD}.hostPID": True}), SHIPPED).code == 403
+
+
+def verdict(api, example):
+    """Rule and path of each thing that the API server finds wrong; `invalid` if it is no object for it."""
+    answer = gates.ask(api, example.manifest, stack_of(example))
+    if answer.code in (400, 422):
+        return {("invalid", "")}
+    live.done(answer)
+    return {found for text in answer.warnings for found in findings(text)}
+
+
+def findings(text):
+    """`Validation failed for ... binding '...': rule: path: sentence; path: sentence. Remedy.`"""
+    rule, _, rest = re.sub(r"^Validation failed for [^:]*: ", "", text).partition(": ")
+    return {(rule, path) for path in re.findall(r"(?:^|; )((?:spec|metadata)[^ ]*): ", rest)}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_the_gates_agree_on_every_example(api, example):
+    judged = engine.check(example.manifest, TODAY, STACKS[stack_of(example)])
+    mine = {(v.rule.id, str(v.finding.path)) for v in judged if v.rule is example.rule}
+    in_cluster = verdict(api, example)
+    if in_cluster == {("invalid", "")}:
+        assert mine, "the API server refuses what the rules have nothing against"
+    else:
+        assert {found for found in in_cluster if found[0] == example.rule.id} == mine
+        if STACKS[stack_of(example)].parameters == Policies().parameters:
+            assert in_cluster == {(v.rule.id, str(v.finding.path)) for v in judged}
+    if example in applicable():
+        policy = named(policy_name(example), example.policies)
+        in_preview = [text for text, _ in reported(policy, arguments(example.manifest))]
+        assert {text.partition(": ")[0] for text in in_preview} == {path for _, path in mine}
+
+
+def test_every_expression_passes_the_api_servers_own_check(api):
+    policies = api.list("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
+    names = {one["metadata"]["name"] for one in policies}
+    held = {rule.id for rule in rules.OF_WORKLOADS if not isinstance(rule.cluster, Webhook)}
+    assert {f"{SHIPPED}-{rule}.policy.trainyard.dev" for rule in held} <= names
+
+    def checked():
+        found = [one["status"]["typeChecking"] for one in policies_now(api)]
+        return found if len(found) == len(policies) else None
+
+    warnings = eventually("the types are checked", checked)
+    assert [one for one in warnings if one.get("expressionWarnings")] == []
+
+
+def policies_now(api):
+    found = api.list("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
+    return [one for one in found if "typeChecking" in one.get("status", {})]
+
+
+HOST = {f"{POD}.hostNetwork": True}
+ROOT = {"name": "scratch", "hostPath": {"path": "/"}}
+TOKEN = {"name": "HF_TOKEN", "value": "x"}
+
+
+@pytest.mark.parametrize(
+    ("code", "manifest", "fields", "word"),
+    [
+        (201, "runtime", {}, ""),
+        (201, "trainjob", {}, ""),
+        (403, "runtime", HOST, "host-access: "),
+        (201, "runtime", {**HOST, EXCEPTION: "until=2026-11-21; EFA"}, "until 2026-11-21: EFA"),
+        (403, "runtime", {**HOST, EXCEPTION: "until=2026-11-20; EFA"}, "ended on 2026-11-20"),
+        (403, "runtime", {**HOST, EXCEPTION: "please"}, "must be"),
+        (403, "trainjob", {f"{PATCH}.volumes[0]": ROOT}, "host-access: "),
+        (201, "trainjob", {"spec.trainer.image": "docker.io/library/busybox:latest"}, "image-tag: "),
+        (201, "trainjob", {"spec.trainer.env": [TOKEN]}, "secrets-by-reference: "),
+    ],
+)
+def test_as_shipped_what_the_sdk_cannot_meet_is_advice_and_the_rest_is_refused(
+    api, code, manifest, fields, word
+):
+    answer = gates.ask(api, changed(manifest, fields), SHIPPED)
+    assert answer.code == code, answer
+    assert word in " ".join((answer.message, *answer.warnings))
+
+
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "TrainJob"])
+def test_in_a_namespace_there_is_no_way_round(api, kind):
+    """No exception, and no label that Trainer's own webhook stays away for."""
+    manifest = changed(
+        "trainjob" if kind == "TrainJob" else "runtime",
+        {
+            EXCEPTION: "until=2027-01-31; I say so",
+            "metadata.labels[trainer.kubeflow.org/webhook-validation]": "disabled",
+            f"{PATCH if kind == 'TrainJob' else POD}.volumes": [{"name": "root", "hostPath": {"path": "/"}}],
+        },
+    )
+    answer = gates.ask(api, {**manifest, "kind": kind}, SHIPPED)
+    assert (answer.code, "host-access" in answer.message) == (403, True), answer
+
+
+def test_what_was_wrong_before_keeps_nobody_from_changing_something_else(api):
+    """What is new is refused all the same."""
+    job = changed("trainjob", {f"{PATCH}.volumes[0]": ROOT, "spec.suspend": True})
+    job["metadata"] = {"name": "before"}
+    live.done(api.create(job))
+
+    def change(**fields):
+        return api.merge(live.TRAINER, "TrainJob", "before", fields)
+
+    assert change(metadata={"labels": {gates.LABEL: SHIPPED}}).code == 200
+    assert change(metadata={"annotations": {"a": "b"}}).code == 200
+    privileged = {"name": "node", "securityContext": {"privileged": True}}
+    another = changed("trainjob", {f"{PATCH}.containers": [privileged]})["spec"]["runtimePatches"]
+    patches = [*job["spec"]["runtimePatches"], {**another[0], "manager": "example.com/other"}]
+    answer = change(spec={"runtimePatches": patches})
+    assert (answer.code, "privileges: " in answer.message) == (403, True), answer
+
+
+def test_kueue_may_write_what_a_flavor_needs(api):
+    job = changed("trainjob", {f"{PATCH}.nodeSelector": {"disk": "ssd"}})
+    stack = stack_of(next(e for e in EXAMPLES if e.rule.id == "pool-match" and e.policies.parameters.pools))
+    assert any("pool-match" in text for text in gates.ask(api, job, stack).warnings)
+    admitted = api.impersonating(KUEUE, "system:masters")
+    assert gates.ask(admitted, job, stack).warnings == ()
+
+
+def test_without_its_parameters_a_policy_refuses(api):
+    stack = stack_of(
+        next(e for e in EXAMPLES if e.rule.id == "node-bounds" and e.policies.parameters.max_nodes)
+    )
+    job = changed("trainjob", {})
+    assert gates.ask(api, job, stack).code == 201
+    live.done(api.delete("v1", "ConfigMap", "trainyard-policies", stack))
+    eventually("it is missed", lambda: "no params found" in gates.ask(api, job, stack).message, timeout=30)
