@@ -68,6 +68,8 @@ VOLCANO_QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 # Trainyard's own
 OWN_PREFIX: Final = "trainyard.dev/"
 """What the annotations of our own begin with; no decision is made on others."""
+POLICY_DOMAIN: Final = "policy.trainyard.dev"
+"""What the names of our own admission policies, and of their bindings, end with."""
 PLATFORM_MANAGER: Final = "trainyard-platform"
 """Field manager of `pulumi up` for what may be in the cluster before it, or after it has gone."""
 RUNTIME_REVISION_ANNOTATION: Final = "trainyard.dev/runtime-revision"

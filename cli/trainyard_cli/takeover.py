@@ -37,6 +37,13 @@ _DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 _CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
+_POLICY_BINDINGS: Final = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 _PODS: Final = Resource("", "v1", "pods", "Pod")
 _ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 _BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
@@ -48,6 +55,7 @@ _RESOURCES: Final = {
         _CRDS,
         _ROLES,
         _BINDINGS,
+        _POLICY_BINDINGS,
         *(resource for resource, _ in CONFIGURATIONS),
         *RUNTIMES.values(),
     )
@@ -85,6 +93,11 @@ async def observe(
         unreadable=unreadable,
         own=own,
         jobset_controllers=[one async for one in _all(client, _DEPLOYMENTS, JOBSET_NAMESPACE)],
+        policy_bindings=[
+            one
+            async for one in _all(client, _POLICY_BINDINGS)
+            if one["metadata"]["name"].endswith(f".{names.POLICY_DOMAIN}")
+        ],
         record=record,
         namespace=trainer_namespace,
     )
@@ -105,7 +118,7 @@ async def carry_out(client: Client, step: takeover.Step) -> None:
                 {"op": "replace", "path": "/metadata/managedFields", "value": list(step.managed_fields)},
             )
             await client.patch(_path(ref), operations, kind="json", manager=MANAGER)
-        case takeover.Forget(ref, uid):
+        case takeover.Delete(ref, uid):
             await client.delete(_path(ref), uid=uid)
         case takeover.Scale():
             await _scale(client, step)

@@ -30,7 +30,6 @@ from .settings import Policies
 GROUP: Final = "admissionregistration.k8s.io"
 PARAMETERS: Final = "trainyard-policies"
 """The ConfigMap with the parameters."""
-DOMAIN: Final = "policy.trainyard.dev"
 RESOURCES: Final = {
     Subject.RUNTIMES: ("clustertrainingruntimes", "trainingruntimes"),
     Subject.TRAINJOBS: ("trainjobs",),
@@ -135,7 +134,7 @@ def _of(rule: Rule, policies: Policies, namespace: str) -> Iterator[dict[str, An
         yield {
             "apiVersion": f"{GROUP}/v1",
             "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": f"{rule.id}{_SUFFIXES[subject]}.{DOMAIN}"},
+            "metadata": {"name": f"{rule.id}{_SUFFIXES[subject]}.{names.POLICY_DOMAIN}"},
             "spec": {
                 "policyName": _name(rule),
                 "paramRef": {"name": PARAMETERS, "namespace": namespace, "parameterNotFoundAction": "Deny"},
@@ -198,7 +197,7 @@ def _policy(rule: Rule, parts: tuple[Cel, ...], resources: list[str]) -> dict[st
 
 
 def _name(rule: Rule) -> str:
-    return f"{rule.id}.{DOMAIN}"
+    return f"{rule.id}.{names.POLICY_DOMAIN}"
 
 
 def _resources(plurals: list[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from base64 import b64encode
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from trainyard_api import names
 from trainyard_operator import certificates
 from trainyard_operator.admission import Decider, WebhookServer
 from trainyard_operator.cache import Cache
@@ -31,7 +32,7 @@ def objects(name, policies, only=None):
     parameters, *rest = cluster.objects(policies, name)
     yield parameters
     for one in rest:
-        rule = one["spec"].get("policyName", one["metadata"]["name"]).removesuffix(f".{cluster.DOMAIN}")
+        rule = one["spec"].get("policyName", one["metadata"]["name"]).removesuffix(f".{names.POLICY_DOMAIN}")
         if only is None or rule in only:
             yield _told_apart(name, one)
 
@@ -85,7 +86,7 @@ def _configuration(stacks, url, authorities):
         "metadata": {"name": "gates"},
         "webhooks": [
             {
-                "name": f"{kind.lower()}.{name}.{cluster.DOMAIN}",
+                "name": f"{kind.lower()}.{name}.{names.POLICY_DOMAIN}",
                 "admissionReviewVersions": ["v1"],
                 "clientConfig": {
                     "url": f"{url}/{name}/{kind.lower()}",

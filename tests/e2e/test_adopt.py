@@ -11,7 +11,7 @@ from .trainer import CONTROLLER, holder, installed
 
 pytestmark = pytest.mark.sandbox
 
-TARGETS = ("**Operator**", "**Admission**", "**Catalog**", "**Kubeflow**")
+TARGETS = ("**PolicyRules**", "**Operator**", "**Admission**", "**Catalog**", "**Kubeflow**")
 KINDS = {
     "crd": [f"{plural}.trainer.kubeflow.org" for plural in ("trainjobs", "clustertrainingruntimes")],
     "mutatingwebhookconfiguration": ["defaulter.trainer.kubeflow.org"],
@@ -146,6 +146,8 @@ def test_it_gives_back(platform: Cluster, trainer: Cluster) -> None:
     done = adopt(platform, "--back", "--yes")
     assert all(step["done"] for step in done["steps"])
     assert leads_to(platform) == {CONTROLLER}
+    bindings = platform.list("validatingadmissionpolicybindings")
+    assert [one for one in bindings if "policy.trainyard.dev" in one["metadata"]["name"]] == []
     assert trainer.get("configmap", "trainyard-adoption") is None
     eventually("it works again", lambda: holder(trainer).startswith(CONTROLLER))
     [same] = running(platform, "adopt-after")

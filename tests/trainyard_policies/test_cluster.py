@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from trainyard_api import names
 from trainyard_policies import cluster, rules
 from trainyard_policies.cel import Webhook
 from trainyard_policies.cluster import Answer
@@ -29,7 +30,8 @@ def made(policies: Policies = DEFAULT) -> dict[str, dict[str, Any]]:
     """Kind and name of each object, without the common end of the names."""
     objects = cluster.objects(policies, "system")
     return {
-        f"{one['kind']} {one['metadata']['name']}".removesuffix(f".{cluster.DOMAIN}"): one for one in objects
+        f"{one['kind']} {one['metadata']['name']}".removesuffix(f".{names.POLICY_DOMAIN}"): one
+        for one in objects
     }
 
 

@@ -7,9 +7,9 @@ state from which the next plan leads on, so what broke off is asked for again.
 
 from .model import (
     Check,
+    Delete,
     Fate,
     ForeignJob,
-    Forget,
     HandOver,
     Keep,
     Level,
@@ -24,9 +24,9 @@ from .plan import adopt, give_back
 
 __all__ = [
     "Check",
+    "Delete",
     "Fate",
     "ForeignJob",
-    "Forget",
     "HandOver",
     "Keep",
     "Level",

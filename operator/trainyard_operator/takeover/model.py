@@ -118,6 +118,8 @@ class Observed:
     own: Json | None = None
     """Our operator's Deployment."""
     jobset_controllers: Sequence[Json] = ()
+    policy_bindings: Sequence[Json] = ()
+    """What puts the platform's admission policies in force."""
     record: Json | None = None
     namespace: str = NAMESPACE
     settings: Settings = DEFAULT_SETTINGS
@@ -177,17 +179,18 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
-    """Delete the ConfigMap of what was there before."""
+class Delete:
+    """Delete an object."""
 
     ref: Ref
     uid: str
+    why: str
 
     def __str__(self) -> str:
-        return f"delete {self.ref}"
+        return f"delete {self.ref}: {self.why}"
 
 
-Step = Keep | Scale | HandOver | Put | Forget
+Step = Keep | Scale | HandOver | Put | Delete
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from trainyard_api import documents, names
 from .. import conditions, reconcile, revisions
 from ..model import Json, Runtime
 from . import checks, model, ownership
-from .model import Check, Forget, HandOver, Keep, Level, Observed, Plan, Put, Scale, Step, ref_of
+from .model import Check, Delete, HandOver, Keep, Level, Observed, Plan, Put, Scale, Step, ref_of
 
 _CRD: Final = "CustomResourceDefinition"
 _CONTENT: Final = ("spec", "webhooks", "data", "rules", "roleRef", "subjects")
@@ -52,14 +52,19 @@ def give_back(observed: Observed) -> Plan:
         for document in before
         if not _same(document.value, present.get(ref_of(document.value)))
     ]
-    # Runtimes and the like while our operator answers admission; then the webhooks, which lead to Trainer.
-    steps: list[Step] = [*_snapshots(observed)]
+    # Our rules go first: Trainer's runtimes need not meet them. Runtimes and the like are written while
+    # our operator answers admission; then the webhooks, which lead to Trainer.
+    steps: list[Step] = [
+        Delete(ref_of(binding), binding["metadata"]["uid"], "a rule of the platform's")
+        for binding in observed.policy_bindings
+    ]
+    steps += _snapshots(observed)
     steps += [put for put in changed if "webhooks" not in put.manifest]
     if observed.own is not None:
         steps += _scaled(observed.own, 0)
     steps += [put for put in changed if "webhooks" in put.manifest]
     steps += _scaled(controller, replicas)
-    steps.append(Forget(ref_of(record), record["metadata"]["uid"]))
+    steps.append(Delete(ref_of(record), record["metadata"]["uid"], "it is as it was before"))
     fine = Check(Level.FINE, "record", f"what was there before is in {ref_of(record)}")
     return Plan(True, (fine,), (), tuple(steps), _after_return(observed))
 

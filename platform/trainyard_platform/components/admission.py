@@ -24,7 +24,6 @@ from pulumi_kubernetes.admissionregistration.v1 import (
 from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequirementArgs, ObjectMetaArgs
 
 from trainyard_api import names
-from trainyard_policies import cluster
 
 from .. import rbac
 from . import cert_manager, kept, operator
@@ -114,7 +113,7 @@ def _validators(args: AdmissionArgs) -> list[ValidatingWebhookArgs]:
 def _holders(args: AdmissionArgs) -> list[ValidatingWebhookArgs]:
     """A label that a namespace's users can set is no way round the rules."""
     return [
-        _validating(f"{singular}.{cluster.DOMAIN}", "policies", singular, selector, args)
+        _validating(f"{singular}.{names.POLICY_DOMAIN}", "policies", singular, selector, args)
         for singular, selector in (
             ("clustertrainingruntime", _UNLESS_DISABLED),
             ("trainingruntime", None),

@@ -11,13 +11,15 @@ from trainyard_operator.takeover import State
 
 from .. import objects
 from ..fake_api import FakeApi, run
-from .test_takeover import CRDS, NAMESPACE, deployment, entry, public, webhooks
+from .test_takeover import CRDS, NAMESPACE, binding, deployment, entry, public, webhooks
 
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/kubeflow-trainer-controller-manager"
 OWN = "/apis/apps/v1/namespaces/trainyard-system/deployments/trainyard-operator"
 WEBHOOKS = (
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/validator.trainer.kubeflow.org"
 )
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+RULE = f"{BINDINGS}/image-tag.policy.trainyard.dev"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/tj"
 RUNTIME = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/rt"
@@ -79,12 +81,16 @@ def test_there_and_back_leaves_what_was_there() -> None:
             assert takeover.adopt(await look(client)).steps == ()
 
             api.put(WEBHOOKS, webhooks("trainyard-operator"))
+            for name in (RULE, f"{BINDINGS}/of-others"):
+                api.put(name, binding(name.rpartition("/")[2]))
             api.put(OWN, deployment(name="trainyard-operator", namespace="trainyard-system"))
             await do(client, takeover.give_back(await look(client)))
             assert api.objects[WEBHOOKS]["webhooks"] == webhooks()["webhooks"]
             assert api.objects[WEBHOOKS]["metadata"]["uid"] == "w"
             assert [api.objects[path]["spec"]["replicas"] for path in (DEPLOYMENT, OWN)] == [1, 0]
             assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
+            assert RULE not in api.objects
+            assert f"{BINDINGS}/of-others" in api.objects
 
     run(test)
 

@@ -94,6 +94,14 @@ def levels(plan):
     return {check.about: check.level for check in plan.checks}
 
 
+def binding(name):
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name, "uid": "b"},
+    }
+
+
 def record(*before, replicas="2"):
     data = {"replicas": replicas, "before.yaml": yaml.safe_dump_all(before)}
     metadata = {"name": "trainyard-adoption", "namespace": NAMESPACE, "uid": "r", "resourceVersion": "8"}
@@ -312,7 +320,7 @@ def test_back_refuses_a_record_that_it_cannot_read():
     assert takeover.give_back(observed(record=record(replicas="many"))).refused
 
 
-def test_back_lets_our_operator_go_before_the_webhooks_lead_to_trainer_again():
+def test_back_lets_our_rules_and_our_operator_go_before_the_webhooks_lead_to_trainer_again():
     before = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kubeflow_trainer_version": "v2.3.0"}}
     before["metadata"] = {"name": "kubeflow-trainer-public", "namespace": NAMESPACE}
     hooks = {key: value for key, value in webhooks().items() if key != "metadata"}
@@ -324,15 +332,17 @@ def test_back_lets_our_operator_go_before_the_webhooks_lead_to_trainer_again():
             [public("v2.3.1"), webhooks("trainyard-operator")],
             own=own,
             record=record(before, hooks),
+            policy_bindings=[binding("image-tag.policy.trainyard.dev")],
         )
     )
     assert [str(step) for step in plan.steps] == [
+        "delete ValidatingAdmissionPolicyBinding image-tag.policy.trainyard.dev: a rule of the platform's",
         "write ConfigMap kubeflow-system/kubeflow-trainer-public as it was before",
         "scale Deployment trainyard-system/trainyard-operator from 2 to 0, and wait until its pods are gone",
         "write ValidatingWebhookConfiguration validator.trainer.kubeflow.org as it was before",
         "scale Deployment kubeflow-system/kubeflow-trainer-controller-manager from 0 to 2, and wait until "
         "it is ready",
-        "delete ConfigMap kubeflow-system/trainyard-adoption",
+        "delete ConfigMap kubeflow-system/trainyard-adoption: it is as it was before",
     ]
 
 
