@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import pytest
 
@@ -87,6 +88,18 @@ def status(*conditions, jobs=()):
     return {field: value for field, value in whole.items() if value}
 
 
+class Either(NamedTuple):
+    """What both may say after a step, and what the reference may say by a race of its own."""
+
+    both: dict
+    reference: dict
+
+
+def may_say(expected):
+    """What may be said: by ours the first, by the reference any."""
+    return list(expected) if isinstance(expected, Either) else [expected]
+
+
 LIVES = {
     "it runs to its end": (
         {},
@@ -163,7 +176,8 @@ LIVES = {
         # Long enough for counts to be written first, also where much else runs.
         {"activeDeadlineSeconds": 20},
         (jobset_says(jobs=[READY]), status(jobs=[READY])),
-        (wait(0), status(TOO_LATE, jobs=[READY])),
+        # The reference has the counts or none, as it looks before or after its JobSet is gone.
+        (wait(0), Either(status(TOO_LATE, jobs=[READY]), status(TOO_LATE))),
     ),
     "no deadline passes while it is suspended": (
         {"activeDeadlineSeconds": 3, "suspend": True},
@@ -243,9 +257,11 @@ def goes_through(side, name, steps):
 
 
 def says(side, name, expected, number=0):
+    allowed = may_say(expected) if side.name == "reference" else may_say(expected)[:1]
+
     def as_expected():
         found = said(side, name)
-        assert found == expected, f"{side.name}, step {number}: {found}"
+        assert found in allowed, f"{side.name}, step {number}: {found}"
         return True
 
     eventually(f"{expected}", as_expected, timeout=60)
@@ -265,7 +281,7 @@ def live_through(sides, name, spec, steps):
         live.done(side.api.create(live.trainjob(name, RUNTIME, **spec)))
         see_jobset(side, name)
     live.at_once(lambda side: goes_through(side, name, steps), sides)
-    if TOO_LATE in steps[-1][1].get("conditions", ()):
+    if TOO_LATE in may_say(steps[-1][1])[0].get("conditions", ()):
         for side in sides:
             eventually("its JobSet is gone", lambda side=side: not present(side, name))
     else:

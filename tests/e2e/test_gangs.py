@@ -63,7 +63,8 @@ def mpi_gang_runtime(platform: Cluster, cpu: int, by: Scheduler) -> Object:
     pod["schedulerName"] = by.name
     pod["containers"][0]["resources"] = {"requests": {"cpu": f"{cpu}m"}}
     head = {"apiVersion": catalog["apiVersion"], "kind": catalog["kind"]}
-    return {**head, "metadata": {"name": f"{by.policy}-mpi-gang"}, "spec": spec}
+    labels = {"trainer.kubeflow.org/framework": "mpi"}
+    return {**head, "metadata": {"name": f"{by.policy}-mpi-gang", "labels": labels}, "spec": spec}
 
 
 def gang(name: str, script: str, by: Scheduler = VOLCANO) -> Object:
