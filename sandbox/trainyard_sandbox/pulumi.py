@@ -30,6 +30,8 @@ def environment(instance: Instance) -> dict[str, str]:
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
         "PULUMI_HOME": str(folder / "home"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
+        # As `make up` has it: the stack file wins over what a killed `up` has written.
+        "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
         "PULUMI_OPTION_CONFIG_FILE": str(_stack_file(folder)),
     }
 
