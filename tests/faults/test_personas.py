@@ -223,13 +223,22 @@ def metadata_of_pods(**metadata):
     return patched(spec={"replicatedJobs": [{"name": "node", "template": {"spec": template}}]})
 
 
+def _runtime(name):
+    return {"runtimeRef": {"name": name, "kind": "TrainingRuntime"}}
+
+
 DEPUTY = {
     "a JobSet in another namespace": (patched(metadata={"namespace": OTHER}), "JobSet"),
     "a JobSet with another name": (patched(metadata={"name": "another"}), "JobSet"),
     "a JobSet that somebody else owns": (patched(metadata={"ownerReferences": [{"name": "o"}]}), "JobSet"),
     "pods in another namespace": (metadata_of_pods(namespace=OTHER), "JobSet"),
-    "another tenant's runtime": (
-        {"runtimeRef": {"name": f"{OTHER}/runtime", "kind": "TrainingRuntime"}},
+    "another tenant's runtime": (_runtime(f"{OTHER}/runtime"), "RuntimeNotFound"),
+    "a path to another tenant's runtime": (
+        _runtime(f"../../{OTHER}/trainingruntimes/runtime"),
+        "RuntimeNotFound",
+    ),
+    "a path to a Secret": (
+        _runtime(f"../../../../../../api/v1/namespaces/{SYSTEM}/secrets/trainyard-operator-webhook"),
         "RuntimeNotFound",
     ),
     "the status": ({"status": {"conditions": []}}, "JobSet"),
@@ -244,6 +253,8 @@ def test_nobody_gets_the_operator_to_write_anywhere_else(tenants, unhurt, tried)
     scene = unhurt
     case = scene.case()
     gaps.running(case)
+    runtime = {"apiVersion": TRAINER, "kind": "TrainingRuntime", "spec": lives.PLAIN}
+    scene.api.apply({**runtime, "metadata": {"name": "runtime", "namespace": OTHER}})
     for number, (spec, _) in enumerate(DEPUTY.values()):
         metadata = {"name": f"deputy-{number}", "namespace": case.namespace}
         job = {"apiVersion": TRAINER, "kind": "TrainJob", "metadata": metadata, "spec": {**TRAINJOB, **spec}}
