@@ -14,8 +14,6 @@ from trainyard_sandbox.paths import PROJECT
 
 from .cluster import UNTIL_TOLD, Cluster, Object, eventually, trainjob, trainyard
 
-pytestmark = pytest.mark.sandbox
-
 READER = "impact-reader"
 SEEN = {
     "trainer.kubeflow.org": ["trainjobs"],
@@ -76,6 +74,7 @@ def impact(platform: Cluster, folder: Path, kubeconfig: str, *arguments: str) ->
     return platform.run("sh", "-c", command, str(folder), kubeconfig, *arguments).stdout
 
 
+@pytest.mark.sandbox
 def test_who_reads_alone_is_told_whom_a_change_reaches(
     platform: Cluster, team_a: Cluster, reader: str, tmp_path: Path
 ) -> None:
@@ -136,6 +135,7 @@ def identity(manifest: Object) -> tuple[str, str, str]:
     return manifest["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
+@pytest.mark.sandbox
 def test_plain_manifests_are_all_that_pulumi_installs_and_no_secret(
     platform: Cluster, rendered: Path
 ) -> None:
@@ -150,6 +150,7 @@ def test_plain_manifests_are_all_that_pulumi_installs_and_no_secret(
     assert "pulumi.com/" not in "".join(path.read_text() for path in rendered.glob("wave-*/*.yaml"))
 
 
+@pytest.mark.soak  # two minutes and a half, for what the comparison above says too
 def test_applied_wave_by_wave_to_an_empty_cluster_they_are_a_platform(empty: Cluster, rendered: Path) -> None:
     empty.run("examples/gitops/kubectl.sh", str(rendered))
     team_a = empty.within("team-a")
