@@ -22,6 +22,7 @@ from trainyard_operator.takeover.model import NAMESPACE, Level
 
 from .explain import Output
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
+from .options import Context, Kubeconfig
 from .takeover import carry_out, observe
 
 API_VERSION: Final = "adopt.trainyard.dev/v1alpha1"
@@ -138,12 +139,8 @@ def command(
     back: Annotated[
         bool, typer.Option("--back", help="Give the cluster back to Trainer's controller.")
     ] = False,
-    kubeconfig: Annotated[
-        str | None, typer.Option(help="Kubeconfig file; KUBECONFIG or ~/.kube/config unless given.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(help="Context of the kubeconfig; its current one unless given.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     trainer_namespace: Annotated[str, typer.Option(help="Namespace of Trainer's controller.")] = NAMESPACE,
     operator_namespace: Annotated[
         str, typer.Option(help="Namespace of Trainyard's operator.")

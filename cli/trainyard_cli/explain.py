@@ -23,6 +23,7 @@ from trainyard_operator.explain.text import clean
 
 from .manifests import CANNOT_ASK, FINE, REFUSED
 from .observe import is_name, observe
+from .options import Context, Kubeconfig
 
 API_VERSION: Final = "explain.trainyard.dev/v1alpha1"
 _MARKS: Final = {"fine": "ok", "held": "!!", "unseen": "??", "absent": "--"}
@@ -143,12 +144,8 @@ def command(
             "--namespace", "-n", help="Namespace of the TrainJob; that of the context unless given."
         ),
     ] = None,
-    kubeconfig: Annotated[
-        str | None, typer.Option(help="Kubeconfig file; KUBECONFIG or ~/.kube/config unless given.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(help="Context of the kubeconfig; its current one unless given.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     operator_namespace: Annotated[
         str, typer.Option(help="Namespace of the operator, whose Lease is kept there.")
     ] = settings.NAMESPACE,

@@ -29,6 +29,7 @@ from trainyard_policies.lint.files import CannotLintError, at_revision, changes,
 from . import stackfile
 from .explain import Output
 from .manifests import CANNOT_ASK, FINE
+from .options import Context, Kubeconfig
 from .workloads import Seen, look
 
 API_VERSION: Final = "impact.trainyard.dev/v1alpha1"
@@ -161,12 +162,8 @@ def command(
     stack: Annotated[str, typer.Option(help="The stack that the cluster is of.", metavar="NAME")],
     since: Annotated[str, typer.Option(help="What has changed since this branch left REF.", metavar="REF")],
     *,
-    kubeconfig: Annotated[
-        str | None, typer.Option(help="Kubeconfig file; KUBECONFIG or ~/.kube/config unless given.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(help="Context of the kubeconfig; its current one unless given.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
     """Say which TrainJobs a change of runtimes, queues and pools touches.

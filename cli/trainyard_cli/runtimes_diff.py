@@ -27,6 +27,7 @@ from trainyard_platform.errors import PlatformError
 from trainyard_policies.lint.files import CannotLintError, at_revision
 
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
+from .options import Context, Kubeconfig
 from .runtimes import Output, Printed, Stack, names_of, of_stack
 
 Json = Mapping[str, Any]
@@ -109,12 +110,8 @@ def command(
         ),
     ] = None,
     stack: Stack = None,
-    kubeconfig: Annotated[
-        str | None, typer.Option(help="Kubeconfig file; KUBECONFIG or ~/.kube/config unless given.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(help="Context of the kubeconfig; its current one unless given.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
     """Show what would change: from the cluster to the catalog, or between two revisions.
