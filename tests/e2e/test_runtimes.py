@@ -5,17 +5,17 @@ import re
 
 import pytest
 
-from .cluster import Cluster, Object, eventually
+from .cluster import Cluster, Object, eventually, runtime
 
 pytestmark = pytest.mark.sandbox
 
 
-def job(name: str, runtime: str, **trainer: object) -> Object:
+def job(name: str, of: str, **trainer: object) -> Object:
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
         "metadata": {"name": name},
-        "spec": {"runtimeRef": {"name": runtime}, "trainer": {"numNodes": 2, **trainer}},
+        "spec": {"runtimeRef": {"name": of}, "trainer": {"numNodes": 2, **trainer}},
     }
 
 
@@ -105,3 +105,18 @@ def test_the_catalog_is_compared_with_the_cluster(platform: Cluster) -> None:
         '{"spec":{"mlPolicy":{"numNodes":1}}}',
     )
     assert differ() == (0, "")
+
+
+def test_what_a_jobset_keeps_as_it_was_made_can_be_changed_in_a_runtime(platform: Cluster) -> None:
+    changed = runtime("changed")
+    template = changed["spec"]["template"]["spec"]
+    for restarts, order in ((1, "AnyOrder"), (2, "InOrder")):
+        template["failurePolicy"] = {"maxRestarts": restarts}
+        template["startupPolicy"] = {"startupPolicyOrder": order}
+        template["network"] = {"publishNotReadyAddresses": restarts == 2}
+        platform.apply(changed)
+    found = (platform.get("clustertrainingruntime", "changed") or {})["spec"]["template"]["spec"]
+    assert found["failurePolicy"]["maxRestarts"] == 2
+    assert found["startupPolicy"] == {"startupPolicyOrder": "InOrder"}
+    assert found["network"]["publishNotReadyAddresses"] is True
+    platform.kubectl("delete", "clustertrainingruntime", "changed")

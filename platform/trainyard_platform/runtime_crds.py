@@ -1,0 +1,32 @@
+"""The CRDs of the two kinds of runtimes, so that a runtime can be changed: docs/adr/0011.
+
+A runtime embeds JobSet's own type, and with it rules that keep what a JobSet
+was made with. A JobSet needs them, a template that JobSets are made from does
+not: git could not change it. Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trainyard_api import names
+
+_NAMES: Final = frozenset(f"{kind.lower()}s.{names.TRAINER_GROUP}" for kind in names.RUNTIME_KINDS)
+_RULES: Final = "x-kubernetes-validations"
+
+
+def changeable(crd: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A runtime's CRD without the rules that compare a field with what it was; another CRD as it is."""
+    if crd["metadata"]["name"] not in _NAMES:
+        return crd
+    return {**crd, "spec": _without_transitions(crd["spec"])}
+
+
+def _without_transitions(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_transitions(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _without_transitions(item) for key, item in value.items() if key != _RULES}
+    if kept := [rule for rule in value.get(_RULES, ()) if "oldSelf" not in rule["rule"]]:
+        found[_RULES] = kept
+    return found
