@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .errors import SandboxError
+from .isolation import die_with_parent
 from .paths import cache_dir
 
 
@@ -26,7 +27,7 @@ def run_logged(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command to its end, appending all it prints to `log`.
+    """Run a command to its end, or this process's, appending all it prints to `log`.
 
     Raises:
         SandboxError: "Could not <doing>", with the end of the log, when it fails or is missing.
@@ -41,6 +42,7 @@ def run_logged(
                 cwd=cwd,
                 env=env,
                 check=False,
+                preexec_fn=die_with_parent,
             ).returncode
         except FileNotFoundError:
             raise SandboxError(f"Could not {doing}: {arguments[0]} is not on PATH.") from None

@@ -89,7 +89,8 @@ def at_revision(revision: str, paths: Sequence[Path], target: Path) -> list[Path
         packed = target / "revision.tar"
         _git("-C", str(top), "archive", "--output", str(packed), revision, "--", *there)
         with tarfile.open(packed) as archive:
-            archive.extractall(target, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+            archive.extractall(target)  # noqa: S202 (git has just written it)
         packed.unlink()
     return [target / path for path in inside]
 
