@@ -160,7 +160,7 @@ async def at_work(side: Side, *, ask_webhooks: bool = False) -> AsyncIterator[Be
 async def _lead_to(controller: Controller, driver: Driver, plane: Plane) -> None:
     """Lead the API server to the controller's webhooks, and wait until it asks them."""
     group = "/apis/admissionregistration.k8s.io/v1/"
-    for manifest in webhooks.configurations(controller.webhook_url, controller.authorities):
+    for manifest in webhooks.configurations(controller):
         await driver.create(f"{group}{manifest['kind'].lower()}s", [manifest])
     end = time.monotonic() + _WEBHOOK_SECONDS
     wrong = yaml.safe_dump(trainjob("asks", runtime="nobody-has-made-this-runtime"))

@@ -20,6 +20,7 @@ from urllib.request import urlopen
 
 import yaml
 
+from trainyard_api import names
 from trainyard_operator import certificates
 from trainyard_sandbox.assembly import free_port
 from trainyard_sandbox.paths import PROJECT, cache_dir
@@ -43,6 +44,7 @@ class Controller:
         log: File for what it prints.
         webhook_url: Where its webhooks listen.
         authorities: Whom callers of its webhooks are to trust, as PEM; None where it says so itself.
+        defaults_if: CEL that says which TrainJobs its defaulter is asked about; None for all.
         environment: Variables besides this process's.
     """
 
@@ -51,6 +53,7 @@ class Controller:
     log: Path
     webhook_url: str
     authorities: bytes | None = None
+    defaults_if: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
 
@@ -145,6 +148,7 @@ def ours(
         ready_url=f"http://127.0.0.1:{health}/readyz",
         log=folder / "ours.log",
         webhook_url=f"https://127.0.0.1:{webhook}",
+        defaults_if=names.HAS_RUNTIME_PATCHES,
         environment=variables,
     )
 

@@ -8,6 +8,8 @@ from typing import Any
 from trainyard_operator.admission import MUTATE_TRAINJOB, POLICIES, VALIDATE
 from trainyard_operator.webhook_configurations import CONFIGURATIONS
 
+from .controllers import Controller
+
 _CALLED = {
     "MutatingWebhookConfiguration": {"trainjob": ("defaulter", MUTATE_TRAINJOB)},
     "ValidatingWebhookConfiguration": {
@@ -22,11 +24,12 @@ _UNLESS_DISABLED = {
 }
 
 
-def configurations(url: str, authorities: bytes | None, *, policies: bool = False) -> list[dict[str, Any]]:
-    """The configurations for webhooks that listen at `url`; without `authorities` they name none to trust.
+def configurations(controller: Controller, *, policies: bool = False) -> list[dict[str, Any]]:
+    """The configurations for a controller's webhooks, as its own installation has them.
 
     With `policies` the rules are asked too, which only ours knows.
     """
+    url, authorities = controller.webhook_url, controller.authorities
     trust = {"caBundle": b64encode(authorities).decode()} if authorities else {}
     return [
         {
@@ -34,7 +37,12 @@ def configurations(url: str, authorities: bytes | None, *, policies: bool = Fals
             "kind": resource.kind,
             "metadata": {"name": name},
             "webhooks": [
-                _webhook(f"{role}.{singular}", singular, {"url": url + path, **trust})
+                _webhook(
+                    f"{role}.{singular}",
+                    singular,
+                    {"url": url + path, **trust},
+                    controller.defaults_if if role == "defaulter" else None,
+                )
                 for singular, (role, path) in _CALLED[resource.kind].items()
             ]
             + [
@@ -47,7 +55,7 @@ def configurations(url: str, authorities: bytes | None, *, policies: bool = Fals
     ]
 
 
-def _webhook(name: str, singular: str, client: dict[str, Any]) -> dict[str, Any]:
+def _webhook(name: str, singular: str, client: dict[str, Any], only_if: str | None = None) -> dict[str, Any]:
     rule = {
         "apiGroups": ["trainer.kubeflow.org"],
         "apiVersions": ["v1alpha1"],
@@ -59,6 +67,7 @@ def _webhook(name: str, singular: str, client: dict[str, Any]) -> dict[str, Any]
         "admissionReviewVersions": ["v1"],
         "clientConfig": client,
         "failurePolicy": "Fail",
+        "matchConditions": [] if only_if is None else [{"name": "only-if", "expression": only_if}],
         "objectSelector": {} if singular == "trainjob" else _UNLESS_DISABLED,
         "rules": [rule],
         "sideEffects": "None",

@@ -38,6 +38,8 @@ SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
 SUPPORT_DEPRECATED: Final = "deprecated"
 WEBHOOK_VALIDATION_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
 """`disabled` on a runtime: admission does not look at it."""
+HAS_RUNTIME_PATCHES: Final = "object.?spec.?runtimePatches.hasValue()"
+"""CEL, of a TrainJob: its defaulter has something to do; for all others the API server need not ask."""
 
 TRAINER_PORT: Final = 29500
 JOB_COMPLETION_INDEX_PATH: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"

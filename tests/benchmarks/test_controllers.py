@@ -1,5 +1,8 @@
 """What the compared controllers are started with."""
 
+from dataclasses import replace
+from pathlib import Path
+
 from benchmarks import controllers, webhooks
 from trainyard_operator.webhook_configurations import CONFIGURATIONS
 
@@ -20,7 +23,15 @@ def test_the_reference_runs_as_shipped_unless_its_client_is_allowed_more():
 
 
 def test_webhooks_are_called_by_url_and_trusted_only_if_told_whom():
-    found = webhooks.configurations("https://127.0.0.1:9443", b"PEM")
+    controller = controllers.Controller(
+        command=[],
+        ready_url="",
+        log=Path("log"),
+        webhook_url="https://127.0.0.1:9443",
+        authorities=b"PEM",
+        defaults_if="1 == 1",
+    )
+    found = webhooks.configurations(controller)
     assert [(c["kind"], c["metadata"]["name"]) for c in found] == [(r.kind, n) for r, n in CONFIGURATIONS]
     mutating, validating = (configuration["webhooks"] for configuration in found)
     assert [hook["name"] for hook in (*mutating, *validating)] == [
@@ -33,5 +44,12 @@ def test_webhooks_are_called_by_url_and_trusted_only_if_told_whom():
         "url": "https://127.0.0.1:9443/mutate-trainer-kubeflow-org-v1alpha1-trainjob",
         "caBundle": "UEVN",
     }
-    (mutating, _) = webhooks.configurations("https://127.0.0.1:9443", None)
-    assert mutating["webhooks"][0]["clientConfig"].keys() == {"url"}
+    assert [hook["matchConditions"] for hook in (*mutating, *validating)] == [
+        [{"name": "only-if", "expression": "1 == 1"}],
+        [],
+        [],
+        [],
+    ]
+    (plain, _) = webhooks.configurations(replace(controller, authorities=None, defaults_if=None))
+    assert plain["webhooks"][0]["clientConfig"].keys() == {"url"}
+    assert plain["webhooks"][0]["matchConditions"] == []

@@ -141,9 +141,7 @@ class Side:
     name: str
     cluster: Cluster
     api: Api
-    webhook_url: str
-    authorities: bytes | None
-    """Whom its webhook's callers are to trust; None where it says so itself."""
+    controller: controllers.Controller
     policies: Policies | None = None
     """The rules that TrainJobs and runtimes are held to."""
 
@@ -219,7 +217,7 @@ def _running(name, cluster, controller):
     try:
         controller.start()
         api = Api(cluster.sandbox.instance.kubeconfig)
-        yield Side(name, cluster, api, controller.webhook_url, controller.authorities)
+        yield Side(name, cluster, api, controller)
         assert controller.running, f"it has ended by itself; see {controller.log}"
     finally:
         controller.stop()
@@ -227,9 +225,7 @@ def _running(name, cluster, controller):
 
 def install_webhooks(side):
     """Lead the API server to the controller's webhooks, and wait until it asks them."""
-    for manifest in webhooks.configurations(
-        side.webhook_url, side.authorities, policies=side.policies is not None
-    ):
+    for manifest in webhooks.configurations(side.controller, policies=side.policies is not None):
         done(side.api.create(manifest))
 
     def asked():

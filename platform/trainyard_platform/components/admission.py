@@ -46,6 +46,9 @@ _UNLESS_IT_GOES = MatchConditionArgs(
     name="unless-it-goes-unchanged",
     expression="!(has(object.metadata.deletionTimestamp) && object.?spec == oldObject.?spec)",
 )
+_IF_THERE_IS_SOMETHING_TO_DEFAULT = MatchConditionArgs(
+    name="has-runtime-patches", expression=names.HAS_RUNTIME_PATCHES
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +84,7 @@ class Admission(pulumi.ComponentResource):
                     client_config=_called(f"mutate-{_dashed()}-trainjob", args),
                     rules=[_rule("trainjobs")],
                     failure_policy="Fail",
-                    match_conditions=[_UNLESS_IT_GOES],
+                    match_conditions=[_UNLESS_IT_GOES, _IF_THERE_IS_SOMETHING_TO_DEFAULT],
                     match_policy="Equivalent",
                     reinvocation_policy="IfNeeded",
                     side_effects="None",
