@@ -237,6 +237,25 @@ def runtime(
     }
 
 
+def from_this_machine(deployment: str, binary: Path) -> Object:
+    """The patch with which a Deployment's container `manager` runs a binary of this machine's toolchain."""
+    manager = {
+        "name": "manager",
+        "image": "docker.io/trainyard/torch-cpu:sandbox",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/manager"],
+        "securityContext": {"runAsUser": 65532},
+        "volumeMounts": [{"name": "manager", "mountPath": "/manager"}],
+    }
+    volume = {"name": "manager", "hostPath": {"path": str(binary)}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": deployment},
+        "spec": {"template": {"spec": {"containers": [manager], "volumes": [volume]}}},
+    }
+
+
 @contextlib.contextmanager
 def scaled_down(cluster: Cluster, namespace: str, deployment: str) -> Iterator[None]:
     """Nothing of the deployment runs."""

@@ -10,7 +10,7 @@ import yaml
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
 
-from .cluster import Cluster, eventually
+from .cluster import Cluster, eventually, from_this_machine
 
 NAMESPACE = "kubeflow-system"
 CONTROLLER = "kubeflow-trainer-controller-manager"
@@ -67,33 +67,7 @@ def _answers(platform: Cluster) -> bool:
 def _kustomization(toolchain: Toolchain, folder: Path) -> dict[str, object]:
     """Trainer's overlay for a cluster that has CRDs and JobSet; its binary comes from this machine."""
     base = artifacts_dir() / TOOL / tools()[TOOL].version / "manifests" / "base"
-    runs = {
-        "kind": "Deployment",
-        "apiVersion": "apps/v1",
-        "metadata": {"name": CONTROLLER},
-        "spec": {
-            "template": {
-                "spec": {
-                    "containers": [
-                        {
-                            "name": "manager",
-                            "image": "docker.io/trainyard/torch-cpu:sandbox",
-                            "imagePullPolicy": "IfNotPresent",
-                            "command": ["/manager"],
-                            "securityContext": {"runAsUser": 65532},
-                            "volumeMounts": [{"name": "manager", "mountPath": "/manager"}],
-                        }
-                    ],
-                    "volumes": [
-                        {
-                            "name": "manager",
-                            "hostPath": {"path": str(toolchain.binary("trainer-controller-manager"))},
-                        }
-                    ],
-                }
-            }
-        },
-    }
+    runs = from_this_machine(CONTROLLER, toolchain.binary("trainer-controller-manager"))
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
