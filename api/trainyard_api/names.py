@@ -67,6 +67,12 @@ VOLCANO_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 VOLCANO_GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 VOLCANO_QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 
+# Helm
+HELM_RESOURCE_POLICY: Final = "helm.sh/resource-policy"
+HELM_KEEP: Final = "keep"
+"""What is annotated so stays when its chart goes."""
+HELM_HOOK: Final = "helm.sh/hook"
+
 # Trainyard's own
 OWN_PREFIX: Final = "trainyard.dev/"
 """What the annotations of our own begin with; no decision is made on others."""

@@ -74,6 +74,7 @@ def test_a_crd_is_upstreams_but_for_how_pulumi_handles_it(graph: Graph) -> None:
         if one.name == "clusterqueues.kueue.x-k8s.io":
             expected["spec"]["conversion"] = CONVERSION
         expected["metadata"]["annotations"] |= {
+            "helm.sh/resource-policy": "keep",
             "pulumi.com/patchFieldManager": "trainyard-platform",
             "pulumi.com/patchForce": "true",
             "pulumi.com/waitFor": "condition=Established",

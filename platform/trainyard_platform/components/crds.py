@@ -58,7 +58,7 @@ class Crds(pulumi.ComponentResource):
         self.names = []
         for manifest in args.manifests:
             metadata = manifest["metadata"]
-            annotations = {**metadata.get("annotations", {}), **kept.ANNOTATIONS}
+            annotations = {**metadata.get("annotations", {}), **kept.ANNOTATIONS, **kept.RETAINED}
             # The typed class would translate every key of a schema of 20,000
             # lines; the untyped one has the same type token and takes it as it is.
             CustomResource(

@@ -21,6 +21,8 @@ FORCE = {"pulumi.com/patchForce": "true"}
 """Of what another writes into as well: the stack wins."""
 ANNOTATIONS = {"pulumi.com/patchFieldManager": names.PLATFORM_MANAGER, **FORCE}
 """Of all that may be in the cluster already: left behind, or taken over (`trainyard adopt`)."""
+RETAINED = {names.HELM_RESOURCE_POLICY: names.HELM_KEEP}
+"""Of what `options` leaves behind, for whoever can't see those: Helm, and the rule `crds-retained`."""
 
 
 def options(parent: pulumi.Resource, after: list[pulumi.Resource]) -> pulumi.ResourceOptions:

@@ -13,7 +13,9 @@ from ..rule import About, Rule, StackRule
 from . import (
     accelerator_fit,
     accelerators_equal,
+    chart_hooks,
     claim_access,
+    crds_retained,
     deprecated_runtime,
     exception_form,
     framework_label,
@@ -71,6 +73,8 @@ OF_THE_STACK: Final[tuple[StackRule, ...]] = (
     unique_names.RULE,
     queue_references.RULE,
     tenant_network.RULE,
+    crds_retained.RULE,
+    chart_hooks.RULE,
     deprecated_runtime.RULE,
 )
 """What all manifests together are held to."""
