@@ -1,21 +1,22 @@
-"""`pulumi up`, killed in the middle: one command takes its lock away, and the next `up` goes on."""
+"""What happens to stacks: an `up` that is killed, and a state that is lost."""
 
 import contextlib
 import json
 import os
 import signal
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import Cluster, Object, eventually
-
-pytestmark = pytest.mark.sandbox
+from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, trainjob, trainyard
 
 UP = ("make", "up", "STACK=sandbox")
+COMPONENT = "trainyard:platform:"
 
 
 def operator(platform: Cluster) -> Object | None:
@@ -35,10 +36,11 @@ def kill_session(leader: int) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_an_up_that_was_killed_is_taken_up_again_after_one_command(platform: Cluster) -> None:
-    platform.kubectl("delete", "deployment", "trainyard-operator", "-n", "trainyard-system", "--wait")
-    killed = subprocess.Popen(
-        UP,
+@contextlib.contextmanager
+def killed(platform: Cluster, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that runs while the block does, and is killed at its end with all that it has started."""
+    process = subprocess.Popen(
+        command,
         cwd=PROJECT,
         env={**os.environ, **platform.sandbox.environment()},
         stdin=subprocess.DEVNULL,
@@ -47,11 +49,42 @@ def test_an_up_that_was_killed_is_taken_up_again_after_one_command(platform: Clu
         start_new_session=True,
     )
     try:
+        yield process
+    finally:
+        kill_session(process.pid)
+        process.wait()
+
+
+def resources(platform: Cluster) -> list[Object]:
+    exported = json.loads(platform.pulumi("stack", "export", "--stack", "sandbox").stdout)["deployment"]
+    assert "pending_operations" not in exported
+    return list(exported["resources"])
+
+
+def identities(platform: Cluster) -> dict[str, str]:
+    """The uid of each object of the stack."""
+    return {
+        resource["urn"]: resource["outputs"]["metadata"]["uid"]
+        for resource in resources(platform)
+        if resource["custom"] and "metadata" in resource.get("outputs", {})
+    }
+
+
+def restarts(platform: Cluster) -> dict[str, int]:
+    """How often the containers of each pod have started anew."""
+    pods = json.loads(platform.kubectl("get", "pods", "--all-namespaces", "-o", "json"))["items"]
+    return {
+        pod["metadata"]["uid"]: sum(one["restartCount"] for one in pod["status"].get("containerStatuses", ()))
+        for pod in pods
+    }
+
+
+@pytest.mark.sandbox
+def test_an_up_that_was_killed_is_taken_up_again_after_one_command(platform: Cluster) -> None:
+    platform.kubectl("delete", "deployment", "trainyard-operator", "-n", "trainyard-system", "--wait")
+    with killed(platform, *UP):
         # It has created the operator anew, and waits for it: the state holds an operation without an end.
         eventually("up is in the middle", lambda: operator(platform), timeout=300)
-    finally:
-        kill_session(killed.pid)
-        killed.wait()
     locked = platform.run(*UP, check=False)
     assert locked.returncode != 0
     assert "the stack is currently locked by 1 lock(s)" in locked.stdout + locked.stderr
@@ -59,5 +92,78 @@ def test_an_up_that_was_killed_is_taken_up_again_after_one_command(platform: Clu
     platform.run(*UP)
     eventually("the operator is ready", lambda: ready(platform))
     platform.pulumi("refresh", "--stack", "sandbox", "--clear-pending-creates", "--yes", "--skip-preview")
-    state = json.loads(platform.pulumi("stack", "export", "--stack", "sandbox").stdout)
-    assert "pending_operations" not in state["deployment"]
+    resources(platform)
+
+
+@pytest.mark.soak
+def test_a_platform_that_runs_is_taken_back_when_its_state_is_lost(platform: Cluster) -> None:
+    platform.apply(trainjob("outlives-the-state", UNTIL_TOLD))
+    [pod] = eventually(
+        "it runs",
+        lambda: [p for p in platform.pods("outlives-the-state") if p["status"]["phase"] == "Running"],
+    )
+    before, started = identities(platform), restarts(platform)
+    assert len(before) > 100
+    for path in platform.sandbox.instance.dir.glob("pulumi/.pulumi/stacks/**/sandbox.json*"):
+        path.unlink()
+    assert json.loads(platform.pulumi("stack", "ls", "--json").stdout) == []
+    trainyard("sandbox", "up", "--name", platform.name)  # has Pulumi know a stack of that name again
+    platform.run(*UP)
+    assert identities(platform) == before
+    assert restarts(platform) == started
+    platform.run("make", "drift", "STACK=sandbox")
+    finish(platform, pod)
+    platform.wait_for_condition("outlives-the-state", "Complete")
+
+
+@pytest.fixture
+def empty() -> Iterator[Cluster]:
+    """A sandbox of its own with nothing installed."""
+    cluster = Cluster("killed")
+    trainyard("sandbox", "up", "--name", cluster.name, timeout=4500)
+    yield cluster
+    trainyard("sandbox", "down", "--name", cluster.name)
+
+
+def done(events: Path) -> set[str]:
+    """The components that an `up` has come to the end of, from what its engine tells."""
+    found = set()
+    for line in events.read_text().splitlines() if events.exists() else ():
+        with contextlib.suppress(json.JSONDecodeError):  # it is being written
+            event = json.loads(line).get("resOutputsEvent", {}).get("metadata", {})
+            if event.get("type", "").startswith(COMPONENT):
+                found.add(event["urn"])
+    return found
+
+
+def goes_on(process: subprocess.Popen[bytes], events: Path, seen: set[str]) -> bool:
+    """Whether an `up` has come to the end of one more component; False once it has ended."""
+    while process.poll() is None:
+        if done(events) - seen:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.soak
+def test_an_up_that_is_killed_after_each_component_comes_to_the_same_platform(
+    empty: Cluster, tmp_path: Path
+) -> None:
+    up = ("pulumi", "up", "--stack", "sandbox", "--yes", "--skip-preview", "--event-log")
+    seen: set[str] = set()
+    while True:
+        events = tmp_path / f"events-{len(seen)}"
+        with killed(empty, *up, str(events)) as process:
+            unfinished = goes_on(process, events, seen)
+        if not unfinished:
+            assert process.returncode == 0
+            break
+        seen |= done(events)
+        empty.pulumi("cancel", "--stack", "sandbox", "--yes")
+    print(f"killed after each of {len(seen)} components")
+    assert len(seen) > 10
+    found = [resource["urn"] for resource in resources(empty) if resource["custom"]]
+    assert len(found) == len(set(found))
+    empty.run("make", "drift", "STACK=sandbox")
+    empty.apply(trainjob("after-all"))
+    empty.wait_for_condition("after-all", "Complete")
