@@ -10,7 +10,7 @@ from tests.conformance.live import TRAINER, done
 from . import gaps, lives, rights
 from .proxy import Act, Fault
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.sandbox
 CANARY = "canary-5b1f0d6c2e"
 """Stands for what a user has put where it does not belong."""
 

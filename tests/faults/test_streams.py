@@ -201,7 +201,7 @@ def test_without_rights_on_the_lease_it_does_not_lead_and_says_so(unhurt, tried)
     tried("R-15 no rights on the Lease", 1, 1)
 
 
-@soak
+@sandbox
 def test_a_connection_that_is_silently_dead_is_given_up(unhurt, tried):
     cases = gaps.begin(unhurt)
     freeze(unhurt.proxy)
