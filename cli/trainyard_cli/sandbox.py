@@ -26,6 +26,24 @@ ControlPlaneOnly = Annotated[
     bool,
     typer.Option("--control-plane-only", help="Simulated nodes, nothing runs in pods; needs no root."),
 ]
+
+
+def _known(version: str | None) -> str | None:
+    if version is not None and version not in cluster.KUBERNETES:
+        raise typer.BadParameter(f"there are {', '.join(sorted(cluster.KUBERNETES))}; not {version}.")
+    return version
+
+
+Kubernetes = Annotated[
+    str | None,
+    typer.Option(
+        "--kubernetes",
+        metavar="|".join(sorted(cluster.KUBERNETES)),
+        callback=_known,
+        autocompletion=lambda: sorted(cluster.KUBERNETES),
+        help=f"Its version; the one that it has, or {cluster.USUAL_KUBERNETES}, unless given.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
@@ -46,6 +64,7 @@ def up(
         int | None,
         typer.Option(min=1, max=65535, help="Loopback port of the API server; a free one unless given."),
     ] = None,
+    kubernetes: Kubernetes = None,
 ) -> None:
     """Bring the sandbox up, or repair it.
 
@@ -58,7 +77,7 @@ def up(
         raise typer.BadParameter("with --control-plane-only no node runs pods.", param_hint="--nodes")
     sandbox = Sandbox(Instance(name))
     with Progress() as progress:
-        sandbox.up(progress, nodes=0 if control_plane_only else nodes, port=port)
+        sandbox.up(progress, nodes=0 if control_plane_only else nodes, port=port, kubernetes=kubernetes)
     flag = "" if name == "default" else f" --name {name}"
     print(f"export KUBECONFIG={sandbox.instance.kubeconfig}")
     print(
@@ -76,10 +95,11 @@ def down(name: Name = "default") -> None:
 
 
 @app.command()
-def build(control_plane_only: ControlPlaneOnly = False) -> None:
+def build(control_plane_only: ControlPlaneOnly = False, kubernetes: Kubernetes = None) -> None:
     """Build the toolchain and the images alone, so that a later `up` is quick."""
+    version = kubernetes or cluster.USUAL_KUBERNETES
     with Progress() as progress:
-        cluster.build(progress, control_plane_only=control_plane_only)
+        cluster.build(progress, control_plane_only=control_plane_only, kubernetes=version)
 
 
 @app.command()

@@ -31,7 +31,7 @@ from .paths import Instance
 from .pki import write_private
 from .progress import Progress
 from .supervisor import State
-from .toolchain import Toolchain
+from .toolchain import Toolchain, kubernetes_versions
 
 CONTROL_PLANE_TOOLS = (
     "kubernetes",
@@ -46,6 +46,9 @@ CONTROL_PLANE_TOOLS = (
     "prometheus-operator",
     "scheduler-plugins",
 )
+KUBERNETES = kubernetes_versions()
+"""The tool of each version that a sandbox can have."""
+USUAL_KUBERNETES = next(iter(KUBERNETES))
 NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "local-path-provisioner", "pause")
 
 _READY_SECONDS = 180.0
@@ -110,12 +113,13 @@ class Sandbox:
         settings = self._settings()
         if settings is None or not self.status().running:
             raise SandboxError(f"The sandbox {self.instance.name!r} is not up: run `trainyard sandbox up`.")
-        toolchain = Toolchain(_tools(settings["nodes"]))
+        kubernetes = settings.get("kubernetes", USUAL_KUBERNETES)
+        toolchain = Toolchain(_tools(settings["nodes"], kubernetes))
         folders = [*toolchain.folders(), pulumi.tools_dir(self.instance), Path(sys.prefix) / "bin"]
         return {
             "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")]),
             "KUBECONFIG": str(self.instance.kubeconfig),
-            **pulumi.environment(self.instance),
+            **pulumi.environment(self.instance, kubernetes),
         }
 
     def log_file(self, component: str) -> Path:
@@ -135,7 +139,14 @@ class Sandbox:
 
     # -- doing ----------------------------------------------------------------
 
-    def up(self, progress: Progress, *, nodes: int | None = None, port: int | None = None) -> None:
+    def up(
+        self,
+        progress: Progress,
+        *,
+        nodes: int | None = None,
+        port: int | None = None,
+        kubernetes: str | None = None,
+    ) -> None:
         """Bring it up, or repair it.
 
         Args:
@@ -143,23 +154,26 @@ class Sandbox:
             nodes: How many nodes run pods; None keeps what it has, or makes one. 0: none does,
                 there are simulated ones instead; needs no root.
             port: Loopback port of the API server; None keeps the last one or takes a free one.
+            kubernetes: Its minor version (`1.36`); None keeps what it has, or takes the usual one.
 
         Raises:
             SandboxError: When it can't be; nothing that runs is left behind then.
         """
+        settings = self._settings() or {}
         if nodes is None:
-            nodes = (self._settings() or {}).get("nodes", 1)
+            nodes = settings.get("nodes", 1)
+        kubernetes = kubernetes or settings.get("kubernetes", USUAL_KUBERNETES)
         if nodes:
             preflight.require_root()
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
-            self._refuse_other_kind(nodes)
+            self._refuse_other_kind(nodes, kubernetes)
             if self.status().running:
-                toolchain = Toolchain(_tools(nodes))
+                toolchain = Toolchain(_tools(nodes, kubernetes))
                 toolchain.build(progress)
                 self._repair(progress, toolchain, nodes)
             else:
-                toolchain, store = build(progress, control_plane_only=not nodes)
-                self._start(progress, toolchain, store, port, nodes)
+                toolchain, store = build(progress, control_plane_only=not nodes, kubernetes=kubernetes)
+                self._start(progress, toolchain, store, port=port, nodes=nodes, kubernetes=kubernetes)
 
     def down(self) -> None:
         """Take it down and remove all that it left; fine when there is nothing."""
@@ -179,12 +193,18 @@ class Sandbox:
             return None
         return settings
 
-    def _refuse_other_kind(self, nodes: int) -> None:
+    def _refuse_other_kind(self, nodes: int, kubernetes: str) -> None:
         settings = self._settings()
-        if settings and settings["nodes"] != nodes:
-            kind = f"with --nodes {settings['nodes']}" if settings["nodes"] else "with --control-plane-only"
+        if settings is None:
+            return
+        kind, version = None, settings.get("kubernetes", USUAL_KUBERNETES)
+        if settings["nodes"] != nodes:
+            kind = f"--nodes {settings['nodes']}" if settings["nodes"] else "--control-plane-only"
+        elif version != kubernetes:
+            kind = f"--kubernetes {version}"
+        if kind:
             raise SandboxError(
-                f"The sandbox {self.instance.name!r} was brought up {kind}: "
+                f"The sandbox {self.instance.name!r} was brought up with {kind}: "
                 "take it down first (`trainyard sandbox down`), or choose another --name."
             )
 
@@ -196,7 +216,7 @@ class Sandbox:
         return str(self.instance.plan_file).encode() in arguments
 
     def _repair(self, progress: Progress, toolchain: Toolchain, nodes: int) -> None:
-        if nodes and Images.read(toolchain).keys() != (self._settings() or {}).get("images"):
+        if nodes and _images().keys() != (self._settings() or {}).get("images"):
             progress.console.print(
                 "Images have changed since this sandbox was brought up; it goes on with the old ones. "
                 "To have the new ones: trainyard sandbox down, then up."
@@ -213,17 +233,24 @@ class Sandbox:
         self._finish(progress, toolchain, nodes)
 
     def _start(
-        self, progress: Progress, toolchain: Toolchain, store: Store | None, port: int | None, nodes: int
+        self,
+        progress: Progress,
+        toolchain: Toolchain,
+        store: Store | None,
+        *,
+        port: int | None,
+        nodes: int,
+        kubernetes: str,
     ) -> None:
         self._stop()
         port = port or (self._settings() or {}).get("port") or free_port()
         preflight.require_port(port)
         for folder in (self.instance.dir, self.instance.logs, self.instance.config):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        images = Images.read(toolchain).keys() if store else {}
-        settings = {"port": port, "nodes": nodes, "images": images}
+        images = _images().keys() if store else {}
+        settings = {"port": port, "nodes": nodes, "kubernetes": kubernetes, "images": images}
         write_private(self.instance.dir / "settings.json", json.dumps(settings).encode())
-        pulumi.prepare(self.instance, toolchain)
+        pulumi.prepare(self.instance, toolchain, kubernetes)
         assemble(self.instance, toolchain, port, store, nodes).write(self.instance.plan_file)
         self.instance.state_file.unlink(missing_ok=True)
         parts = ["the control plane", *node_names(self.instance, nodes)]
@@ -311,7 +338,9 @@ class Sandbox:
         self.instance.state_file.unlink(missing_ok=True)
 
 
-def build(progress: Progress, *, control_plane_only: bool = False) -> tuple[Toolchain, Store | None]:
+def build(
+    progress: Progress, *, control_plane_only: bool = False, kubernetes: str = USUAL_KUBERNETES
+) -> tuple[Toolchain, Store | None]:
     """Make everything that a sandbox is made of; free when all of it is there.
 
     Returns:
@@ -320,7 +349,7 @@ def build(progress: Progress, *, control_plane_only: bool = False) -> tuple[Tool
     Raises:
         SandboxError: Without root where pods shall run, without disk, or when something can't be built.
     """
-    toolchain = Toolchain(_tools(0 if control_plane_only else 1))
+    toolchain = Toolchain(_tools(0 if control_plane_only else 1, kubernetes))
     if not control_plane_only:
         preflight.require_root()
     preflight.require_disk(cold=bool(toolchain.missing()))
@@ -329,8 +358,13 @@ def build(progress: Progress, *, control_plane_only: bool = False) -> tuple[Tool
         return toolchain, None
     preflight.require_packages(progress)
     toolchain.build(progress)
-    return toolchain, Images.read(toolchain).store(progress)
+    return toolchain, _images().store(progress)
 
 
-def _tools(nodes: int) -> tuple[str, ...]:
-    return NODE_TOOLS if nodes else CONTROL_PLANE_TOOLS
+def _images() -> Images:
+    """The images, which have the usual kubectl in them whatever version the sandbox is of."""
+    return Images.read(Toolchain(NODE_TOOLS))
+
+
+def _tools(nodes: int, kubernetes: str) -> tuple[str, ...]:
+    return (*(NODE_TOOLS if nodes else CONTROL_PLANE_TOOLS), KUBERNETES[kubernetes])

@@ -20,10 +20,12 @@ from .pki import write_private
 from .toolchain import Toolchain, artifacts_dir
 
 STACK = "sandbox"
+_LEFT_OUT = {"1.36": ("volcano", "coscheduling")}
+"""Parts of the stack that do not work with a version of Kubernetes (docs/compatibility.md)."""
 
 
-def environment(instance: Instance) -> dict[str, str]:
-    """The variables with which the `pulumi` command uses the sandbox's backend."""
+def environment(instance: Instance, kubernetes: str) -> dict[str, str]:
+    """The variables with which the `pulumi` command uses the backend of a sandbox of this Kubernetes."""
     folder = instance.dir / "pulumi"
     return {
         "PULUMI_BACKEND_URL": f"file://{folder}",
@@ -32,7 +34,7 @@ def environment(instance: Instance) -> dict[str, str]:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # As `make up` has it: the stack file wins over what a killed `up` has written.
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
-        "PULUMI_OPTION_CONFIG_FILE": str(_stack_file(folder)),
+        "PULUMI_OPTION_CONFIG_FILE": str(_stack_file(folder, kubernetes)),
     }
 
 
@@ -41,7 +43,7 @@ def tools_dir(instance: Instance) -> Path:
     return instance.dir / "bin"
 
 
-def prepare(instance: Instance, toolchain: Toolchain) -> None:
+def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str) -> None:
     """Make all of it, once; what is there is kept."""
     # Where stacks/Pulumi.sandbox.yaml says that charts and CRDs are.
     artifacts = instance.dir.parent / "artifacts"
@@ -52,7 +54,7 @@ def prepare(instance: Instance, toolchain: Toolchain) -> None:
     passphrase = instance.dir / "pulumi" / "passphrase"
     if not passphrase.exists():
         write_private(passphrase, secrets.token_urlsafe(32).encode())
-        _create_stack(instance, toolchain)
+        _create_stack(instance, toolchain, kubernetes)
 
 
 def _write_language_host(folder: Path, pulumi: Path) -> None:
@@ -75,7 +77,7 @@ def _keep_no_debug_log(logs: Path) -> None:
         write_private(logs, b"")
 
 
-def _create_stack(instance: Instance, toolchain: Toolchain) -> None:
+def _create_stack(instance: Instance, toolchain: Toolchain, kubernetes: str) -> None:
     """Create the stack from a project of its own: `stack init` would write a salt into git's stack file."""
     project = yaml.safe_load((PROJECT / "Pulumi.yaml").read_text())
     folder = instance.dir / "pulumi" / "project"
@@ -86,17 +88,28 @@ def _create_stack(instance: Instance, toolchain: Toolchain) -> None:
         [str(toolchain.binary("pulumi")), "stack", "init", STACK, "--non-interactive", "--cwd", str(folder)],
         new_log(f"pulumi-{instance.id}"),
         f"create the Pulumi stack {STACK!r}",
-        env={**os.environ, **environment(instance)},
+        env={**os.environ, **environment(instance, kubernetes)},
     )
 
 
-def _stack_file(folder: Path) -> Path:
+def _stack_file(folder: Path, kubernetes: str) -> Path:
     """A copy of the stack file for Pulumi to write its salt into; what it wrote is kept."""
     source = PROJECT / "stacks" / f"Pulumi.{STACK}.yaml"
     copy = folder / source.name
     old = copy.read_text().splitlines() if copy.exists() else []
     salt = [line for line in old if line.startswith("encryptionsalt:")]
-    text = "\n".join([*salt, source.read_text()])
+    text = "\n".join([*salt, _for_version(source.read_text(), kubernetes)])
     if not copy.exists() or copy.read_text() != text:
         write_private(copy, text.encode())
     return copy
+
+
+def _for_version(stack_file: str, kubernetes: str) -> str:
+    """The stack file as it is, or what a sandbox of another version of Kubernetes has of it."""
+    document = yaml.safe_load(stack_file)
+    settings = document["config"]["trainyard:platform"]
+    if settings["cluster"]["version"] == kubernetes:
+        return stack_file
+    settings["cluster"]["version"] = kubernetes
+    settings |= {part: {"enabled": False} for part in _LEFT_OUT.get(kubernetes, ())}
+    return str(yaml.safe_dump(document))

@@ -72,6 +72,12 @@ def tools() -> dict[str, Tool]:
     return {name: Tool(name=name, **entry) for name, entry in entries.items()}
 
 
+def kubernetes_versions() -> dict[str, str]:
+    """The tool of each minor version of Kubernetes that a sandbox can have; the first is the usual one."""
+    found = {name: tool.version for name, tool in tools().items() if name.split("-")[0] == "kubernetes"}
+    return {version.removeprefix("v").rpartition(".")[0]: name for name, version in found.items()}
+
+
 def artifacts_dir() -> Path:
     """Charts and CRDs, as `<artifact>/<version>/...`."""
     return cache_dir() / "artifacts"
@@ -81,7 +87,8 @@ class Toolchain:
     """Finds or makes binaries.
 
     Args:
-        names: The tools wanted; None for all.
+        names: The tools wanted; None for all. Of two that have a binary of the same name, the one that
+            comes later in `toolchain.yaml` is taken.
         path: The PATH to look on first, `os.environ["PATH"]` unless given.
     """
 

@@ -99,6 +99,14 @@ def test_a_sandbox_has_the_nodes_that_it_was_brought_up_with(sandbox: Sandbox) -
         sandbox.up(Progress(), nodes=3)
 
 
+def test_a_sandbox_keeps_its_version_of_kubernetes(sandbox: Sandbox) -> None:
+    sandbox.instance.dir.mkdir(parents=True)
+    settings = {"port": 1, "nodes": 0, "kubernetes": "1.36"}
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(SandboxError, match=r"was brought up with --kubernetes 1\.36: take it down first"):
+        sandbox.up(Progress(), nodes=0, kubernetes="1.34")
+
+
 def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
     component = Component("a", ["/bin/true"], ["b"], "1.2.3.4:5", {"K": "V"}, "node-1")
     space = Space("node-1", "group", "kubelet", "log", "1.2.3.4", "1.3.0.0/24")

@@ -9,7 +9,7 @@ import pytest
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.paths import TOOLCHAIN
 from trainyard_sandbox.progress import Progress
-from trainyard_sandbox.toolchain import Tool, Toolchain, tools
+from trainyard_sandbox.toolchain import Tool, Toolchain, kubernetes_versions, tools
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +36,20 @@ def test_every_folder_is_an_entry_and_every_entry_a_folder() -> None:
     assert {path.name for path in TOOLCHAIN.iterdir() if path.is_dir()} == set(tools())
 
 
-def test_kubernetes_uses_its_own_version_of_every_staging_module() -> None:
-    replaced = re.findall(r"=> (\S+) (\S+)", (TOOLCHAIN / "kubernetes" / "go.mod").read_text())
-    assert {version for _, version in replaced} == {tools()["kubernetes"].version.replace("v1.", "v0.")}
+@pytest.mark.parametrize(("minor", "name"), kubernetes_versions().items())
+def test_kubernetes_uses_its_own_version_of_every_staging_module(minor: str, name: str) -> None:
+    tool = tools()[name]
+    assert tool.version.startswith(f"v{minor}.")
+    replaced = re.findall(r"=> (\S+) (\S+)", (TOOLCHAIN / name / "go.mod").read_text())
+    assert {version for _, version in replaced} == {tool.version.replace("v1.", "v0.")}
+
+
+def test_a_sandbox_can_be_of_three_versions_of_kubernetes_and_is_usually_of_the_middle_one() -> None:
+    assert list(kubernetes_versions()) == ["1.35", "1.34", "1.36"]
+
+
+def test_every_version_of_kubernetes_has_the_same_binaries() -> None:
+    assert len({str(tools()[name].binaries) for name in kubernetes_versions().values()}) == 1
 
 
 def test_a_binary_on_path_of_the_right_version_is_taken(tmp_path: Path) -> None:
