@@ -10,9 +10,10 @@ from pathlib import Path
 
 import yaml
 
-from trainyard_sandbox.isolation import CLUSTER_ADDRESS, cgroup_processes
+from trainyard_sandbox.isolation import CLUSTER_ADDRESS
 from trainyard_sandbox.pki import Authority
 from trainyard_sandbox.progress import Progress
+from trainyard_sandbox.supervisor import State
 from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
 
 from .cluster import Cluster, Object, eventually, from_this_machine
@@ -57,9 +58,10 @@ def repository(cluster: Cluster, folder: Path) -> Iterator[Repository]:
     subprocess.run(["git", "clone", "--quiet", served / "platform", clone], check=True, capture_output=True)
     authority = Authority(folder / "pki", AUTHORITY)
     pair = authority.issue("git", "git", hosts=(CLUSTER_ADDRESS,))
-    namespaces = min(cgroup_processes(cluster.sandbox.instance.id))  # the supervisor: the first node's own
+    supervisor = State.read(cluster.sandbox.instance.state_file)  # whose network is the first node's
+    assert supervisor
     script = Path(__file__).with_name("git_server.py")
-    command = ("nsenter", "--target", str(namespaces), "--net", sys.executable, str(script))
+    command = ("nsenter", "--target", str(supervisor.pid), "--net", sys.executable, str(script))
     arguments = (CLUSTER_ADDRESS, str(PORT), str(pair.cert), str(pair.key), str(served))
     with (folder / "git.log").open("w") as log:
         server = subprocess.Popen([*command, *arguments], stdout=log, stderr=log)
