@@ -97,9 +97,9 @@ up: environment ## Roll a stack out, under the policies: STACK=name
 drift: environment ## Is the cluster what git says? STACK=name
 	@$(PULUMI) preview $(ON_STACK) --expect-no-changes
 
-# What needs no node runs beside what waits for pods, on control planes of its own.
-ON_PLANES := tests/conformance tests/faults
-PLANES_LOG := .pytest_cache/control-planes.log
+# What has clusters of its own runs beside what shares one and waits for its pods.
+BESIDE := tests/conformance tests/faults tests/e2e/test_nodes.py tests/e2e/test_stacks.py
+BESIDE_LOG := .pytest_cache/beside.log
 
 # The toolchain builds while lint and unit tests run.
 .PHONY: test
@@ -108,10 +108,10 @@ test: environment ## All that CI runs: check, and end-to-end tests on a sandbox
 	$(MAKE) --no-print-directory check || { kill $$build 2>/dev/null; wait $$build; exit 1; }; \
 	wait $$build
 	@mkdir -p .pytest_cache
-	@$(BIN)/pytest -m sandbox $(ON_PLANES) > $(PLANES_LOG) 2>&1 & planes=$$!; \
-	$(BIN)/pytest -m sandbox $(ON_PLANES:%=--ignore=%); nodes=$$?; \
-	wait $$planes; planes=$$?; cat $(PLANES_LOG); \
-	exit $$(( nodes | planes ))
+	@$(BIN)/pytest -m sandbox $(BESIDE) > $(BESIDE_LOG) 2>&1 & beside=$$!; \
+	$(BIN)/pytest -m sandbox $(BESIDE:%=--ignore=%); shared=$$?; \
+	wait $$beside; beside=$$?; cat $(BESIDE_LOG); \
+	exit $$(( shared | beside ))
 
 .PHONY: soak
 soak: environment ## The exhaustive runs (hours)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from .checkpoints import run_undisturbed
 from .cluster import Cluster, emptied, trainyard
 
 
@@ -22,12 +21,6 @@ def platform(bare: Cluster) -> Cluster:
     """The sandbox with the platform that `pulumi up` makes of stacks/Pulumi.sandbox.yaml."""
     bare.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
     return bare
-
-
-@pytest.fixture(scope="session")
-def undisturbed(platform: Cluster) -> float:
-    """The loss that the checkpoint example comes to when nothing happens to it."""
-    return run_undisturbed(platform)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from .checkpoints import (
     STEPS,
     checkpoint_job,
     final_loss,
+    run_undisturbed,
     starts,
     wait_for_checkpoint,
 )
@@ -33,7 +34,7 @@ def running_pod(platform: Cluster, job: str) -> Object:
 
 
 def test_a_job_whose_pod_is_killed_goes_on_from_its_checkpoint_to_the_same_loss(
-    platform: Cluster, undisturbed: float
+    platform: Cluster,
 ) -> None:
     platform.apply(checkpoint_job("killed"))
     wait_for_checkpoint(platform, "killed")
@@ -42,7 +43,7 @@ def test_a_job_whose_pod_is_killed_goes_on_from_its_checkpoint_to_the_same_loss(
     assert restarts(platform, "killed") == (1, 1)
     [step] = set(starts(platform, "killed"))
     assert 0 < step < EPOCHS * STEPS
-    assert final_loss(platform, "killed") == pytest.approx(undisturbed, abs=1e-6)
+    assert final_loss(platform, "killed") == pytest.approx(run_undisturbed(platform), abs=1e-6)
 
 
 def test_the_volume_of_checkpoints_goes_with_its_job(platform: Cluster) -> None:

@@ -7,7 +7,15 @@ import pytest
 
 from trainyard_sandbox.isolation import kill_cgroup
 
-from .checkpoints import EPOCHS, STEPS, checkpoint_job, final_loss, starts, wait_for_checkpoint
+from .checkpoints import (
+    EPOCHS,
+    STEPS,
+    checkpoint_job,
+    final_loss,
+    run_undisturbed,
+    starts,
+    wait_for_checkpoint,
+)
 from .cluster import Cluster, Object, eventually, trainyard
 
 pytestmark = pytest.mark.sandbox
@@ -69,9 +77,7 @@ def apart(job: Object) -> Object:
     return job
 
 
-def test_a_job_that_loses_a_node_goes_on_from_its_checkpoint_on_the_other(
-    two_nodes: Cluster, undisturbed: float
-) -> None:
+def test_a_job_that_loses_a_node_goes_on_from_its_checkpoint_on_the_other(two_nodes: Cluster) -> None:
     two_nodes.apply(apart(checkpoint_job("moves")))
     wait_for_checkpoint(two_nodes, "moves")
     assert nodes_of(two_nodes, "moves") == [FIRST, SECOND]
@@ -85,7 +91,7 @@ def test_a_job_that_loses_a_node_goes_on_from_its_checkpoint_on_the_other(
         assert nodes_of(two_nodes, "moves") == [FIRST, FIRST]
         [step] = set(starts(two_nodes, "moves"))
         assert 0 < step < EPOCHS * STEPS
-        assert final_loss(two_nodes, "moves") == pytest.approx(undisturbed, abs=1e-6)
+        assert final_loss(two_nodes, "moves") == pytest.approx(run_undisturbed(two_nodes), abs=1e-6)
         two_nodes.kubectl("taint", "node", SECOND, "node.kubernetes.io/out-of-service:NoExecute-")
 
 

@@ -30,8 +30,8 @@ def spare() -> Iterator[Cluster]:
     trainyard("sandbox", "down", "--name", cluster.name)
 
 
-def host_state(beside: Cluster) -> dict[str, Any]:
-    """All that a sandbox could leave on its host; what runs in the one beside it comes and goes."""
+def host_state() -> dict[str, Any]:
+    """All that a sandbox could leave on its host; what runs in those beside it comes and goes."""
 
     def output(*command: str) -> list[str]:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -40,7 +40,8 @@ def host_state(beside: Cluster) -> dict[str, Any]:
     processes, namespaces = set(), set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if beside.sandbox.instance.id in (folder / "cgroup").read_text():
+            group = (folder / "cgroup").read_text()
+            if "/trainyard-" in group and "/trainyard-spare-" not in group:
                 continue
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
             theirs = {kind: os.readlink(folder / "ns" / kind) for kind in own}
@@ -75,12 +76,12 @@ def ready_nodes(cluster: Cluster) -> list[str]:
 
 
 def test_down_leaves_the_host_as_it_was_before_up(spare: Cluster, bare: Cluster) -> None:
-    before = host_state(bare)
+    before = host_state()
     trainyard("sandbox", "up", "--name", "spare", "--nodes", "2")
     spare.kubectl("run", "web", "--image=docker.io/trainyard/torch-cpu:sandbox", "--", "sleep", "600")
     spare.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
     trainyard("sandbox", "down", "--name", "spare")
-    assert host_state(bare) == before
+    assert host_state() == before
 
 
 def test_up_after_kill_9_of_everything_has_the_same_objects_running_again(spare: Cluster) -> None:
