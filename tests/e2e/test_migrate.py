@@ -121,8 +121,11 @@ def old(kind: str, version: str = "v1", **spec: Any) -> Object:
     }
 
 
-def printed(platform: Cluster, job: Object, folder: Path) -> list[str]:
-    """What the ranks print, in their order, once the job has been migrated, applied and is complete."""
+def printed(platform: Cluster, job: Object, folder: Path, whose: str | None = None) -> list[str]:
+    """What the ranks print, in their order, once the job has been migrated, applied and is complete.
+
+    `whose` is the object whose log has it, where not every pod's has: others may go when the job is done.
+    """
     name = job["metadata"]["name"]
     source = folder / "old.yaml"
     source.write_text(json.dumps(job))
@@ -132,7 +135,7 @@ def printed(platform: Cluster, job: Object, folder: Path) -> list[str]:
     platform.run("trainyard", "validate", "-f", migrated)
     platform.kubectl("apply", "--server-side", "-f", migrated)
     platform.wait_for_condition(name, "Complete", timeout=600)
-    text = "".join(platform.logs(name).values())
+    text = platform.kubectl("logs", whose) if whose else "".join(platform.logs(name).values())
     platform.kubectl("delete", "-f", migrated)
     return sorted(re.findall(r"^rank \d of .*$", text, re.MULTILINE))
 
@@ -172,6 +175,6 @@ def test_the_launcher_of_an_mpijob_reaches_its_workers(platform: Cluster, tmp_pa
     for role in roles.values():
         role["template"]["spec"]["securityContext"] = {"fsGroup": 1000}
     job = old("MPIJob", "v2beta1", sshAuthMountPath="/home/mpiuser/.ssh", mpiReplicaSpecs=roles)
-    said = [line.split(": pi ") for line in printed(platform, job, tmp_path)]
+    said = [line.split(": pi ") for line in printed(platform, job, tmp_path, "job/old-mpijob-launcher-0")]
     assert [rank for rank, _ in said] == ["rank 0 of 2", "rank 1 of 2"]
     assert [float(pi) for _, pi in said] == pytest.approx([math.pi] * 2, abs=1e-9)
