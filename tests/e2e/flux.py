@@ -1,5 +1,6 @@
 """Flux's own controllers in pods, from their own manifests, and a git repository that they can read."""
 
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,13 @@ from .cluster import Cluster, Object, eventually, from_this_machine
 
 NAMESPACE = "flux-system"
 BINARIES = {"flux-source": "source-controller", "flux-kustomize": "kustomize-controller"}
+WAITS_LESS = {
+    "target": {"kind": "Deployment"},
+    "patch": json.dumps(
+        [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--requeue-dependency=2s"}]
+    ),
+}
+"""Half a minute, as shipped, before it looks again at a wave that waits for another; times twelve."""
 PORT = 8443
 AUTHORITY = "git-authority"
 
@@ -83,6 +91,7 @@ def install(cluster: Cluster, folder: Path) -> None:
     toolchain.build(Progress())
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     for tool, binary in BINARIES.items():
+        soon = [WAITS_LESS] if tool == "flux-kustomize" else []
         config = artifacts_dir() / tool / tools()[tool].version / "config"
         target = folder / tool
         target.mkdir()
@@ -91,7 +100,10 @@ def install(cluster: Cluster, folder: Path) -> None:
             "kind": "Kustomization",
             "namespace": NAMESPACE,
             "resources": [os.path.relpath(config / part, target) for part in ("crd", "rbac", "manager")],
-            "patches": [{"patch": yaml.safe_dump(from_this_machine(binary, toolchain.binary(binary)))}],
+            "patches": [
+                {"patch": yaml.safe_dump(from_this_machine(binary, toolchain.binary(binary)))},
+                *soon,
+            ],
         }
         (target / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=cluster.kubectl("kustomize", str(target)))
