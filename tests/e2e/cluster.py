@@ -237,6 +237,17 @@ def runtime(
     }
 
 
+@contextlib.contextmanager
+def sandbox_of_its_own(name: str, *arguments: str) -> Iterator[Cluster]:
+    """A sandbox with nothing installed, brought up with these arguments and down in the end."""
+    cluster = Cluster(name)
+    try:
+        trainyard("sandbox", "up", "--name", name, *arguments, timeout=4500)
+        yield cluster
+    finally:
+        trainyard("sandbox", "down", "--name", name)
+
+
 def from_this_machine(deployment: str, binary: Path) -> Object:
     """The patch with which a Deployment's container `manager` runs a binary of this machine's toolchain."""
     manager = {

@@ -9,7 +9,7 @@ import yaml
 from trainyard_sandbox.paths import PROJECT
 
 from . import flux
-from .cluster import Cluster, eventually, trainjob, trainyard
+from .cluster import Cluster, eventually, sandbox_of_its_own, trainjob
 
 pytestmark = pytest.mark.soak  # builds Flux, and rolls a whole platform out once more
 
@@ -17,10 +17,8 @@ pytestmark = pytest.mark.soak  # builds Flux, and rolls a whole platform out onc
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Cluster]:
     """A sandbox with nothing installed."""
-    cluster = Cluster("flux")
-    trainyard("sandbox", "up", "--name", cluster.name, timeout=4500)
-    yield cluster
-    trainyard("sandbox", "down", "--name", cluster.name)
+    with sandbox_of_its_own("flux") as cluster:
+        yield cluster
 
 
 def test_a_commit_makes_a_platform_a_bad_one_breaks_nothing_and_its_revert_heals(

@@ -12,7 +12,7 @@ import yaml
 from trainyard_platform import plain
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import UNTIL_TOLD, Cluster, Object, eventually, trainjob, trainyard
+from .cluster import UNTIL_TOLD, Cluster, Object, eventually, sandbox_of_its_own, trainjob
 
 READER = "impact-reader"
 SEEN = {
@@ -120,10 +120,8 @@ def rendered(platform: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Cluster]:
     """Another sandbox, with nothing installed."""
-    cluster = Cluster("plain")
-    trainyard("sandbox", "up", "--name", cluster.name, timeout=4500)
-    yield cluster
-    trainyard("sandbox", "down", "--name", cluster.name)
+    with sandbox_of_its_own("plain") as cluster:
+        yield cluster
 
 
 def manifests(folder: Path) -> list[Object]:

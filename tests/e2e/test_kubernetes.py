@@ -7,16 +7,14 @@ import pytest
 
 from trainyard_sandbox.cluster import KUBERNETES, USUAL_KUBERNETES
 
-from .cluster import Cluster, trainyard
+from .cluster import sandbox_of_its_own
 
 pytestmark = pytest.mark.soak  # builds Kubernetes twice more
 
 
 @pytest.mark.parametrize("version", sorted(KUBERNETES.keys() - {USUAL_KUBERNETES}))
 def test_the_platform_comes_up_and_digits_are_learnt_on_two_nodes(version: str) -> None:
-    cluster = Cluster(f"k8s-{version.replace('.', '-')}")
-    try:
-        trainyard("sandbox", "up", "--name", cluster.name, "--kubernetes", version, timeout=4500)
+    with sandbox_of_its_own(f"k8s-{version.replace('.', '-')}", "--kubernetes", version) as cluster:
         server = json.loads(cluster.kubectl("version", "--output=json"))["serverVersion"]
         assert f"{server['major']}.{server['minor']}" == version
         cluster.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
@@ -24,5 +22,3 @@ def test_the_platform_comes_up_and_digits_are_learnt_on_two_nodes(version: str) 
         found = re.search(r"accuracy ([\d.]+) on", said)
         assert found, said
         assert float(found[1]) > 0.95
-    finally:
-        trainyard("sandbox", "down", "--name", cluster.name)

@@ -13,7 +13,7 @@ import pytest
 
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, trainjob, trainyard
+from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, sandbox_of_its_own, trainjob
 
 UP = ("make", "up", "STACK=sandbox")
 COMPONENT = "trainyard:platform:"
@@ -121,10 +121,8 @@ def test_a_platform_that_runs_is_taken_back_when_its_state_is_lost(platform: Clu
 @pytest.fixture
 def empty() -> Iterator[Cluster]:
     """A sandbox of its own with nothing installed."""
-    cluster = Cluster("killed")
-    trainyard("sandbox", "up", "--name", cluster.name, timeout=4500)
-    yield cluster
-    trainyard("sandbox", "down", "--name", cluster.name)
+    with sandbox_of_its_own("killed") as cluster:
+        yield cluster
 
 
 def done(events: Path) -> set[str]:
