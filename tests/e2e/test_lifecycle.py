@@ -160,6 +160,7 @@ def test_an_up_that_is_killed_after_each_component_comes_to_the_same_platform(
             break
         seen |= done(events)
         empty.pulumi("cancel", "--stack", "sandbox", "--yes")
+    empty.pulumi("refresh", "--stack", "sandbox", "--clear-pending-creates", "--yes", "--skip-preview")
     print(f"killed after each of {len(seen)} components")
     assert len(seen) > 10
     found = [resource["urn"] for resource in resources(empty) if resource["custom"]]
