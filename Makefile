@@ -60,7 +60,7 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/mypy .github/scripts/report.py
 	@$(BIN)/mypy --package benchmarks
 	@$(BIN)/lint-imports
-	@$(BIN)/pytest -m "not sandbox and not soak and not gpu"
+	@$(BIN)/pytest -m "not sandbox and not soak and not gpu" --numprocesses auto
 
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
 # shell as variables, so that no name in a branch is ever read as a command. All
@@ -97,21 +97,14 @@ up: environment ## Roll a stack out, under the policies: STACK=name
 drift: environment ## Is the cluster what git says? STACK=name
 	@$(PULUMI) preview $(ON_STACK) --expect-no-changes
 
-# What has clusters of its own runs beside what shares one and waits for its pods.
-BESIDE := tests/conformance tests/faults tests/e2e/test_nodes.py tests/e2e/test_stacks.py
-BESIDE_LOG := .pytest_cache/beside.log
-
-# The toolchain builds while lint and unit tests run.
+# The toolchain builds while lint and unit tests run. The rest waits for pods most
+# of the time: two processes, each with a sandbox of its own.
 .PHONY: test
 test: environment ## All that CI runs: check, and end-to-end tests on a sandbox
 	@$(TRAINYARD) sandbox build & build=$$!; \
 	$(MAKE) --no-print-directory check || { kill $$build 2>/dev/null; wait $$build; exit 1; }; \
 	wait $$build
-	@mkdir -p .pytest_cache
-	@$(BIN)/pytest -m sandbox $(BESIDE) > $(BESIDE_LOG) 2>&1 & beside=$$!; \
-	$(BIN)/pytest -m sandbox $(BESIDE:%=--ignore=%); shared=$$?; \
-	wait $$beside; beside=$$?; cat $(BESIDE_LOG); \
-	exit $$(( shared | beside ))
+	@$(BIN)/pytest -m sandbox --numprocesses 2
 
 .PHONY: soak
 soak: environment ## The exhaustive runs (hours)

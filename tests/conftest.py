@@ -1,8 +1,27 @@
-"""Rules for every test: none is skipped quietly."""
+"""Rules for every test: none is skipped quietly; and which go together when several run at once."""
 
 from collections.abc import Generator
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+
+class ByWhatIsShared(LoadScopeScheduling):
+    """Tests run one after the other where they share a fixture of their package.
+
+    Those of tests/e2e share a file's at most: each process that runs some has a
+    sandbox of its own.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if file.startswith("tests/e2e/") else file.rpartition("/")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """What `--numprocesses` hands to which process."""
+    return ByWhatIsShared(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

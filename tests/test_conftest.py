@@ -1,4 +1,4 @@
-"""The rule of tests/conftest.py: a test that does not run has failed."""
+"""The rules of tests/conftest.py: a test that does not run has failed, and what goes together."""
 
 import shutil
 import subprocess
@@ -16,6 +16,47 @@ def test_that_is_skipped_for_another_reason(): ...
 
 def test_that_runs(): ...
 """
+
+
+MEETS = """
+import os, time
+from pathlib import Path
+
+def test_that_meets_the_other_file():
+    Path(f"{NAME}.there").touch()
+    deadline = time.monotonic() + 60
+    while len(list(Path().glob("*.there"))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+"""
+SAYS = """
+import os
+from pathlib import Path
+
+def test_that_says_where_it_runs():
+    Path(f"{NAME}.process").write_text(os.environ["PYTEST_XDIST_WORKER"])
+"""
+
+
+def test_two_processes_run_the_files_of_e2e_side_by_side_and_those_of_another_folder_in_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tests").mkdir()
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path / "tests")
+    for folder, text in {"e2e": MEETS, "faults": SAYS}.items():
+        (tmp_path / "tests" / folder).mkdir()
+        for name in ("a", "b"):
+            (tmp_path / "tests" / folder / f"test_{name}.py").write_text(f"NAME = {name!r}\n{text}")
+    command = [sys.executable, "-m", "pytest", "-q", "--numprocesses", "2", "--import-mode=importlib"]
+    answer = subprocess.run(
+        [*command, "--rootdir", str(tmp_path), "tests"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "4 passed" in answer.stdout, answer.stdout + answer.stderr
+    assert len({file.read_text() for file in tmp_path.glob("*.process")}) == 1
 
 
 def test_a_skipped_test_fails_unless_what_it_lacks_is_a_gpu(tmp_path: Path) -> None:

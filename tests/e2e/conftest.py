@@ -1,4 +1,4 @@
-"""One sandbox and one platform for all end-to-end tests; each test names its own objects."""
+"""One sandbox and one platform for all end-to-end tests of a process; each test names its own objects."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,9 @@ from .cluster import Cluster, emptied, trainyard
 
 
 @pytest.fixture(scope="session")
-def bare() -> Iterator[Cluster]:
-    """A sandbox with nothing installed."""
-    cluster = Cluster("test")
+def bare(worker_id: str) -> Iterator[Cluster]:
+    """A sandbox with nothing installed, named after the process that runs the tests: `test-gw0`."""
+    cluster = Cluster(f"test-{worker_id}")
     trainyard("sandbox", "up", "--name", cluster.name, timeout=4500)
     yield cluster
     trainyard("sandbox", "down", "--name", cluster.name)

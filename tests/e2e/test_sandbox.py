@@ -129,7 +129,7 @@ def test_two_ups_of_one_name_make_one_sandbox_and_two_names_live_side_by_side(
         ups = [pool.submit(trainyard, "sandbox", "up", "--name", "spare") for _ in range(2)]
         assert [up.result().returncode for up in ups] == [0, 0]
     assert ready_nodes(spare) == ["spare-node"]
-    assert "test-node" in ready_nodes(bare)
+    assert f"{bare.name}-node" in ready_nodes(bare)
     supervisors = [
         folder
         for folder in Path("/proc").glob("[0-9]*")

@@ -4,7 +4,8 @@ import pytest
 
 from . import lives, scene
 
-_TRIED: list[str] = []
+_TRIED = "tried"
+"""The property of a report that says so."""
 
 
 @pytest.fixture(scope="package")
@@ -51,14 +52,16 @@ def references(stage):
 
 
 @pytest.fixture
-def tried():
+def tried(record_property):
     """Called with a recipe, and how many of how many cases it has tried: said at the end of the run."""
-    return lambda recipe, ran, of: _TRIED.append(f"{recipe}: {ran} of {of} cases")
+    return lambda recipe, ran, of: record_property(_TRIED, f"{recipe}: {ran} of {of} cases")
 
 
 def pytest_terminal_summary(terminalreporter):
     """Say how much was tried."""
-    if _TRIED:
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    lines = [line for report in reports for name, line in report.user_properties if name == _TRIED]
+    if lines:
         terminalreporter.section("faults")
-        for line in _TRIED:
+        for line in lines:
             terminalreporter.line(line)
