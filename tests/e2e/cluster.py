@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -152,6 +153,22 @@ class Cluster:
         """What each pod of a JobSet has printed, by its host name (`<job>-<replicated job>-0-<index>`)."""
         pods = [pod["metadata"]["name"] for pod in self.pods(job)]
         return {pod.rpartition("-")[0]: self.kubectl("logs", pod) for pod in pods}
+
+    def said_by_launcher(self, job: str, pattern: str, times: int) -> list[Any]:
+        """What `pattern` finds in the log of an MPI job's launcher, sorted, once it is there so many times.
+
+        The workers' pods may be gone by then, and the launcher can have had more pods than one.
+        """
+        launcher = f"jobset.sigs.k8s.io/jobset-name={job},jobset.sigs.k8s.io/replicatedjob-name=launcher"
+
+        def ask() -> list[Any]:
+            text = self.kubectl("logs", "-l", launcher, "--tail=-1")
+            found = sorted(re.findall(pattern, text, re.MULTILINE))
+            assert len(found) == times, (text, self.list("pods", launcher))
+            return found
+
+        answer: list[Any] = eventually(f"the launcher of {job} says {pattern!r}", ask, timeout=30)
+        return answer
 
     def audited_writes(self, user: str, name: str) -> list[str]:
         """`verb resource/subresource` of every write that a user made to objects of that name."""

@@ -21,8 +21,7 @@ def ranks(platform: Cluster, example: str, job: str, pattern: str) -> dict[str, 
 def test_mpirun_reaches_the_other_node_over_ssh_and_an_allreduce_gives_pi(platform: Cluster) -> None:
     platform.kubectl("apply", "-f", "examples/mpi/trainjob.yaml")
     platform.wait_for_condition("pi", "Complete", timeout=600)
-    printed = platform.kubectl("logs", "job/pi-launcher-0")
-    found = sorted(re.findall(r"rank (\d) of 2 on (\S+): pi ([\d.]+)", printed))
+    found = platform.said_by_launcher("pi", r"rank (\d) of 2 on (\S+): pi ([\d.]+)", 2)
     assert [(rank, host) for rank, host, _ in found] == [("0", "pi-launcher-0-0"), ("1", "pi-node-0-0")]
     assert [abs(float(pi) - math.pi) < 1e-9 for _, _, pi in found] == [True, True]
 

@@ -1,6 +1,5 @@
 """A gang scheduler starts the pods of a gang together or not at all: Volcano, and coscheduling."""
 
-import re
 import time
 from dataclasses import dataclass
 
@@ -137,5 +136,4 @@ def test_the_workers_of_an_mpi_job_start_together_or_not_at_all_and_its_launcher
     platform.apply(mpi_gang_runtime(platform, cpu, by), job)
     waits_whole(platform, ranks, first, cpu, by)
     platform.wait_for_condition(ranks, "Complete")
-    printed = platform.kubectl("logs", f"job/{ranks}-launcher-0")
-    assert sorted(re.findall(r"rank (\d) of 3", printed)) == ["0", "1", "2"]
+    assert platform.said_by_launcher(ranks, r"rank (\d) of 3", 3) == ["0", "1", "2"]

@@ -6,6 +6,8 @@ Each rank prints a number that is right only if all ranks had their part in it.
 import json
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -121,11 +123,12 @@ def old(kind: str, version: str = "v1", **spec: Any) -> Object:
     }
 
 
-def printed(platform: Cluster, job: Object, folder: Path, whose: str | None = None) -> list[str]:
-    """What the ranks print, in their order, once the job has been migrated, applied and is complete.
+LINE = r"^rank \d of .*$"
 
-    `whose` is the object whose log has it, where not every pod's has: others may go when the job is done.
-    """
+
+@contextmanager
+def done(platform: Cluster, job: Object, folder: Path) -> Iterator[str]:
+    """The name of the job while it is there: migrated, applied and complete."""
     name = job["metadata"]["name"]
     source = folder / "old.yaml"
     source.write_text(json.dumps(job))
@@ -135,9 +138,14 @@ def printed(platform: Cluster, job: Object, folder: Path, whose: str | None = No
     platform.run("trainyard", "validate", "-f", migrated)
     platform.kubectl("apply", "--server-side", "-f", migrated)
     platform.wait_for_condition(name, "Complete", timeout=600)
-    text = platform.kubectl("logs", whose) if whose else "".join(platform.logs(name).values())
+    yield name
     platform.kubectl("delete", "-f", migrated)
-    return sorted(re.findall(r"^rank \d of .*$", text, re.MULTILINE))
+
+
+def printed(platform: Cluster, job: Object, folder: Path) -> list[str]:
+    """What the ranks print, in their order."""
+    with done(platform, job, folder) as name:
+        return sorted(re.findall(LINE, "".join(platform.logs(name).values()), re.MULTILINE))
 
 
 def test_a_pytorchjob_of_master_and_worker_fits_a_line(platform: Cluster, tmp_path: Path) -> None:
@@ -175,6 +183,7 @@ def test_the_launcher_of_an_mpijob_reaches_its_workers(platform: Cluster, tmp_pa
     for role in roles.values():
         role["template"]["spec"]["securityContext"] = {"fsGroup": 1000}
     job = old("MPIJob", "v2beta1", sshAuthMountPath="/home/mpiuser/.ssh", mpiReplicaSpecs=roles)
-    said = [line.split(": pi ") for line in printed(platform, job, tmp_path, "job/old-mpijob-launcher-0")]
+    with done(platform, job, tmp_path) as name:
+        said = [line.split(": pi ") for line in platform.said_by_launcher(name, LINE, 2)]
     assert [rank for rank, _ in said] == ["rank 0 of 2", "rank 1 of 2"]
     assert [float(pi) for _, pi in said] == pytest.approx([math.pi] * 2, abs=1e-9)

@@ -37,8 +37,7 @@ def test_mpirun_reaches_the_other_node_as_root_where_an_image_has_no_other_user(
     script = 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on $(hostname) as $(id -u)"'
     platform.apply(job("ring", "horovod-distributed", command=["mpirun", "sh", "-c", script]))
     platform.wait_for_condition("ring", "Complete", timeout=600)
-    printed = platform.kubectl("logs", "job/ring-launcher-0")
-    assert sorted(re.findall(r"rank (\d) of 2 on (\S+) as (\d+)", printed)) == [
+    assert platform.said_by_launcher("ring", r"rank (\d) of 2 on (\S+) as (\d+)", 2) == [
         ("0", "ring-launcher-0-0", "0"),
         ("1", "ring-node-0-0", "0"),
     ]
