@@ -50,16 +50,23 @@ def namespace(name: str, tenant: Tenant) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def contents(name: str, tenant: Tenant, dns_ports: Sequence[int] = (53,)) -> list[Manifest]:
+def contents(
+    name: str, tenant: Tenant, dns_ports: Sequence[int] = (53,), further: Sequence[Manifest] = ()
+) -> list[Manifest]:
     """What limits and protects the jobs in the namespace.
 
-    `dns_ports` are those on which the cluster's DNS answers, behind its Service.
+    Args:
+        name: The namespace.
+        tenant: Whose it is.
+        dns_ports: Ports on which the cluster's DNS answers, behind its Service.
+        further: Rules of egress for what else of the platform its pods talk to.
     """
     queue = LocalQueue(name=tenant.queue, namespace=name, cluster_queue=tenant.cluster_queue)
+    network = _network(tenant.egress, dns_ports, further)
     return [
         _inside(name, "v1", "ResourceQuota", "tenant", {"hard": dict(tenant.resource_quota)}),
         _inside(name, "v1", "LimitRange", "tenant", {"limits": [_container_limits(tenant)]}),
-        _inside(name, "networking.k8s.io/v1", "NetworkPolicy", "tenant", _network(tenant.egress, dns_ports)),
+        _inside(name, "networking.k8s.io/v1", "NetworkPolicy", "tenant", network),
         queue_manifests.local_queue(queue),
     ]
 
@@ -81,7 +88,7 @@ def _container_limits(tenant: Tenant) -> Manifest:
     return {"type": "Container", "defaultRequest": dict(defaults.requests), **limits}
 
 
-def _network(egress: Sequence[Egress], dns_ports: Sequence[int]) -> Manifest:
+def _network(egress: Sequence[Egress], dns_ports: Sequence[int], further: Sequence[Manifest]) -> Manifest:
     """Closed, but for what training needs: the job's other pods, DNS, and what the stack file opens.
 
     DNS is wherever the cluster has it, on a node's own address in some: its
@@ -93,7 +100,7 @@ def _network(egress: Sequence[Egress], dns_ports: Sequence[int]) -> Manifest:
         "podSelector": {},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"from": each_other}],
-        "egress": [{"to": each_other}, {"ports": dns}, *(_opened(one) for one in egress)],
+        "egress": [{"to": each_other}, {"ports": dns}, *further, *(_opened(one) for one in egress)],
     }
 
 

@@ -122,6 +122,7 @@ def _lay_out(instance: Instance, creds: Credentials, server: str, node: Node, st
             f"kubelet-{node.number}", f"system:node:{node.name}", groups=("system:nodes",)
         ),
         "kube-proxy": creds.ca.issue("kube-proxy", "system:kube-proxy"),
+        "kube-router": creds.ca.issue("kube-router", "trainyard:network-policies"),
     }
     for name, text in node.files().items():
         write_private(node.config / name, text.encode())

@@ -88,6 +88,18 @@ _VOLUMES: list[Manifest] = [
     },
 ]
 
+_NETWORK_POLICIES: list[Manifest] = [
+    _cluster_role(
+        "trainyard:network-policies",
+        ("", "nodes", "get"),
+        ("", "pods,namespaces", "list,watch"),
+        ("networking.k8s.io", "networkpolicies", "list,watch"),
+    ),
+    _cluster_role_binding(
+        "trainyard:network-policies", "trainyard:network-policies", "trainyard:network-policies"
+    ),
+]
+
 BOOTSTRAP: list[Manifest] = [
     # The API server asks kubelets for logs, exec and port-forward.
     _cluster_role_binding(
@@ -95,6 +107,7 @@ BOOTSTRAP: list[Manifest] = [
     ),
     *_NAMES,
     *_VOLUMES,
+    *_NETWORK_POLICIES,
 ]
 
 

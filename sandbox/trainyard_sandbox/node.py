@@ -1,4 +1,4 @@
-"""A node as components: containerd, kubelet, kube-proxy.
+"""A node as components: containerd, kubelet, kube-proxy, and who enforces NetworkPolicies (kube-router).
 
 Pure: the text of their configuration files and their command lines. All paths
 and addresses are those inside the node's namespaces (`isolation`).
@@ -13,7 +13,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from .isolation import CLUSTER_ADDRESS, POD_RANGE, Space, run_folder
+from .isolation import CLUSTER_ADDRESS, POD_RANGE, SERVICE_RANGE, Space, run_folder
 from .pki import KeyPair
 from .supervisor import Component
 
@@ -78,9 +78,10 @@ class Node:
         }
 
     def components(self, binary: Callable[[str], Path]) -> list[Component]:
-        """The three components, in starting order; those of a further node end in its number."""
+        """The four components, in starting order; those of a further node end in its number."""
         space, suffix = self.space, "" if self.number == 1 else f"-{self.number}"
-        containerd, kubelet, proxy = (f"{name}{suffix}" for name in ("containerd", "kubelet", "kube-proxy"))
+        names = ("containerd", "kubelet", "kube-proxy", "kube-router")
+        containerd, kubelet, proxy, router = (f"{name}{suffix}" for name in names)
         run = Path("/run") if self.number == 1 else run_folder(space)
         arguments = [
             str(binary("kubelet")),
@@ -108,6 +109,17 @@ class Node:
                 [str(binary("kube-proxy")), f"--config={self.config / 'kube-proxy.json'}"],
                 after=("kube-apiserver",),
                 ready=f"{space.address}:10256",
+                space=space.name,
+            ),
+            Component(
+                router,
+                [
+                    str(binary("kube-router-netpol")),
+                    str(self.config / "kube-router.kubeconfig"),
+                    self.name,
+                    SERVICE_RANGE,
+                ],
+                after=("kube-apiserver", kubelet),
                 space=space.name,
             ),
         ]

@@ -21,7 +21,7 @@ from .cluster import Cluster, Object, eventually, trainyard
 pytestmark = pytest.mark.sandbox
 
 FIRST, SECOND = "nodes-node", "nodes-node-2"
-PARTS = ("containerd-2", "kubelet-2", "kube-proxy-2")
+PARTS = ("containerd-2", "kubelet-2", "kube-proxy-2", "kube-router-2")
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_up_brings_a_dead_node_back_and_leaves_the_other_alone(two_nodes: Cluste
     with lost_second_node(two_nodes):
         answer = trainyard("sandbox", "status", "--name", two_nodes.name, check=False)
         assert answer.returncode == 1
-        assert "Ended by themselves: containerd-2, kubelet-2, kube-proxy-2." in answer.stderr
+        assert "Ended by themselves: containerd-2, kubelet-2, kube-proxy-2, kube-router-2." in answer.stderr
     status = two_nodes.sandbox.status()
     assert status.healthy
     same = {name: pid for name, pid in before.items() if name not in PARTS}

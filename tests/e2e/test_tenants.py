@@ -1,4 +1,4 @@
-"""What a tenant's people may do, asked of the API server itself, verb by verb."""
+"""What a tenant's people may do, asked of the API server itself, verb by verb; and where its packets go."""
 
 import json
 from itertools import product
@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import yaml
 
-from .cluster import Cluster, Object
+from .cluster import Cluster, Object, eventually
 
 pytestmark = pytest.mark.sandbox
 
@@ -76,3 +76,61 @@ def test_a_viewer_looks_and_writes_nothing(platform: Cluster) -> None:
 
 def test_somebody_who_belongs_to_no_tenant_sees_none(platform: Cluster) -> None:
     assert allowed(platform, "mallory", "team-a") == set()
+
+
+SERVE = "import http.server as h; h.HTTPServer(('', 8000), h.SimpleHTTPRequestHandler).serve_forever()"
+ASK = "import sys, socket; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=3).close()"
+
+
+def python(name: str, *arguments: str) -> Object:
+    container = {
+        "name": "python",
+        "image": "docker.io/trainyard/torch-cpu:sandbox",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-c", *arguments],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
+    }
+
+
+def connects(asker: Cluster, host: str, port: int = 8000) -> bool:
+    """Whether packets go from the pod `server` of that namespace to this address and back."""
+    command = ("exec", "server", "--", "python3", "-c", ASK, host, str(port))
+    return asker.run("kubectl", "-n", str(asker.namespace), *command, check=False).returncode == 0
+
+
+def test_packets_go_within_a_tenants_namespace_and_neither_into_it_nor_out_of_it(
+    platform: Cluster, team_a: Cluster, team_b: Cluster
+) -> None:
+    everywhere = (team_a, team_b, platform.within("default"))
+    for one in everywhere:
+        one.apply(python("server", SERVE), python("neighbour", SERVE))
+    try:
+        servers = {}
+        for one in everywhere:
+            one.kubectl("wait", "--for=condition=Ready", "pod/server", "pod/neighbour", "--timeout=60s")
+            servers[one.namespace] = (one.get("pod", "neighbour") or {})["status"]["podIP"]
+        eventually(
+            "its own pods reach each other",
+            lambda: all(connects(one, servers[one.namespace]) for one in everywhere),
+        )
+        eventually("team-b is out of reach", lambda: not connects(team_a, servers["team-b"]))
+        assert {
+            (str(asker.namespace), asked): connects(asker, address)
+            for asker in everywhere
+            for asked, address in servers.items()
+        } == {
+            (asker, asked): asker == asked
+            for asker in ("team-a", "team-b", "default")
+            for asked in ("team-a", "team-b", "default")
+        }
+        # The API server's Service, which jobs have no business with, and the cluster's DNS, which they have.
+        assert [connects(one, "kubernetes.default.svc", 443) for one in everywhere] == [False, False, True]
+        assert connects(team_a, "10.88.0.1", 53)
+    finally:
+        for one in everywhere:
+            one.kubectl("delete", "pod", "server", "neighbour", "--wait")

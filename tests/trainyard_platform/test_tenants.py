@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from trainyard_platform import settings, tenant_manifests
+from trainyard_platform.components import operator
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.tenancy import Tenant
 
@@ -83,6 +84,24 @@ def test_what_limits_and_protects_the_jobs() -> None:
             "spec": {"clusterQueue": "research", "stopPolicy": "None"},
         },
     ]
+
+
+def test_a_tenant_whose_processes_report_reaches_the_operator() -> None:
+    _, _, network, _ = tenant_manifests.contents("team", tenant(), further=[operator.REPORTING])
+    assert network["spec"]["egress"][2] == {
+        "to": [
+            {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "trainyard-system"}},
+                "podSelector": {
+                    "matchLabels": {
+                        "app.kubernetes.io/name": "trainyard-operator",
+                        "app.kubernetes.io/part-of": "trainyard",
+                    }
+                },
+            }
+        ],
+        "ports": [{"protocol": "TCP", "port": 10443}],
+    }
 
 
 def test_people_get_their_role_in_the_namespace_and_the_catalog_to_read() -> None:

@@ -47,9 +47,11 @@ def test_each_node_has_an_address_a_range_of_pods_a_control_group_and_component_
         ("containerd", "/run/containerd/containerd.sock"),
         ("kubelet", "10.88.0.1:10248"),
         ("kube-proxy", "10.88.0.1:10256"),
+        ("kube-router", None),
     ]
     assert seen(second) == [
         ("containerd-2", "/run/nodes/node-2/containerd/containerd.sock"),
         ("kubelet-2", "10.88.0.2:10248"),
         ("kube-proxy-2", "10.88.0.2:10256"),
+        ("kube-router-2", None),
     ]

@@ -84,6 +84,16 @@ USER = 65532
 RBAC_GROUP = "rbac.authorization.k8s.io"
 
 LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "trainyard"}
+REPORTING = {
+    "to": [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+            "podSelector": {"matchLabels": LABELS},
+        }
+    ],
+    "ports": [{"protocol": "TCP", "port": STATUS_PORT}],
+}
+"""The egress, in a NetworkPolicy, of pods that report their progress."""
 
 
 @dataclass(frozen=True, kw_only=True)

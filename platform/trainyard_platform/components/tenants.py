@@ -12,7 +12,7 @@ import pulumi
 
 from .. import tenant_manifests
 from ..tenancy import Tenant
-from . import kept
+from . import kept, operator
 from .declared import annotated, declare
 
 
@@ -23,6 +23,8 @@ class TenantsArgs:
     tenants: Mapping[str, Tenant]
     dns_ports: Sequence[int]
     """Where the cluster's DNS answers."""
+    reports: bool = False
+    """Whether training processes report their progress to the operator."""
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -34,16 +36,15 @@ class Tenants(pulumi.ComponentResource):
         inside = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
         roles = [declare(role, inside) for role in tenant_manifests.roles()] if args.tenants else []
         for tenant_name, tenant in args.tenants.items():
-            self._tenant(tenant_name, tenant, args.dns_ports, [*roles, *args.after])
+            self._tenant(tenant_name, tenant, args, [*roles, *args.after])
         self.register_outputs({})
 
-    def _tenant(
-        self, name: str, tenant: Tenant, dns_ports: Sequence[int], after: list[pulumi.Resource]
-    ) -> None:
+    def _tenant(self, name: str, tenant: Tenant, args: TenantsArgs, after: list[pulumi.Resource]) -> None:
         namespace = declare(
             annotated(tenant_manifests.namespace(name, tenant), kept.ANNOTATIONS), kept.options(self, after)
         )
-        for manifest in tenant_manifests.contents(name, tenant, dns_ports):
+        further = [operator.REPORTING] if args.reports else []
+        for manifest in tenant_manifests.contents(name, tenant, args.dns_ports, further):
             stays = pulumi.ResourceOptions(
                 parent=self, depends_on=[namespace, *after], deleted_with=namespace
             )
