@@ -47,9 +47,15 @@ tenants: list[pulumi.Resource] = []
 if stack.kueue.enabled:
     kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
-    quota = Queues("queues", QueuesArgs(queues=queues, kueue=kueue), on_cluster)
+    queues_args = QueuesArgs(queues=queues, kueue=kueue, integrations=stack.kueue.integrations)
+    quota = Queues("queues", queues_args, on_cluster)
     scraped = [kueue]
-    tenants_args = TenantsArgs(tenants=stack.tenants, dns_ports=stack.cluster.dns_ports, after=[quota])
+    tenants_args = TenantsArgs(
+        tenants=stack.tenants,
+        dns_ports=stack.cluster.dns_ports,
+        reports=stack.operator.configuration.feature_gates.train_job_status,
+        after=[quota],
+    )
     tenants = [Tenants("tenants", tenants_args, on_cluster)]
 if stack.volcano.enabled:
     Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, stack.cluster, after=[crds]), on_cluster)

@@ -17,6 +17,7 @@ CLUSTER_TRAINING_RUNTIME: Final = "ClusterTrainingRuntime"
 RUNTIME_KINDS: Final = frozenset({TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME})
 
 MANAGED_BY_TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
+MANAGED_BY_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 """`spec.managedBy` of the jobs that are the operator's; absent means the same."""
 
 ANCESTOR_LABEL: Final = "trainer.kubeflow.org/trainjob-ancestor-step"

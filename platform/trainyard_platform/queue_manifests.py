@@ -5,6 +5,7 @@ from typing import Any
 
 from trainyard_api import names
 
+from . import multikueue_manifests
 from .queues import (
     AdmissionCheck,
     ClusterQueue,
@@ -28,6 +29,7 @@ def manifests(queues: Queues) -> list[Manifest]:
         *(topology(name, one) for name, one in queues.topologies.items()),
         *(flavor(name, one) for name, one in queues.flavors.items()),
         *(admission_check(name, one) for name, one in queues.admission_checks.items()),
+        *multikueue_manifests.manager(queues.multi_kueue),
         *(priority(name, one) for name, one in queues.priorities.items()),
         *(cohort(name, one) for name, one in queues.cohorts.items()),
         *(cluster_queue(name, one) for name, one in queues.cluster_queues.items()),

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from trainyard_api.closed import Closed, Quantity, nearest
 from trainyard_api.pools import Taint, TaintEffect
 
+from .multikueue import MultiKueue
 from .queueing import LabelSelector
 
 
@@ -155,7 +156,7 @@ class AdmissionCheckUse(Closed):
     """A check that a job has to pass after it has its quota."""
 
     name: str
-    """A check of `admissionChecks`."""
+    """A check of `admissionChecks`, or of `multiKueue.dispatch`."""
     on_flavors: tuple[str, ...] = ()
     """Only for jobs admitted on these flavors; for all if left out."""
 
@@ -253,6 +254,8 @@ class Queues(Closed):
     """Priorities, by name, for the label kueue.x-k8s.io/priority-class."""
     admission_checks: dict[str, AdmissionCheck] = Field(default={})
     """Further conditions of admission, by name."""
+    multi_kueue: MultiKueue = MultiKueue()
+    """Jobs that run in other clusters, or that others send here."""
 
     @property
     def is_empty(self) -> bool:
@@ -272,6 +275,8 @@ class Queues(Closed):
         for place, name, declared, kind in self._references([*self.flavors, *pools]):
             if name not in declared:
                 yield f"{place}: there is no {kind} {name!r}{nearest(name, list(declared))}"
+        for problem in self.multi_kueue.problems(self.admission_checks):
+            yield f"multiKueue.{problem}"
         if not fair_sharing:
             yield from self._useless_weights()
 
@@ -285,6 +290,7 @@ class Queues(Closed):
                 yield f"cohorts.{name}.parent", cohort.parent, self.cohorts, "cohort"
             for place, used in _flavors(f"cohorts.{name}", cohort.resource_groups):
                 yield place, used, flavors, "flavor"
+        checks = [*self.admission_checks, *self.multi_kueue.dispatch]
         for name, queue in self.cluster_queues.items():
             at = f"clusterQueues.{name}"
             if queue.cohort:
@@ -293,7 +299,7 @@ class Queues(Closed):
                 yield place, used, flavors, "flavor"
             for position, check in enumerate(queue.admission_checks):
                 there = f"{at}.admissionChecks[{position}]"
-                yield f"{there}.name", check.name, self.admission_checks, "admission check"
+                yield f"{there}.name", check.name, checks, "admission check"
                 for flavor_name in check.on_flavors:
                     yield f"{there}.onFlavors", flavor_name, flavors, "flavor"
         for position, local in enumerate(self.local_queues):

@@ -146,7 +146,7 @@ CASES = (
         r'"kind": "TrainJob"',
         "TrainJob {ns}/job",
         r"spec\.managedBy is kueue\.x-k8s\.io/multikueue",
-        r"ask where kueue\.x-k8s\.io/multikueue runs it; .*",
+        r"look where kueue\.x-k8s\.io/multikueue runs it; .*",
         trainjob=trainjob(managedBy="kueue.x-k8s.io/multikueue"),
     ),
     Case(

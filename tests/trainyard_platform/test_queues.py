@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import queue_manifests, settings
+from trainyard_platform import multikueue_manifests, queue_manifests, settings
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.queueing import Integration
 from trainyard_platform.queues import Queues
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
@@ -168,6 +169,68 @@ def test_cohorts_doors_priorities_and_checks() -> None:
     ]
 
 
+def test_a_manager_has_a_cluster_a_worker_and_a_check_for_those_it_sends_jobs_to() -> None:
+    assert manifests(
+        multiKueue={
+            "workers": {
+                "east": {"kubeconfigSecret": "east-kubeconfig"},
+                "west": {"kubeconfigSecret": "west-kubeconfig"},
+            },
+            "dispatch": {"elsewhere": {"workers": ["west", "east"]}},
+        }
+    ) == [
+        *(
+            kueue(
+                "MultiKueueCluster",
+                name,
+                spec={
+                    "clusterSource": {
+                        "kubeConfig": {"location": f"{name}-kubeconfig", "locationType": "Secret"}
+                    }
+                },
+            )
+            for name in ("east", "west")
+        ),
+        kueue("MultiKueueConfig", "elsewhere", spec={"clusters": ["west", "east"]}),
+        kueue(
+            "AdmissionCheck",
+            "elsewhere",
+            spec={
+                "controllerName": "kueue.x-k8s.io/multikueue",
+                "parameters": {
+                    "apiGroup": "kueue.x-k8s.io",
+                    "kind": "MultiKueueConfig",
+                    "name": "elsewhere",
+                },
+            },
+        ),
+    ]
+
+
+def test_a_worker_lets_a_manager_send_jobs_and_see_what_becomes_of_them_and_nothing_else() -> None:
+    account, role, binding = multikueue_manifests.worker("kueue-system", [Integration.TRAINJOB])
+    sent = ["create", "delete", "get", "list", "watch"]
+    assert account == {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "trainyard-multikueue", "namespace": "kueue-system"},
+    }
+    assert role["rules"] == [
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": sent},
+        {
+            "apiGroups": ["kueue.x-k8s.io"],
+            "resources": ["workloads/status"],
+            "verbs": ["get", "patch", "update"],
+        },
+        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": sent},
+        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs/status"], "verbs": ["get"]},
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"] == "trainyard-multikueue"
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": "trainyard-multikueue", "namespace": "kueue-system"}
+    ]
+
+
 def test_a_queue_that_is_stopped_or_waits_for_checks_is_not_waited_for() -> None:
     queues = Queues.model_validate(
         {
@@ -214,6 +277,37 @@ CASES = [
         id="an admission check that is not there",
         queues={"clusterQueues": {"team": {"admissionChecks": [{"name": "nodes"}]}}},
         message="clusterQueues.team.admissionChecks[0].name: there is no admission check 'nodes'",
+    ),
+    Case(
+        id="a worker that is not there",
+        queues={
+            "multiKueue": {
+                "workers": {"west": {"kubeconfigSecret": "west"}},
+                "dispatch": {"elsewhere": {"workers": ["wets"]}},
+            }
+        },
+        message="multiKueue.dispatch.elsewhere.workers[0]: there is no worker 'wets'; did you mean 'west'?",
+    ),
+    Case(
+        id="a worker that is there twice",
+        queues={
+            "multiKueue": {
+                "workers": {"west": {"kubeconfigSecret": "west"}},
+                "dispatch": {"elsewhere": {"workers": ["west", "west"]}},
+            }
+        },
+        message="multiKueue.dispatch.elsewhere.workers[1]: 'west' is there already",
+    ),
+    Case(
+        id="a dispatch with the name of a check",
+        queues={
+            "admissionChecks": {"elsewhere": {"controllerName": "example.com/check"}},
+            "multiKueue": {
+                "workers": {"west": {"kubeconfigSecret": "west"}},
+                "dispatch": {"elsewhere": {"workers": ["west"]}},
+            },
+        },
+        message="multiKueue.dispatch.elsewhere: admissionChecks has one of this name already",
     ),
     Case(
         id="a weight that nobody heeds",

@@ -89,7 +89,7 @@ TABLE: Final[dict[Cause, About]] = {
     Cause.MANAGED_ELSEWHERE: About(
         At.TRAINJOB,
         "spec.managedBy names another controller",
-        "ask where {manager} runs it; to run it here, create it again without spec.managedBy",
+        "look where {manager} runs it; to run it here, create it again without spec.managedBy",
     ),
     Cause.OPERATOR_DOWN: About(
         At.TRAINJOB,

@@ -10,8 +10,8 @@ from trainyard_api import names
 
 from . import read, text, walk
 from .model import Diagnosis, Finding, Observation, State, Subject, Unseen
-from .rules import AFTER_THE_END, BEFORE_THE_END, Rule
-from .rules.trainjob import reported_active
+from .rules import AFTER_THE_END, BEFORE_THE_END, ELSEWHERE, Rule, kueue
+from .rules.trainjob import manager_elsewhere, reported_active
 
 T = TypeVar("T")
 
@@ -38,7 +38,9 @@ def explain(o: Observation) -> Diagnosis:
 def _rules(o: Observation) -> tuple[Rule, ...]:
     if read.holds(o.trainjob, names.COMPLETE):
         return ()
-    return AFTER_THE_END if read.holds(o.trainjob, names.FAILED) else BEFORE_THE_END
+    if read.holds(o.trainjob, names.FAILED):
+        return AFTER_THE_END
+    return ELSEWHERE if manager_elsewhere(o.trainjob) else BEFORE_THE_END
 
 
 def _first(o: Observation, rules: tuple[Rule, ...]) -> Finding | None:
@@ -75,7 +77,10 @@ def _without_cause(o: Observation, state: State) -> str:
     pods = read.current_pods(o)
     ready = sum(map(read.is_ready, pods))
     if state is State.RUNNING:
-        return f"runs: {ready} of {len(pods)} pods are ready" if pods else "runs elsewhere"
+        if pods:
+            return f"runs: {ready} of {len(pods)} pods are ready"
+        cluster = kueue.cluster(o)
+        return f"runs in the cluster {cluster}" if cluster else "runs elsewhere"
     if pods:
         return f"is starting: {ready} of {len(pods)} pods are ready"
     if o.jobset is not None:

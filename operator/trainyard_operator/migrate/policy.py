@@ -27,7 +27,6 @@ _OPERATORS: Final = frozenset(
 )
 """Whose place the operator takes."""
 _VOLCANO: Final = "volcano"
-_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 _PERMANENT: Final = range(1, 128)
 """Exit codes after which the policy ExitCode does not try again."""
 _FIELDS: Final = (
@@ -134,10 +133,10 @@ def _trainjob(found: Json, notes: Notes) -> Json:
 def managed(value: Any, path: FieldPath, notes: Notes) -> str | None:
     """Who a TrainJob is managed by, None for the operator itself."""
     found = fields.text(value, path)
-    if found == _MULTIKUEUE:
+    if found == names.MANAGED_BY_MULTIKUEUE:
         return found
     if found and found not in _OPERATORS:
-        notes.lost(path, f"a TrainJob is managed by its operator or by {_MULTIKUEUE}")
+        notes.lost(path, f"a TrainJob is managed by its operator or by {names.MANAGED_BY_MULTIKUEUE}")
     return None
 
 

@@ -11,22 +11,24 @@ from dataclasses import dataclass
 
 import pulumi
 
-from .. import queue_manifests
+from .. import multikueue_manifests, queue_manifests
 from ..queue_manifests import Manifest
+from ..queueing import Integration
 from ..queues import Queues as Settings
 from . import kept
 from .declared import annotated, declare
-from .kueue import Kueue
+from .kueue import NAMESPACE, Kueue
 
 _ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueuesArgs:
-    """The queues, and the Kueue that admits by them."""
+    """The queues, and the Kueue that admits by them, with the kinds of jobs that it queues."""
 
     queues: Settings
     kueue: Kueue
+    integrations: Sequence[Integration]
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -41,6 +43,9 @@ class Queues(pulumi.ComponentResource):
             before = [one for other, ones in earlier.items() if other != kind for one in ones]
             resource = self._declare(manifest, args, [args.kueue, *args.after, *before])
             earlier.setdefault(kind, []).append(resource)
+        if args.queues.multi_kueue.accepts_jobs:
+            for manifest in multikueue_manifests.worker(NAMESPACE, args.integrations):
+                declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[args.kueue]))
         self.register_outputs({})
 
     def _declare(

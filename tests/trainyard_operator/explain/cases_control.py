@@ -7,6 +7,7 @@ from trainyard_operator.explain.causes import Cause
 
 from .cases import QUOTA_SAID, SELF, WORKLOAD, Case, queued
 from .objects import (
+    QUEUED,
     ago,
     condition,
     deployment,
@@ -38,7 +39,44 @@ CASES = (
             Cause.MANAGED_ELSEWHERE,
             SELF,
             "spec.managedBy is kueue.x-k8s.io/multikueue",
-            "ask where kueue.x-k8s.io/multikueue runs it; to run it here, create it again without "
+            "look where kueue.x-k8s.io/multikueue runs it; to run it here, create it again without "
+            "spec.managedBy",
+        ),
+    ),
+    Case(
+        "a TrainJob of a controller that nobody knows is that one's",
+        unbuilt(trainjob=trainjob(managedBy="example.com/other")),
+        Finding(
+            Cause.MANAGED_ELSEWHERE,
+            SELF,
+            "spec.managedBy is example.com/other",
+            "look where example.com/other runs it; to run it here, create it again without spec.managedBy",
+        ),
+    ),
+    Case(
+        "a TrainJob that MultiKueue has not sent yet waits for what its queue says",
+        queued(
+            condition("QuotaReserved", "Pending", QUOTA_SAID, "False"),
+            trainjob=trainjob(managedBy="kueue.x-k8s.io/multikueue", suspend=True, more=QUEUED),
+        ),
+        Finding(
+            Cause.QUOTA_SHORT,
+            WORKLOAD,
+            QUOTA_SAID,
+            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+        ),
+    ),
+    Case(
+        "a TrainJob that MultiKueue has sent is explained where it runs",
+        unbuilt(
+            trainjob=trainjob(managedBy="kueue.x-k8s.io/multikueue", more=QUEUED),
+            workloads=(workload(condition("QuotaReserved"), condition("Admitted"), clusterName="west"),),
+        ),
+        Finding(
+            Cause.MANAGED_ELSEWHERE,
+            SELF,
+            "spec.managedBy is kueue.x-k8s.io/multikueue, which has sent it to west",
+            "look where kueue.x-k8s.io/multikueue runs it; to run it here, create it again without "
             "spec.managedBy",
         ),
     ),

@@ -111,10 +111,20 @@ FINE = {
                 **trainjob(managedBy="kueue.x-k8s.io/multikueue"),
                 "status": {"jobsStatus": [{"name": "node", "active": 1}]},
             },
-            jobset=jobset(),
         ),
         State.RUNNING,
         "runs elsewhere",
+    ),
+    "a job that Kueue has sent to another cluster": (
+        unbuilt(
+            trainjob={
+                **trainjob(managedBy="kueue.x-k8s.io/multikueue"),
+                "status": {"jobsStatus": [{"name": "node", "active": 1}]},
+            },
+            workloads=(workload(condition("Admitted"), clusterName="west"),),
+        ),
+        State.RUNNING,
+        "runs in the cluster west",
     ),
     "a Workload that Kueue has just made": (
         queued(trainjob=trainjob(seconds=1, suspend=True, more=QUEUED), workloads=(workload(seconds=1),)),

@@ -16,16 +16,10 @@ Rule = Callable[[Observation], Finding | None]
 
 BEFORE_THE_END: Final[tuple[Rule, ...]] = (
     trainjob.deleting,
-    trainjob.managed_elsewhere,
     trainjob.operator_down,
     trainjob.blocked,
     trainjob.runtime_missing,
-    kueue.workload_missing,
-    kueue.workload_unseen,
-    kueue.workload_inactive,
-    kueue.workload_inadmissible,
-    kueue.quota_short,
-    kueue.admission_check_pending,
+    *kueue.BEFORE_ADMISSION,
     kueue.not_resumed,
     trainjob.suspended,
     jobset.controller_down,
@@ -50,6 +44,9 @@ BEFORE_THE_END: Final[tuple[Rule, ...]] = (
     ranks.missing,
 )
 """While the TrainJob could still run."""
+
+ELSEWHERE: Final[tuple[Rule, ...]] = (trainjob.deleting, trainjob.managed_elsewhere)
+"""While the TrainJob could still run, where another controller is to run it."""
 
 AFTER_THE_END: Final[tuple[Rule, ...]] = (
     trainjob.deadline_exceeded,

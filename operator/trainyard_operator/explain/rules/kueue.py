@@ -115,6 +115,11 @@ def not_resumed(o: Observation) -> Finding | None:
     return found(o, Cause.NOT_RESUMED, _ref(workload), "it is Admitted, and spec.suspend is still true")
 
 
+def before_admission(o: Observation) -> Finding | None:
+    """What keeps it in its queue."""
+    return next((finding for rule in BEFORE_ADMISSION if (finding := rule(o)) is not None), None)
+
+
 def concerns(trainjob: Json) -> bool:
     """Whether Kueue may have a say: a queue is named, or somebody has suspended the TrainJob."""
     return names.QUEUE_LABEL in read.texts(trainjob, "metadata", "labels") or read.suspended(trainjob)
@@ -124,6 +129,11 @@ def current(o: Observation) -> Json | None:
     """The newest Workload of the TrainJob that has not finished."""
     unfinished = [w for w in o.workloads if not read.holds(w, "Finished")]
     return max(unfinished, key=lambda w: read.moment(w, "metadata", "creationTimestamp"), default=None)
+
+
+def cluster(o: Observation) -> str:
+    """Where MultiKueue has sent it, empty if nowhere yet."""
+    return read.text(current(o), "status", "clusterName")
 
 
 def waiting(o: Observation) -> Json | None:
@@ -146,3 +156,14 @@ def _queue(workload: Json) -> str:
 
 def _ref(workload: Json) -> Ref:
     return read.ref(workload, "Workload")
+
+
+BEFORE_ADMISSION: Final = (
+    workload_missing,
+    workload_unseen,
+    workload_inactive,
+    workload_inadmissible,
+    quota_short,
+    admission_check_pending,
+)
+"""In the order in which a queue decides."""

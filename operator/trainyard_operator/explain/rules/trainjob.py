@@ -9,6 +9,7 @@ from trainyard_api import names
 from .. import read, text
 from ..causes import TABLE, Cause
 from ..model import Finding, Json, Observation, Ref, Subject
+from . import kueue
 from .found import found
 
 _REASONS: Final = {cause.value: cause for cause in Cause}
@@ -26,10 +27,14 @@ def deleting(o: Observation) -> Finding | None:
 
 def managed_elsewhere(o: Observation) -> Finding | None:
     """Another controller is to run it; what that one reports is believed."""
-    manager = read.text(o.trainjob, "spec", "managedBy") or names.MANAGED_BY_TRAINER
-    if manager == names.MANAGED_BY_TRAINER or reported_active(o.trainjob):
+    manager = manager_elsewhere(o.trainjob)
+    if not manager or reported_active(o.trainjob):
         return None
-    return found(o, Cause.MANAGED_ELSEWHERE, _self(o), f"spec.managedBy is {manager}", manager=manager)
+    if manager == names.MANAGED_BY_MULTIKUEUE and (held := kueue.before_admission(o)) is not None:
+        return held
+    cluster = kueue.cluster(o)
+    message = f"spec.managedBy is {manager}" + (f", which has sent it to {cluster}" if cluster else "")
+    return found(o, Cause.MANAGED_ELSEWHERE, _self(o), message, manager=manager)
 
 
 def operator_down(o: Observation) -> Finding | None:
@@ -97,6 +102,12 @@ def runtime_unsupported(o: Observation) -> Finding | None:
         return None
     runtime = read.runtime_ref(o)
     return found(o, Cause.RUNTIME_NOT_FOUND, runtime, read.text(condition, "message"), runtime="a runtime")
+
+
+def manager_elsewhere(trainjob: Json) -> str:
+    """The controller that is to run it, empty if that is the operator here."""
+    manager = read.text(trainjob, "spec", "managedBy")
+    return "" if manager == names.MANAGED_BY_TRAINER else manager
 
 
 def reported_active(trainjob: Json) -> bool:
