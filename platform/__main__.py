@@ -53,7 +53,7 @@ if stack.kueue.enabled:
     tenants_args = TenantsArgs(
         tenants=stack.tenants,
         dns_ports=stack.cluster.dns_ports,
-        reports=stack.operator.configuration.feature_gates.train_job_status,
+        reports=stack.operator.feature_gates.train_job_status,
         after=[quota],
     )
     tenants = [Tenants("tenants", tenants_args, on_cluster)]

@@ -49,7 +49,7 @@ CONTROL_PLANE_TOOLS = (
 KUBERNETES = kubernetes_versions()
 """The tool of each version that a sandbox can have."""
 USUAL_KUBERNETES = next(iter(KUBERNETES))
-NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "local-path-provisioner", "pause")
+NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "kube-router", "local-path-provisioner", "pause")
 
 _READY_SECONDS = 180.0
 
