@@ -16,6 +16,9 @@ TRAINING_RUNTIME: Final = "TrainingRuntime"
 CLUSTER_TRAINING_RUNTIME: Final = "ClusterTrainingRuntime"
 RUNTIME_KINDS: Final = frozenset({TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME})
 
+TRAINER_PUBLIC_CONFIG: Final = "kubeflow-trainer-public"
+"""The ConfigMap in which the SDK reads the version of Trainer's API."""
+TRAINER_PUBLIC_VERSION: Final = "kubeflow_trainer_version"
 MANAGED_BY_TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
 MANAGED_BY_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 """`spec.managedBy` of the jobs that are the operator's; absent means the same."""

@@ -6,11 +6,12 @@ for itself is bound to the namespace it is kept in.
 
 from typing import Any
 
+from trainyard_api import names
+
 Rules = list[dict[str, Any]]
 
 LEASE = "trainyard-operator"
 UPSTREAM_LEASE = "trainer.kubeflow.org"
-PUBLIC_CONFIG_MAP = "kubeflow-trainer-public"
 WEBHOOK_CERTIFICATE = "trainyard-operator-webhook"
 MUTATING_WEBHOOKS = "defaulter.trainer.kubeflow.org"
 VALIDATING_WEBHOOKS = "validator.trainer.kubeflow.org"
@@ -118,7 +119,7 @@ PUBLIC_VERSION: Rules = [
     {
         "api_groups": [""],
         "resources": ["configmaps"],
-        "resource_names": [PUBLIC_CONFIG_MAP],
+        "resource_names": [names.TRAINER_PUBLIC_CONFIG],
         "verbs": ["get"],
     },
 ]

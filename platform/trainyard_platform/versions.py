@@ -2,8 +2,9 @@
 
 import re
 
+from trainyard_api.compatibility import Table
+
 from .artifacts import Artifacts
-from .compatibility import Table
 from .errors import PlatformError
 from .settings import CONFIG_KEY, StackSettings
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from trainyard_api.compatibility import Table
 from trainyard_platform import artifacts
 from trainyard_platform.artifacts import Artifacts
-from trainyard_platform.compatibility import Table
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import Artifacts as Source
 from trainyard_platform.settings import StackSettings

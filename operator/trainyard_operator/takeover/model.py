@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from trainyard_api import names
+
 from .. import model
 from ..framework import DEFAULT_SETTINGS, Settings
 from ..model import Json
@@ -17,8 +19,8 @@ CONTROLLER: Final = "kubeflow-trainer-controller-manager"
 """Trainer's Deployment, as its manifests and its chart name it."""
 CONFIGURATION: Final = "kubeflow-trainer-config"
 CONFIGURATION_KEY: Final = "controller_manager_config.yaml"
-PUBLIC: Final = "kubeflow-trainer-public"
-PUBLIC_KEY: Final = "kubeflow_trainer_version"
+PUBLIC: Final = names.TRAINER_PUBLIC_CONFIG
+PUBLIC_KEY: Final = names.TRAINER_PUBLIC_VERSION
 RECORD: Final = "trainyard-adoption"
 """The ConfigMap, beside Trainer's Deployment, of what was there before."""
 RECORD_KEY: Final = "before.yaml"

@@ -13,6 +13,8 @@ from pulumi_kubernetes.core.v1 import ConfigMap, Namespace
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRefArgs, SubjectArgs
 
+from trainyard_api import names
+
 from .. import rbac
 from ..artifacts import Artifacts
 from ..settings import KubeflowNamespace, Operator
@@ -56,24 +58,24 @@ class Kubeflow(pulumi.ComponentResource):
             after.append(namespace)
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
         metadata = ObjectMetaArgs(
-            name=rbac.PUBLIC_CONFIG_MAP, namespace=NAMESPACE, annotations=kept.ANNOTATIONS
+            name=names.TRAINER_PUBLIC_CONFIG, namespace=NAMESPACE, annotations=kept.ANNOTATIONS
         )
         ConfigMap(
-            rbac.PUBLIC_CONFIG_MAP,
+            names.TRAINER_PUBLIC_CONFIG,
             metadata=metadata,
-            data={"kubeflow_trainer_version": args.trainer_version},
+            data={names.TRAINER_PUBLIC_VERSION: args.trainer_version},
             opts=inside,
         )
         Role(
-            rbac.PUBLIC_CONFIG_MAP,
+            names.TRAINER_PUBLIC_CONFIG,
             metadata=metadata,
             rules=[PolicyRuleArgs(**rule) for rule in rbac.PUBLIC_VERSION],
             opts=inside,
         )
         RoleBinding(
-            rbac.PUBLIC_CONFIG_MAP,
+            names.TRAINER_PUBLIC_CONFIG,
             metadata=metadata,
-            role_ref=RoleRefArgs(api_group=RBAC_GROUP, kind="Role", name=rbac.PUBLIC_CONFIG_MAP),
+            role_ref=RoleRefArgs(api_group=RBAC_GROUP, kind="Role", name=names.TRAINER_PUBLIC_CONFIG),
             subjects=[SubjectArgs(api_group=RBAC_GROUP, kind="Group", name="system:authenticated")],
             opts=inside,
         )

@@ -39,6 +39,7 @@ from . import (
     tenant_network,
     trainer_step,
     unique_names,
+    version_pairs,
     well_formed,
 )
 
@@ -75,6 +76,7 @@ OF_THE_STACK: Final[tuple[StackRule, ...]] = (
     tenant_network.RULE,
     crds_retained.RULE,
     chart_hooks.RULE,
+    version_pairs.RULE,
     deprecated_runtime.RULE,
 )
 """What all manifests together are held to."""

@@ -1,6 +1,6 @@
 """Which versions work together: what `compatibility.yaml` says, as refusals and as a page.
 
-`python -m trainyard_platform.compatibility > docs/compatibility.md` refreshes
+`python -m trainyard_api.compatibility > docs/compatibility.md` refreshes
 the page that is checked in; a test fails when the two differ.
 """
 
@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from importlib.resources import files
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -26,8 +27,8 @@ versions of what it installs, and Kubernetes' where the stack file says it (`clu
 to fail.
 """
 FOOT = """\
-This page is made from `platform/trainyard_platform/compatibility.yaml`:
-`python -m trainyard_platform.compatibility > docs/compatibility.md`.
+This page is made from `api/trainyard_api/compatibility.yaml`:
+`python -m trainyard_api.compatibility > docs/compatibility.md`.
 """
 
 
@@ -56,9 +57,10 @@ class Table:
     pairs: Sequence[Pair]
 
     @classmethod
+    @cache
     def read(cls) -> "Table":
-        """Read `compatibility.yaml`."""
-        text = Path(__file__).with_name("compatibility.yaml").read_text(encoding="utf-8")
+        """What `compatibility.yaml` says."""
+        text = files(__package__).joinpath("compatibility.yaml").read_text(encoding="utf-8")
         document: dict[str, Any] = yaml.safe_load(text)
         return cls(document["names"], [_pair(dict(entry)) for entry in document["pairs"]])
 

@@ -1,0 +1,75 @@
+"""What runs side by side is known to work together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Final
+
+from trainyard_api import fields, names
+from trainyard_api.compatibility import Table
+from trainyard_api.errors import FieldPath
+
+from .. import images
+from ..manifest import Manifest
+from ..parameters import Parameters
+from ..rule import Finding, Level, Severity, StackRule, Subject
+
+_REPOSITORIES: Final = {
+    "jobset/jobset": "jobset",
+    "kueue/kueue": "kueue",
+    "scheduler-plugins/controller": "scheduler-plugins",
+    "scheduler-plugins/kube-scheduler": "scheduler-plugins",
+    "volcanosh/vc-controller-manager": "volcano",
+    "volcanosh/vc-scheduler": "volcano",
+    "volcanosh/vc-webhook-manager": "volcano",
+}
+"""The last two parts of an image's repository, and of which part of the platform it is."""
+_CONTAINERS: Final = FieldPath("spec.template.spec.containers")
+_TRAINER_VERSION: Final = FieldPath("data").key(names.TRAINER_PUBLIC_VERSION)
+
+_Use = tuple[str, str, Manifest, FieldPath]
+"""A part, its version, and where that is said."""
+
+
+def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
+    """Every two versions that the manifests have are not known to fail together."""
+    uses = [use for manifest in manifests for use in _uses(manifest)]
+    for one, other in combinations(uses, 2):
+        for problem in Table.read().problems(dict([one[:2], other[:2]])):
+            _, _, manifest, path = other
+            yield manifest, Finding(path, f"must be of a version that works with the others: {problem}")
+
+
+def _uses(manifest: Manifest) -> Iterator[_Use]:
+    if manifest.kind == "ConfigMap" and manifest.name == names.TRAINER_PUBLIC_CONFIG:
+        data = fields.mapping(manifest.value.get("data"), FieldPath("data"))
+        if version := data.get(names.TRAINER_PUBLIC_VERSION):
+            yield "trainer", str(version), manifest, _TRAINER_VERSION
+    if manifest.kind != "Deployment":
+        return
+    for position, container in enumerate(_containers(manifest)):
+        image = images.parse(str(container.get("image", "")))
+        part = _REPOSITORIES.get("/".join(image.repository.split("/")[-2:]))
+        if part is not None and image.tag is not None:
+            yield part, image.tag, manifest, _CONTAINERS.index(position).child("image")
+
+
+def _containers(deployment: Manifest) -> Sequence[fields.Json]:
+    found = deployment.value
+    for key in ("spec", "template", "spec"):
+        found = fields.mapping(found.get(key), FieldPath("spec.template.spec"))
+    return fields.named_objects(found.get("containers"), _CONTAINERS)
+
+
+RULE = StackRule(
+    id="version-pairs",
+    title="What runs side by side is known to work together",
+    why="Kueue writes into TrainJobs as the API of one Trainer version has it: with another, jobs are "
+    "admitted and stay suspended, and nothing says why.",
+    remedy="Take versions that docs/compatibility.md has together. What the platform itself installs is "
+    "refused before any rule is asked.",
+    severity=Severity.HIGH,
+    levels={Subject.STACK: Level.MANDATORY},
+    check=check,
+)
