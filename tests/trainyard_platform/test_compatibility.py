@@ -70,5 +70,5 @@ def test_a_tag_that_is_no_version_says_nothing() -> None:
 def test_the_page_is_current() -> None:
     page = (ROOT / "docs/compatibility.md").read_text()
     assert page == Table.read().page(), (
-        "run: python -m trainyard_platform.compatibility > docs/compatibility.md"
+        "run: python -m trainyard_api.compatibility > docs/compatibility.md"
     )
