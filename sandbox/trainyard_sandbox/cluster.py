@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -357,8 +358,12 @@ def build(
         toolchain.build(progress)
         return toolchain, None
     preflight.require_packages(progress)
-    toolchain.build(progress)
-    return toolchain, _images().store(progress)
+    images = _images()
+    with ThreadPoolExecutor(1) as beside:
+        ahead = beside.submit(images.build_ahead, progress)
+        toolchain.build(progress)
+        ahead.result()
+    return toolchain, images.store(progress)
 
 
 def _images() -> Images:

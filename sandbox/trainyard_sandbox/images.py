@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,21 +123,37 @@ class Images:
         """Tag and key of every image."""
         return {image.tag: image.key(self.bases, self.toolchain) for image in self.images}
 
+    def build_ahead(self, progress: Progress) -> None:
+        """Build those that hold nothing of the toolchain, which may still be on its way.
+
+        Raises:
+            SandboxError: If one can't be built, with the end of its log.
+        """
+        with _locked():
+            self._archives([one for one in self.images if not (one.binaries or one.artifacts)], progress)
+
     def store(self, progress: Progress) -> Store:
         """A store that holds all images in their current content.
 
         Raises:
             SandboxError: If one can't be built, with the end of its log.
         """
-        store = Store(cache_dir() / "store")
-        with locked(cache_dir() / "locks" / "images.lock", "another build of images"):
-            wanted = self.keys()
-            stale = [image for image in self.images if store.keys().get(image.tag) != wanted[image.tag]]
-            if stale:
-                archives = {image.tag: self._archive(image, wanted[image.tag], progress) for image in stale}
-                with progress.step(f"unpack {', '.join(image.name for image in stale)}"):
-                    store.load(archives, wanted)
-        return store
+        with _locked():
+            if archives := self._archives(self.images, progress):
+                names = ", ".join(one.name for one in self.images if one.tag in archives)
+                with progress.step(f"unpack {names}"):
+                    _store().load(archives, self.keys())
+        return _store()
+
+    def _archives(self, images: Iterable[Image], progress: Progress) -> dict[str, Path]:
+        """Those of them that the store does not hold in their current content, by tag."""
+        held = _store().keys()
+        keyed = [(image, image.key(self.bases, self.toolchain)) for image in images]
+        return {
+            image.tag: self._archive(image, key, progress)
+            for image, key in keyed
+            if held.get(image.tag) != key
+        }
 
     def _archive(self, image: Image, key: str, progress: Progress) -> Path:
         archive = cache_dir() / "images" / f"{image.name}-{key}.tar"
@@ -174,6 +190,14 @@ class Images:
             builder.build(f"docker.io/trainyard/base-{base.name}:sandbox", [], archive)
         _forget_older(archive, f"base-{base.name}")
         return archive
+
+
+def _store() -> Store:
+    return Store(cache_dir() / "store")
+
+
+def _locked() -> AbstractContextManager[None]:
+    return locked(cache_dir() / "locks" / "images.lock", "another build of images")
 
 
 class _Builder:

@@ -69,6 +69,4 @@ def test_a_tag_that_is_no_version_says_nothing() -> None:
 
 def test_the_page_is_current() -> None:
     page = (ROOT / "docs/compatibility.md").read_text()
-    assert page == Table.read().page(), (
-        "run: python -m trainyard_api.compatibility > docs/compatibility.md"
-    )
+    assert page == Table.read().page(), "run: python -m trainyard_api.compatibility > docs/compatibility.md"

@@ -8,6 +8,7 @@ import pytest
 
 from trainyard_sandbox import images
 from trainyard_sandbox.images import Base, Image, Images
+from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain
 
 BASES: Mapping[str, Base] = {"debian": Base("debian", "bookworm", ["python3"])}
@@ -39,6 +40,21 @@ def test_a_key_changes_with_every_input_and_with_nothing_else(project: Path) -> 
     seen.append(image.key({"debian": replace(BASES["debian"], packages=["python3", "bash"])}, toolchain))
     seen.append(replace(image, tag="t:2").key(BASES, toolchain))
     assert len(set(seen)) == len(seen)
+
+
+def test_what_holds_nothing_of_the_toolchain_is_built_before_there_is_one(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+    monkeypatch.setenv("TRAINYARD_CACHE", str(project / "cache"))
+    monkeypatch.setattr(Images, "_archive", lambda self, image, key, progress: built.append(image.name))
+    alone = Image("alone", "alone:1", "Dockerfile", files=["code"])
+    with_binary = Image("with-binary", "with-binary:1", "Dockerfile", binaries=["kubectl"])
+    with_artifact = Image("with-artifact", "with-artifact:1", "Dockerfile", artifacts=["a"])
+    listed = Images(Toolchain([]), BASES, [with_binary, alone, with_artifact])
+    with Progress() as progress:
+        listed.build_ahead(progress)
+    assert built == ["alone"]
 
 
 def test_every_image_of_the_sandbox_has_a_dockerfile_and_a_known_base() -> None:
