@@ -15,7 +15,7 @@ from trainyard_sandbox.paths import PROJECT, cache_dir
 from . import report
 from .bench import OURS, of_checkout
 from .errors import BenchmarkError
-from .rounds import measured
+from .rounds import Results, measured
 from .scenarios import ALL
 
 
@@ -46,13 +46,16 @@ def main() -> int:
     if asked.against:
         before = of_checkout(asked.against.resolve())
         chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]
+
+    def keep(results: Results) -> None:
+        report.write(results, asked.output)
+
     try:
         with locked(cache_dir() / "locks" / "benchmarks.lock", "other benchmarks"):
-            results = asyncio.run(measured(chosen, quick=asked.quick, rounds=asked.rounds))
+            results = asyncio.run(measured(chosen, keep, quick=asked.quick, rounds=asked.rounds))
     except (BenchmarkError, SandboxError) as error:
         print(error, file=sys.stderr)
         return 2
-    report.write(results, asked.output)
     print(report.text(results))
     return 1 if results.failed else 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,10 +15,10 @@ import yaml
 from trainyard_operator import settings
 from trainyard_sandbox.paths import PROJECT
 
-from . import audit, controllers, webhooks
+from . import audit, companions, controllers, webhooks
 from .audit import Call
 from .controllers import Controller
-from .driver import NAMESPACE, Driver, trainjob
+from .driver import KUBELET, NAMESPACE, Driver, job_of, trainjob
 from .errors import BenchmarkError
 from .figures import percentile
 from .plane import Plane, control_plane
@@ -129,6 +129,26 @@ class Bench:
         answers = audit.written(self.calls, "trainjobs/status", self.side.agent)
         return _quantiles("JobSet change to status", audit.answers(changes, answers))
 
+    def to_pod(self, names: Sequence[str]) -> dict[str, float]:
+        """From each TrainJob's creation to its first running pod, and how much of that is the operator's.
+
+        The operator's is from Kueue's last word on the TrainJob, which resumes it,
+        to what the operator writes next into its JobSet.
+        """
+        asked = audit.created(self.calls, "trainjobs")
+        running: dict[str, list[float]] = {}
+        for pod, times in audit.written(self.calls, "pods/status", KUBELET).items():
+            running.setdefault(job_of(pod), []).extend(times)
+        took = audit.answers({key: asked[key] for name in names if (key := f"{NAMESPACE}/{name}")}, running)
+        admitted = {
+            key: max(at for at in times if at < min(running[key]))
+            for key, times in audit.written(self.calls, "trainjobs", companions.KUEUE).items()
+            if key in took
+        }
+        resumed = audit.answers(admitted, audit.written(self.calls, "jobsets", self.side.agent))
+        share = sum(resumed.values()) / sum(took.values()) * 100
+        return {**_quantiles("creation to running pod", took), "of it the operator's, %": share}
+
 
 def _quantiles(what: str, seconds: dict[str, float]) -> dict[str, float]:
     values = [value * 1000 for value in seconds.values()]
@@ -136,9 +156,13 @@ def _quantiles(what: str, seconds: dict[str, float]) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def at_work(side: Side, *, ask_webhooks: bool = False) -> AsyncIterator[Bench]:
-    """A side on a fresh control plane, warm; with its webhooks asked if told so."""
-    with TemporaryDirectory(prefix="trainyard-bench-") as name, control_plane() as plane:
+async def at_work(
+    side: Side, *, ask_webhooks: bool = False, in_company: bool = False
+) -> AsyncIterator[Bench]:
+    """A side on a fresh control plane, warm; with its webhooks asked, or with JobSet, Kueue and nodes."""
+    with TemporaryDirectory(prefix="trainyard-bench-") as name, control_plane() as plane, ExitStack() as more:
+        if in_company:
+            more.enter_context(companions.at_work(plane))
         plane.kubectl("create", "namespace", settings.NAMESPACE)
         for file in _RUNTIMES:
             plane.kubectl("apply", "--server-side", f"--filename={PROJECT / 'runtimes' / file}.yaml")

@@ -155,11 +155,7 @@ def ours(
 
 def reference(kubeconfig: Path, folder: Path, *, qps: int | None = None) -> Controller:
     """Kubeflow Trainer's controller as it comes, or with its client allowed so many requests a second."""
-    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
-    served = folder / "k8s-webhook-server" / "serving-certs"
-    served.mkdir(parents=True, exist_ok=True)
-    (served / "tls.crt").write_bytes(issued.certificate)
-    (served / "tls.key").write_bytes(issued.key)
+    issued = serving_certificates(folder)
     webhook, health = free_port(), free_port()
     file = folder / "reference.yaml"
     file.write_text(yaml.safe_dump(reference_configuration(webhook, health, qps)))
@@ -187,6 +183,16 @@ def reference_configuration(webhook: int, health: int, qps: int | None = None) -
         "webhook": {"host": "127.0.0.1", "port": webhook},
         **limits,
     }
+
+
+def serving_certificates(folder: Path) -> certificates.Issued:
+    """Certificates for webhooks on loopback, where controller-runtime looks if TMPDIR is `folder`."""
+    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    served = folder / "k8s-webhook-server" / "serving-certs"
+    served.mkdir(parents=True, exist_ok=True)
+    (served / "tls.crt").write_bytes(issued.certificate)
+    (served / "tls.key").write_bytes(issued.key)
+    return issued
 
 
 def environment() -> Path:

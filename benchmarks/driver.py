@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from trainyard_api.names import QUEUE_LABEL
 from trainyard_operator import credentials
 from trainyard_operator.apply import TRAINJOBS
 from trainyard_operator.client import Client
@@ -24,8 +25,12 @@ from .audit import Call, Tail
 from .errors import BenchmarkError
 
 AGENT = "trainyard-benchmarks"
+KUBELET = "kwok"
+"""How the user agent of what plays the kubelets of simulated nodes begins."""
 NAMESPACE = "default"
 RUNTIME = "torch-distributed"
+QUEUE = "everybody"
+"""The queue, where there is Kueue."""
 AT_ONCE = 16
 """Requests of users at a time where they are not spread over time."""
 _LOOK_SECONDS = 0.03
@@ -45,6 +50,8 @@ class Driver:
     def __init__(self, client: Client, tail: Tail, agent: str) -> None:
         self.jobsets: set[str] = set()
         """TrainJobs that have got a JobSet, by name."""
+        self.pods: set[str] = set()
+        """TrainJobs of which a pod runs on a simulated node, by name."""
         self.said: Counter[str] = Counter()
         """How often the controller has written the status of each TrainJob."""
         self.on_jobset: Callable[[str], Awaitable[None]] | None = None
@@ -146,12 +153,22 @@ class Driver:
                 task = asyncio.create_task(_awaited(self.on_jobset(call.name)))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
+        elif call.resource == "pods/status" and call.done and call.agent.startswith(KUBELET):
+            self.pods.add(job_of(call.name))
         elif call.resource == "trainjobs/status" and call.done and call.agent.startswith(self._agent):
             self.said[call.name] += 1
 
 
-def trainjob(name: str, *, runtime: str = RUNTIME, nodes: int = 2, **spec: Any) -> Object:
+def job_of(pod: str) -> str:
+    """The TrainJob of a pod of its `node` step."""
+    return pod.partition("-node-")[0]
+
+
+def trainjob(
+    name: str, *, runtime: str = RUNTIME, nodes: int = 2, queue: str | None = None, **spec: Any
+) -> Object:
     """A TrainJob as users write them."""
+    labels = {"team": "vision"} if queue is None else {"team": "vision", QUEUE_LABEL: queue}
     trainer = {
         "numNodes": nodes,
         "command": ["torchrun", "/workspace/train.py"],
@@ -161,7 +178,7 @@ def trainjob(name: str, *, runtime: str = RUNTIME, nodes: int = 2, **spec: Any) 
     return {
         "apiVersion": TRAINJOBS.api_version,
         "kind": TRAINJOBS.kind,
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"team": "vision"}},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
         "spec": {"runtimeRef": {"name": runtime}, "trainer": trainer, **spec},
     }
 

@@ -15,7 +15,7 @@ from trainyard_operator.apply import CONFIGMAPS, SECRETS
 
 from . import audit
 from .bench import Bench
-from .driver import AGENT, NAMESPACE, Object
+from .driver import AGENT, NAMESPACE, QUEUE, Object
 
 Figures = dict[str, float]
 
@@ -106,6 +106,15 @@ async def life(bench: Bench, *, jobs: int, rate: float, seconds: float) -> Figur
         asked = audit.counted(bench.calls, bench.side.agent)
         found["controller writes a job"] = _writes(asked) / jobs
     return found
+
+
+async def end_to_end(bench: Bench, *, jobs: int) -> Figures:
+    """Suspended TrainJobs of a queue at once, until a pod of each runs."""
+    names, running = _names("queued", jobs), bench.driver.pods
+    mark = bench.mark()
+    await bench.driver.submit(names, suspend=True, nodes=1, queue=QUEUE)
+    await bench.driver.until("with a running pod", lambda: sum(name in running for name in names), jobs)
+    return {**bench.to_pod(names), **_each(bench.used(mark), jobs)}
 
 
 async def standing(bench: Bench, *, jobs: int, restarts: int, seconds: float) -> Figures:

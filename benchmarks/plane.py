@@ -24,7 +24,10 @@ from .errors import BenchmarkError
 NAME = "bench"
 CRDS = ("trainer", "jobset", "volcano", "scheduler-plugins")
 """Both controllers watch what gang schedulers bring, where it is there."""
-_GROUPS = ("trainer.kubeflow.org", "jobset.x-k8s.io", "scheduling.volcano.sh", "scheduling.x-k8s.io")
+_GROUPS = (
+    *("trainer.kubeflow.org", "jobset.x-k8s.io", "kueue.x-k8s.io"),
+    *("scheduling.volcano.sh", "scheduling.x-k8s.io"),
+)
 _ESTABLISHED_SECONDS = 60.0
 
 
@@ -51,6 +54,17 @@ class Plane:
             raise BenchmarkError(f"kubectl {' '.join(arguments)}: {answer.stderr.strip()}")
         return answer
 
+    def define(self, tools: Sequence[str]) -> None:
+        """Apply the CRDs of these tools. Raises `BenchmarkError` if they are not served in time."""
+        self.kubectl("apply", "--server-side", *(f"--filename={path}" for path in _crds(tools)))
+        end = time.monotonic() + _ESTABLISHED_SECONDS
+        # A definition that is seconds old may have no conditions yet, which kubectl does not wait for.
+        established = ("wait", "--for=condition=Established", "crds", "--all", "--timeout=60s")
+        while self.kubectl(*established, check=False).returncode:
+            if time.monotonic() > end:
+                raise BenchmarkError("the CRDs were not established in time")
+            time.sleep(0.2)
+
     def cpu(self, component: str) -> float:
         """Seconds of CPU that a component (`kube-apiserver`, `etcd`) has used so far."""
         return processes.cpu(self._pid(component))
@@ -67,7 +81,7 @@ def build() -> None:
     """Make what is needed and not there yet: a sandbox without nodes, the reference, all CRDs."""
     with Progress() as progress:
         cluster.build(progress, control_plane_only=True)
-        Toolchain(["trainer-controller", *CRDS]).build(progress)
+        Toolchain(["trainer-controller", "kueue", *CRDS]).build(progress)
 
 
 @contextmanager
@@ -82,22 +96,15 @@ def control_plane(name: str = NAME) -> Iterator[Plane]:
         with Progress(Console(quiet=True)) as progress:
             sandbox.up(progress, nodes=0)
         plane = Plane(sandbox, Toolchain(["kubernetes"]).binary("kubectl"), Tail(sandbox.log_file("audit")))
-        plane.kubectl("apply", "--server-side", *(f"--filename={path}" for path in _crds()))
-        end = time.monotonic() + _ESTABLISHED_SECONDS
-        # A definition that is seconds old may have no conditions yet, which kubectl does not wait for.
-        established = ("wait", "--for=condition=Established", "crds", "--all", "--timeout=60s")
-        while plane.kubectl(*established, check=False).returncode:
-            if time.monotonic() > end:
-                raise BenchmarkError("the CRDs were not established in time")
-            time.sleep(0.2)
+        plane.define(CRDS)
         yield plane
     finally:
         sandbox.down()
 
 
-def _crds() -> Sequence[Path]:
+def _crds(names: Sequence[str]) -> Sequence[Path]:
     versions = tools()
-    folders = [artifacts_dir() / tool / versions[tool].version / "crds" for tool in CRDS]
+    folders = [artifacts_dir() / name / versions[name].version / "crds" for name in names]
     return [
         path for folder in folders for path in sorted(folder.glob("*.yaml")) if path.name.startswith(_GROUPS)
     ]

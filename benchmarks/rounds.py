@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,8 +54,17 @@ class Results:
     """Why a scenario has no results."""
 
 
-async def measured(scenarios: Sequence[Scenario], *, quick: bool, rounds: int | None = None) -> Results:
-    """Measure these scenarios; one round of little where it has to be `quick`."""
+async def measured(
+    scenarios: Sequence[Scenario],
+    keep: Callable[[Results], None],
+    *,
+    quick: bool,
+    rounds: int | None = None,
+) -> Results:
+    """Measure these scenarios; one round of little where it has to be `quick`.
+
+    `keep` is called with what there is after each of them.
+    """
     plane.build()
     controllers.environment()
     found = Results(datetime.now(UTC), quick, machine())
@@ -71,12 +80,13 @@ async def measured(scenarios: Sequence[Scenario], *, quick: bool, rounds: int | 
             print(f"{scenario.name}: {error}", file=sys.stderr, flush=True)
         else:
             found.results.append(Result(scenario, tuple(turns)))
+        keep(found)
     return found
 
 
 async def _turn(scenario: Scenario, side: Side, *, quick: bool) -> Turn:
     load, began = processes.load(), time.monotonic()
-    async with at_work(side, ask_webhooks=scenario.webhooks) as bench:
+    async with at_work(side, ask_webhooks=scenario.webhooks, in_company=scenario.company) as bench:
         figures = await scenario.measure(bench, **(scenario.quick if quick else scenario.much))
     seconds = time.monotonic() - began
     print(

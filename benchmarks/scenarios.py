@@ -24,6 +24,7 @@ class Scenario:
         quick: And how much where there is little time.
         rounds: How often each side has its turn.
         webhooks: Whether the controllers' webhooks are asked.
+        company: Whether JobSet's and Kueue's controllers and simulated nodes are there too.
         charts: Figures that are drawn.
         baseline: Whose figures are taken off before sides are compared.
     """
@@ -36,6 +37,7 @@ class Scenario:
     quick: Mapping[str, Any]
     rounds: int = 3
     webhooks: bool = False
+    company: bool = False
     charts: tuple[str, ...] = ()
     baseline: Side | None = None
 
@@ -83,6 +85,17 @@ ALL = (
         {"jobs": 60, "rate": 20, "seconds": 3},
         charts=("API server CPU a job, ms",),
         baseline=NOBODY,
+    ),
+    Scenario(
+        "end-to-end",
+        "TrainJobs of a queue at once, through Kueue and JobSet to pods on simulated nodes",
+        measures.end_to_end,
+        (OURS, REFERENCE),
+        {"jobs": 1000},
+        {"jobs": 50},
+        rounds=1,
+        company=True,
+        charts=("creation to running pod, p99, ms",),
     ),
     Scenario(
         "standing",

@@ -23,15 +23,18 @@ AGAIN = 0.2
 class Replica:
     """A replica that `configuration` says more about; `ended` has the exit codes of those that went before.
 
-    The same identity at each start: what has been killed takes its own Lease
-    up again without waiting for its end.
+    Its code is this repository's unless folders of `modules` have another. The
+    same identity at each start: what has been killed takes its own Lease up
+    again without waiting for its end.
     """
 
-    def __init__(self, kubeconfig, folder, name="one", **configuration):
+    def __init__(self, kubeconfig, folder, name="one", modules=(), **configuration):
         self.name = name
         self.ended = []
         self.log = folder / f"{name}.log"
         self.port = free_port()
+        path = (*map(str, modules), os.environ.get("PYTHONPATH"))
+        self._environment = {"PYTHONFAULTHANDLER": "1", "PYTHONPATH": os.pathsep.join(filter(None, path))}
         self._configuration = folder / f"{name}.yaml"
         local = {"host": "127.0.0.1", "port": 0}
         document = {
@@ -123,7 +126,7 @@ class Replica:
             while not self._stopping:
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", "trainyard_operator", "--config", self._configuration],
-                    env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+                    env={**os.environ, **self._environment},
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=file,

@@ -1,0 +1,118 @@
+"""PU-14: the operator of the version before and ours take turns under live TrainJobs."""
+
+import subprocess
+import tarfile
+import time
+from io import BytesIO
+
+import pytest
+
+from tests.e2e.cluster import eventually
+from trainyard_sandbox.paths import PROJECT
+
+from .lives import COMPLETED, GANG, PLAIN
+from .scene import QUIET
+
+PREVIOUS = "d11be1bdc970"
+"""What stands for the version before until there is one: where the operator's configuration, webhooks,
+status server and plugins were first together. A release puts its predecessor's tag here."""
+
+
+@pytest.fixture(scope="module")
+def previous(tmp_path_factory):
+    """A folder with the operator's modules of the version before."""
+    folder = tmp_path_factory.mktemp("previous")
+    archive = ("git", "archive", PREVIOUS, "api", "operator")
+    packed = subprocess.run(archive, cwd=PROJECT, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=BytesIO(packed)) as tar:
+        tar.extractall(folder, filter="data")
+    return folder / "api", folder / "operator"
+
+
+def running(case, runtime=PLAIN):
+    case.create(runtime)
+    case.until("its JobSet", lambda: case.jobset)
+    case.jobset_says(active=1)
+    case.until("its counts", lambda: (case.trainjob.get("status") or {}).get("jobsStatus"))
+
+
+def a_running_gang(case):
+    running(case, GANG)
+
+
+def suspended(case):
+    case.create(PLAIN, suspend=True)
+    case.until("it is suspended", lambda: case.condition("Suspended") == ("True", "Suspended"))
+
+
+def resumed(case):
+    suspended(case)
+    case.patch(suspend=False)
+    case.until("it is resumed", lambda: case.condition("Suspended") == ("False", "Resumed"))
+
+
+def complete(case):
+    running(case)
+    case.jobset_says(COMPLETED, succeeded=1)
+    case.until("it is complete", lambda: case.condition("Complete") == ("True", "AllJobsCompleted"))
+
+
+STATES = (running, a_running_gang, suspended, resumed, complete)
+
+
+def begin(scene):
+    """A TrainJob in each state, made by who leads."""
+    cases = [(scene.case(), state) for state in STATES]
+    for case, state in cases:
+        state(case)
+    time.sleep(QUIET)
+    return cases
+
+
+def what_is_there(cases):
+    """Objects and all that was written for them."""
+    return {
+        state.__name__: (case.trainjob, case.jobset, len(case.scene.proxy.writes(case.namespace)))
+        for case, state in cases
+    }
+
+
+def finish(cases):
+    """Whatever they do, who leads now goes on with them."""
+    for case, state in cases:
+        if state is suspended:
+            case.patch(suspend=False)
+            case.until("it is resumed", lambda case=case: case.condition("Suspended") == ("False", "Resumed"))
+        if state is not complete:
+            case.jobset_says(COMPLETED, succeeded=1)
+        case.until("it is complete", lambda case=case: case.condition("Complete") is not None)
+
+
+@pytest.mark.soak
+def test_ours_and_the_version_before_take_turns_and_no_object_changes(unhurt, previous, tried):
+    scene, ours = unhurt, unhurt.replica
+    with scene.another("before", modules=previous, retention={}) as (_, before):
+        ours.stop()
+        try:
+            eventually("the version before leads", lambda: before.leads)
+            old = begin(scene)
+            seen = what_is_there(old)
+
+            ours.start()
+            before.stop()
+            eventually("ours leads", lambda: ours.leads)
+            time.sleep(2 * QUIET)
+            assert what_is_there(old) == seen
+            new = begin(scene)
+            seen |= {f"new {name}": found for name, found in what_is_there(new).items()}
+
+            before.start()
+            ours.stop()
+            eventually("the version before leads again", lambda: before.leads)
+            time.sleep(2 * QUIET)
+            both = what_is_there(old) | {f"new {n}": found for n, found in what_is_there(new).items()}
+            assert both == seen
+            finish(old + new)
+        finally:
+            ours.start()
+    tried("PU-14 the version before, ours, the version before", len(STATES), len(STATES))
