@@ -149,10 +149,15 @@ class Cluster:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
+    def log(self, pod: str) -> str:
+        """What a pod has printed: its container can have ended a moment before that was written down."""
+        text: str = eventually(f"{pod} has printed something", lambda: self.kubectl("logs", pod), timeout=60)
+        return text
+
     def logs(self, job: str) -> dict[str, str]:
         """What each pod of a JobSet has printed, by its host name (`<job>-<replicated job>-0-<index>`)."""
         pods = [pod["metadata"]["name"] for pod in self.pods(job)]
-        return {pod.rpartition("-")[0]: self.kubectl("logs", pod) for pod in pods}
+        return {pod.rpartition("-")[0]: self.log(pod) for pod in pods}
 
     def said_by_launcher(self, job: str, pattern: str, times: int) -> list[Any]:
         """What `pattern` finds in the log of an MPI job's launcher, sorted, once it is there so many times.

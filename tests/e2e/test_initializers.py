@@ -136,7 +136,7 @@ def complete(platform: Cluster, name: str) -> None:
 def results(platform: Cluster, name: str) -> list[str]:
     """The line of each rank, sorted."""
     selector = f"jobset.sigs.k8s.io/jobset-name={name},jobset.sigs.k8s.io/replicatedjob-name=node"
-    logs = [platform.kubectl("logs", pod["metadata"]["name"]) for pod in platform.list("pods", selector)]
+    logs = [platform.log(pod["metadata"]["name"]) for pod in platform.list("pods", selector)]
     return sorted(line[line.index("rank ") :] for log in logs for line in log.splitlines() if "rank " in line)
 
 
@@ -160,7 +160,7 @@ def test_trainers_read_a_dataset_of_a_hub_and_a_model_of_s3_from_one_volume(sour
     complete(sources, "from-hub")
     half = sum(NUMBERS) / 2
     assert results(sources, "from-hub") == [f"rank {rank} of 2: {half}" for rank in (0, 1)]
-    log = sources.kubectl("logs", initializer(sources, "from-hub")["metadata"]["name"])
+    log = sources.log(initializer(sources, "from-hub")["metadata"]["name"])
     assert "fetching 2 files" in log
     assert TOKEN not in log
 
@@ -188,5 +188,5 @@ def test_a_wrong_token_fails_the_job_at_once_and_says_why(sources: Cluster) -> N
     )
     assert (ended["exitCode"], ended["message"]) == (11, reason)
     assert reason in sources.kubectl("describe", "pod", pod["metadata"]["name"])
-    assert "hf_wrong" not in sources.kubectl("logs", pod["metadata"]["name"])
+    assert "hf_wrong" not in sources.log(pod["metadata"]["name"])
     assert results(sources, "wrong-token") == []

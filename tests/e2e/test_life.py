@@ -66,7 +66,7 @@ def test_a_suspended_job_keeps_the_runtime_that_it_started_with(platform: Cluste
     set_suspend(platform, "keeps-its-edition", False)
     platform.wait_for_condition("keeps-its-edition", "Complete")
     [pod] = platform.pods("keeps-its-edition")
-    assert platform.kubectl("logs", pod["metadata"]["name"]) == "edition=first\n"
+    assert platform.log(pod["metadata"]["name"]) == "edition=first\n"
 
 
 def test_a_job_past_its_deadline_fails_and_frees_its_nodes(platform: Cluster) -> None:

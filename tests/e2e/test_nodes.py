@@ -115,4 +115,4 @@ def test_up_brings_a_dead_node_back_and_leaves_the_other_alone(two_nodes: Cluste
     pod = {"nodeName": SECOND, "restartPolicy": "Never", "containers": [container]}
     two_nodes.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asks"}, "spec": pod})
     two_nodes.kubectl("wait", "pod/asks", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=180s")
-    assert two_nodes.kubectl("logs", "asks") == "hi\n"
+    assert two_nodes.log("asks") == "hi\n"

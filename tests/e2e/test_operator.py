@@ -139,7 +139,7 @@ print("percentage", post(own, token, progressPercentage=101))
     running.apply(job)
     running.wait_for_condition("reports", "Complete")
     [pod] = running.pods("reports")
-    assert running.kubectl("logs", pod["metadata"]["name"]).splitlines() == [
+    assert running.log(pod["metadata"]["name"]).splitlines() == [
         "own 200",
         "another's 403",
         "audience 401",
@@ -186,7 +186,7 @@ print(post("https://{SERVER}:10443/apis/{resource}", f"{{FOLDER}}/token", progre
     }
     running.apply(pod)
     eventually("it has tried", lambda: (running.get("pod", "beside") or {})["status"]["phase"] == "Succeeded")
-    assert running.kubectl("logs", "beside") == "403\n"
+    assert running.log("beside") == "403\n"
     running.kubectl("delete", "pod/beside", "trainjob/watched", "--wait=false")
 
 

@@ -75,7 +75,7 @@ def test_an_elastic_job_goes_on_with_a_new_node_for_one_that_is_lost(platform: C
     survivor = pod(0)
     platform.kubectl("delete", "pod", pod(1), "--force", "--grace-period=0")
     platform.wait_for_condition("elastic", "Complete", timeout=600)
-    seen = re.findall(r"(\d) ranks, (\d) of them again", platform.kubectl("logs", survivor))
+    seen = re.findall(r"(\d) ranks, (\d) of them again", platform.log(survivor))
     assert (seen[0], seen[-1]) == (("2", "0"), ("2", "1"))
 
 

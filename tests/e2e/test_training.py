@@ -19,7 +19,7 @@ def check_that_two_ranks_have_trained(platform: Cluster, job: Object) -> None:
     ]
     pods = platform.pods(name)
     assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
-    logs = {pod["metadata"]["name"]: platform.kubectl("logs", pod["metadata"]["name"]) for pod in pods}
+    logs = {pod["metadata"]["name"]: platform.log(pod["metadata"]["name"]) for pod in pods}
     ranks = {name: re.findall(r"rank (\d) of 2 on (\S+):", text) for name, text in logs.items()}
     hosts = {f"{name}-node-0-{rank}" for rank in (0, 1)}
     assert sorted(rank for [(rank, _)] in ranks.values()) == ["0", "1"]
