@@ -58,26 +58,24 @@ def at_work(on: Plane) -> Iterator[None]:
 
 
 def _controller(tool: str, kubeconfig: Path, folder: Path) -> Controller:
-    issued = serving_certificates(folder)
+    issued, served = serving_certificates(folder)
     webhook, health = free_port(), free_port()
     file = folder / "configuration.yaml"
-    file.write_text(yaml.safe_dump(configuration(tool, webhook, health)))
+    file.write_text(yaml.safe_dump(_configuration(tool, served, webhook, health)))
     command = [str(Toolchain([tool]).binary(tool)), f"--config={file}"]
     if tool == "kueue":
-        certificates = folder / "k8s-webhook-server" / "serving-certs"
-        command = ["unshare", "--mount", "sh", "-c", _WITH_CERTIFICATES, str(certificates), *command]
+        command = ["unshare", "--mount", "sh", "-c", _WITH_CERTIFICATES, str(served), *command]
     return Controller(
         command=command,
         ready_url=f"http://127.0.0.1:{health}/readyz",
         log=folder / f"{tool}.log",
         webhook_url=f"https://127.0.0.1:{webhook}",
         authorities=issued.authorities,
-        environment={"KUBECONFIG": str(kubeconfig), "TMPDIR": str(folder)},
+        environment={"KUBECONFIG": str(kubeconfig)},
     )
 
 
-def configuration(tool: str, webhook: int, health: int) -> dict[str, Any]:
-    """What a controller is configured with: its ports, no leader to elect, and enough requests a second."""
+def _configuration(tool: str, served: Path, webhook: int, health: int) -> dict[str, Any]:
     common = {
         "kind": "Configuration",
         "clientConnection": {"qps": 500, "burst": 500},
@@ -85,7 +83,7 @@ def configuration(tool: str, webhook: int, health: int) -> dict[str, Any]:
         "internalCertManagement": {"enable": False},
         "leaderElection": {"leaderElect": False},
         "metrics": {"bindAddress": "0"},
-        "webhook": {"host": "127.0.0.1", "port": webhook},
+        "webhook": {"certDir": str(served), "host": "127.0.0.1", "port": webhook},
     }
     if tool == "jobset":
         return {"apiVersion": "config.jobset.x-k8s.io/v1alpha1", **common}

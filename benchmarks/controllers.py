@@ -32,6 +32,8 @@ from .errors import BenchmarkError
 REQUIREMENTS = PROJECT / "requirements" / "operator.txt"
 _READY_SECONDS = 120.0
 _END_SECONDS = 20.0
+_LAST_WORDS = 5
+"""Lines of a log that say why a controller has ended."""
 
 
 @dataclass
@@ -71,9 +73,11 @@ class Controller:
             )
         while not self._is_ready():
             if self._process.poll() is not None:
-                raise BenchmarkError(f"{self.command[0]} has ended; see {self.log}")
+                raise BenchmarkError(f"{self._name} has ended; it said last:\n{self._last_words()}")
             if time.monotonic() - began > _READY_SECONDS:
-                raise BenchmarkError(f"{self.command[0]} is not ready in time; see {self.log}")
+                raise BenchmarkError(
+                    f"{self._name} is not ready in time; it said last:\n{self._last_words()}"
+                )
             time.sleep(0.02)
         return time.monotonic() - began
 
@@ -109,6 +113,14 @@ class Controller:
         if self._process is None:
             raise BenchmarkError("the controller does not run")
         return self._process.pid
+
+    @property
+    def _name(self) -> str:
+        return self.log.stem
+
+    def _last_words(self) -> str:
+        # The log goes with the control plane.
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-_LAST_WORDS:])
 
     def _is_ready(self) -> bool:
         try:
@@ -155,7 +167,7 @@ def ours(
 
 def reference(kubeconfig: Path, folder: Path, *, qps: int | None = None) -> Controller:
     """Kubeflow Trainer's controller as it comes, or with its client allowed so many requests a second."""
-    issued = serving_certificates(folder)
+    issued, _ = serving_certificates(folder)
     webhook, health = free_port(), free_port()
     file = folder / "reference.yaml"
     file.write_text(yaml.safe_dump(reference_configuration(webhook, health, qps)))
@@ -185,14 +197,14 @@ def reference_configuration(webhook: int, health: int, qps: int | None = None) -
     }
 
 
-def serving_certificates(folder: Path) -> certificates.Issued:
-    """Certificates for webhooks on loopback, where controller-runtime looks if TMPDIR is `folder`."""
+def serving_certificates(folder: Path) -> tuple[certificates.Issued, Path]:
+    """Certificates of webhooks on loopback and their folder, controller-runtime's if TMPDIR is `folder`."""
     issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
     served = folder / "k8s-webhook-server" / "serving-certs"
     served.mkdir(parents=True, exist_ok=True)
     (served / "tls.crt").write_bytes(issued.certificate)
     (served / "tls.key").write_bytes(issued.key)
-    return issued
+    return issued, served
 
 
 def environment() -> Path:

@@ -72,7 +72,7 @@ ALL = (
         "TrainJobs that arrive at a rate, each JobSet done half a second after it was made",
         measures.steady,
         (OURS, REFERENCE),
-        {"rates": (5, 20, 40), "seconds": 12},
+        {"rates": (5, 20, 40), "seconds": 10},
         {"rates": (20,), "seconds": 5},
         charts=("20/s: creation to JobSet, p99, ms", "20/s: JobSet change to status, p99, ms"),
     ),

@@ -27,6 +27,9 @@ AUDIT_POLICY: dict[str, Any] = {
     "rules": [{"level": "Metadata"}],
 }
 
+_REQUESTS = {"kube-api-qps": 500, "kube-api-burst": 1000}
+"""Of the controller manager and the scheduler; their defaults would have jobs wait for them in a burst."""
+
 
 @dataclass(frozen=True)
 class Credentials:
@@ -179,6 +182,7 @@ class ControlPlane:
             "service-account-private-key-file": creds.service_accounts.key,
             "root-ca-file": creds.ca.pair.cert,
             "profiling": "false",
+            **_REQUESTS,
         }
         argv = _argv(binary("kube-controller-manager"), flags)
         return Component("kube-controller-manager", argv, after=("kube-apiserver",))
@@ -190,6 +194,7 @@ class ControlPlane:
             "secure-port": "0",
             "leader-elect": "false",
             "profiling": "false",
+            **_REQUESTS,
         }
         return Component("kube-scheduler", _argv(binary("kube-scheduler"), flags), after=("kube-apiserver",))
 
