@@ -52,7 +52,7 @@ def _told_apart(name, one):
 @contextmanager
 def webhooks(stacks):
     """The operator's webhook for each of `stacks` (policies by name); gives its configuration."""
-    issued = certificates.issue(["127.0.0.1"], NOW)
+    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
     routes = {
         f"/{name}/{kind.lower()}": (kind, _decider(policies).hold_to_policies)
         for name, policies in stacks.items()
