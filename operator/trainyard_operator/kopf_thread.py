@@ -236,7 +236,7 @@ def kopf_settings(*, streaming: bool) -> kopf.OperatorSettings:
     settings.networking.request_timeout = 30
     settings.networking.error_backoffs = (1, 1, 2, 3, 5)
     settings.queueing.exit_timeout = 1
-    settings.queueing.idle_timeout = 1  # each object that is seen has a task for as long
+    settings.queueing.idle_timeout = 0.1  # so long a task of its own keeps an event whole
     settings.queueing.worker_limit = None  # a limit below the number of objects can deadlock
     settings.process.ultimate_exiting_timeout = None  # else it kills the whole process, not its thread
     return settings

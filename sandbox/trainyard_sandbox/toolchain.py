@@ -96,9 +96,10 @@ class Toolchain:
         wanted = None if names is None else set(names)
         self.tools = [tool for name, tool in tools().items() if wanted is None or name in wanted]
         self._path = os.environ.get("PATH", "") if path is None else path
-        self._found: dict[str, Path] = {}
-        for tool in self.tools:
-            self._found.update(self._look_up(tool))
+        self._owners = {name: tool.name for tool in self.tools for name in tool.binaries}
+        self._found: dict[str, dict[str, Path]] = {}
+        """Of each tool the binaries that are there."""
+        self._look(self.tools)
 
     def binary(self, name: str) -> Path:
         """The path of a binary.
@@ -107,20 +108,21 @@ class Toolchain:
             SandboxError: If it was not built yet.
         """
         try:
-            return self._found[name]
+            return self._found[self._owners[name]][name]
         except KeyError:
             raise SandboxError(f"{name} is not built yet: run `trainyard sandbox build`.") from None
 
     def folders(self) -> list[Path]:
         """The folders to put on PATH, so that every binary is found by name."""
-        return sorted({path.parent for path in self._found.values()})
+        taken = [self._found[owner].get(name) for name, owner in self._owners.items()]
+        return sorted({path.parent for path in taken if path is not None})
 
     def missing(self) -> list[Tool]:
         """Tools with a binary or an artifact that is not there yet."""
         return [
             tool
             for tool in self.tools
-            if any(name not in self._found for name in tool.binaries)
+            if tool.binaries.keys() - self._found[tool.name].keys()
             or any(not (artifacts_dir() / target).is_dir() for target in tool.artifacts)
         ]
 
@@ -133,8 +135,7 @@ class Toolchain:
         if not self.missing():
             return
         with locked(cache_dir() / "locks" / "build.lock", "another build of the toolchain"):
-            for tool in self.tools:
-                self._found.update(self._look_up(tool))
+            self._look(self.tools)
             missing = self.missing()
             if missing:
                 self._build(missing, progress)
@@ -157,12 +158,14 @@ class Toolchain:
         with ThreadPoolExecutor(_PARALLEL_BUILDS) as pool:
             for future in [pool.submit(make, tool) for tool in missing]:
                 future.result()
-        for tool in missing:
-            self._found.update(self._look_up(tool))
+        self._look(missing)
         go.clean()
 
     def _target(self, tool: Tool) -> Path:
         return cache_dir() / "bin" / tool.name / tool.key()
+
+    def _look(self, tools: Iterable[Tool]) -> None:
+        self._found |= {tool.name: self._look_up(tool) for tool in tools}
 
     def _look_up(self, tool: Tool) -> dict[str, Path]:
         found = {}

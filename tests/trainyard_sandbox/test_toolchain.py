@@ -66,6 +66,19 @@ def test_a_binary_on_path_of_another_version_is_not_taken(tmp_path: Path) -> Non
         toolchain.binary("etcd")
 
 
+def test_a_version_that_is_not_built_is_not_taken_for_another_that_is(
+    tmp_path: Path, empty_cache: Path
+) -> None:
+    usual = tools()["kubernetes"]
+    for name in usual.binaries:
+        script(tmp_path / "bin", name, f"Kubernetes {usual.version}")
+    toolchain = Toolchain(["kubernetes", "kubernetes-1.36"], path=str(tmp_path / "bin"))
+    assert [tool.name for tool in toolchain.missing()] == ["kubernetes-1.36"]
+    with pytest.raises(SandboxError, match="kubelet is not built yet"):
+        toolchain.binary("kubelet")
+    assert toolchain.folders() == []
+
+
 def test_the_key_changes_with_the_version_the_stamps_and_the_tags_and_not_otherwise() -> None:
     etcd = tools()["etcd"]
     changed = [
