@@ -23,8 +23,13 @@ def main() -> int:
     """Measure, print tables, and write results and charts; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     known = {scenario.name: scenario for scenario in ALL}
-    parser.add_argument("scenario", nargs="*", help=f"which (default: all): {', '.join(known)}")
-    parser.add_argument("--quick", action="store_true", help="little of everything, one round: 5 minutes")
+    usual = [scenario for scenario in ALL if not scenario.asked_for]
+    parser.add_argument(
+        "scenario",
+        nargs="*",
+        help=f"which: {', '.join(known)} (default: {', '.join(scenario.name for scenario in usual)})",
+    )
+    parser.add_argument("--quick", action="store_true", help="a little of each, one round: 5 minutes")
     parser.add_argument(
         "--against",
         type=Path,
@@ -42,7 +47,7 @@ def main() -> int:
     asked = parser.parse_args()
     if unknown := [name for name in asked.scenario if name not in known]:
         parser.error(f"there is no scenario {', '.join(unknown)}; there are: {', '.join(known)}")
-    chosen = [known[name] for name in asked.scenario] or list(ALL)
+    chosen = [known[name] for name in asked.scenario] or usual
     if asked.against:
         before = of_checkout(asked.against.resolve())
         chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]

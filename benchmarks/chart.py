@@ -13,8 +13,11 @@ _COLOURS = ("#2f6f4e", "#8a8f98", "#b9bdc4")
 """Ours, and the others."""
 
 
-def bars(title: str, figures: Mapping[str, Figure]) -> str:
-    """One bar for each figure as long as its median, with a line from its least to its greatest value."""
+def bars(title: str, figures: Mapping[str, Figure], *, ours: int = 1) -> str:
+    """One bar for each figure as long as its median, with a line from its least to its greatest value.
+
+    The first `ours` of them have our colour.
+    """
     height = TOP + ROW * len(figures) + 12
     most = max((figure.high for figure in figures.values()), default=0) or 1.0
     scale = (WIDTH - LEFT - _RIGHT) / most
@@ -25,7 +28,8 @@ def bars(title: str, figures: Mapping[str, Figure]) -> str:
         f'<text x="16" y="24" font-weight="bold">{escape(title)}</text>',
     ]
     for number, (name, figure) in enumerate(figures.items()):
-        parts += _bar(name, figure, TOP + ROW * number, scale, _COLOURS[min(number, len(_COLOURS) - 1)])
+        colour = _COLOURS[min(max(0, number + 1 - ours), len(_COLOURS) - 1)]
+        parts += _bar(name, figure, TOP + ROW * number, scale, colour)
     return "\n".join([*parts, "</svg>", ""])
 
 

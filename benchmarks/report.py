@@ -23,14 +23,18 @@ def write(results: Results, folder: Path) -> None:
     (folder / "tables.md").write_text(text(results) + "\n")
     for result in results.results:
         for number, name in enumerate(result.scenario.charts, 1):
-            bars = {
-                side.title: found
-                for side in result.scenario.everybody
-                if (found := result.of(side).get(name))
-            }
-            if bars:
+            if bars := _bars(result, name):
                 file = folder / f"{result.scenario.name}-{number}.svg"
-                file.write_text(chart.bars(f"{result.scenario.name}, {name}", bars))
+                ours = 1 if len(result.scenario.sides) > 1 else len(bars)
+                file.write_text(chart.bars(f"{result.scenario.name}, {name}", bars, ours=ours))
+
+
+def _bars(result: Result, name: str) -> dict[str, Figure]:
+    """A bar for each side; where we are alone and measure it at several sizes, for each size."""
+    ours = result.of(result.scenario.sides[0])
+    sides = {side.title: found for side in result.scenario.everybody if (found := result.of(side).get(name))}
+    sizes = {known.removesuffix(f": {name}"): figure for known, figure in ours.items()}
+    return sides or {size: figure for size, figure in sizes.items() if f"{size}: {name}" in ours}
 
 
 def as_json(results: Results) -> dict[str, Any]:

@@ -25,8 +25,9 @@ class Scenario:
         rounds: How often each side has its turn.
         webhooks: Whether the controllers' webhooks are asked.
         company: Whether JobSet's and Kueue's controllers and simulated nodes are there too.
-        charts: Figures that are drawn.
+        charts: Figures that are drawn, at each size if they are measured at several.
         baseline: Whose figures are taken off before sides are compared.
+        asked_for: Whether it is left out unless it is asked for, since it takes long.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Scenario:
     company: bool = False
     charts: tuple[str, ...] = ()
     baseline: Side | None = None
+    asked_for: bool = False
 
     @property
     def everybody(self) -> tuple[Side, ...]:
@@ -95,6 +97,7 @@ ALL = (
         {"jobs": 50},
         rounds=1,
         company=True,
+        asked_for=True,
         charts=("creation to running pod, p99, ms",),
     ),
     Scenario(
@@ -131,6 +134,7 @@ ALL = (
         {"sizes": (100, 1000, 5000, 10_000)},
         {"sizes": (100, 500)},
         rounds=1,
+        charts=("creation to JobSet, p99, ms", "controller memory, MiB"),
     ),
     Scenario(
         "commands",
