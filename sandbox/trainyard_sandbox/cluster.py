@@ -358,16 +358,15 @@ def build(
         toolchain.build(progress)
         return toolchain, None
     preflight.require_packages(progress)
-    images = _images()
     with ThreadPoolExecutor(1) as beside:
-        ahead = beside.submit(images.build_ahead, progress)
+        ahead = beside.submit(_images().build_ahead, progress)
         toolchain.build(progress)
         ahead.result()
-    return toolchain, images.store(progress)
+    return toolchain, _images().store(progress)
 
 
 def _images() -> Images:
-    """The images, which have the usual kubectl in them whatever version the sandbox is of."""
+    """The images, of the binaries that are there now, with the usual kubectl whatever version runs."""
     return Images.read(Toolchain(NODE_TOOLS))
 
 

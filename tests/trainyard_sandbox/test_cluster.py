@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_sandbox import preflight
+from trainyard_sandbox import cluster, preflight, toolchain
 from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
+from trainyard_sandbox.images import Images
 from trainyard_sandbox.isolation import Space
 from trainyard_sandbox.paths import Instance
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.supervisor import Component, Plan, Running, State
+from trainyard_sandbox.toolchain import Tool, artifacts_dir
 
 
 @pytest.fixture
@@ -30,6 +32,36 @@ def test_a_name_that_is_no_short_dns_label_is_refused(name: str) -> None:
 
 def test_two_checkouts_have_different_sandboxes_of_one_name(tmp_path: Path) -> None:
     assert Instance("a", tmp_path / "1").id != Instance("a", tmp_path / "2").id
+
+
+class Go:
+    """Leaves what a build leaves, empty."""
+
+    def build(self, tool: Tool, target: Path) -> None:
+        target.mkdir(parents=True)
+        for name in tool.binaries:
+            (target / name).touch()
+
+    def extract(self, tool: Tool) -> None:
+        for artifact in tool.artifacts:
+            (artifacts_dir() / artifact).mkdir(parents=True)
+
+    def clean(self) -> None:
+        pass
+
+
+def test_images_are_made_of_the_binaries_that_the_same_command_has_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(toolchain._Go, "find", lambda progress: Go())
+    for check in ("require_root", "require_disk", "require_packages"):
+        monkeypatch.setattr(preflight, check, lambda *_, **__: None)
+    monkeypatch.setattr(Images, "build_ahead", lambda images, progress: None)
+    monkeypatch.setattr(Images, "store", lambda images, progress: images.toolchain.binary("pause"))
+    _, found = cluster.build(Progress())
+    assert found == tmp_path / "bin" / "pause" / toolchain.tools()["pause"].key() / "pause"
 
 
 def test_without_root_it_says_so_offers_the_control_plane_and_leaves_nothing(
