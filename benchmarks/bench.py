@@ -139,7 +139,8 @@ class Bench:
         running: dict[str, list[float]] = {}
         for pod, times in audit.written(self.calls, "pods/status", KUBELET).items():
             running.setdefault(job_of(pod), []).extend(times)
-        took = audit.answers({key: asked[key] for name in names if (key := f"{NAMESPACE}/{name}")}, running)
+        known = {key: asked[key] for name in names if (key := f"{NAMESPACE}/{name}") in asked}
+        took = audit.answers(known, running)
         admitted = {
             key: max(at for at in times if at < min(running[key]))
             for key, times in audit.written(self.calls, "trainjobs", companions.KUEUE).items()

@@ -33,8 +33,10 @@ def _bars(result: Result, name: str) -> dict[str, Figure]:
     """A bar for each side; where we are alone and measure it at several sizes, for each size."""
     ours = result.of(result.scenario.sides[0])
     sides = {side.title: found for side in result.scenario.everybody if (found := result.of(side).get(name))}
-    sizes = {known.removesuffix(f": {name}"): figure for known, figure in ours.items()}
-    return sides or {size: figure for size, figure in sizes.items() if f"{size}: {name}" in ours}
+    of_size = f": {name}"
+    return sides or {
+        known.removesuffix(of_size): figure for known, figure in ours.items() if known.endswith(of_size)
+    }
 
 
 def as_json(results: Results) -> dict[str, Any]:

@@ -59,7 +59,8 @@ def run_a_gang(case: Case):
     run_to_its_end(case, GANG)
 
 
-def _is_suspended(case: Case, wanted):
+def becomes_suspended(case: Case, wanted):
+    """Wait until it is, or is not any more."""
     reason = "Suspended" if wanted else "Resumed"
     case.until(
         f"it is {reason}",
@@ -73,16 +74,16 @@ def _is_suspended(case: Case, wanted):
 
 def suspend_and_resume(case: Case):
     case.create(PLAIN, suspend=True)
-    _is_suspended(case, True)
+    becomes_suspended(case, True)
     case.patch(suspend=False)
-    _is_suspended(case, False)
+    becomes_suspended(case, False)
     case.patch(suspend=True)
-    _is_suspended(case, True)
+    becomes_suspended(case, True)
 
 
 def exceed_its_deadline(case: Case):
     case.create(PLAIN, suspend=True, activeDeadlineSeconds=2)
-    _is_suspended(case, True)
+    becomes_suspended(case, True)
     case.patch(suspend=False)
     case.until("it is too late", lambda: case.condition("Failed") == ("True", "DeadlineExceeded"))
     case.until("its JobSet is gone", lambda: case.jobset is None)

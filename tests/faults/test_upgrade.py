@@ -10,7 +10,8 @@ import pytest
 from tests.e2e.cluster import eventually
 from trainyard_sandbox.paths import PROJECT
 
-from .lives import COMPLETED, GANG, PLAIN
+from .gaps import complete, is_complete, run, running
+from .lives import GANG, PLAIN, becomes_suspended, run_to_its_end
 from .scene import QUIET
 
 PREVIOUS = "d11be1bdc970"
@@ -29,35 +30,23 @@ def previous(tmp_path_factory):
     return folder / "api", folder / "operator"
 
 
-def running(case, runtime=PLAIN):
-    case.create(runtime)
-    case.until("its JobSet", lambda: case.jobset)
-    case.jobset_says(active=1)
-    case.until("its counts", lambda: (case.trainjob.get("status") or {}).get("jobsStatus"))
-
-
 def a_running_gang(case):
-    running(case, GANG)
+    case.create(GANG)
+    run(case)
 
 
 def suspended(case):
     case.create(PLAIN, suspend=True)
-    case.until("it is suspended", lambda: case.condition("Suspended") == ("True", "Suspended"))
+    becomes_suspended(case, True)
 
 
 def resumed(case):
     suspended(case)
     case.patch(suspend=False)
-    case.until("it is resumed", lambda: case.condition("Suspended") == ("False", "Resumed"))
+    becomes_suspended(case, False)
 
 
-def complete(case):
-    running(case)
-    case.jobset_says(COMPLETED, succeeded=1)
-    case.until("it is complete", lambda: case.condition("Complete") == ("True", "AllJobsCompleted"))
-
-
-STATES = (running, a_running_gang, suspended, resumed, complete)
+STATES = (running, a_running_gang, suspended, resumed, run_to_its_end)
 
 
 def begin(scene):
@@ -82,10 +71,10 @@ def finish(cases):
     for case, state in cases:
         if state is suspended:
             case.patch(suspend=False)
-            case.until("it is resumed", lambda case=case: case.condition("Suspended") == ("False", "Resumed"))
-        if state is not complete:
-            case.jobset_says(COMPLETED, succeeded=1)
-        case.until("it is complete", lambda case=case: case.condition("Complete") is not None)
+            becomes_suspended(case, False)
+        if state is not run_to_its_end:
+            complete(case)
+        case.until("it is complete", lambda case=case: is_complete(case))
 
 
 @pytest.mark.soak
