@@ -237,6 +237,8 @@ class _Go:
         packages = list(tool.binaries.values())
         output = folder if len(packages) > 1 else folder / next(iter(tool.binaries))
         flags = ["-trimpath", "-tags", ",".join(tool.tags), "-ldflags", f"-s -w{stamps}"]
+        # The linker drops what debuggers read, so the compiler need not write it: an eighth of its time.
+        flags += ["-gcflags", "all=-dwarf=false"]
         run_logged(
             [self._command, "build", *flags, "-o", str(output), *packages],
             new_log(tool.name),

@@ -44,6 +44,40 @@ def test_kubernetes_uses_its_own_version_of_every_staging_module(minor: str, nam
     assert {version for _, version in replaced} == {tool.version.replace("v1.", "v0.")}
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("jobset", "kueue"),
+        ("kube-router", "kubernetes"),
+        ("kwok", "pulumi-resource-kubernetes"),
+        ("local-path-provisioner", "kueue"),
+        ("scheduler-plugins", "volcano"),
+    ],
+)
+def test_the_kubernetes_client_of_one_tool_is_compiled_for_another_too(name: str, other: str) -> None:
+    mine, theirs = (
+        {
+            module: version
+            for module, version in modules(tool).items()
+            if re.match(r"k8s\.io/(api|apimachinery|client-go|klog|kube-openapi|utils)\b", module)
+            or re.match(r"golang\.org/x/(net|sys|term|text|time)$|google\.golang\.org/protobuf$", module)
+            or re.match(r"sigs\.k8s\.io/(json|randfill|structured-merge-diff/v\d|yaml)$", module)
+        }
+        for tool in (name, other)
+    )
+    assert "k8s.io/client-go" in mine
+    assert mine == {module: theirs[module] for module in mine}
+    entries = list(tools())
+    assert entries.index(name) > entries.index(other) + 1
+
+
+def modules(tool: str) -> dict[str, str]:
+    """Each module that a tool's go.mod names, with the version that is built."""
+    text = (TOOLCHAIN / tool / "go.mod").read_text()
+    required = re.findall(r"^(?:require |\t)(\S+) (v\S+)", text, re.MULTILINE)
+    return dict(required) | dict(re.findall(r"(\S+) => \S+ (v\S+)", text))
+
+
 def test_a_sandbox_can_be_of_three_versions_of_kubernetes_and_is_usually_of_the_middle_one() -> None:
     assert list(kubernetes_versions()) == ["1.35", "1.34", "1.36"]
 
