@@ -90,14 +90,24 @@ def control_plane(name: str = NAME) -> Iterator[Plane]:
 
     Raises `BenchmarkError` if its CRDs are not served in time, and `SandboxError` if it does not come up.
     """
+    with fresh_sandbox(name, nodes=0) as sandbox:
+        plane = Plane(sandbox, Toolchain(["kubernetes"]).binary("kubectl"), Tail(sandbox.log_file("audit")))
+        plane.define(CRDS)
+        yield plane
+
+
+@contextmanager
+def fresh_sandbox(name: str, *, nodes: int) -> Iterator[Sandbox]:
+    """A sandbox of that name with nothing on it, down again at the end of the block.
+
+    Raises `SandboxError` if it does not come up.
+    """
     sandbox = Sandbox(Instance(name))
     sandbox.down()
     try:
         with Progress(Console(quiet=True)) as progress:
-            sandbox.up(progress, nodes=0)
-        plane = Plane(sandbox, Toolchain(["kubernetes"]).binary("kubectl"), Tail(sandbox.log_file("audit")))
-        plane.define(CRDS)
-        yield plane
+            sandbox.up(progress, nodes=nodes)
+        yield sandbox
     finally:
         sandbox.down()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import measures
 from .bench import FAST, NOBODY, OURS, REFERENCE, Side
-from .commands import commands
+from .commands import commands, platform
 
 
 @dataclass(frozen=True)
@@ -144,5 +144,15 @@ ALL = (
         {"runtimes": 1000, "times": 3},
         {"runtimes": 100, "times": 1},
         rounds=1,
+    ),
+    Scenario(
+        "platform",
+        "The sandbox stack on a cluster with a real node",
+        platform,
+        (OURS,),
+        {"times": 3},
+        {"times": 1},
+        rounds=1,
+        asked_for=True,
     ),
 )

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from trainyard_sandbox.paths import PROJECT
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain
 
-from .cluster import Cluster
+from .cluster import Cluster, eventually
 
 pytestmark = pytest.mark.sandbox
 
 WORKFLOWS = PROJECT / ".github" / "workflows"
+KUBEFLOW = "kubeflow-system"
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,67 @@ def test_drift_is_what_somebody_changed_in_the_cluster_alone_and_up_puts_it_back
     assert "no changes were expected for preview but changes were proposed" in said, said
     assert re.search(r"Resources:\n +\+ 1 to create\n +\d+ unchanged\n", said), said
     assert "Policies:" in said, said
+    assert platform.get("workloadpriorityclass", "low") is not None
+
+
+@pytest.fixture
+def refusals(platform: Cluster) -> Iterator[None]:
+    """Kubeflow's namespace is full of ConfigMaps, and the webhook of WorkloadPriorityClasses is down."""
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "full", "namespace": KUBEFLOW},
+        "spec": {"hard": {"count/configmaps": "1"}},
+    }
+    webhook = {
+        "name": "nobody.trainyard.example",
+        "clientConfig": {"service": {"namespace": "default", "name": "nobody"}},
+        "rules": [
+            {
+                "apiGroups": ["kueue.x-k8s.io"],
+                "apiVersions": ["*"],
+                "operations": ["CREATE"],
+                "resources": ["workloadpriorityclasses"],
+            }
+        ],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    }
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "down"},
+        "webhooks": [webhook],
+    }
+    kubeflow = platform.within(KUBEFLOW)
+    try:
+        platform.apply(quota)
+        platform.apply(configuration)
+        eventually(
+            "the quota is counted",
+            lambda: (kubeflow.get("resourcequota", "full") or {}).get("status", {}).get("hard"),
+        )
+        yield
+    finally:
+        platform.kubectl("delete", "validatingwebhookconfiguration", "down", "--ignore-not-found")
+        kubeflow.kubectl("delete", "resourcequota", "full", "--ignore-not-found")
+
+
+def test_what_a_quota_and_a_webhook_that_is_down_refuse_is_named_and_the_next_up_makes_it(
+    platform: Cluster, refusals: None
+) -> None:
+    kubeflow = platform.within(KUBEFLOW)
+    kubeflow.kubectl("delete", "configmap", "kubeflow-trainer-public")
+    platform.kubectl("delete", "workloadpriorityclass", "low")
+    answer = platform.run("make", "up", "STACK=sandbox", check=False)
+    kubeflow.kubectl("delete", "resourcequota", "full")
+    platform.kubectl("delete", "validatingwebhookconfiguration", "down")
+    platform.run("make", "up", "STACK=sandbox")
+    said = answer.stdout + answer.stderr
+    assert answer.returncode != 0, said
+    assert 'configmaps "kubeflow-trainer-public" is forbidden: exceeded quota: full' in said, said
+    assert 'failed calling webhook "nobody.trainyard.example"' in said, said
+    assert kubeflow.get("configmap", "kubeflow-trainer-public") is not None
     assert platform.get("workloadpriorityclass", "low") is not None
 
 

@@ -1,6 +1,7 @@
 """What happens to stacks: an `up` that is killed, and a state that is lost."""
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -16,7 +17,6 @@ from trainyard_sandbox.paths import PROJECT
 from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, sandbox_of_its_own, trainjob
 
 UP = ("make", "up", "STACK=sandbox")
-COMPONENT = "trainyard:platform:"
 
 
 def operator(platform: Cluster) -> Object | None:
@@ -125,44 +125,50 @@ def empty() -> Iterator[Cluster]:
         yield cluster
 
 
-def done(events: Path) -> set[str]:
-    """The components that an `up` has come to the end of, from what its engine tells."""
+def done(events: Path, kind: str) -> set[str]:
+    """The resources of a kind that an `up` has come to the end of, from what its engine tells."""
     found = set()
     for line in events.read_text().splitlines() if events.exists() else ():
         with contextlib.suppress(json.JSONDecodeError):  # it is being written
             event = json.loads(line).get("resOutputsEvent", {}).get("metadata", {})
-            if event.get("type", "").startswith(COMPONENT):
+            if event.get("type", "").startswith(kind):
                 found.add(event["urn"])
     return found
 
 
-def goes_on(process: subprocess.Popen[bytes], events: Path, seen: set[str]) -> bool:
-    """Whether an `up` has come to the end of one more component; False once it has ended."""
+def goes_on(process: subprocess.Popen[bytes], events: Path, kind: str, seen: set[str]) -> bool:
+    """Whether an `up` has come to the end of one more; False once it has ended."""
     while process.poll() is None:
-        if done(events) - seen:
+        if done(events, kind) - seen:
             return True
         time.sleep(0.1)
     return False
 
 
-@pytest.mark.soak
-def test_an_up_that_is_killed_after_each_component_comes_to_the_same_platform(
-    empty: Cluster, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kind", "at_least"),
+    [
+        pytest.param("trainyard:platform:", 10, marks=pytest.mark.sandbox, id="component"),
+        pytest.param("", 100, marks=pytest.mark.soak, id="resource"),
+    ],
+)
+def test_an_up_that_is_killed_after_each_step_comes_to_the_same_platform(
+    empty: Cluster, tmp_path: Path, kind: str, at_least: int
 ) -> None:
     up = ("env", "PULUMI_DEBUG_COMMANDS=1", "pulumi", "up", "--stack", "sandbox", "--yes", "--skip-preview")
     seen: set[str] = set()
-    while True:
-        events = tmp_path / f"events-{len(seen)}"
+    for kills in itertools.count():
+        events = tmp_path / f"events-{kills}"
         with killed(empty, *up, "--event-log", str(events)) as process:
-            unfinished = goes_on(process, events, seen)
+            unfinished = goes_on(process, events, kind, seen)
         if not unfinished:
             assert process.returncode == 0
             break
-        seen |= done(events)
+        seen |= done(events, kind)
         empty.pulumi("cancel", "--stack", "sandbox", "--yes")
     empty.pulumi("refresh", "--stack", "sandbox", "--clear-pending-creates", "--yes", "--skip-preview")
-    print(f"killed after each of {len(seen)} components")
-    assert len(seen) > 10
+    print(f"killed {kills} times until {len(seen)} were done")
+    assert len(seen) > at_least
     found = [resource["urn"] for resource in resources(empty) if resource["custom"]]
     assert len(found) == len(set(found))
     empty.run("make", "drift", "STACK=sandbox")

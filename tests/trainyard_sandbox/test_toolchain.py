@@ -47,6 +47,7 @@ def test_kubernetes_uses_its_own_version_of_every_staging_module(minor: str, nam
 @pytest.mark.parametrize(
     ("name", "other"),
     [
+        ("coredns", "kueue"),
         ("jobset", "kueue"),
         ("kube-router", "kubernetes"),
         ("kwok", "pulumi-resource-kubernetes"),
