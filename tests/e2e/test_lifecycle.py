@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,15 +17,7 @@ from trainyard_sandbox.paths import PROJECT
 from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, sandbox_of_its_own, trainjob
 
 UP = ("make", "up", "STACK=sandbox")
-
-
-def operator(platform: Cluster) -> Object | None:
-    return platform.within("trainyard-system").get("deployment", "trainyard-operator")
-
-
-def ready(platform: Cluster) -> bool:
-    found = operator(platform) or {}
-    return found.get("status", {}).get("readyReplicas", 0) >= 1
+EVENTFUL = ("env", "PULUMI_DEBUG_COMMANDS=1", "pulumi", "up", "--stack", "sandbox", "--yes", "--skip-preview")
 
 
 def kill_session(leader: int) -> None:
@@ -79,22 +71,6 @@ def restarts(platform: Cluster) -> dict[str, int]:
     }
 
 
-@pytest.mark.sandbox
-def test_an_up_that_was_killed_is_taken_up_again_after_one_command(platform: Cluster) -> None:
-    platform.kubectl("delete", "deployment", "trainyard-operator", "-n", "trainyard-system", "--wait")
-    with killed(platform, *UP):
-        # It has created the operator anew, and waits for it: the state holds an operation without an end.
-        eventually("up is in the middle", lambda: operator(platform), timeout=300)
-    locked = platform.run(*UP, check=False)
-    assert locked.returncode != 0
-    assert "the stack is currently locked by 1 lock(s)" in locked.stdout + locked.stderr
-    platform.pulumi("cancel", "--stack", "sandbox", "--yes")
-    platform.run(*UP)
-    eventually("the operator is ready", lambda: ready(platform))
-    platform.pulumi("refresh", "--stack", "sandbox", "--clear-pending-creates", "--yes", "--skip-preview")
-    resources(platform)
-
-
 @pytest.mark.soak
 def test_a_platform_that_runs_is_taken_back_when_its_state_is_lost(platform: Cluster) -> None:
     platform.apply(trainjob("outlives-the-state", UNTIL_TOLD))
@@ -125,51 +101,57 @@ def empty() -> Iterator[Cluster]:
         yield cluster
 
 
-def done(events: Path, kind: str) -> set[str]:
-    """The resources of a kind that an `up` has come to the end of, from what its engine tells."""
+def component(urn: str) -> str:
+    """The types of what a resource is part of, from its URN."""
+    return urn.split("::")[2].rpartition("$")[0]
+
+
+def resource(urn: str) -> str:
+    """A resource by itself."""
+    return urn
+
+
+def done(events: Path, step: Callable[[str], str]) -> set[str]:
+    """The steps of which an `up` has made something, from what its engine tells."""
     found = set()
     for line in events.read_text().splitlines() if events.exists() else ():
         with contextlib.suppress(json.JSONDecodeError):  # it is being written
             event = json.loads(line).get("resOutputsEvent", {}).get("metadata", {})
-            if event.get("type", "").startswith(kind):
-                found.add(event["urn"])
+            if event.get("type", "").startswith("kubernetes:"):
+                found.add(step(event["urn"]))
     return found
 
 
-def goes_on(process: subprocess.Popen[bytes], events: Path, kind: str, seen: set[str]) -> bool:
-    """Whether an `up` has come to the end of one more; False once it has ended."""
-    while process.poll() is None:
-        if done(events, kind) - seen:
-            return True
-        time.sleep(0.1)
-    return False
-
-
 @pytest.mark.parametrize(
-    ("kind", "at_least"),
+    ("step", "stride", "at_least"),
     [
-        pytest.param("trainyard:platform:", 10, marks=pytest.mark.sandbox, id="component"),
-        pytest.param("", 100, marks=pytest.mark.soak, id="resource"),
+        pytest.param(component, 4, 4, marks=pytest.mark.sandbox, id="fourth component"),
+        pytest.param(component, 1, 10, marks=pytest.mark.soak, id="component"),
+        pytest.param(resource, 1, 20, marks=pytest.mark.soak, id="resource"),
     ],
 )
-def test_an_up_that_is_killed_after_each_step_comes_to_the_same_platform(
-    empty: Cluster, tmp_path: Path, kind: str, at_least: int
+def test_an_up_that_is_killed_at_every_step_comes_to_the_same_platform(
+    empty: Cluster, tmp_path: Path, step: Callable[[str], str], stride: int, at_least: int
 ) -> None:
-    up = ("env", "PULUMI_DEBUG_COMMANDS=1", "pulumi", "up", "--stack", "sandbox", "--yes", "--skip-preview")
     seen: set[str] = set()
     for kills in itertools.count():
         events = tmp_path / f"events-{kills}"
-        with killed(empty, *up, "--event-log", str(events)) as process:
-            unfinished = goes_on(process, events, kind, seen)
-        if not unfinished:
-            assert process.returncode == 0
+        with killed(empty, *EVENTFUL, "--event-log", str(events)) as process:
+            while process.poll() is None and len(done(events, step) - seen) < stride:
+                time.sleep(0.1)
+        if process.returncode == 0:
             break
-        seen |= done(events, kind)
+        assert process.returncode == -signal.SIGKILL
+        seen |= done(events, step)
+        if kills == 0:
+            locked = empty.run(*UP, check=False)
+            assert locked.returncode != 0
+            assert "the stack is currently locked by 1 lock(s)" in locked.stdout + locked.stderr
         empty.pulumi("cancel", "--stack", "sandbox", "--yes")
+    print(f"killed {kills} times, after {len(seen)} steps")
+    assert kills >= at_least
     empty.pulumi("refresh", "--stack", "sandbox", "--clear-pending-creates", "--yes", "--skip-preview")
-    print(f"killed {kills} times until {len(seen)} were done")
-    assert len(seen) > at_least
-    found = [resource["urn"] for resource in resources(empty) if resource["custom"]]
+    found = [one["urn"] for one in resources(empty) if one["custom"]]
     assert len(found) == len(set(found))
     empty.run("make", "drift", "STACK=sandbox")
     empty.apply(trainjob("after-all"))
