@@ -16,12 +16,13 @@ generate or convert programs, discover plug-ins, run component providers, and
 attach debuggers. Where the official host is on PATH, use that.
 """
 
+import contextlib
 import functools
 import os
 import runpy
-import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -183,14 +184,18 @@ def serve() -> tuple[grpc.Server, int]:
 
 
 def main() -> None:
-    """Print the port, as the engine expects, and serve until the engine is gone."""
-    # Ctrl-C reaches the whole process group; it is the engine that decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Print the port, as the engine expects, and serve until it interrupts or is gone.
+
+    The engine has its plug-ins in process groups of their own, so that no
+    Ctrl-C reaches them; it interrupts them when it needs them no more, and
+    waits five seconds before it kills one that goes on.
+    """
     engine = os.getppid()
     server, port = serve()
-    print(port, flush=True)
-    while os.getppid() == engine and server.wait_for_termination(timeout=1.0):
-        pass
+    with contextlib.suppress(KeyboardInterrupt):
+        print(port, flush=True)
+        while os.getppid() == engine:
+            time.sleep(1)
     server.stop(grace=None)
 
 

@@ -1,5 +1,7 @@
 """The language host: programs and policy packs run as the engine asks, and fail in words."""
 
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -151,3 +153,14 @@ def test_a_pack_ends_when_the_engine_hangs_up(
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_the_host_ends_by_itself_when_the_engine_interrupts_it() -> None:
+    command = [sys.executable, "-m", "trainyard_sandbox.language_host", "127.0.0.1:1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert int(process.stdout.readline()) > 0
+        process.send_signal(signal.SIGINT)
+        # The engine kills what goes on for five seconds, which every command of Pulumi would wait for, twice.
+        assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
