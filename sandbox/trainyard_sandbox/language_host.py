@@ -20,6 +20,7 @@ import contextlib
 import functools
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import time
@@ -190,6 +191,8 @@ def main() -> None:
     Ctrl-C reaches them; it interrupts them when it needs them no more, and
     waits five seconds before it kills one that goes on.
     """
+    # What a shell runs in the background was told to ignore it, and hands that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     engine = os.getppid()
     server, port = serve()
     with contextlib.suppress(KeyboardInterrupt):

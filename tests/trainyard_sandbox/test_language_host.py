@@ -155,12 +155,21 @@ def test_a_pack_ends_when_the_engine_hangs_up(
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_the_host_ends_by_itself_when_the_engine_interrupts_it() -> None:
-    command = [sys.executable, "-m", "trainyard_sandbox.language_host", "127.0.0.1:1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def test_the_host_ends_by_itself_when_the_engine_interrupts_it_even_in_the_background() -> None:
+    host = f"exec {sys.executable} -m trainyard_sandbox.language_host 127.0.0.1:1"
+    process = subprocess.Popen(
+        ["sh", "-c", f"trap '' INT; {host}"],  # as a shell does with what it runs in the background
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
         assert process.stdout is not None
         assert int(process.stdout.readline()) > 0
         process.send_signal(signal.SIGINT)
         # The engine kills what goes on for five seconds, which every command of Pulumi would wait for, twice.
         assert process.communicate(timeout=60) == ("", "")
-    assert process.returncode == 0
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.wait()
