@@ -145,6 +145,50 @@ CASES = (
         ),
     ),
     Case(
+        "a container that was killed, and nobody says why, may have wanted more memory than its limit",
+        failed(pods=(pod(0, "Failed", state=terminated(137), limits={"memory": "1Gi"}),)),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 137 (SIGKILL, often for want of memory, its limit is 1Gi)",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a container that was killed where it has no limit may have wanted more memory than its node has",
+        failed(pods=(pod(0, "Failed", state=terminated(137)),)),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 137 (SIGKILL, often for want of memory)",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a container that crashed is told with the signal",
+        failed(pods=(pod(0, "Failed", state=terminated(139)),)),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 139 (SIGSEGV)",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a code above all signals is a code alone",
+        failed(pods=(pod(0, "Failed", state=terminated(255)),)),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 255",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+        ),
+        State.FAILED,
+    ),
+    Case(
         "a rank without a pod is missed by the others",
         seen(pods=(pod(0),)),
         Finding(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from signal import Signals
 from typing import Final
 
 from .. import read
@@ -47,9 +48,8 @@ def exited(o: Observation) -> Finding | None:
     first = first_failure(o)
     if first is None:
         return None
-    code = read.number(first.ended, "exitCode")
     said = read.text(first.ended, "message")
-    message = f"container {first.container} exited with code {code}{_restarted(first)}"
+    message = f"container {first.container} exited with code {_code(first)}{_restarted(first)}"
     return found(
         o,
         Cause.CONTAINER_EXITED,
@@ -84,6 +84,23 @@ def _failures(o: Observation) -> Iterator[Failure]:
 def _flaps(o: Observation, restarts: int, running: Json) -> bool:
     """Whether it was started again so lately, and so often, that it is not to be believed."""
     return restarts > 1 and read.since(o, read.moment(running, "startedAt")) < _AGAIN
+
+
+def _code(failure: Failure) -> str:
+    """Its exit code, with the signal that one above 128 stands for.
+
+    The kernel may kill for memory a child alone, or containerd may hear of it too late:
+    then the reason is not OOMKilled, and the signal is all that tells of it.
+    """
+    code = read.number(failure.ended, "exitCode")
+    try:
+        signal = Signals(code - 128)
+    except ValueError:
+        return str(code)
+    if signal is not Signals.SIGKILL:
+        return f"{code} ({signal.name})"
+    limit = f", its limit is {failure.limit}" if failure.limit else ""
+    return f"{code} ({signal.name}, often for want of memory{limit})"
 
 
 def _restarted(failure: Failure) -> str:
