@@ -28,7 +28,9 @@ def environment(instance: Instance, kubernetes: str) -> dict[str, str]:
     """The variables with which the `pulumi` command uses the backend of a sandbox of this Kubernetes."""
     folder = instance.dir / "pulumi"
     return {
-        "PULUMI_BACKEND_URL": f"file://{folder}",
+        # Without a file of metadata beside each: it is written in place, and a command that
+        # is killed as it does so leaves half of it, with which the state is not read any more.
+        "PULUMI_BACKEND_URL": f"file://{folder}?metadata=skip",
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
         "PULUMI_HOME": str(folder / "home"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -22,8 +22,9 @@ from trainyard_sandbox.paths import PROJECT, Instance
 
 Object = dict[str, Any]
 
-# A shell that is process 1 hears no SIGTERM unless it asks for it.
-UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done"
+# A shell that is process 1 hears no SIGTERM unless it asks for it, and with its end
+# whatever else runs in its container is killed: it outlives who tells it.
+UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done; sleep 1"
 """What a job runs that goes on until `finish`."""
 
 QUICK = {"PULUMI_SKIP_CHECKPOINTS": "true"}
