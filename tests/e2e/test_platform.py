@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +21,13 @@ def changes(platform: Cluster) -> dict[str, Any]:
     return dict(last["resourceChanges"])
 
 
-def test_a_second_up_changes_nothing(platform: Cluster) -> None:
+def test_a_second_up_changes_nothing_and_leaves_no_credentials_behind(
+    platform: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
     assert set(changes(platform)) == {"same"}
+    assert [path.name for path in tmp_path.iterdir() if "kubeconfig" in path.name] == []
 
 
 def test_the_checked_in_stack_file_stays_as_it_is(platform: Cluster) -> None:

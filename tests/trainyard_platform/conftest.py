@@ -16,8 +16,7 @@ from .program import Registered
 
 @pytest.fixture
 def pins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`artifacts.yaml` replaced by pins of small files, and no kubeconfig of the environment's."""
-    monkeypatch.delenv("KUBECONFIG", raising=False)
+    """`artifacts.yaml` replaced by pins of small files."""
     small = TypeAdapter(dict[str, ArtifactPin]).validate_python(program.pinned())
     monkeypatch.setattr(artifacts, "pins", lambda: small)
 
@@ -32,7 +31,6 @@ def graph_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[s
     def graph(name: str) -> dict[str, Registered]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(artifacts, "pins", lambda: small)
-            patch.delenv("KUBECONFIG", raising=False)
             registered = program.run(program.stack(name, folder))
         return {one.key: one for one in registered}
 

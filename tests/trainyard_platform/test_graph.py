@@ -245,6 +245,7 @@ def test_everything_uses_the_explicit_provider(graph: Graph) -> None:
         "clusterIdentifier": "sandbox",
         "enableConfigMapMutable": "true",
         "enableServerSideApply": "true",
+        "kubeconfig": "",
     }
 
 
@@ -582,6 +583,15 @@ def test_a_stack_may_name_the_kubeconfig_and_its_context(tmp_path: Any) -> None:
     provider = graph["pulumi:providers:kubernetes cluster"].inputs
     assert (provider["kubeconfig"], provider["context"]) == ("/etc/kube", "gpu")
     assert provider["clusterIdentifier"] == "sandbox", "the stack's name, where the settings give none"
+
+
+@pytest.mark.usefixtures("pins")
+def test_the_kubeconfig_of_the_environment_is_left_to_the_provider_which_copies_what_it_is_told(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/etc/kube")
+    graph = stack(tmp_path, MINIMAL)
+    assert graph["pulumi:providers:kubernetes cluster"].inputs["kubeconfig"] == ""
 
 
 @pytest.mark.usefixtures("pins")

@@ -15,14 +15,16 @@ def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kube
 
     Without an identifier Pulumi takes a renewed kubeconfig for another cluster
     and replaces everything. The kubeconfig is named by its path, so that no
-    credentials enter the state; $KUBECONFIG is the SDK's own default for it.
+    credentials enter the state. Where the settings name none, nor do we, though
+    the SDK would take $KUBECONFIG: of what it is told, the provider makes a copy
+    in the temporary folder, credentials and all, that it never removes.
     """
     if render_to is not None:
         return kubernetes.Provider("cluster", render_yaml_to_directory=render_to)
     return kubernetes.Provider(
         "cluster",
         cluster_identifier=cluster.identifier or stack,
-        kubeconfig=str(Path(cluster.kubeconfig).expanduser()) if cluster.kubeconfig else None,
+        kubeconfig=str(Path(cluster.kubeconfig).expanduser()) if cluster.kubeconfig else "",
         context=cluster.context,
         enable_server_side_apply=True,
         enable_config_map_mutable=True,
