@@ -14,10 +14,13 @@ import pytest
 
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, sandbox_of_its_own, trainjob
+from .cluster import QUICK, UNTIL_TOLD, Cluster, Object, eventually, finish, sandbox_of_its_own, trainjob
 
 UP = ("make", "up", "STACK=sandbox")
-EVENTFUL = ("env", "PULUMI_DEBUG_COMMANDS=1", "pulumi", "up", "--stack", "sandbox", "--yes", "--skip-preview")
+EVENTFUL = (
+    *("env", "PULUMI_DEBUG_COMMANDS=1", f"GOGC={QUICK['GOGC']}"),
+    *("pulumi", "up", "--stack", "sandbox", "--yes", "--skip-preview"),
+)
 
 
 def kill_session(leader: int) -> None:
