@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Without compiling: Python does so for what is imported, and of the clouds' packages that is little.
+INSTALL := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
 SOURCES := .github/scripts api benchmarks cli examples initializers operator platform policies sandbox tests
@@ -15,18 +17,17 @@ help: ## Say what there is
 
 CLOUDS := requirements/eks.txt requirements/gke.txt requirements/aks.txt
 
-# Without compiling: Python does so for what is imported, and of the clouds' packages that is little.
 .venv/.done: pyproject.toml requirements/dev.txt
 	@echo "Making the environment .venv ..." >&2
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is `$(PYTHON) --version`. Say which with: make PYTHON=..." >&2; exit 2; }
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Large, and for the recorded graphs of the stacks alone (docs/adr/0010).
 .venv/clouds/.done: .venv/.done $(CLOUDS)
-	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --no-deps --require-hashes --upgrade --target .venv/clouds $(CLOUDS:%=-r %)
+	@$(INSTALL) --no-deps --require-hashes --upgrade --target .venv/clouds $(CLOUDS:%=-r %)
 	@touch $@
 
 .PHONY: environment
@@ -34,7 +35,7 @@ environment: .venv/.done ## Make or update .venv
 
 .PHONY: cloud
 cloud: environment ## Add what pools on a cloud need to .venv: CLOUD=eks, gke or aks
-	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --no-deps --require-hashes -r "requirements/$${CLOUD:?Say which cloud: make $@ CLOUD=eks, gke or aks}.txt"
+	@$(INSTALL) --no-deps --require-hashes -r "requirements/$${CLOUD:?Say which cloud: make $@ CLOUD=eks, gke or aks}.txt"
 
 # The state is written once, at the end: after each step it takes half of the time
 # that there is, and a sandbox that is cut off here is made anew.

@@ -27,11 +27,11 @@ Object = dict[str, Any]
 UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done; sleep 1"
 """What a job runs that goes on until `finish`."""
 
-QUICK = {"PULUMI_SKIP_CHECKPOINTS": "true", "GOGC": "400"}
-"""Pulumi writes its state once, at the end, as in `make demo`; a test that kills it does without.
+LESS_GARBAGE = {"GOGC": "400"}
+"""Of the time of Pulumi's engine a quarter is for collecting garbage, which can wait."""
 
-Of its engine's time a quarter is for collecting garbage, which can wait.
-"""
+QUICK = {"PULUMI_SKIP_CHECKPOINTS": "true", **LESS_GARBAGE}
+"""Pulumi writes its state once, at the end, as in `make demo`; a test that kills it does without."""
 
 
 def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subprocess.CompletedProcess[str]:

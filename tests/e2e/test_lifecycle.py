@@ -14,13 +14,19 @@ import pytest
 
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import QUICK, UNTIL_TOLD, Cluster, Object, eventually, finish, sandbox_of_its_own, trainjob
+from .cluster import (
+    LESS_GARBAGE,
+    UNTIL_TOLD,
+    Cluster,
+    Object,
+    eventually,
+    finish,
+    sandbox_of_its_own,
+    trainjob,
+)
 
 UP = ("make", "up", "STACK=sandbox")
-EVENTFUL = (
-    *("env", "PULUMI_DEBUG_COMMANDS=1", f"GOGC={QUICK['GOGC']}"),
-    *("pulumi", "up", "--stack", "sandbox", "--yes", "--skip-preview"),
-)
+EVENTFUL = ("env", "PULUMI_DEBUG_COMMANDS=1", "pulumi", "up", "--stack", "sandbox", "--yes", "--skip-preview")
 
 
 def kill_session(leader: int) -> None:
@@ -37,7 +43,7 @@ def killed(platform: Cluster, *command: str) -> Iterator[subprocess.Popen[bytes]
     process = subprocess.Popen(
         command,
         cwd=PROJECT,
-        env={**os.environ, **platform.sandbox.environment()},
+        env={**os.environ, **LESS_GARBAGE, **platform.sandbox.environment()},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
