@@ -7,6 +7,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Without compiling: Python does so for what is imported, and of the clouds' packages that is little.
 INSTALL := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check
+# Where Python is told not to, as many images tell it, each of its starts would compile anew.
+unexport PYTHONDONTWRITEBYTECODE
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
 SOURCES := .github/scripts api benchmarks cli examples initializers operator platform policies sandbox tests

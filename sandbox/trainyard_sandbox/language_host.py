@@ -189,7 +189,9 @@ def main() -> None:
 
     The engine has its plug-ins in process groups of their own, so that no
     Ctrl-C reaches them; it interrupts them when it needs them no more, and
-    waits five seconds before it kills one that goes on.
+    waits five seconds before it kills one that goes on. A program that still
+    runs then, because its user pressed Ctrl-C, has nobody left to register a
+    resource with: it goes without a word, instead of as a traceback.
     """
     # What a shell runs in the background was told to ignore it, and hands that on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -199,7 +201,9 @@ def main() -> None:
         print(port, flush=True)
         while os.getppid() == engine:
             time.sleep(1)
-    server.stop(grace=None)
+    server.stop(grace=None).wait(_GRACE_SECONDS)
+    sys.stdout.flush()
+    os._exit(0)  # the interpreter would first join the program's threads
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """The language host: programs and policy packs run as the engine asks, and fail in words."""
 
+import contextlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -155,21 +157,46 @@ def test_a_pack_ends_when_the_engine_hangs_up(
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_the_host_ends_by_itself_when_the_engine_interrupts_it_even_in_the_background() -> None:
+@contextlib.contextmanager
+def started_in_the_background() -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A host and its port, started as a shell does with what it runs in the background."""
     host = f"exec {sys.executable} -m trainyard_sandbox.language_host 127.0.0.1:1"
     process = subprocess.Popen(
-        ["sh", "-c", f"trap '' INT; {host}"],  # as a shell does with what it runs in the background
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        ["sh", "-c", f"trap '' INT; {host}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
-        assert int(process.stdout.readline()) > 0
+        yield process, int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_host_ends_by_itself_when_the_engine_interrupts_it_even_in_the_background() -> None:
+    with started_in_the_background() as (process, _):
         process.send_signal(signal.SIGINT)
         # The engine kills what goes on for five seconds, which every command of Pulumi would wait for, twice.
         assert process.communicate(timeout=60) == ("", "")
         assert process.returncode == 0
-    finally:
-        process.kill()
-        process.wait()
+
+
+def test_a_program_in_mid_run_ends_with_its_host_and_without_a_word(tmp_path: Path) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as engine,  # which answers nothing
+        started_in_the_background() as (process, port),
+        grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        address = f"127.0.0.1:{engine.getsockname()[1]}"
+        host: Any = language_pb2_grpc.LanguageRuntimeStub(channel)
+        run = host.Run.future(
+            language_pb2.RunRequest(
+                pwd=str(tmp_path), info=info(tmp_path), monitor_address=address, args=[address]
+            )
+        )
+        engine.settimeout(60)
+        connection, _ = engine.accept()  # the program registers its stack
+        with connection:
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=10) == ("", "")  # alone it would wait for an answer for 20
+        assert process.returncode == 0
+        assert run.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
