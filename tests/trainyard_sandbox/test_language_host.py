@@ -173,7 +173,8 @@ def started_in_the_background() -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def test_the_host_ends_by_itself_when_the_engine_interrupts_it_even_in_the_background() -> None:
-    with started_in_the_background() as (process, _):
+    with started_in_the_background() as (process, port):
+        assert port > 0
         process.send_signal(signal.SIGINT)
         # The engine kills what goes on for five seconds, which every command of Pulumi would wait for, twice.
         assert process.communicate(timeout=60) == ("", "")
