@@ -1,12 +1,29 @@
-"""Rules for every test: none is skipped quietly; and which go together when several run at once."""
+"""Rules for every test: none is skipped quietly, a failed one says how busy the machine was,
+cluster tests have an area; and which go together when several run at once.
+"""
 
+import os
 from collections.abc import Generator
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 END_TO_END = "tests/e2e/"
+AREAS_OF_THEIR_OWN = ("conformance", "faults")
+"""Folders: what is in them is of the area of that name."""
+
+hypothesis.settings.register_profile(
+    "same",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile("night", hypothesis.settings.get_profile("same"), derandomize=False)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 class ByWhatIsShared(LoadScopeScheduling):
@@ -21,8 +38,15 @@ class ByWhatIsShared(LoadScopeScheduling):
         return file if file.startswith(END_TO_END) else file.rpartition("/")[0]
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m looks at what they are marked with
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole folders first, the files of e2e after them: so processes end at about the same time."""
+    """Areas that are folders are said; and whole folders come first, the files of e2e after them.
+
+    So processes end at about the same time.
+    """
+    for item in items:
+        if (folder := item.path.parent.name) in AREAS_OF_THEIR_OWN and item.get_closest_marker("sandbox"):
+            item.add_marker(pytest.mark.sandbox(area=folder))
     items.sort(key=lambda item: item.nodeid.startswith(END_TO_END))
 
 
@@ -36,9 +60,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that does not run has failed, unless what it lacks is a GPU."""
+    """A test that does not run has failed, unless what it lacks is a GPU; a failed one says the load."""
     report = yield
     if report.skipped and "GPU" not in str(report.longrepr):
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, which is a failure: {report.longrepr}"
+    if report.failed:
+        report.user_properties.append(("load", f"{os.getloadavg()[0]:.1f}"))
     return report

@@ -244,8 +244,12 @@ class Sandbox:
         kubernetes: str,
     ) -> None:
         self._stop()
-        port = port or (self._settings() or {}).get("port") or free_port()
-        preflight.require_port(port)
+        port = port or (self._settings() or {}).get("port")
+        if port:
+            preflight.require_port(port)
+        else:
+            # Not asked about again: a process that this one forks just now holds it until its exec.
+            port = free_port()
         for folder in (self.instance.dir, self.instance.logs, self.instance.config):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         images = _images().keys() if store else {}

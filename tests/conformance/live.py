@@ -17,7 +17,7 @@ import kubernetes
 import yaml
 
 from benchmarks import controllers, plane, webhooks
-from tests.e2e.cluster import Cluster, eventually
+from tests.e2e.cluster import Cluster, eventually, keep_logs
 from trainyard_policies import cluster as cluster_policies
 from trainyard_policies.settings import Policies
 from trainyard_sandbox.paths import PROJECT
@@ -184,7 +184,10 @@ def control_plane(name):
         cluster = Cluster(name)
         # Applied, not created: an API server that is seconds old may do it and have kubectl ask again.
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        yield cluster
+        try:
+            yield cluster
+        finally:
+            keep_logs(name)
 
 
 @contextmanager

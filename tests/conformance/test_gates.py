@@ -128,6 +128,7 @@ ROOT = {"name": "scratch", "hostPath": {"path": "/"}}
 TOKEN = {"name": "HF_TOKEN", "value": "x"}
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("code", "manifest", "fields", "word"),
     [

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -26,6 +27,17 @@ Object = dict[str, Any]
 # whatever else runs in its container is killed: it outlives who tells it.
 UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done; sleep 1"
 """What a job runs that goes on until `finish`."""
+
+UNANSWERED = (
+    "failed calling webhook",
+    "etcdserver: request timed out",
+    "etcdserver: leader changed",
+    "was refused - did you specify the right host or port",
+    "net/http: TLS handshake timeout",
+    "the server is currently unable to handle the request",
+    "the server was unable to return a response in the time allotted",
+)
+"""What kubectl says where nobody has said no."""
 
 LESS_GARBAGE = {"GOGC": "400"}
 """Of the time of Pulumi's engine a quarter is for collecting garbage, which can wait."""
@@ -52,17 +64,38 @@ def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subp
 
 
 def eventually(what: str, ask: Callable[[], Any], *, timeout: float = 120) -> Any:
-    """What `ask` answers as soon as that is something; fails with its last word otherwise."""
+    """What `ask` answers as soon as that is something; fails with its last word, or error, otherwise."""
     deadline = time.monotonic() + timeout
     last: Any = None
     while time.monotonic() < deadline:
         try:
             if last := ask():
                 return last
-        except AssertionError as error:
+        except Exception as error:  # what is not there yet is missed in many ways
             last = error
         time.sleep(0.3)
-    raise AssertionError(f"not within {timeout:.0f} s: {what}; at last: {last}")
+    why = last if isinstance(last, Exception) else None
+    shown = last if why is None or isinstance(why, AssertionError) else f"{type(why).__name__}: {why}"
+    raise AssertionError(f"not within {timeout:.0f} s: {what}\nat last: {shown}") from why
+
+
+def up(name: str, *arguments: str) -> None:
+    """Bring a sandbox of this name up, anew whatever was left of an earlier one."""
+    trainyard("sandbox", "down", "--name", name)
+    trainyard("sandbox", "up", "--name", name, *arguments, timeout=4500)
+
+
+def down(name: str) -> None:
+    """Take the sandbox down; the gate keeps its logs (tests/harness)."""
+    keep_logs(name)
+    trainyard("sandbox", "down", "--name", name)
+
+
+def keep_logs(name: str) -> None:
+    """Copy the logs of a sandbox to where the gate keeps them, if it is the gate that runs."""
+    if folder := os.environ.get("TRAINYARD_TEST_LOGS"):
+        with contextlib.suppress(OSError, shutil.Error):  # they may still be written, or have never been
+            shutil.copytree(Instance(name).logs, Path(folder, name), dirs_exist_ok=True)
 
 
 @dataclass
@@ -108,7 +141,17 @@ class Cluster:
         return answer.stdout
 
     def apply(self, *manifests: Object) -> None:
-        self.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+        """Apply objects; again while somebody does not answer whom the API server asks, or it itself."""
+
+        def ask() -> subprocess.CompletedProcess[str]:
+            scope = ("--namespace", self.namespace) if self.namespace else ()
+            command = ("kubectl", *scope, "apply", "--server-side", "-f", "-")
+            answer = self.run(*command, check=False, stdin=yaml.safe_dump_all(manifests))
+            assert not any(text in answer.stderr for text in UNANSWERED), answer.stderr
+            return answer
+
+        answer = eventually("it is applied, or refused", ask)
+        assert answer.returncode == 0, answer.stderr
 
     def get(self, kind: str, name: str) -> Object | None:
         """The object, None if it does not exist."""
@@ -143,6 +186,11 @@ class Cluster:
         """The operator's processes, as the host sees them."""
         processes = cgroup_processes(self.sandbox.instance.id)
         return sorted(pid for pid in processes if b"trainyard_operator" in _cmdline(pid))
+
+    def operator_pid(self) -> int:
+        """That of the one that there is, once those that were told to end have ended."""
+        [pid] = eventually("one operator runs", lambda: len(found := self.operator_pids()) == 1 and found)
+        return int(pid)
 
     def kill(self, pod: Object) -> None:
         """Kill the processes of a pod's containers, as the kernel does when memory runs out."""
@@ -268,10 +316,10 @@ def sandbox_of_its_own(name: str, *arguments: str) -> Iterator[Cluster]:
     """A sandbox with nothing installed, brought up with these arguments and down in the end."""
     cluster = Cluster(name)
     try:
-        trainyard("sandbox", "up", "--name", name, *arguments, timeout=4500)
+        up(name, *arguments)
         yield cluster
     finally:
-        trainyard("sandbox", "down", "--name", name)
+        down(name)
 
 
 def from_this_machine(deployment: str, binary: Path) -> Object:

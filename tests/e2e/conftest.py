@@ -4,16 +4,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from .cluster import Cluster, emptied, trainyard
+from .cluster import Cluster, down, emptied, up
 
 
 @pytest.fixture(scope="session")
 def bare(worker_id: str) -> Iterator[Cluster]:
     """A sandbox with nothing installed, named after the process that runs the tests: `test-gw0`."""
     cluster = Cluster(f"test-{worker_id}")
-    trainyard("sandbox", "up", "--name", cluster.name, timeout=4500)
-    yield cluster
-    trainyard("sandbox", "down", "--name", cluster.name)
+    try:
+        up(cluster.name)
+        yield cluster
+    finally:
+        down(cluster.name)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, trainjob
 from .trainer import CONTROLLER, holder, installed
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="migrate")
 
 TARGETS = ("**PolicyRules**", "**Operator**", "**Admission**", "**Catalog**", "**Kubeflow**")
 KINDS = {
@@ -75,7 +75,8 @@ def identities(platform: Cluster) -> dict[str, Any]:
 
 def is_ready(platform: Cluster) -> bool:
     """Whether our operator is, as the kubelet sees it."""
-    [pod] = platform.within("trainyard-system").list("pods")
+    pods = platform.within("trainyard-system").list("pods")
+    [pod] = [one for one in pods if "deletionTimestamp" not in one["metadata"]]
     return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"]["conditions"])
 
 

@@ -15,7 +15,7 @@ from .checkpoints import (
 )
 from .cluster import Cluster, Object, eventually, trainjob
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="operator")
 
 
 def restarts(platform: Cluster, job: str) -> tuple[int, int]:
@@ -56,6 +56,7 @@ def test_the_volume_of_checkpoints_goes_with_its_job(platform: Cluster) -> None:
     eventually("its folder is gone", lambda: not list(volumes.glob("*_default_checkpoints-tidy")))
 
 
+@pytest.mark.core
 def test_exit_code_42_fails_the_job_at_once(platform: Cluster) -> None:
     platform.apply(trainjob("gives-up", "exit 42", "torch-checkpointed"))
     failed = platform.wait_for_condition("gives-up", "Failed")
@@ -63,17 +64,31 @@ def test_exit_code_42_fails_the_job_at_once(platform: Cluster) -> None:
     assert restarts(platform, "gives-up") == (0, 0)
 
 
-def test_an_evicted_pod_is_restarted_and_the_restart_is_not_counted(platform: Cluster) -> None:
+def begun(platform: Cluster, job: str) -> Object:
+    """The pod of a new job that runs until it is ended, and is done as soon as it is started again."""
     script = """
         [ -e $CHECKPOINT_DIR/begun ] && exit
         touch $CHECKPOINT_DIR/begun
         trap "exit 1" TERM
         sleep 600 & wait
     """
-    platform.apply(trainjob("evicted", script, "torch-checkpointed"))
-    pod = running_pod(platform, "evicted")["metadata"]
+    platform.apply(trainjob(job, script, "torch-checkpointed"))
+    pod = running_pod(platform, job)
     volumes = platform.sandbox.instance.dir / "volumes"
-    eventually("it has begun", lambda: list(volumes.glob("*_default_checkpoints-evicted/begun")))
+    eventually("it has begun", lambda: list(volumes.glob(f"*_default_checkpoints-{job}/begun")))
+    return pod
+
+
+@pytest.mark.core
+def test_a_killed_pod_is_restarted_and_the_restart_is_counted(platform: Cluster) -> None:
+    platform.kill(begun(platform, "killed-once"))
+    platform.wait_for_condition("killed-once", "Complete")
+    assert restarts(platform, "killed-once") == (1, 1)
+
+
+@pytest.mark.core
+def test_an_evicted_pod_is_restarted_and_the_restart_is_not_counted(platform: Cluster) -> None:
+    pod = begun(platform, "evicted")["metadata"]
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["name"]}}
     path = f"/api/v1/namespaces/default/pods/{pod['name']}/eviction"
     platform.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))

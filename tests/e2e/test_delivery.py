@@ -14,7 +14,7 @@ from trainyard_sandbox.toolchain import Toolchain
 
 from .cluster import Cluster, eventually
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="platform")
 
 WORKFLOWS = PROJECT / ".github" / "workflows"
 KUBEFLOW = "kubeflow-system"

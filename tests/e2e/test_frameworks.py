@@ -7,7 +7,7 @@ import pytest
 
 from .cluster import Cluster
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="runtimes")
 
 
 def ranks(platform: Cluster, example: str, job: str, pattern: str) -> dict[str, tuple[str, ...]]:
@@ -18,6 +18,7 @@ def ranks(platform: Cluster, example: str, job: str, pattern: str) -> dict[str, 
     return {pod: found[0] for pod, text in logs.items() if (found := re.findall(pattern, text))}
 
 
+@pytest.mark.core
 def test_mpirun_reaches_the_other_node_over_ssh_and_an_allreduce_gives_pi(platform: Cluster) -> None:
     platform.kubectl("apply", "-f", "examples/mpi/trainjob.yaml")
     platform.wait_for_condition("pi", "Complete", timeout=600)

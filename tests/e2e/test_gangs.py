@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.harness.selection import core_if
 from trainyard_api.quantity import canonical, parse
 
 from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, runtime, trainjob
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="queues")
 
 RANK = "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE"
 
@@ -33,6 +34,11 @@ COSCHEDULING = Scheduler(
     ("Pending", "Scheduling"),
 )
 BOTH = pytest.mark.parametrize("by", [VOLCANO, COSCHEDULING], ids=lambda scheduler: scheduler.policy)
+BOTH_CORE = pytest.mark.parametrize(
+    "by",
+    core_if(lambda scheduler: scheduler is VOLCANO, [VOLCANO, COSCHEDULING]),
+    ids=lambda scheduler: scheduler.policy,
+)
 
 
 def cpu_of_a_pod(platform: Cluster) -> int:
@@ -112,7 +118,7 @@ def waits_whole(platform: Cluster, job: str, beside: str, cpu: int, by: Schedule
     platform.wait_for_condition(beside, "Complete")
 
 
-@BOTH
+@BOTH_CORE
 def test_of_two_gangs_that_do_not_fit_together_one_runs_whole_and_the_other_waits_whole(
     platform: Cluster, by: Scheduler
 ) -> None:

@@ -5,7 +5,7 @@ import yaml
 
 from .cluster import Cluster, scaled_down, trainjob
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="policies")
 
 TENANT = "gone"
 

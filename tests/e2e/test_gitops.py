@@ -74,7 +74,8 @@ def impact(platform: Cluster, folder: Path, kubeconfig: str, *arguments: str) ->
     return platform.run("sh", "-c", command, str(folder), kubeconfig, *arguments).stdout
 
 
-@pytest.mark.sandbox
+@pytest.mark.core
+@pytest.mark.sandbox(area="platform")
 def test_who_reads_alone_is_told_whom_a_change_reaches(
     platform: Cluster, team_a: Cluster, reader: str, tmp_path: Path
 ) -> None:
@@ -133,7 +134,7 @@ def identity(manifest: Object) -> tuple[str, str, str]:
     return manifest["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
-@pytest.mark.sandbox
+@pytest.mark.sandbox(area="platform")
 def test_plain_manifests_are_all_that_pulumi_installs_and_no_secret(
     platform: Cluster, rendered: Path
 ) -> None:

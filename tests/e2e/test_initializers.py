@@ -10,7 +10,7 @@ from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, Object, eventually
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="initializers")
 
 NUMBERS = range(1, 2001)
 CONTENT = {
@@ -149,6 +149,7 @@ def initializer(platform: Cluster, name: str) -> Object:
     return dict(pod)
 
 
+@pytest.mark.core
 def test_trainers_read_a_dataset_of_a_hub_and_a_model_of_s3_from_one_volume(sources: Cluster) -> None:
     sources.apply(
         job(

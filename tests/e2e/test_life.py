@@ -11,7 +11,7 @@ import pytest
 
 from .cluster import Cluster, Object, eventually, runtime, trainjob
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="operator")
 
 
 def uid(found: Object | None) -> str | None:
@@ -23,6 +23,7 @@ def set_suspend(platform: Cluster, name: str, value: bool) -> None:
     platform.kubectl("patch", "trainjob", name, "--type=merge", "-p", patch)
 
 
+@pytest.mark.core
 def test_a_job_that_starts_suspended_has_a_jobset_and_no_pods_until_it_is_resumed(platform: Cluster) -> None:
     platform.apply(trainjob("starts-suspended", suspend=True))
     suspended = platform.wait_for_condition("starts-suspended", "Suspended")
@@ -69,6 +70,7 @@ def test_a_suspended_job_keeps_the_runtime_that_it_started_with(platform: Cluste
     assert platform.log(pod["metadata"]["name"]) == "edition=first\n"
 
 
+@pytest.mark.core
 def test_a_job_past_its_deadline_fails_and_frees_its_nodes(platform: Cluster) -> None:
     platform.apply(trainjob("too-long", "sleep 600", activeDeadlineSeconds=5))
     failed = platform.wait_for_condition("too-long", "Failed")
@@ -79,11 +81,12 @@ def test_a_job_past_its_deadline_fails_and_frees_its_nodes(platform: Cluster) ->
     eventually("its JobSet is gone", lambda: platform.get("jobset", "too-long") is None)
 
 
+@pytest.mark.core
 def test_an_operator_killed_in_mid_job_changes_nothing_for_the_job(platform: Cluster) -> None:
     platform.apply(trainjob("survives", "sleep 8"))
     eventually("it runs", lambda: [p for p in platform.pods("survives") if p["status"]["phase"] == "Running"])
     jobset = uid(platform.get("jobset", "survives"))
-    [killed] = platform.operator_pids()
+    killed = platform.operator_pid()
     os.kill(killed, signal.SIGKILL)
     platform.wait_for_condition("survives", "Complete")
     eventually("the operator is back", lambda: [p for p in platform.operator_pids() if p != killed])
@@ -108,7 +111,7 @@ def test_a_steady_state_and_a_restart_in_it_cost_no_write(platform: Cluster) -> 
 
     before, acquired = written(), lease(platform)["acquireTime"]
     assert before.count("create jobsets") == 2
-    [killed] = platform.operator_pids()
+    killed = platform.operator_pid()
     os.kill(killed, signal.SIGKILL)
     eventually("another process leads", lambda: lease(platform)["acquireTime"] != acquired)
     time.sleep(5)
@@ -158,6 +161,7 @@ def unchecked(platform: Cluster, manifest: Object) -> Iterator[None]:
     eventually("it is asked again", lambda: not accepted(platform, manifest))
 
 
+@pytest.mark.core
 def test_a_job_without_a_runtime_is_refused_in_upstreams_words(platform: Cluster) -> None:
     lost = json.dumps(trainjob("lost", runtime="nowhere"))
     answer = platform.run("kubectl", "create", "-f", "-", stdin=lost, check=False)
@@ -169,6 +173,7 @@ def test_a_job_without_a_runtime_is_refused_in_upstreams_words(platform: Cluster
     assert 'clustertrainingruntimes.trainer.kubeflow.org "nowhere" not found' in answer.stderr
 
 
+@pytest.mark.core
 def test_a_job_whose_runtime_is_missing_says_so_and_goes_on_by_itself_when_it_appears(
     platform: Cluster,
 ) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -120,6 +121,29 @@ def resource(urn: str) -> str:
     return urn
 
 
+@pytest.mark.core
+@pytest.mark.sandbox(area="platform")
+def test_what_is_missing_is_drift_and_an_up_that_was_killed_as_it_put_it_back_is_repaired_by_the_next(
+    platform: Cluster, tmp_path: Path
+) -> None:
+    missing = ("low", "high")
+    platform.kubectl("delete", "workloadpriorityclass", *missing)
+    try:
+        drift = platform.run("make", "drift", "STACK=sandbox", check=False)
+        events = tmp_path / "events"
+        with killed(platform, *EVENTFUL, "--refresh", "--event-log", str(events)) as process:
+            first = next(made(process, events), None)
+        assert (process.returncode, bool(first)) == (-signal.SIGKILL, True)
+    finally:
+        platform.pulumi("cancel", "--stack", "sandbox", "--yes", check=False)
+        platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview", "--refresh")
+    said = drift.stdout + drift.stderr
+    assert drift.returncode != 0, said
+    assert re.search(r"Resources:\n +\+ 2 to create\n +\d+ unchanged\n", said), said
+    assert [name for name in missing if platform.get("workloadpriorityclass", name) is None] == []
+    platform.pulumi("preview", "--stack", "sandbox", "--expect-no-changes")
+
+
 def made(process: subprocess.Popen[bytes], events: Path) -> Iterator[str]:
     """The URNs of what an `up` makes in the cluster, as its engine tells of them while it runs."""
     events.touch()
@@ -139,7 +163,7 @@ def made(process: subprocess.Popen[bytes], events: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("step", "at_least"),
     [
-        pytest.param(component, 10, id="component", marks=pytest.mark.sandbox),
+        pytest.param(component, 10, id="component", marks=pytest.mark.sandbox(area="platform")),
         pytest.param(resource, 200, id="resource", marks=pytest.mark.soak),
     ],
 )

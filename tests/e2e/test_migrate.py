@@ -15,7 +15,7 @@ import pytest
 
 from .cluster import Cluster, Object
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="migrate")
 
 TORCH = "docker.io/trainyard/torch-cpu:sandbox"
 JAX_XGBOOST = "docker.io/trainyard/jax-xgboost:sandbox"
@@ -148,6 +148,7 @@ def printed(platform: Cluster, job: Object, folder: Path) -> list[str]:
         return sorted(re.findall(LINE, "".join(platform.logs(name).values()), re.MULTILINE))
 
 
+@pytest.mark.core
 def test_a_pytorchjob_of_master_and_worker_fits_a_line(platform: Cluster, tmp_path: Path) -> None:
     pods = replica(1, "pytorch", TORCH, ["python", "-c", FITS_BY_ALLREDUCE])
     job = old("PyTorchJob", pytorchReplicaSpecs={"Master": pods, "Worker": pods})

@@ -16,9 +16,9 @@ from .checkpoints import (
     starts,
     wait_for_checkpoint,
 )
-from .cluster import Cluster, Object, eventually, trainyard
+from .cluster import Cluster, Object, down, eventually, trainyard, up
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="sandbox")
 
 FIRST, SECOND = "nodes-node", "nodes-node-2"
 PARTS = ("containerd-2", "kubelet-2", "kube-proxy-2", "kube-router-2")
@@ -29,13 +29,13 @@ def two_nodes() -> Iterator[Cluster]:
     """The platform on two nodes; its controllers are on the first."""
     cluster = Cluster("nodes")
     try:
-        trainyard("sandbox", "up", "--name", cluster.name, "--nodes", "2", timeout=4500)
+        up(cluster.name, "--nodes", "2")
         cluster.kubectl("cordon", SECOND)
         cluster.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
         cluster.kubectl("uncordon", SECOND)
         yield cluster
     finally:
-        trainyard("sandbox", "down", "--name", cluster.name)
+        down(cluster.name)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from trainyard_platform.observability import Observability
 from .cluster import UNTIL_TOLD, Cluster, Object, emptied, eventually, trainjob
 from .prometheus import SYSTEM, Prometheus, tool, watching
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="platform")
 
 CASES = Path(__file__).with_name("alerts.yaml")
 

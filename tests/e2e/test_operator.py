@@ -15,7 +15,7 @@ from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, Object, eventually, trainjob
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="operator")
 
 NAMESPACE = "trainyard-system"
 USER = f"system:serviceaccount:{NAMESPACE}:trainyard-operator"

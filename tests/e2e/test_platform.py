@@ -12,7 +12,7 @@ from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, eventually, trainjob
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="platform")
 
 
 def changes(platform: Cluster) -> dict[str, Any]:
@@ -21,6 +21,7 @@ def changes(platform: Cluster) -> dict[str, Any]:
     return dict(last["resourceChanges"])
 
 
+@pytest.mark.core
 def test_a_second_up_changes_nothing_and_leaves_no_credentials_behind(
     platform: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -34,6 +35,7 @@ def test_the_checked_in_stack_file_stays_as_it_is(platform: Cluster) -> None:
     assert "encryptionsalt" not in (PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text()
 
 
+@pytest.mark.core
 def test_a_wrong_key_stops_the_preview_with_its_path_and_the_nearest_name(platform: Cluster) -> None:
     stack = platform.sandbox.instance.dir / "wrong.yaml"
     document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
@@ -57,8 +59,10 @@ def test_every_binary_on_this_way_is_a_real_one(platform: Cluster) -> None:
             assert file.read(4) == b"\x7fELF", path
 
 
+@pytest.mark.core
 def test_the_operator_runs_without_privileges(platform: Cluster) -> None:
-    [pod] = json.loads(platform.kubectl("get", "pods", "-n", "trainyard-system", "-o", "json"))["items"]
+    pods = platform.within("trainyard-system").list("pods")
+    [pod] = [one for one in pods if "deletionTimestamp" not in one["metadata"]]
     [container] = pod["spec"]["containers"]
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,

@@ -10,7 +10,7 @@ from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="policies")
 
 POD = "spec.template.spec.replicatedJobs[0].template.spec.template.spec"
 

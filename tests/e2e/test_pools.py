@@ -4,7 +4,7 @@ import pytest
 
 from .cluster import Cluster, Object, eventually, trainjob
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="queues")
 
 RACK = "trainyard.dev/rack"
 
@@ -53,6 +53,7 @@ def test_the_pools_nodes_are_ready_and_as_declared(platform: Cluster) -> None:
         assert ready["status"] == "True"
 
 
+@pytest.mark.core
 def test_a_job_of_four_nodes_is_placed_in_one_rack(platform: Cluster) -> None:
     gpus = platform.within("gpus")
     platform.apply(gpu_runtime())

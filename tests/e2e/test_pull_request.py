@@ -17,7 +17,7 @@ from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, Object, runtime, trainjob
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="policies")
 
 NAME = "by-pull-request"
 NADIA = "nadia"
@@ -76,6 +76,7 @@ def lint(clone: Path, *arguments: str) -> tuple[int, dict[str, str]]:
     return answer.returncode, dict(found)
 
 
+@pytest.mark.core
 def test_three_faults_are_refused_put_right_previewed_rolled_out_and_trained_on(
     platform: Cluster, clone: Path
 ) -> None:
@@ -125,6 +126,7 @@ def refused(place: Cluster, manifest: Object) -> str:
     return answer.stderr
 
 
+@pytest.mark.core
 def test_the_same_faults_are_refused_to_a_namespaces_admin_with_kubectl(nadia: Cluster) -> None:
     for rule, manifest in FAULTY_RUNTIMES.items():
         assert f"{rule}: spec.template" in refused(nadia, manifest)

@@ -11,7 +11,7 @@ from trainyard_platform.queues import Queues
 
 from .cluster import UNTIL_TOLD, Cluster, Object, emptied, eventually, finish, trainjob
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="queues")
 
 
 def queued(name: str, cpu: str, script: str = "true", *, priority: str | None = None) -> Object:
@@ -109,6 +109,7 @@ def test_a_job_that_can_never_fit_says_why(team_a: Cluster) -> None:
     assert team_a.pods("too-big") == []
 
 
+@pytest.mark.core
 def test_a_high_priority_takes_the_quota_of_a_low_one_which_goes_on_after_it(
     team_a: Cluster, team_b: Cluster
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from .cluster import Cluster, Object, eventually, runtime
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="runtimes")
 
 
 def job(name: str, of: str, **trainer: object) -> Object:
@@ -79,6 +79,7 @@ def test_an_elastic_job_goes_on_with_a_new_node_for_one_that_is_lost(platform: C
     assert (seen[0], seen[-1]) == (("2", "0"), ("2", "1"))
 
 
+@pytest.mark.core
 def test_the_catalog_is_compared_with_the_cluster(platform: Cluster) -> None:
     def differ(*arguments: str) -> tuple[int, str]:
         answer = platform.run("trainyard", "runtimes", "diff", "--stack", "sandbox", *arguments, check=False)

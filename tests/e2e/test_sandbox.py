@@ -20,7 +20,7 @@ from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, eventually, trainyard
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="sandbox")
 
 
 @pytest.fixture
@@ -159,6 +159,7 @@ def test_without_root_there_is_a_control_plane_with_simulated_nodes(spare: Clust
     assert ready_nodes(spare) == ["fake-0", "fake-1"]
 
 
+@pytest.mark.core
 def test_a_port_that_is_taken_is_one_sentence_exit_code_2_and_nothing_left(spare: Cluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
@@ -168,6 +169,7 @@ def test_a_port_that_is_taken_is_one_sentence_exit_code_2_and_nothing_left(spare
     assert not spare.sandbox.instance.dir.exists()
 
 
+@pytest.mark.core
 def test_nobody_gets_in_without_a_certificate(bare: Cluster) -> None:
     url = f"{bare.sandbox.status().server}/api"
     with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):

@@ -14,7 +14,7 @@ from kubeflow.trainer import (
 
 from .cluster import Cluster, eventually
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="operator")
 
 TUNED = "torchtune-llama3.2-1b"
 
@@ -31,6 +31,7 @@ def speak() -> None:
     print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])
 
 
+@pytest.mark.core
 def test_the_steps_logs_and_events_of_a_job_are_read_back(platform: Cluster, client: TrainerClient) -> None:
     trainer = CustomTrainer(func=speak, num_nodes=2)
     name = client.train(runtime="torch-distributed", trainer=trainer)

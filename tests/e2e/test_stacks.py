@@ -10,9 +10,9 @@ import yaml
 
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import Cluster, Object, trainyard
+from .cluster import Cluster, Object, sandbox_of_its_own
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="platform")
 
 USERS = re.compile(r'"(runAsUser|runAsGroup|fsGroup|supplementalGroups|seLinuxOptions)"')
 WITH_PODS = ("Deployment", "DaemonSet", "StatefulSet", "Job", "ClusterTrainingRuntime")
@@ -21,10 +21,8 @@ WITH_PODS = ("Deployment", "DaemonSet", "StatefulSet", "Job", "ClusterTrainingRu
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Cluster]:
     """A cluster without a platform: what is there already would be compared with."""
-    cluster = Cluster("empty")
-    trainyard("sandbox", "up", "--name", cluster.name, "--control-plane-only")
-    yield cluster
-    trainyard("sandbox", "down", "--name", cluster.name)
+    with sandbox_of_its_own("empty", "--control-plane-only") as cluster:
+        yield cluster
 
 
 def preview(empty: Cluster, stack: str, folder: Path) -> list[Object]:

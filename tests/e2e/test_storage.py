@@ -4,9 +4,10 @@ import pytest
 
 from .cluster import Cluster, trainjob
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="runtimes")
 
 
+@pytest.mark.core
 def test_a_shared_claim_is_of_the_platforms_class(platform: Cluster) -> None:
     platform.apply(trainjob("stores", "echo kept > /checkpoints/here", runtime="torch-checkpointed"))
     platform.wait_for_condition("stores", "Complete")

@@ -6,7 +6,7 @@ import pytest
 
 from .cluster import Cluster, Object, eventually
 
-pytestmark = pytest.mark.sandbox
+pytestmark = pytest.mark.sandbox(area="operator")
 
 
 def check_that_two_ranks_have_trained(platform: Cluster, job: Object) -> None:
@@ -28,6 +28,7 @@ def check_that_two_ranks_have_trained(platform: Cluster, job: Object) -> None:
     assert accuracy >= 0.95
 
 
+@pytest.mark.core
 def test_a_function_sent_with_the_kubeflow_sdk_trains_on_two_nodes(platform: Cluster) -> None:
     before = {job["metadata"]["name"] for job in platform.list("trainjobs")}
     shown = platform.run("python", "examples/digits/submit.py").stdout
@@ -38,6 +39,7 @@ def test_a_function_sent_with_the_kubeflow_sdk_trains_on_two_nodes(platform: Clu
     assert f"TrainJob {job['metadata']['name']} is Complete" in shown
 
 
+@pytest.mark.core
 def test_the_same_job_sent_with_kubectl_trains_on_two_nodes(platform: Cluster) -> None:
     platform.kubectl("apply", "-f", "examples/digits/trainjob.yaml")
     platform.wait_for_condition("digits", "Complete")

@@ -36,6 +36,7 @@ def standing_still(replica):
         replica.send(signal.SIGCONT)
 
 
+@pytest.mark.core
 @pytest.mark.sandbox
 def test_a_leader_that_stands_still_past_its_lease_does_no_harm_when_it_goes_on(pair, tried):
     scene, _, two = pair

@@ -297,7 +297,7 @@ KUBECTL_CASES = [
 ]
 
 
-@pytest.mark.sandbox  # kubectl is the toolchain's, which the unit tests do not wait for
+@pytest.mark.sandbox(area="api")  # kubectl is the toolchain's, which the unit tests do not wait for
 @pytest.mark.parametrize(("schema", "live", "patch"), KUBECTL_CASES)
 def test_the_result_is_that_of_kubectl(tmp_path, schema, live, patch):
     assert json_of(strategic_merge(live, patch, schema)) == json_of(kubectl(tmp_path, live, patch))
@@ -350,7 +350,7 @@ SPECS = pod_specs(SCALARS.filter(lambda value: value is not None))
 PATCHES = pod_specs(SCALARS)
 
 
-@pytest.mark.sandbox
+@pytest.mark.sandbox(area="api")
 @settings(
     max_examples=30,
     derandomize=True,

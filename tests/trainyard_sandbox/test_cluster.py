@@ -4,10 +4,11 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from trainyard_sandbox import cluster, preflight, toolchain
+from trainyard_sandbox import cluster, preflight, pulumi, toolchain
 from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.images import Images
@@ -91,6 +92,30 @@ def test_a_port_that_is_taken_is_named(sandbox: Sandbox) -> None:
         port = server.getsockname()[1]
         with pytest.raises(SandboxError, match=f"Port {port} on 127.0.0.1 .*choose another with --port"):
             preflight.require_port(port)
+
+
+def test_a_port_that_nobody_named_is_taken_as_it_is_found(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its finding and its use, a process that is just being forked may hold it for a moment."""
+    laid_out = []
+
+    def assemble(instance: Instance, tools: Any, port: int, *_: Any) -> Plan:
+        laid_out.append(port)
+        raise SandboxError("far enough")
+
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        monkeypatch.setattr(cluster, "free_port", lambda: port)
+        monkeypatch.setattr(cluster, "build", lambda *_, **__: (None, None))
+        monkeypatch.setattr(pulumi, "prepare", lambda *_: None)
+        monkeypatch.setattr(cluster, "assemble", assemble)
+        with pytest.raises(SandboxError, match="far enough"):
+            sandbox.up(Progress(), nodes=0)
+        assert laid_out == [port]
+        with pytest.raises(SandboxError, match=f"Port {port} .*choose another with --port"):
+            sandbox.up(Progress(), nodes=0, port=port)
+        assert laid_out == [port]
 
 
 def test_a_sandbox_that_is_not_up_says_so(sandbox: Sandbox) -> None:

@@ -1,0 +1,95 @@
+"""The command: `python -m tests.harness toolchain check core`.
+
+Runs these phases one after the other, up to the first that fails, and says at
+the end what happened. Exit codes: 0 all is well; 1 something failed; 2 there is
+no such phase or area; 130 it was told to end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from . import process, results
+from .phases import AREAS, PROJECT, Step, steps
+from .verdict import SECOND_LOOK, Phase, judged, junit, told
+
+REPORTS = ".reports"
+"""The folder for what is kept of a run; emptied by the next one."""
+LOGS = "TRAINYARD_TEST_LOGS"
+"""The variable that tells tests where the logs of their sandboxes are to be kept."""
+MOST_LOOKED_AT_AGAIN = 20
+"""With more failures something is broken, and a second look would only take time."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line says; returns the exit code."""
+    known = steps()
+    parser = argparse.ArgumentParser(prog="python -m tests.harness", description=__doc__)
+    parser.add_argument("phase", nargs="+", choices=list(known), help=f"one of: {', '.join(known)}")
+    parser.add_argument("--area", choices=sorted(AREAS), metavar="AREA", help=f"of e2e: {', '.join(AREAS)}")
+    given = parser.parse_args(arguments)
+    # Who starts this in the background has it ignore Ctrl-C, and with it all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    chosen = steps(given.area)
+    try:
+        return run([chosen[name] for name in given.phase], PROJECT)
+    except KeyboardInterrupt:
+        print("Ended before its time, and all that it had started.", file=sys.stderr)
+        return 130
+
+
+def run(chosen: Sequence[Step], folder: Path) -> int:
+    """Run steps in a folder up to the first that fails, look twice where that is said, and tell."""
+    reports = folder / REPORTS
+    shutil.rmtree(reports, ignore_errors=True)
+    (reports / "logs").mkdir(parents=True)
+    phases: list[Phase] = []
+    for step in chosen:
+        phases.append(_run(step, folder, reports))
+        if phases[-1].code or phases[-1].limit is not None:
+            phases += _second_look(step, phases[-1], folder, reports)
+            break
+    verdict = judged(phases)
+    load = f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+    for phase in phases:
+        if not phase.code:
+            shutil.rmtree(reports / "logs" / phase.name.replace(" ", "-"), ignore_errors=True)
+    kept = sorted(path.name for path in (reports / "logs").iterdir())
+    print(told(phases, verdict, load, f"{reports / 'logs'} ({', '.join(kept)})" if kept else ""), flush=True)
+    (reports / "junit.xml").write_text(junit(phases, verdict))
+    return 0 if verdict.good else 1
+
+
+def _run(step: Step, folder: Path, reports: Path) -> Phase:
+    print(f"\n== {step.name}", flush=True)
+    name = step.name.replace(" ", "-")
+    log = reports / f"{name}.jsonl"
+    command = [*step.command, *([step.log.format(log)] if step.log else [])]
+    ended = process.run(command, folder, step.limit, {LOGS: str(reports / "logs" / name)})
+    found = results.Results()
+    if log.exists():
+        with log.open() as lines:
+            found = results.read(lines)
+    return Phase(step.name, ended.seconds, ended.code, found, ended.last, ended.limit)
+
+
+def _second_look(step: Step, phase: Phase, folder: Path, reports: Path) -> list[Phase]:
+    """What failed is run once more, alone; nothing if that is not what ended the phase."""
+    failed = list(phase.results.failures)
+    ended_by_tests = phase.code == 1 and phase.limit is None
+    if not (step.again and ended_by_tests and 0 < len(failed) <= MOST_LOOKED_AT_AGAIN):
+        return []
+    again = replace(step, name=SECOND_LOOK, command=[*step.again, *failed])
+    return [_run(again, folder, reports)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""Which cases of a parametrized test are of the core, and which a run asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+
+def core_if(of_core: Callable[[Any], bool], cases: Iterable[Any]) -> list[Any]:
+    """The cases as parameters, those marked that are of the core."""
+    return [pytest.param(one, marks=pytest.mark.core) if of_core(one) else one for one in cases]
+
+
+def asked_for(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
+    """The values of a parameter in the tests of the fixture's module that this run has, in their order."""
+    found: list[Any] = []
+    for item in request.session.items:
+        values = (
+            item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        )
+        if item.path == request.path and parameter in values and values[parameter] not in found:
+            found.append(values[parameter])
+    return found

@@ -1,0 +1,219 @@
+"""What two looks at the cluster tests come to, and how it is told. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from xml.etree import ElementTree
+
+from .results import Failure, Results
+
+LINES = 80
+"""Of the end, in which everything has to be said."""
+MOST_UNSTEADY = 2
+"""With more unsteady tests the run has failed."""
+SECOND_LOOK = "second look"
+"""The name of the phase in which what failed is run again."""
+_WIDTH = 240
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the run, as it went.
+
+    Attributes:
+        name: As the user called it.
+        seconds: That it took.
+        code: Its exit code; negative if a signal ended it.
+        results: Of its tests, if it ran any.
+        last: The last lines that it printed.
+        limit: Seconds after which it was ended; None if it ended by itself.
+    """
+
+    name: str
+    seconds: float
+    code: int
+    results: Results = field(default_factory=Results)
+    last: Sequence[str] = ()
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Unsteady:
+    """A test that failed at the first look and passed at the second."""
+
+    first: Failure
+    took: float
+    passed_in: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What has failed, and what is unsteady.
+
+    Attributes:
+        failed: By test, why: at the first look, and at the second if there was one and it failed again.
+        unsteady: Each with both times.
+        broken: Phases that failed in another way than by a test.
+    """
+
+    failed: Sequence[Sequence[Failure]] = ()
+    unsteady: Sequence[Unsteady] = ()
+    broken: Sequence[Phase] = ()
+
+    @property
+    def good(self) -> bool:
+        """Whether the run has passed."""
+        causes = {one.first.cause for one in self.unsteady}
+        return not self.failed and not self.broken and len(causes) <= MOST_UNSTEADY
+
+
+def judged(phases: Sequence[Phase]) -> Verdict:
+    """The verdict on these phases; the last may be a second look at what failed in the one before."""
+    failed: dict[str, list[Failure]] = {}
+    unsteady = []
+    second = phases[-1].results if phases and phases[-1].name == SECOND_LOOK else Results()
+    passed_again = set(second.passed)
+    for phase in phases:
+        for test, failure in phase.results.failures.items():
+            if test in passed_again:
+                unsteady.append(Unsteady(failure, phase.results.seconds[test], second.seconds[test]))
+            else:
+                failed.setdefault(test, []).append(failure)
+    return Verdict(list(failed.values()), unsteady, [phase for phase in phases if _is_broken(phase)])
+
+
+def _is_broken(phase: Phase) -> bool:
+    """Whether it failed in another way than by tests: make says 2 where pytest, within it, says 1."""
+    by_tests = phase.results.failures and phase.code in (1, 2)
+    return phase.limit is not None or bool(phase.results.unfinished) or bool(phase.code and not by_tests)
+
+
+def told(phases: Sequence[Phase], verdict: Verdict, load: str, logs: str) -> str:
+    """All that somebody needs who asks what happened, in `LINES` lines.
+
+    Args:
+        phases: As they went.
+        verdict: On them.
+        load: The machine's, now.
+        logs: The folder with the logs of sandboxes on which a test failed.
+    """
+    head = ["", "== where the time went", *(_line(phase) for phase in phases), f"   load now: {load}"]
+    end = [_sentence(phases, verdict)]
+    sections = [
+        ("did not come to an end", [_broken(phase) for phase in verdict.broken]),
+        (
+            f"unsteady: failed, and passed when run again, alone (more than {MOST_UNSTEADY} fail the run)",
+            [_unsteady(one) for one in verdict.unsteady],
+        ),
+        ("failed", [_failed(failures, logs) for failures in verdict.failed]),
+    ]
+    left = LINES - len(head) - len(end) - 1
+    body: list[str] = []
+    for title, entries in sections:
+        if entries:
+            body += ["", f"== {title}"]
+            body += _fitting(entries, left - len(body))
+    return "\n".join([*head, *body, "", *end])
+
+
+def _fitting(entries: Sequence[Sequence[str]], lines: int) -> list[str]:
+    """The entries, each cut to its share of the lines, so that each is named while there is room."""
+    share = max(1, lines // len(entries))
+    shown = [line for entry in entries for line in _cut(entry, share)]
+    if len(shown) <= lines:
+        return shown
+    return [*shown[: max(lines - 1, 0)], f"   ... and more: {len(entries)} in all"]
+
+
+def _cut(entry: Sequence[str], lines: int) -> Sequence[str]:
+    """The first line and the last ones."""
+    return entry if len(entry) <= lines else [entry[0], *entry[len(entry) - lines + 1 :]]
+
+
+def _line(phase: Phase) -> str:
+    results = phase.results
+    counted = f"{len(results.passed)} passed, {len(results.failures)} failed" if results.seconds else ""
+    said = counted or ("" if phase.code == 0 else f"exit code {phase.code}")
+    return f"   {phase.name:<12} {duration(phase.seconds):>12}   {said}".rstrip()
+
+
+def _broken(phase: Phase) -> list[str]:
+    why = (
+        f"was ended after {duration(phase.limit)}, its limit"
+        if phase.limit is not None
+        else f"ended with exit code {phase.code}"
+    )
+    running = [f"   was running: {test}" for test in phase.results.unfinished]
+    return [f"{phase.name} {why}", *running, *(f"   {line}"[:_WIDTH] for line in phase.last)]
+
+
+def _unsteady(one: Unsteady) -> list[str]:
+    times = f"failed after {duration(one.took)}{_then(one.first)}, then passed in {duration(one.passed_in)}"
+    return [one.first.test, f"   in {one.first.when}, {one.first.place}: {times}", *_reason(one.first)]
+
+
+def _failed(failures: Sequence[Failure], logs: str) -> list[str]:
+    first, *again = failures
+    lines = [first.test, f"   in {first.when}, {first.place}{_then(first)}", *_reason(first)]
+    for failure in again:
+        same = failure.reason == first.reason
+        lines += ["   and again for the same reason" if same else "   and again:"]
+        lines += [] if same else _reason(failure)
+    return [*lines, f"   logs: {logs}"] if logs else lines
+
+
+def _then(failure: Failure) -> str:
+    load = f", load {failure.load}" if failure.load else ""
+    return (f" at {time.strftime('%H:%M:%S', time.localtime(failure.at))}" if failure.at else "") + load
+
+
+def _reason(failure: Failure) -> list[str]:
+    """Its first sentence, and its last lines: of what was waited for, the last is what there was."""
+    lines = [line.rstrip() for line in failure.reason.splitlines() if line.strip()] or ["(nothing was said)"]
+    shown = lines if len(lines) <= 5 else [lines[0], "...", *lines[-3:]]
+    return [f"   {line if len(line) <= _WIDTH else line[: _WIDTH - 4] + ' ...'}" for line in shown]
+
+
+def _sentence(phases: Sequence[Phase], verdict: Verdict) -> str:
+    took = duration(sum(phase.seconds for phase in phases))
+    counts = f"{len(verdict.failed)} failed, {len(verdict.unsteady)} unsteady"
+    broken = "".join(f", {phase.name} did not come to an end" for phase in verdict.broken)
+    return f"{'PASSED' if verdict.good else 'FAILED'} in {took}: {counts}{broken}."
+
+
+def duration(seconds: float) -> str:
+    """`48 s`, `9 min 5 s`."""
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+def junit(phases: Sequence[Phase], verdict: Verdict) -> str:
+    """All tests as JUnit's XML; an unsteady one has passed, with a `flakyFailure` as Surefire writes it."""
+    failed = {failures[0].test: failures for failures in verdict.failed}
+    unsteady = {one.first.test: one for one in verdict.unsteady}
+    every = dict.fromkeys(failed, 0.0)
+    for phase in reversed(phases):  # what the first look says last
+        every |= phase.results.seconds
+    suite = ElementTree.Element(
+        "testsuite", name="trainyard", tests=str(len(every)), failures=str(len(failed))
+    )
+    for test, seconds in every.items():
+        file, _, name = test.partition("::")
+        attributes = {"classname": file, "name": name, "time": f"{seconds:.3f}"}
+        case = ElementTree.SubElement(suite, "testcase", attributes)
+        for failure in failed.get(test, ()):
+            _element(case, "failure", failure)
+        if test in unsteady:
+            _element(case, "flakyFailure", unsteady[test].first, time=f"{unsteady[test].took:.3f}")
+            case.set("time", f"{unsteady[test].passed_in:.3f}")
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def _element(case: ElementTree.Element, tag: str, failure: Failure, **attributes: str) -> None:
+    said = "".join(
+        character if character.isprintable() or character == "\n" else "?" for character in failure.reason
+    )
+    more: Mapping[str, str] = {"message": said.partition("\n")[0], "type": failure.when, **attributes}
+    ElementTree.SubElement(case, tag, dict(more)).text = f"{failure.place}\n{said}"
