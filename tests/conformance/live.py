@@ -17,7 +17,8 @@ import kubernetes
 import yaml
 
 from benchmarks import controllers, plane, webhooks
-from tests.e2e.cluster import Cluster, eventually, keep_logs
+from tests.e2e.cluster import Cluster, keep_logs
+from tests.patience import STARTED, eventually
 from trainyard_policies import cluster as cluster_policies
 from trainyard_policies.settings import Policies
 from trainyard_sandbox.paths import PROJECT
@@ -45,8 +46,6 @@ _CLUSTER_SCOPED = {
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
 }
-_PATIENCE = 120.0
-"""Seconds that a controller may take for what it does in one: the machine may be busy."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,7 @@ def reference(folder):
 def ours(folder, name="conf-ours", policies=None):
     """Our operator, as `trainyard operator run` starts it; with `policies`, TrainJobs are held to them."""
     with control_plane(name) as cluster:
-        cluster.kubectl("create", "namespace", "trainyard-system")
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "trainyard-system"}})
         kubeconfig = cluster.sandbox.instance.kubeconfig
         program = [PROJECT / ".venv" / "bin" / "trainyard", "operator", "run"]
         if policies is not None:
@@ -236,7 +235,7 @@ def install_webhooks(side):
         assert answer.code == 403, answer.message
         return True
 
-    eventually(f"the webhooks of {side.name} answer", asked, timeout=_PATIENCE)
+    eventually(f"the webhooks of {side.name} answer", asked, within=STARTED)
 
 
 def install_policies(side):
@@ -246,7 +245,7 @@ def install_policies(side):
     eventually(
         "the admission policies are in force",
         lambda: "image-registry" in side.api.create(wrong, dry_run=True).message,
-        timeout=_PATIENCE,
+        within=STARTED,
     )
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from benchmarks import plane
-from tests.e2e.cluster import eventually
+from tests.patience import STARTED, eventually
 from tests.trainyard_policies.examples import changed, of_workloads
 from tests.trainyard_policies.test_pack import applicable, arguments, named, policy_name, reported
 from trainyard_policies import engine, rules
@@ -56,7 +56,7 @@ def api():
             api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             live.at_once(api.apply, gates.objects(name, policies, only.get(name)))
         live.done(api.create(hooks))
-        eventually("every policy is in force", lambda: in_force(api), timeout=120)
+        eventually("every policy is in force", lambda: in_force(api), within=STARTED)
         yield api
 
 
@@ -199,4 +199,4 @@ def test_without_its_parameters_a_policy_refuses(api):
     job = changed("trainjob", {})
     assert gates.ask(api, job, stack).code == 201
     live.done(api.delete("v1", "ConfigMap", "trainyard-policies", stack))
-    eventually("it is missed", lambda: "no params found" in gates.ask(api, job, stack).message, timeout=30)
+    eventually("it is missed", lambda: "no params found" in gates.ask(api, job, stack).message)

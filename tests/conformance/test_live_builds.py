@@ -3,11 +3,10 @@
 No webhook is asked here: what admission refuses reaches the controllers too.
 """
 
-import time
-
 import pytest
 
 from tests.harness.selection import core_if
+from tests.patience import NOTICED, looks
 
 from . import live
 from .compare import built, differences
@@ -23,7 +22,7 @@ GANGS = {"gang-coscheduling": {"coscheduling": {}}, "gang-volcano": {"volcano": 
 CASES = [*(f"tj-{case}" for case in cases(GOLDEN / "trainjobs")), *GENERATED, *GANGS]
 CORE = {*(f"tj-{case}" for case in cases(GOLDEN / "trainjobs")), *GANGS, *GENERATED[:23]}
 """Forty of them: every framework, and what Hypothesis has made of them."""
-SETTLED = 3.0
+SETTLED = 6.0
 """Seconds without a change after which nothing more is expected."""
 
 
@@ -64,16 +63,15 @@ def results(sides):
 
 def settled(side):
     """What it has made as soon as each case has a JobSet and nothing changes any more."""
-    last, since, deadline = None, time.monotonic(), time.monotonic() + 120
-    while time.monotonic() < deadline:
+    last, since, missing = None, 0.0, set(CASES)
+    for passed in looks(NOTICED):
         found = built(side.api)
-        with_jobset = [case for case, children in found.items() if f"JobSet {case}" in children]
+        missing = {case for case in CASES if f"JobSet {case}" not in found.get(case, ())}
         if found != last:
-            last, since = found, time.monotonic()
-        elif set(with_jobset) == set(CASES) and time.monotonic() > since + SETTLED:
-            break
-        time.sleep(0.3)
-    return last
+            last, since = found, passed
+        elif not missing and passed > since + SETTLED:
+            return last
+    raise AssertionError(f"{side.name} has made no JobSet of {sorted(missing)}, or goes on and on")
 
 
 @pytest.mark.parametrize("case", core_if(CORE.__contains__, CASES))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.e2e.cluster import eventually
 from tests.harness.selection import core_if
+from tests.patience import eventually
 
 from . import live
 from .compare import plain

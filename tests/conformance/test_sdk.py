@@ -22,7 +22,7 @@ from kubeflow.trainer import (
 from kubeflow.trainer import options as given
 
 from benchmarks import plane
-from tests.e2e.cluster import eventually
+from tests.patience import SOON, eventually
 from trainyard_policies.settings import Policies
 
 from . import live
@@ -191,7 +191,7 @@ def test_it_waits_for_the_end_and_reads_what_became_of_the_job(side, client, las
     see_jobset(side, name)
     assert client.get_job(name).status == "Created"
     jobset_says(last)(side, name)
-    assert client.wait_for_job_status(name, status={word}, timeout=60).status == word
+    assert client.wait_for_job_status(name, status={word}, timeout=int(SOON.now)).status == word
     assert name in [job.name for job in client.list_jobs()]
     client.delete_job(name)
     eventually("it is gone", lambda: side.api.get(live.TRAINER, "TrainJob", name) is None)

@@ -1,10 +1,11 @@
 """The cases of Kubeflow Trainer's own integration tests of its controller, one by one, against ours."""
 
 import time
+from datetime import datetime, timedelta
 
 import pytest
 
-from tests.e2e.cluster import eventually
+from tests.patience import eventually, nothing_comes
 
 from . import live
 from .corpus import GOLDEN, load
@@ -18,6 +19,7 @@ from .test_live_status import (
     STARTED,
     SUSPENDED,
     TOO_LATE,
+    Soon,
     jobset_of,
     jobset_says,
     present,
@@ -116,7 +118,7 @@ def plain_is_created(side, name):
 
 def managed_elsewhere(side, name):
     create(side, name, "torch-distributed", managedBy="kueue.x-k8s.io/multikueue")
-    time.sleep(2)
+    nothing_comes(2)
     assert not present(side, name)
 
 
@@ -233,7 +235,7 @@ def flux_is_refused(side, name):
 
 
 def deadline_passes(side, name):
-    created(side, name, "torch-distributed", activeDeadlineSeconds=2)
+    create(side, name, "torch-distributed", activeDeadlineSeconds=2)
     says(side, name, status(TOO_LATE))
     eventually("its JobSet is gone", lambda: not present(side, name))
 
@@ -247,7 +249,7 @@ def deadline_is_met(side, name):
 
 def deadline_while_suspended(side, name):
     created(side, name, "torch-distributed", activeDeadlineSeconds=1, suspend=True)
-    time.sleep(3)
+    nothing_comes(3)
     says(side, name, status(SUSPENDED))
 
 
@@ -255,8 +257,11 @@ def deadline_from_the_resume(side, name):
     created(side, name, "torch-distributed", activeDeadlineSeconds=4, suspend=True)
     time.sleep(4)
     suspend(False)(side, name)
-    says(side, name, status(RESUMED))
+    says(side, name, Soon(status(RESUMED), status(RESUMED, TOO_LATE)))
     says(side, name, status(RESUMED, TOO_LATE))
+    conditions = side.api.get(live.TRAINER, "TrainJob", name)["status"]["conditions"]
+    resumed, late = (datetime.fromisoformat(one["lastTransitionTime"]) for one in conditions)
+    assert late - resumed >= timedelta(seconds=3), "four, of which both times say whole seconds"
 
 
 # --- Runtimes, which a job keeps as they were -----------------------------------

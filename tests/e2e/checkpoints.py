@@ -5,11 +5,12 @@ from pathlib import Path
 
 import yaml
 
+from tests.patience import LEARNED, STARTED, eventually
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import Cluster, Object, eventually
+from .cluster import Cluster, Object
 
-EPOCHS = 40
+EPOCHS = 80
 """Enough to be caught in the middle of it, on a fast machine too."""
 
 STEPS = 28
@@ -27,7 +28,7 @@ def checkpoint_job(name: str) -> Object:
 def run_undisturbed(cluster: Cluster) -> float:
     """The loss of a run that nothing happens to."""
     cluster.apply(checkpoint_job("undisturbed"))
-    cluster.wait_for_condition("undisturbed", "Complete", timeout=600)
+    cluster.wait_for_condition("undisturbed", "Complete", within=LEARNED)
     assert starts(cluster, "undisturbed") == [0, 0]
     return final_loss(cluster, "undisturbed")
 
@@ -36,7 +37,7 @@ def wait_for_checkpoint(cluster: Cluster, job: str) -> None:
     """Until the job has written one; it has all but an epoch or two before it then."""
     volumes = Path(cluster.sandbox.instance.dir, "volumes")
     written = f"*_default_checkpoints-{job}/latest.pt"
-    eventually(f"{job} has a checkpoint", lambda: list(volumes.glob(written)), timeout=300)
+    eventually(f"{job} has a checkpoint", lambda: list(volumes.glob(written)), within=STARTED)
 
 
 def starts(cluster: Cluster, job: str) -> list[int]:

@@ -9,14 +9,14 @@ import re
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.patience import STARTED, Limit, eventually
 from trainyard_sandbox.cluster import Sandbox
 from trainyard_sandbox.isolation import cgroup_processes
 from trainyard_sandbox.paths import PROJECT, Instance
@@ -61,22 +61,6 @@ def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subp
     if check:
         assert answer.returncode == 0, f"{' '.join(command)}\n{answer.stdout}\n{answer.stderr}"
     return answer
-
-
-def eventually(what: str, ask: Callable[[], Any], *, timeout: float = 120) -> Any:
-    """What `ask` answers as soon as that is something; fails with its last word, or error, otherwise."""
-    deadline = time.monotonic() + timeout
-    last: Any = None
-    while time.monotonic() < deadline:
-        try:
-            if last := ask():
-                return last
-        except Exception as error:  # what is not there yet is missed in many ways
-            last = error
-        time.sleep(0.3)
-    why = last if isinstance(last, Exception) else None
-    shown = last if why is None or isinstance(why, AssertionError) else f"{type(why).__name__}: {why}"
-    raise AssertionError(f"not within {timeout:.0f} s: {what}\nat last: {shown}") from why
 
 
 def up(name: str, *arguments: str) -> None:
@@ -170,13 +154,19 @@ class Cluster:
         conditions = trainjob.get("status", {}).get("conditions", [])
         return next((c for c in conditions if c["type"] == kind), None)
 
-    def wait_for_condition(self, job: str, kind: str, status: str = "True", timeout: float = 180) -> Object:
+    def wait(self, *what: str, condition: str, within: Limit = STARTED) -> None:
+        """Wait until objects meet a condition, in kubectl's words (`condition=Ready`, `jsonpath=...`)."""
+        self.kubectl("wait", *what, f"--for={condition}", f"--timeout={within}")
+
+    def wait_for_condition(
+        self, job: str, kind: str, status: str = "True", within: Limit = STARTED
+    ) -> Object:
         def ask() -> Object | None:
             found = self.condition(job, kind)
             assert found is None or found["status"] == status, found
             return found
 
-        found: Object = eventually(f"{job} has {kind}={status}", ask, timeout=timeout)
+        found: Object = eventually(f"{job} has {kind}={status}", ask, within=within)
         return found
 
     def pulumi(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -203,7 +193,7 @@ class Cluster:
 
     def log(self, pod: str) -> str:
         """What a pod has printed: its container can have ended a moment before that was written down."""
-        text: str = eventually(f"{pod} has printed something", lambda: self.kubectl("logs", pod), timeout=60)
+        text: str = eventually(f"{pod} has printed something", lambda: self.kubectl("logs", pod))
         return text
 
     def logs(self, job: str) -> dict[str, str]:
@@ -224,7 +214,7 @@ class Cluster:
             assert len(found) == times, (text, self.list("pods", launcher))
             return found
 
-        answer: list[Any] = eventually(f"the launcher of {job} says {pattern!r}", ask, timeout=30)
+        answer: list[Any] = eventually(f"the launcher of {job} says {pattern!r}", ask)
         return answer
 
     def audited_writes(self, user: str, name: str) -> list[str]:
@@ -356,4 +346,4 @@ def scaled_down(cluster: Cluster, namespace: str, deployment: str) -> Iterator[N
         yield
     finally:
         cluster.kubectl("scale", *place, "--replicas=1")
-        cluster.kubectl("wait", *place, "--for=condition=Available", "--timeout=180s")
+        cluster.wait(*place, condition="condition=Available")

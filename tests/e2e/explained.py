@@ -322,10 +322,12 @@ CASES = (
         r"container node used more than its memory limit \(64Mi\)",
         r"raise the memory limit \(64Mi\) in resourcesPerNode, or use less",
         log=("filling",),
-        # The container outlives what the kernel kills in it: of one that ends with it,
-        # containerd may hear too late why, and the kubelet then knows no more than code 137.
+        # Of what is killed as its container starts, or with it as it ends, containerd may not hear
+        # why, and the kubelet then knows no more than code 137: the container is there before and
+        # after, and the kernel kills in it three times.
         trainjob=trainjob(
-            "echo filling; exec 2>/dev/null; python3 -c 'b = bytearray(10**9)'; code=$?; sleep 2; exit $code"
+            "echo filling; exec 2>/dev/null; for i in 1 2 3; do sleep 2; "
+            "python3 -c 'b = bytearray(10**9)'; code=$?; done; sleep 5; exit $code"
         ),
         runtime=runtime(container={"resources": {"limits": {"memory": "64Mi"}}}),
     ),

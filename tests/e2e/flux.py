@@ -11,13 +11,14 @@ from pathlib import Path
 
 import yaml
 
+from tests.patience import STARTED, eventually
 from trainyard_sandbox.isolation import CLUSTER_ADDRESS
 from trainyard_sandbox.pki import Authority
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.supervisor import State
 from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
 
-from .cluster import Cluster, Object, eventually, from_this_machine
+from .cluster import Cluster, Object, from_this_machine
 
 NAMESPACE = "flux-system"
 BINARIES = {"flux-source": "source-controller", "flux-kustomize": "kustomize-controller"}
@@ -108,7 +109,7 @@ def install(cluster: Cluster, folder: Path) -> None:
         (target / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=cluster.kubectl("kustomize", str(target)))
     for binary in BINARIES.values():
-        cluster.kubectl("rollout", "status", f"deployment/{binary}", "-n", NAMESPACE, "--timeout=180s")
+        cluster.kubectl("rollout", "status", f"deployment/{binary}", "-n", NAMESPACE, f"--timeout={STARTED}")
 
 
 def objects(example: Path, repository: Repository, waves: list[str]) -> list[Object]:

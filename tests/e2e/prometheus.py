@@ -18,10 +18,11 @@ from typing import Any
 
 import yaml
 
+from tests.patience import eventually
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain
 
-from .cluster import Cluster, Object, eventually
+from .cluster import Cluster, Object
 
 SYSTEM = "trainyard-system"
 

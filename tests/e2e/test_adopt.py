@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, trainjob
+from tests.patience import eventually
+
+from .cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
 from .trainer import CONTROLLER, holder, installed
 
 pytestmark = pytest.mark.sandbox(area="migrate")

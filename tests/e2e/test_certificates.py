@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
+from tests.patience import eventually
 from trainyard_operator import certificates
 from trainyard_operator.certificate_keeper import NAME
 
-from .cluster import Cluster, eventually, trainjob
+from .cluster import Cluster, trainjob
 from .test_life import accepted
 
 pytestmark = pytest.mark.sandbox(area="operator")

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.patience import LEARNED, eventually
+
 from .checkpoints import (
     EPOCHS,
     STEPS,
@@ -13,7 +15,7 @@ from .checkpoints import (
     starts,
     wait_for_checkpoint,
 )
-from .cluster import Cluster, Object, eventually, trainjob
+from .cluster import Cluster, Object, trainjob
 
 pytestmark = pytest.mark.sandbox(area="operator")
 
@@ -39,7 +41,7 @@ def test_a_job_whose_pod_is_killed_goes_on_from_its_checkpoint_to_the_same_loss(
     platform.apply(checkpoint_job("killed"))
     wait_for_checkpoint(platform, "killed")
     platform.kill(platform.pods("killed")[1])
-    platform.wait_for_condition("killed", "Complete", timeout=600)
+    platform.wait_for_condition("killed", "Complete", within=LEARNED)
     assert restarts(platform, "killed") == (1, 1)
     [step] = set(starts(platform, "killed"))
     assert 0 < step < EPOCHS * STEPS

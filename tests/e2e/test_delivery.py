@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import eventually
 from trainyard_sandbox.paths import PROJECT
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain
 
-from .cluster import Cluster, eventually
+from .cluster import Cluster
 
 pytestmark = pytest.mark.sandbox(area="platform")
 

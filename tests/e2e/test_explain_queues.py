@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from .cluster import UNTIL_TOLD, Cluster, Object, eventually, trainjob
+from tests.patience import eventually
+
+from .cluster import UNTIL_TOLD, Cluster, Object, trainjob
 from .explained import JOB
 from .test_explain import ask
 from .test_gangs import cpu_of_a_pod, gang_runtime

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.patience import STARTED, eventually
 from trainyard_sandbox.paths import PROJECT
 
 from . import flux
-from .cluster import Cluster, eventually, sandbox_of_its_own, trainjob
+from .cluster import Cluster, sandbox_of_its_own, trainjob
 
 pytestmark = pytest.mark.soak  # builds Flux, and rolls a whole platform out once more
 
@@ -50,7 +51,7 @@ def test_a_commit_makes_a_platform_a_bad_one_breaks_nothing_and_its_revert_heals
         del runtime["metadata"]["labels"]["trainer.kubeflow.org/framework"]
         path.write_text(yaml.safe_dump(runtime))
         bad = repository.commit("A runtime without a framework")
-        refused = eventually("it is refused", lambda: flux.ready(cluster, wave, bad), timeout=300)
+        refused = eventually("it is refused", lambda: flux.ready(cluster, wave, bad), within=STARTED)
         assert refused["status"] == "False"
         assert "ClusterTrainingRuntime/plain" in refused["message"]
         assert "trainer.kubeflow.org/framework" in refused["message"]

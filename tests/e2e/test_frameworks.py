@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from tests.patience import LEARNED
+
 from .cluster import Cluster
 
 pytestmark = pytest.mark.sandbox(area="runtimes")
@@ -13,7 +15,7 @@ pytestmark = pytest.mark.sandbox(area="runtimes")
 def ranks(platform: Cluster, example: str, job: str, pattern: str) -> dict[str, tuple[str, ...]]:
     """Run an example to its end. What `pattern` finds in the log of each pod that prints it."""
     platform.kubectl("apply", "-f", f"examples/{example}/trainjob.yaml")
-    platform.wait_for_condition(job, "Complete", timeout=600)
+    platform.wait_for_condition(job, "Complete", within=LEARNED)
     logs = platform.logs(job)
     return {pod: found[0] for pod, text in logs.items() if (found := re.findall(pattern, text))}
 
@@ -21,7 +23,7 @@ def ranks(platform: Cluster, example: str, job: str, pattern: str) -> dict[str, 
 @pytest.mark.core
 def test_mpirun_reaches_the_other_node_over_ssh_and_an_allreduce_gives_pi(platform: Cluster) -> None:
     platform.kubectl("apply", "-f", "examples/mpi/trainjob.yaml")
-    platform.wait_for_condition("pi", "Complete", timeout=600)
+    platform.wait_for_condition("pi", "Complete", within=LEARNED)
     found = platform.said_by_launcher("pi", r"rank (\d) of 2 on (\S+): pi ([\d.]+)", 2)
     assert [(rank, host) for rank, host, _ in found] == [("0", "pi-launcher-0-0"), ("1", "pi-node-0-0")]
     assert [abs(float(pi) - math.pi) < 1e-9 for _, _, pi in found] == [True, True]

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import pytest
 
 from tests.harness.selection import core_if
+from tests.patience import eventually
 from trainyard_api.quantity import canonical, parse
 
-from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, runtime, trainjob
+from .cluster import UNTIL_TOLD, Cluster, Object, finish, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox(area="queues")
 

@@ -3,6 +3,8 @@
 import pytest
 import yaml
 
+from tests.patience import STARTED
+
 from .cluster import Cluster, scaled_down, trainjob
 
 pytestmark = pytest.mark.sandbox(area="policies")
@@ -19,9 +21,9 @@ def test_with_nobody_to_ask_jobs_are_refused_and_what_is_to_go_goes(platform: Cl
         refused = place.run(*create, check=False, stdin=yaml.safe_dump(trainjob("new")))
         assert "failed calling webhook" in refused.stderr
         # In the foreground, the garbage collector has a finalizer to take away before a job is gone.
-        place.kubectl("delete", "trainjob", "one", "--cascade=foreground", "--timeout=60s")
+        place.kubectl("delete", "trainjob", "one", "--cascade=foreground", f"--timeout={STARTED}")
         place.kubectl("annotate", "namespace", TENANT, "in=vain")
-        platform.kubectl("delete", "namespace", TENANT, "--timeout=120s")
+        platform.kubectl("delete", "namespace", TENANT, f"--timeout={STARTED}")
         for namespace in ("kube-system", "default"):
             pod = ("run", "probe", "--image=docker.io/library/busybox:latest", "--dry-run=server")
             platform.within(namespace).kubectl(*pod)

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.patience import eventually
 from trainyard_platform import plain
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import UNTIL_TOLD, Cluster, Object, eventually, sandbox_of_its_own, trainjob
+from .cluster import UNTIL_TOLD, Cluster, Object, sandbox_of_its_own, trainjob
 
 READER = "impact-reader"
 SEEN = {

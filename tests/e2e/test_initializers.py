@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.patience import STARTED, eventually
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import Cluster, Object, eventually
+from .cluster import Cluster, Object
 
 pytestmark = pytest.mark.sandbox(area="initializers")
 
@@ -96,7 +97,7 @@ def sources(platform: Cluster) -> Iterator[Cluster]:
         secret("wrong-token", ACCESS_TOKEN="hf_wrongWRONGwrong"),
         secret("s3-keys", ACCESS_KEY_ID=KEY, SECRET_ACCESS_KEY=SECRET_KEY),
     )
-    platform.kubectl("wait", "--for=condition=Ready", "pod/hub", "pod/s3", "--timeout=300s")
+    platform.wait("pod/hub", "pod/s3", condition="condition=Ready")
     yield platform
     platform.kubectl("delete", "pod/hub", "pod/s3", "service/hub", "service/s3", "configmap/served")
 
@@ -130,7 +131,7 @@ def complete(platform: Cluster, name: str) -> None:
             pytest.fail(platform.kubectl("logs", "-l", selector, "--prefix", "--tail=50"))
         return bool(platform.condition(name, "Complete"))
 
-    eventually(f"{name} is complete", ended, timeout=300)
+    eventually(f"{name} is complete", ended, within=STARTED)
 
 
 def results(platform: Cluster, name: str) -> list[str]:
@@ -175,7 +176,7 @@ def test_trainers_read_a_dataset_of_s3_and_no_model_where_none_is_asked_for(sour
 def test_a_wrong_token_fails_the_job_at_once_and_says_why(sources: Cluster) -> None:
     dataset = asked("hf://acme/numbers", "wrong-token", HF_ENDPOINT="http://hub")
     sources.apply(job("wrong-token", dataset=dataset))
-    failed = sources.wait_for_condition("wrong-token", "Failed", timeout=300)
+    failed = sources.wait_for_condition("wrong-token", "Failed")
     assert (failed["reason"], failed["message"]) == (
         "FailedJobs",
         "jobset failed due to one or more job failures (first failed job: wrong-token-dataset-initializer-0)",

@@ -4,12 +4,14 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from .cluster import Cluster, Object, eventually, runtime, trainjob
+from tests.patience import eventually, looks
+
+from .cluster import UNTIL_TOLD, Cluster, Object, finish, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox(area="operator")
 
@@ -45,12 +47,16 @@ def test_a_job_that_starts_suspended_has_a_jobset_and_no_pods_until_it_is_resume
 
 
 def test_a_running_job_loses_its_pods_when_suspended_and_runs_again_when_resumed(platform: Cluster) -> None:
-    platform.apply(trainjob("pauses", "sleep 5"))
+    platform.apply(trainjob("pauses", UNTIL_TOLD))
     eventually("it runs", lambda: platform.pods("pauses"))
     set_suspend(platform, "pauses", True)
     platform.wait_for_condition("pauses", "Suspended")
     eventually("its pods are gone", lambda: platform.pods("pauses") == [])
     set_suspend(platform, "pauses", False)
+    [pod] = eventually(
+        "it runs again", lambda: [p for p in platform.pods("pauses") if p["status"]["phase"] == "Running"]
+    )
+    finish(platform, pod)
     platform.wait_for_condition("pauses", "Complete")
 
 
@@ -91,8 +97,7 @@ def test_an_operator_killed_in_mid_job_changes_nothing_for_the_job(platform: Clu
     platform.wait_for_condition("survives", "Complete")
     eventually("the operator is back", lambda: [p for p in platform.operator_pids() if p != killed])
     # Until it answers webhooks again no TrainJob can be created.
-    ready = ("wait", "deployment/trainyard-operator", "-n", "trainyard-system", "--for=condition=Available")
-    platform.kubectl(*ready, "--timeout=120s")
+    platform.wait("deployment/trainyard-operator", "-n", "trainyard-system", condition="condition=Available")
     eventually("admission answers", lambda: accepted(platform, trainjob("asks-again")))
     assert uid(platform.get("jobset", "survives")) == jobset
     assert len(platform.pods("survives")) == 1
@@ -102,6 +107,7 @@ def test_a_steady_state_and_a_restart_in_it_cost_no_write(platform: Cluster) -> 
     platform.apply(trainjob("steady", "sleep 600"), trainjob("steady-suspended", suspend=True))
     platform.wait_for_condition("steady-suspended", "Suspended")
     eventually("it is ready", lambda: [j["ready"] for j in jobs_status(platform, "steady")] == [1])
+    eventually("the other one is counted", lambda: jobs_status(platform, "steady-suspended"))
 
     def written() -> list[str]:
         user = "system:serviceaccount:trainyard-system:trainyard-operator"
@@ -109,14 +115,23 @@ def test_a_steady_state_and_a_restart_in_it_cost_no_write(platform: Cluster) -> 
             write for name in ("steady", "steady-suspended") for write in platform.audited_writes(user, name)
         ]
 
-    before, acquired = written(), lease(platform)["acquireTime"]
+    before, acquired = settled(written), lease(platform)["acquireTime"]
     assert before.count("create jobsets") == 2
     killed = platform.operator_pid()
     os.kill(killed, signal.SIGKILL)
     eventually("another process leads", lambda: lease(platform)["acquireTime"] != acquired)
-    time.sleep(5)
-    assert written() == before
+    assert settled(written) == before
     platform.kubectl("delete", "trainjob", "steady", "steady-suspended", "--wait=false")
+
+
+def settled(ask: Callable[[], list[str]]) -> list[str]:
+    """The answer that has stayed the same for five seconds, to be sure that nothing more comes."""
+    last = None
+    for _ in looks(pause=lambda: time.sleep(5)):
+        before, last = last, ask()
+        if last == before:
+            return last
+    raise AssertionError(f"there is no end of it: {last}")
 
 
 def jobs_status(platform: Cluster, job: str) -> list[Object]:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import LEARNED
+
 from .cluster import Cluster, Object
 
 pytestmark = pytest.mark.sandbox(area="migrate")
@@ -137,7 +139,7 @@ def done(platform: Cluster, job: Object, folder: Path) -> Iterator[str]:
     platform.run("trainyard", "lint", migrated)
     platform.run("trainyard", "validate", "-f", migrated)
     platform.kubectl("apply", "--server-side", "-f", migrated)
-    platform.wait_for_condition(name, "Complete", timeout=600)
+    platform.wait_for_condition(name, "Complete", within=LEARNED)
     yield name
     platform.kubectl("delete", "-f", migrated)
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from .cluster import UNTIL_TOLD, Cluster, eventually, finish, sandbox_of_its_own, trainjob
+from tests.patience import eventually
+
+from .cluster import UNTIL_TOLD, Cluster, finish, sandbox_of_its_own, trainjob
 from .network import way_to
 
 pytestmark = pytest.mark.soak  # two sandboxes more, with a platform each
@@ -55,7 +57,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster
 
 def test_a_job_runs_in_the_worker_and_its_status_comes_back(clusters: tuple[Cluster, Cluster]) -> None:
     manager, worker = (cluster.within("team-a") for cluster in clusters)
-    manager.kubectl("wait", "--for=condition=Active", "clusterqueue/team-a", "--timeout=2m")
+    manager.wait("clusterqueue/team-a", condition="condition=Active")
     manager.apply(trainjob("far", UNTIL_TOLD))
     [pod] = eventually("it runs in the worker", lambda: _running(worker, "far"))
     status = eventually("the manager sees it run", lambda: _jobs_status(manager, "far"))

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.patience import LEARNED, NOTICED, eventually
 from trainyard_sandbox.isolation import kill_cgroup
 
 from .checkpoints import (
@@ -16,7 +17,7 @@ from .checkpoints import (
     starts,
     wait_for_checkpoint,
 )
-from .cluster import Cluster, Object, down, eventually, trainyard, up
+from .cluster import Cluster, Object, down, trainyard, up
 
 pytestmark = pytest.mark.sandbox(area="sandbox")
 
@@ -42,10 +43,10 @@ def two_nodes() -> Iterator[Cluster]:
 def lost_second_node(cluster: Cluster) -> Iterator[None]:
     """All that runs on the second node is killed; it comes back with the next `up`."""
     kill_cgroup(f"{cluster.sandbox.instance.id}/node-2")
-    eventually("status tells", lambda: set(PARTS) <= set(ended(cluster)), timeout=30)
+    eventually("status tells", lambda: set(PARTS) <= set(ended(cluster)))
     yield
     trainyard("sandbox", "up", "--name", cluster.name)
-    cluster.kubectl("wait", f"node/{SECOND}", "--for=condition=Ready", "--timeout=180s")
+    cluster.wait(f"node/{SECOND}", condition="condition=Ready")
 
 
 def ended(cluster: Cluster) -> list[str]:
@@ -83,11 +84,11 @@ def test_a_job_that_loses_a_node_goes_on_from_its_checkpoint_on_the_other(two_no
     assert nodes_of(two_nodes, "moves") == [FIRST, SECOND]
     with lost_second_node(two_nodes):
         assert sorted(ended(two_nodes)) == sorted(PARTS)
-        eventually("the cluster notices", lambda: ready(two_nodes, SECOND) == "Unknown", timeout=300)
+        eventually("the cluster notices", lambda: ready(two_nodes, SECOND) == "Unknown", within=NOTICED)
         # What a cloud does for a machine that is gone, an administrator does here:
         # say that nothing runs there any more, so that its pods may be forgotten.
         two_nodes.kubectl("taint", "node", SECOND, "node.kubernetes.io/out-of-service=killed:NoExecute")
-        two_nodes.wait_for_condition("moves", "Complete", timeout=900)
+        two_nodes.wait_for_condition("moves", "Complete", within=LEARNED)
         assert nodes_of(two_nodes, "moves") == [FIRST, FIRST]
         [step] = set(starts(two_nodes, "moves"))
         assert 0 < step < EPOCHS * STEPS
@@ -114,5 +115,5 @@ def test_up_brings_a_dead_node_back_and_leaves_the_other_alone(two_nodes: Cluste
     container = {"name": "asks", "image": image, "command": ["python", "-c", ask]}
     pod = {"nodeName": SECOND, "restartPolicy": "Never", "containers": [container]}
     two_nodes.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asks"}, "spec": pod})
-    two_nodes.kubectl("wait", "pod/asks", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=180s")
+    two_nodes.wait("pod/asks", condition="jsonpath={.status.phase}=Succeeded")
     assert two_nodes.log("asks") == "hi\n"

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.patience import STARTED, eventually
 from trainyard_platform import monitoring_manifests
 from trainyard_platform.observability import Observability
 
-from .cluster import UNTIL_TOLD, Cluster, Object, emptied, eventually, trainjob
+from .cluster import UNTIL_TOLD, Cluster, Object, emptied, trainjob
 from .prometheus import SYSTEM, Prometheus, tool, watching
 
 pytestmark = pytest.mark.sandbox(area="platform")
@@ -90,15 +91,22 @@ def test_every_alert_and_every_panel_has_what_it_asks_for(
         runs(team_a, "low")
         team_a.apply(queued("high", UNTIL_TOLD, priority="high"))
         runs(team_a, "high")
-        eventually("no panel is empty", lambda: nothing_empty(prometheus, panels(platform)), timeout=60)
-        rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
-        assert [(rule["name"], rule["lastError"]) for rule in rules if rule["health"] != "ok"] == []
-        nothing_empty(prometheus, {rule["name"]: always_answered(rule["query"]) for rule in rules})
+        eventually("no panel is empty", lambda: nothing_empty(prometheus, panels(platform)), within=STARTED)
+        rules = eventually("every rule is well", lambda: healthy(prometheus))
+        queries = {rule["name"]: always_answered(rule["query"]) for rule in rules}
+        eventually("no alert asks for what is not there", lambda: nothing_empty(prometheus, queries))
         # One of them has seen something: the job that no quota will ever do for.
         pending = {
             (one["name"], one["alerts"][0]["labels"].get("cluster_queue")) for one in rules if one["alerts"]
         }
         assert ("QueueStuck", "gpus") in pending
+
+
+def healthy(prometheus: Prometheus) -> list[Object]:
+    """Prometheus' rules, if it could evaluate each."""
+    rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
+    assert [(rule["name"], rule["lastError"]) for rule in rules if rule["health"] != "ok"] == []
+    return rules
 
 
 def nothing_empty(prometheus: Prometheus, queries: dict[str, str]) -> bool:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.patience import eventually
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import Cluster, eventually, trainjob
+from .cluster import Cluster, trainjob
 
 pytestmark = pytest.mark.sandbox(area="platform")
 

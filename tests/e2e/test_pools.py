@@ -2,7 +2,9 @@
 
 import pytest
 
-from .cluster import Cluster, Object, eventually, trainjob
+from tests.patience import eventually
+
+from .cluster import Cluster, Object, trainjob
 
 pytestmark = pytest.mark.sandbox(area="queues")
 

@@ -5,7 +5,9 @@ import re
 
 import pytest
 
-from .cluster import Cluster, Object, eventually, runtime
+from tests.patience import LEARNED, STARTED, eventually
+
+from .cluster import Cluster, Object, runtime
 
 pytestmark = pytest.mark.sandbox(area="runtimes")
 
@@ -22,7 +24,7 @@ def job(name: str, of: str, **trainer: object) -> Object:
 def test_tensorflow_has_all_workers_by_name_and_which_it_is(platform: Cluster) -> None:
     script = "import os; print(os.environ['TF_CONFIG'])"
     platform.apply(job("strategy", "tensorflow-distributed", command=["python", "-c", script]))
-    platform.wait_for_condition("strategy", "Complete", timeout=600)
+    platform.wait_for_condition("strategy", "Complete", within=LEARNED)
     workers = ["strategy-node-0-0.strategy:29500", "strategy-node-0-1.strategy:29500"]
     assert {pod: json.loads(text) for pod, text in platform.logs("strategy").items()} == {
         f"strategy-node-0-{index}": {
@@ -36,7 +38,7 @@ def test_tensorflow_has_all_workers_by_name_and_which_it_is(platform: Cluster) -
 def test_mpirun_reaches_the_other_node_as_root_where_an_image_has_no_other_user(platform: Cluster) -> None:
     script = 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on $(hostname) as $(id -u)"'
     platform.apply(job("ring", "horovod-distributed", command=["mpirun", "sh", "-c", script]))
-    platform.wait_for_condition("ring", "Complete", timeout=600)
+    platform.wait_for_condition("ring", "Complete", within=LEARNED)
     assert platform.said_by_launcher("ring", r"rank (\d) of 2 on (\S+) as (\d+)", 2) == [
         ("0", "ring-launcher-0-0", "0"),
         ("1", "ring-node-0-0", "0"),
@@ -71,10 +73,10 @@ def test_an_elastic_job_goes_on_with_a_new_node_for_one_that_is_lost(platform: C
         platform.kubectl("exec", pod(index), "--", "test", "-e", "/tmp/started")  # noqa: S108 (the pod's own)
         return True
 
-    eventually("both train", lambda: trains(0) and trains(1), timeout=300)
+    eventually("both train", lambda: trains(0) and trains(1), within=STARTED)
     survivor = pod(0)
     platform.kubectl("delete", "pod", pod(1), "--force", "--grace-period=0")
-    platform.wait_for_condition("elastic", "Complete", timeout=600)
+    platform.wait_for_condition("elastic", "Complete", within=LEARNED)
     seen = re.findall(r"(\d) ranks, (\d) of them again", platform.log(survivor))
     assert (seen[0], seen[-1]) == (("2", "0"), ("2", "1"))
 

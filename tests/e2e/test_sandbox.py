@@ -15,10 +15,11 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.patience import eventually
 from trainyard_sandbox.isolation import cgroup_processes
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import Cluster, eventually, trainyard
+from .cluster import Cluster, trainyard
 
 pytestmark = pytest.mark.sandbox(area="sandbox")
 
@@ -80,7 +81,7 @@ def test_down_leaves_the_host_as_it_was_before_up(spare: Cluster, bare: Cluster)
     before = host_state()
     trainyard("sandbox", "up", "--name", "spare", "--nodes", "2")
     spare.kubectl("run", "web", "--image=docker.io/trainyard/torch-cpu:sandbox", "--", "sleep", "600")
-    spare.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+    spare.wait("pod/web", condition="condition=Ready")
     trainyard("sandbox", "down", "--name", "spare")
     assert host_state() == before
 
@@ -88,7 +89,7 @@ def test_down_leaves_the_host_as_it_was_before_up(spare: Cluster, bare: Cluster)
 def test_up_after_kill_9_of_everything_has_the_same_objects_running_again(spare: Cluster) -> None:
     trainyard("sandbox", "up", "--name", "spare", "--nodes", "2")
     spare.kubectl("run", "web", "--image=docker.io/trainyard/torch-cpu:sandbox", "--", "sleep", "600")
-    spare.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+    spare.wait("pod/web", condition="condition=Ready")
     uid = spare.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}")
     for pid in cgroup_processes(spare.sandbox.instance.id):
         with contextlib.suppress(ProcessLookupError):  # A probe's process may have ended by itself.
@@ -96,16 +97,9 @@ def test_up_after_kill_9_of_everything_has_the_same_objects_running_again(spare:
     assert trainyard("sandbox", "status", "--name", "spare", check=False).returncode == 1
     trainyard("sandbox", "up", "--name", "spare")
     assert ready_nodes(spare) == ["spare-node", "spare-node-2"]
-    eventually(
-        "the pod runs again",
-        lambda: (
-            "1"
-            in spare.kubectl(
-                "get", "pod", "web", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"
-            )
-        ),
-    )
-    spare.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+    restarts = ("get", "pod", "web", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
+    eventually("the pod runs again", lambda: int(spare.kubectl(*restarts)) >= 1)
+    spare.wait("pod/web", condition="condition=Ready")
     assert spare.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}") == uid
 
 
@@ -173,10 +167,10 @@ def test_a_port_that_is_taken_is_one_sentence_exit_code_2_and_nothing_left(spare
 def test_nobody_gets_in_without_a_certificate(bare: Cluster) -> None:
     url = f"{bare.sandbox.status().server}/api"
     with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):
-        urlopen(url, timeout=10)
+        urlopen(url, timeout=60)
     trusted = ssl.create_default_context(cafile=bare.sandbox.instance.pki / "ca.crt")
     with pytest.raises(HTTPError, match="401"):
-        urlopen(url, timeout=10, context=trusted)
+        urlopen(url, timeout=60, context=trusted)
 
 
 def _read(path: Path) -> bytes:

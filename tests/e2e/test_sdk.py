@@ -12,7 +12,9 @@ from kubeflow.trainer import (
     TrainerClient,
 )
 
-from .cluster import Cluster, eventually
+from tests.patience import STARTED, eventually
+
+from .cluster import Cluster, Object
 
 pytestmark = pytest.mark.sandbox(area="operator")
 
@@ -35,7 +37,7 @@ def speak() -> None:
 def test_the_steps_logs_and_events_of_a_job_are_read_back(platform: Cluster, client: TrainerClient) -> None:
     trainer = CustomTrainer(func=speak, num_nodes=2)
     name = client.train(runtime="torch-distributed", trainer=trainer)
-    job = client.wait_for_job_status(name, status={"Complete"}, timeout=300)
+    job = client.wait_for_job_status(name, status={"Complete"}, timeout=int(STARTED.now))
     assert (job.status, job.num_nodes) == ("Complete", 2)
     assert [(step.name, step.status) for step in job.steps] == [
         ("node-0", "Succeeded"),
@@ -56,8 +58,17 @@ def test_a_builtin_trainer_comes_down_to_its_pods(platform: Cluster, client: Tra
     )
     trainer = BuiltinTrainer(config=TorchTuneConfig(epochs=1, resources_per_node={"gpu": 2}))
     name = client.train(runtime=TUNED, trainer=trainer, initializer=initializer)
-    pods = eventually("both initializers", lambda: len(found := platform.pods(name)) == 2 and found)
-    for pod in pods:
+
+    def initializers() -> dict[str, Object]:
+        """A pod of each: one that fails, as it does without a Hub, can have been replaced."""
+        by_job = {
+            pod["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"]: pod
+            for pod in platform.pods(name)
+        }
+        assert len(by_job) == 2, by_job
+        return by_job
+
+    for pod in eventually("both initializers", initializers).values():
         which = pod["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"]
         (container,) = pod["spec"]["containers"]
         env = {one["name"]: one.get("value") for one in container["env"]}

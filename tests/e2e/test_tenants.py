@@ -6,7 +6,9 @@ from itertools import product
 import pytest
 import yaml
 
-from .cluster import Cluster, Object, eventually
+from tests.patience import STARTED, eventually
+
+from .cluster import Cluster, Object
 
 pytestmark = pytest.mark.sandbox(area="tenants")
 
@@ -114,7 +116,7 @@ def test_packets_go_within_a_tenants_namespace_and_neither_into_it_nor_out_of_it
     try:
         servers = {}
         for one in everywhere:
-            one.kubectl("wait", "--for=condition=Ready", "pod/server", "pod/neighbour", "--timeout=300s")
+            one.wait("pod/server", "pod/neighbour", condition="condition=Ready")
             servers[one.namespace] = (one.get("pod", "neighbour") or {})["status"]["podIP"]
 
         def reached() -> bool:
@@ -136,7 +138,7 @@ def test_packets_go_within_a_tenants_namespace_and_neither_into_it_nor_out_of_it
             return True
 
         # Rules are in force a moment after their pods are, and a packet may be late.
-        eventually("who is to be reached is, and nobody else", reached, timeout=600)
+        eventually("who is to be reached is, and nobody else", reached, within=STARTED)
     finally:
         for one in everywhere:
             one.kubectl("delete", "pod", "server", "neighbour", "--wait")

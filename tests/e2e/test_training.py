@@ -4,7 +4,9 @@ import re
 
 import pytest
 
-from .cluster import Cluster, Object, eventually
+from tests.patience import eventually
+
+from .cluster import Cluster, Object
 
 pytestmark = pytest.mark.sandbox(area="operator")
 
@@ -14,9 +16,11 @@ def check_that_two_ranks_have_trained(platform: Cluster, job: Object) -> None:
     name = job["metadata"]["name"]
     complete = next(c for c in job["status"]["conditions"] if c["type"] == "Complete")
     assert (complete["status"], complete["reason"]) == ("True", "AllJobsCompleted")
-    assert job["status"]["jobsStatus"] == [
-        {"name": "node", "ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 0}
-    ]
+    counts = {"name": "node", "ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 0}
+    eventually(
+        "they are counted",
+        lambda: (platform.get("trainjob", name) or {})["status"]["jobsStatus"] == [counts],
+    )
     pods = platform.pods(name)
     assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
     logs = {pod["metadata"]["name"]: platform.log(pod["metadata"]["name"]) for pod in pods}

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.patience import eventually
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import UNTIL_TOLD, Cluster, Object, eventually, finish, trainjob
+from .cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
 
 pytestmark = pytest.mark.soak
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import yaml
 
+from tests.patience import STARTED, eventually
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
 
-from .cluster import Cluster, eventually, from_this_machine
+from .cluster import Cluster, from_this_machine
 
 NAMESPACE = "kubeflow-system"
 CONTROLLER = "kubeflow-trainer-controller-manager"
@@ -32,7 +33,7 @@ def installed(platform: Cluster, folder: Path) -> Iterator[Cluster]:
     platform.kubectl("delete", "validatingwebhookconfiguration", "validator.trainer.kubeflow.org")
     try:
         trainer.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
-        trainer.kubectl("rollout", "status", f"deployment/{CONTROLLER}", "--timeout=180s")
+        trainer.kubectl("rollout", "status", f"deployment/{CONTROLLER}", f"--timeout={STARTED}")
         eventually("it has taken its Lease", lambda: holder(trainer).startswith(CONTROLLER))
         eventually("its webhooks answer", lambda: _answers(platform))
         yield trainer

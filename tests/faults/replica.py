@@ -11,11 +11,10 @@ from urllib.request import urlopen
 
 import yaml
 
-from tests.e2e.cluster import eventually
+from tests.patience import eventually
 from trainyard_api.configuration import API_VERSION, KIND
 from trainyard_sandbox.assembly import free_port
 
-PATIENCE = 120.0
 AGAIN = 0.2
 """Seconds until one that has ended is started again."""
 
@@ -43,9 +42,9 @@ class Replica:
             "clientConnection": {"kubeconfig": str(kubeconfig)},
             "leaderElection": {
                 "identity": name,
-                "leaseDuration": "6s",
-                "renewDeadline": "4s",
-                "retryPeriod": "1s",
+                "leaseDuration": "12s",
+                "renewDeadline": "10s",
+                "retryPeriod": "2s",
             },
             "logging": {"format": "text"},
             "metrics": {"host": "127.0.0.1", "port": self.port},
@@ -67,9 +66,7 @@ class Replica:
 
     def ready(self):
         """Wait until it is."""
-        eventually(
-            f"replica {self.name} is ready; see {self.log}", lambda: self.probe() == "ok\n", timeout=PATIENCE
-        )
+        eventually(f"replica {self.name} is ready; see {self.log}", lambda: self.probe() == "ok\n")
 
     def probe(self):
         """What it says of its readiness; empty if it says nothing."""

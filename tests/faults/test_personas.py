@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from tests.conformance.live import JOBSET, TRAINER, Api, at_once, done
-from tests.e2e.cluster import eventually
+from tests.patience import eventually
 from trainyard_platform import tenant_manifests
 from trainyard_platform.tenancy import Subject, SubjectKind, Tenant
 

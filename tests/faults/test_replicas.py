@@ -5,12 +5,11 @@ at once, is seen in pods (tests/e2e/test_operator.py).
 """
 
 import signal
-import time
 from contextlib import contextmanager
 
 import pytest
 
-from tests.e2e.cluster import eventually
+from tests.patience import eventually, nothing_comes
 
 from . import gaps
 from .lives import LIVES, all_at_once
@@ -23,7 +22,7 @@ from .test_time_travel import FOOLED, STORIES, begin, happen, outcomes, unchange
 def pair(unhurt):
     """The scene with a second replica, which follows."""
     with unhurt.another("two", retention={}) as (proxy, two):
-        assert unhurt.replica.leads
+        eventually("the first leads", lambda: unhurt.replica.leads)
         yield unhurt, proxy, two
 
 
@@ -44,7 +43,7 @@ def test_a_leader_that_stands_still_past_its_lease_does_no_harm_when_it_goes_on(
     with standing_still(scene.replica):
         gaps.happen(cases)
         eventually("the other leads", lambda: two.leads)
-        time.sleep(2)
+        nothing_comes(2)
     eventually("one follows", lambda: not scene.replica.leads and scene.replica.probe() == "ok\n")
     gaps.come_right(cases)
     tried("R-13 the leader stands still past its Lease", len(cases), len(gaps.GAPS))
@@ -60,9 +59,9 @@ def test_a_follower_that_has_seen_nothing_for_a_while_does_no_harm_when_it_leads
     scene.replica.kill_for_good()
     try:
         eventually("the other leads", lambda: two.leads)
-        time.sleep(FOOLED)
+        nothing_comes(FOOLED)
         proxy.heal(*frozen)
-        time.sleep(FOOLED)
+        nothing_comes(FOOLED)
         unchanged(cases, before)
         mine = {case.namespace for case, _ in cases}
         written = [p.request for p in scene.proxy.trace[seen:] if p.request.counts and p.code < 300]
@@ -78,6 +77,6 @@ def test_two_that_start_at_the_same_time_work_as_one(unhurt, references, tried):
     with unhurt.another("three", retention={}) as (_, three):
         cases = [(unhurt.case(), life) for life in LIVES]
         same(references, cases, all_at_once(cases))
-        assert sorted((unhurt.replica.leads, three.leads)) == [False, True]
+        eventually("one leads", lambda: sorted((unhurt.replica.leads, three.leads)) == [False, True])
     eventually("one of them is left, and leads", lambda: unhurt.replica.leads)
     tried("two replicas started at once", len(LIVES), len(LIVES))

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from tests.conformance.live import JOBSET, TRAINER, done
-from tests.e2e.cluster import eventually
+from tests.patience import eventually
 from trainyard_operator import progress
 from trainyard_sandbox.assembly import free_port
 
@@ -145,7 +145,7 @@ def test_a_report_is_taken_with_a_token_of_the_jobs_own_pod_and_no_other(unhurt,
         def report(number, token):
             body = {"trainerStatus": {"progressPercentage": number, "lastUpdatedTime": lives.THEN}}
             headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-            answer = pool.request("POST", f"/apis/{audience}", json=body, headers=headers, timeout=30)
+            answer = pool.request("POST", f"/apis/{audience}", json=body, headers=headers, timeout=60)
             return answer.status, answer.json().get("message", "") if answer.status != 200 else ""
 
         answers = {what: report(number, token) for number, (what, token) in enumerate(tokens.items())}

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.conformance.live import TRAINER, done
-from tests.e2e.cluster import eventually
+from tests.patience import eventually
 from trainyard_operator.webhook_configurations import CONFIGURATIONS
 from trainyard_platform import rbac
 
@@ -218,7 +218,7 @@ def test_every_right_is_needed_and_none_is_missing(unhurt, references, tried):
         scene.replica.kill_for_good()
         try:
             eventually("the other leads", lambda: replica.leads)
-            eventually("every right has been needed", lambda: _unneeded(scene), timeout=60)
+            eventually("every right has been needed", lambda: _unneeded(scene))
         finally:
             scene.replica.start()
     _, forbidden = audited(scene)

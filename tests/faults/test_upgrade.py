@@ -2,12 +2,11 @@
 
 import subprocess
 import tarfile
-import time
 from io import BytesIO
 
 import pytest
 
-from tests.e2e.cluster import eventually
+from tests.patience import eventually, nothing_comes
 from trainyard_sandbox.paths import PROJECT
 
 from .gaps import complete, is_complete, run, running
@@ -54,7 +53,7 @@ def begin(scene):
     cases = [(scene.case(), state) for state in STATES]
     for case, state in cases:
         state(case)
-    time.sleep(QUIET)
+    nothing_comes(QUIET)
     return cases
 
 
@@ -90,7 +89,7 @@ def test_ours_and_the_version_before_take_turns_and_no_object_changes(unhurt, pr
             ours.start()
             before.stop()
             eventually("ours leads", lambda: ours.leads)
-            time.sleep(2 * QUIET)
+            nothing_comes(2 * QUIET)
             assert what_is_there(old) == seen
             new = begin(scene)
             seen |= {f"new {name}": found for name, found in what_is_there(new).items()}
@@ -98,7 +97,7 @@ def test_ours_and_the_version_before_take_turns_and_no_object_changes(unhurt, pr
             before.start()
             ours.stop()
             eventually("the version before leads again", lambda: before.leads)
-            time.sleep(2 * QUIET)
+            nothing_comes(2 * QUIET)
             both = what_is_there(old) | {f"new {n}": found for n, found in what_is_there(new).items()}
             assert both == seen
             finish(old + new)

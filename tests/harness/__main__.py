@@ -24,8 +24,8 @@ REPORTS = ".reports"
 """The folder for what is kept of a run; emptied by the next one."""
 LOGS = "TRAINYARD_TEST_LOGS"
 """The variable that tells tests where the logs of their sandboxes are to be kept."""
-MOST_LOOKED_AT_AGAIN = 20
-"""With more failures something is broken, and a second look would only take time."""
+MOST_LOOKED_AT_AGAIN = 10
+"""With more causes something is broken, and a second look would only take time."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,9 +83,10 @@ def _run(step: Step, folder: Path, reports: Path) -> Phase:
 
 def _second_look(step: Step, phase: Phase, folder: Path, reports: Path) -> list[Phase]:
     """What failed is run once more, alone; nothing if that is not what ended the phase."""
-    failed = list(phase.results.failures)
+    failed = phase.results.failures
+    causes = {failure.cause for failure in failed.values()}
     ended_by_tests = phase.code == 1 and phase.limit is None
-    if not (step.again and ended_by_tests and 0 < len(failed) <= MOST_LOOKED_AT_AGAIN):
+    if not (step.again and ended_by_tests and 0 < len(causes) <= MOST_LOOKED_AT_AGAIN):
         return []
     again = replace(step, name=SECOND_LOOK, command=[*step.again, *failed])
     return [_run(again, folder, reports)]

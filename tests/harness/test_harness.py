@@ -130,6 +130,8 @@ def test_a_fixture_that_fails_is_one_failure_for_all_its_tests(
     tests = "".join(f"\ndef test_{number}(flaky): ...\n" for number in range(5))
     code, said = looked_at(tmp_path, capsys, f"import pytest\n{fixture}{tests}")
     assert (code, said.splitlines()[-1].partition(": ")[2]) == (0, "0 failed, 5 unsteady.")
+    assert "test_0.py::test_0 and 4 more tests with the same fixture\n" in said
+    assert said.count("not yet") == 1
 
 
 def test_a_test_that_hangs_is_ended_and_told_as_one_that_fails(

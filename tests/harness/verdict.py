@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 from xml.etree import ElementTree
 
 from .results import Failure, Results
@@ -16,6 +17,7 @@ MOST_UNSTEADY = 2
 SECOND_LOOK = "second look"
 """The name of the phase in which what failed is run again."""
 _WIDTH = 240
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,12 @@ def told(phases: Sequence[Phase], verdict: Verdict, load: str, logs: str) -> str
         ("did not come to an end", [_broken(phase) for phase in verdict.broken]),
         (
             f"unsteady: failed, and passed when run again, alone (more than {MOST_UNSTEADY} fail the run)",
-            [_unsteady(one) for one in verdict.unsteady],
+            [_unsteady(*ones) for ones in _by_cause(verdict.unsteady, lambda one: one.first)],
         ),
-        ("failed", [_failed(failures, logs) for failures in verdict.failed]),
+        (
+            f"failed{'; the logs of the sandboxes: ' if logs else ''}{logs}",
+            [_failed(*ones) for ones in _by_cause(verdict.failed, lambda failures: failures[0])],
+        ),
     ]
     left = LINES - len(head) - len(end) - 1
     body: list[str] = []
@@ -116,6 +121,14 @@ def told(phases: Sequence[Phase], verdict: Verdict, load: str, logs: str) -> str
             body += ["", f"== {title}"]
             body += _fitting(entries, left - len(body))
     return "\n".join([*head, *body, "", *end])
+
+
+def _by_cause(entries: Sequence[T], first: Callable[[T], Failure]) -> list[list[T]]:
+    """The entries, those together that failed for one fixture."""
+    found: dict[tuple[str, ...], list[T]] = {}
+    for entry in entries:
+        found.setdefault(first(entry).cause, []).append(entry)
+    return list(found.values())
 
 
 def _fitting(entries: Sequence[Sequence[str]], lines: int) -> list[str]:
@@ -149,19 +162,25 @@ def _broken(phase: Phase) -> list[str]:
     return [f"{phase.name} {why}", *running, *(f"   {line}"[:_WIDTH] for line in phase.last)]
 
 
-def _unsteady(one: Unsteady) -> list[str]:
+def _unsteady(one: Unsteady, *others: Unsteady) -> list[str]:
     times = f"failed after {duration(one.took)}{_then(one.first)}, then passed in {duration(one.passed_in)}"
-    return [one.first.test, f"   in {one.first.when}, {one.first.place}: {times}", *_reason(one.first)]
+    where = f"   in {one.first.when}, {one.first.place}: {times}"
+    return [one.first.test + _and(others), where, *_reason(one.first)]
 
 
-def _failed(failures: Sequence[Failure], logs: str) -> list[str]:
+def _failed(failures: Sequence[Failure], *others: Sequence[Failure]) -> list[str]:
     first, *again = failures
-    lines = [first.test, f"   in {first.when}, {first.place}{_then(first)}", *_reason(first)]
+    where = f"   in {first.when}, {first.place}{_then(first)}"
+    lines = [first.test + _and(others), where, *_reason(first)]
     for failure in again:
         same = failure.reason == first.reason
         lines += ["   and again for the same reason" if same else "   and again:"]
         lines += [] if same else _reason(failure)
-    return [*lines, f"   logs: {logs}"] if logs else lines
+    return lines
+
+
+def _and(others: Sequence[object]) -> str:
+    return f" and {len(others)} more tests with the same fixture" if others else ""
 
 
 def _then(failure: Failure) -> str:

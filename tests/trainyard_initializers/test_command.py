@@ -137,11 +137,11 @@ def test_a_pod_that_is_deleted_ends_at_once_and_leaves_what_came_for_the_next(
     for line in process.stdout:
         if "trying again" in line:
             break
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while not hub.ranges_asked("/lfs/datasets/acme/numbers/big.bin") and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(5) == 128 + signal.SIGTERM
+    assert process.wait(60) == 128 + signal.SIGTERM
     assert not (tmp_path / "dataset").exists()
     assert run(tmp_path, "dataset", **settings)[0] == 0
     assert set(tree(tmp_path / "dataset")) == {"a.csv", "big.bin"}

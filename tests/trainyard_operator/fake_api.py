@@ -36,7 +36,7 @@ SERVED = {
 }
 
 
-def run(test: Callable[[], Coroutine[Any, Any, T]], timeout: float = 90.0) -> T:
+def run(test: Callable[[], Coroutine[Any, Any, T]], timeout: float = 300.0) -> T:
     """Run an asynchronous test body, and no longer than `timeout` seconds."""
 
     async def limited() -> T:
@@ -46,7 +46,7 @@ def run(test: Callable[[], Coroutine[Any, Any, T]], timeout: float = 90.0) -> T:
     return asyncio.run(limited())
 
 
-async def eventually(condition: Callable[[], bool], within: float = 30.0) -> None:
+async def eventually(condition: Callable[[], bool], within: float = 300.0) -> None:
     """Wait until the condition holds."""
     async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110 - what is waited for is in another task's hands

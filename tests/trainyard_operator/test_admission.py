@@ -220,7 +220,7 @@ def test_the_time_of_a_patch_is_set() -> None:
             (operation,) = json.loads(base64.b64decode(response["patch"]))
             assert (operation["op"], operation["path"]) == ("add", "/spec/runtimePatches/0/time")
             age = datetime.now(UTC) - datetime.fromisoformat(operation["value"])
-            assert abs(age) < timedelta(seconds=5)
+            assert abs(age) < timedelta(minutes=10)
             assert "patch" not in await hooks.ask(MUTATE_TRAINJOB, objects.trainjob())
             assert api.requests == []
 
@@ -307,11 +307,11 @@ def test_an_object_of_three_megabytes_is_answered() -> None:
 
 
 def test_one_who_sends_slowly_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "BODY_TIMEOUT", 0.2)
+    monkeypatch.setattr(admission, "BODY_TIMEOUT", 2.0)
 
     async def slow() -> AsyncIterator[bytes]:
         yield b"{"
-        await asyncio.sleep(2)
+        await asyncio.sleep(60)
 
     async def test() -> None:
         async with FakeApi().client() as client, webhooks(client) as hooks:

@@ -165,7 +165,7 @@ def test_a_certificate_of_others_or_none_means_no_secret_and_no_ca_bundle(
 def test_in_a_pod_webhooks_are_answered_for_a_while_after_the_lease_is_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(main, "LINGER", 0.5)
+    monkeypatch.setattr(main, "LINGER", 5.0)
 
     async def test() -> None:
         api = FakeApi()

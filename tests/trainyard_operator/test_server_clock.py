@@ -70,6 +70,6 @@ def test_the_client_hears_the_date_of_each_answer() -> None:
             client.time = ServerClock(lambda: NOON)
             assert client.time.now() == NOON
             await client.get(f"{objects.RUNTIMES}/rt")
-            assert abs((client.time.now() - datetime.now(UTC)).total_seconds()) < 3
+            assert abs((client.time.now() - datetime.now(UTC)).total_seconds()) < 600
 
     run(test)

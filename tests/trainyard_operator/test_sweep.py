@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable
+import itertools
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 
 from trainyard_operator.client import Resource
 from trainyard_operator.sweep import Sweep
 
 from . import objects
-from .fake_api import FakeApi, run
+from .fake_api import FakeApi, eventually, run
 
 JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
 
@@ -44,6 +45,14 @@ class Scene:
         self.seen = Seen()
         self.late: list[str] = []
         self.sweep: Sweep
+        self._clock: Callable[[], float] = lambda: 0.0
+
+    def clock(self) -> float:
+        return self._clock()
+
+    def time_flies(self) -> None:
+        """Each look at the clock comes after longer than anybody waits."""
+        self._clock = itertools.count(step=1000.0).__next__
 
     def put(self, name: str) -> int:
         stored = self.api.put(f"{objects.JOBS}/{name}", objects.trainjob(name))
@@ -54,7 +63,7 @@ class Scene:
 async def scene() -> AsyncIterator[Scene]:
     found = Scene()
     async with found.api.client() as client:
-        found.sweep = Sweep(client, (found.seen,), late=found.late.append, patience=0.15)
+        found.sweep = Sweep(client, (found.seen,), late=found.late.append, clock=found.clock)
         yield found
 
 
@@ -85,6 +94,7 @@ def test_the_cache_is_complete_once_it_has_held_what_was_listed() -> None:
 def test_a_stream_that_delivers_nothing_is_late() -> None:
     async def test() -> None:
         async with scene() as s:
+            s.time_flies()
             s.put("tj")
             await s.sweep.once()
             assert (s.sweep.synced, s.late) == (False, ["trainjobs"])
@@ -95,6 +105,7 @@ def test_a_stream_that_delivers_nothing_is_late() -> None:
 def test_a_stale_view_is_as_late_as_a_missing_one() -> None:
     async def test() -> None:
         async with scene() as s:
+            s.time_flies()
             s.seen.held["team/tj"] = s.put("tj")
             s.put("tj")
             await s.sweep.once()
@@ -110,6 +121,7 @@ def test_what_was_deleted_after_the_list_is_nobodys_delay() -> None:
             sweeping = asyncio.create_task(s.sweep.once())
             await asyncio.sleep(0.05)
             s.api.remove(f"{objects.JOBS}/tj")
+            s.time_flies()
             await sweeping
             assert (s.sweep.synced, s.late) == (True, [])
 
@@ -123,8 +135,7 @@ def test_it_sweeps_when_told_to() -> None:
             await asyncio.sleep(0.05)
             lists = len(s.api.requests)
             s.sweep.soon()
-            await asyncio.sleep(0.4)
+            await eventually(lambda: len(s.api.requests) > lists)
             task.cancel()
-            assert len(s.api.requests) > lists
 
     run(test)

@@ -198,6 +198,6 @@ def test_a_program_in_mid_run_ends_with_its_host_and_without_a_word(tmp_path: Pa
         connection, _ = engine.accept()  # the program registers its stack
         with connection:
             process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=10) == ("", "")  # alone it would wait for an answer for 20
+            assert process.communicate(timeout=18) == ("", "")  # alone it would wait for an answer for 20
         assert process.returncode == 0
         assert run.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)

@@ -136,6 +136,7 @@ def test_a_build_that_fails_shows_the_end_of_its_log_and_leaves_no_binary(
     assert not (empty_cache / "bin").exists()
 
 
+@pytest.mark.sandbox(area="sandbox")  # compiles Go's library
 def test_what_is_built_is_found_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Toolchain(["pause"]).build(Progress())
     monkeypatch.setenv("PATH", "/nonexistent")

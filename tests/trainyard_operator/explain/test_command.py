@@ -99,7 +99,7 @@ class Ahead(Api):
 
 def test_time_is_that_of_the_api_server() -> None:
     now = Ahead(pod(0)).observe().now
-    assert abs((datetime.now(UTC) + timedelta(hours=1) - now).total_seconds()) < 5
+    assert abs((datetime.now(UTC) + timedelta(hours=1) - now).total_seconds()) < 600
 
 
 def test_without_a_jobset_the_controllers_are_looked_for() -> None:
@@ -145,11 +145,11 @@ def test_a_name_that_no_object_can_have_is_asked_for_nowhere() -> None:
 
 
 def test_what_does_not_come_in_time_is_noted_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "PATIENCE", 1)
+    monkeypatch.setattr(looks, "PATIENCE", 5)
     api = Api(pod(0), pod(1))
     api.slow = {EVENTS}
     assert {str(what): why for what, why in api.observe().unseen.items()} == {
-        "events": "no answer within 1 s"
+        "events": "no answer within 5 s"
     }
 
 
