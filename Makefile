@@ -6,7 +6,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 # Without compiling: Python does so for what is imported, and of the clouds' packages that is little.
-INSTALL := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check
+# Networks fail at times: each download is tried again, and so is the whole of it.
+INSTALL := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check --retries 10
+again = for try in 1 2 3; do $(1) && exit 0; echo "Not fetched at try $$try of 3: $(2)" >&2; sleep 5; done; exit 2
 # Where Python is told not to, as many images tell it, each of its starts would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 TRAINYARD := $(BIN)/trainyard
@@ -23,13 +25,13 @@ CLOUDS := requirements/eks.txt requirements/gke.txt requirements/aks.txt
 	@echo "Making the environment .venv ..." >&2
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is `$(PYTHON) --version`. Say which with: make PYTHON=..." >&2; exit 2; }
 	@$(PYTHON) -m venv .venv
-	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@$(call again,$(INSTALL) --require-hashes -r requirements/dev.txt,the packages of requirements/dev.txt)
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Large, and for the recorded graphs of the stacks alone (docs/adr/0010).
 .venv/clouds/.done: .venv/.done $(CLOUDS)
-	@$(INSTALL) --no-deps --require-hashes --upgrade --target .venv/clouds $(CLOUDS:%=-r %)
+	@$(call again,$(INSTALL) --no-deps --require-hashes --upgrade --target .venv/clouds $(CLOUDS:%=-r %),the packages of the clouds)
 	@touch $@
 
 .PHONY: environment

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from .errors import SandboxError
 from .images import Images, Store
 from .locks import locked
 from .manifests import BOOTSTRAP, FAKE_NODES
-from .paths import Instance
+from .paths import Instance, cache_dir
 from .pki import write_private
 from .progress import Progress
 from .supervisor import State
@@ -52,7 +53,7 @@ KUBERNETES = kubernetes_versions()
 USUAL_KUBERNETES = next(iter(KUBERNETES))
 NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "kube-router", "local-path-provisioner", "pause")
 
-_READY_SECONDS = 180.0
+_READY_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -182,10 +183,16 @@ class Sandbox:
             self._stop()
             shutil.rmtree(self.instance.dir, ignore_errors=True)
         home = self.instance.dir.parent
-        if home.exists() and not any(path.is_dir() and not path.is_symlink() for path in home.iterdir()):
-            shutil.rmtree(home)  # no other sandbox is left
+        with self._home_held():
+            if home.exists() and not any(path.is_dir() and not path.is_symlink() for path in home.iterdir()):
+                shutil.rmtree(home)  # no other sandbox is left
 
     # -- how ------------------------------------------------------------------
+
+    def _home_held(self) -> AbstractContextManager[None]:
+        """The folder of all sandboxes of this checkout: the last that goes removes it, the next makes it."""
+        digest = self.instance.id.rpartition("-")[2]
+        return locked(cache_dir() / "locks" / f"home-{digest}.lock", "another sandbox that comes or goes")
 
     def _settings(self) -> dict[str, Any] | None:
         try:
@@ -250,8 +257,9 @@ class Sandbox:
         else:
             # Not asked about again: a process that this one forks just now holds it until its exec.
             port = free_port()
-        for folder in (self.instance.dir, self.instance.logs, self.instance.config):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._home_held():
+            for folder in (self.instance.dir, self.instance.logs, self.instance.config):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         images = _images().keys() if store else {}
         settings = {"port": port, "nodes": nodes, "kubernetes": kubernetes, "images": images}
         write_private(self.instance.dir / "settings.json", json.dumps(settings).encode())

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .errors import SandboxError
 from .isolation import die_with_parent
 from .paths import cache_dir
+
+FETCHES = 3
+"""How often something is fetched until it is said that it can't be."""
+_PAUSE_SECONDS = 5.0
 
 
 def new_log(name: str) -> Path:
@@ -26,15 +31,36 @@ def run_logged(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    tries: int = 1,
 ) -> None:
     """Run a command to its end, or this process's, appending all it prints to `log`.
+
+    Args:
+        arguments: The program and its arguments.
+        log: Appended to.
+        doing: What it does, after "could not".
+        cwd: Where; here unless given.
+        env: Its environment; this process's unless given.
+        tries: How often in all, until it succeeds: for what fetches something, as networks fail at times.
 
     Raises:
         SandboxError: "Could not <doing>", with the end of the log, when it fails or is missing.
     """
+    for left in reversed(range(tries)):
+        code = _code(arguments, log, doing, cwd, env)
+        if not code:
+            return
+        if left:
+            time.sleep(_PAUSE_SECONDS)
+    raise SandboxError(f"Could not {doing} (exit code {code}).", log)
+
+
+def _code(
+    arguments: Sequence[str | Path], log: Path, doing: str, cwd: Path | None, env: Mapping[str, str] | None
+) -> int:
     with log.open("ab") as output:
         try:
-            code = subprocess.run(
+            return subprocess.run(
                 arguments,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -46,5 +72,3 @@ def run_logged(
             ).returncode
         except FileNotFoundError:
             raise SandboxError(f"Could not {doing}: {arguments[0]} is not on PATH.") from None
-    if code:
-        raise SandboxError(f"Could not {doing} (exit code {code}).", log)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +22,9 @@ from typing import Any
 
 import yaml
 
-from .commands import new_log, run_logged
+from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
+from .isolation import die_with_parent
 from .locks import locked
 from .node import containerd_config
 from .paths import PROJECT, cache_dir
@@ -100,7 +101,7 @@ class Image:
             pip = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes"]
             target_python = ["--only-binary", ":all:", "--python-version", "3.11"]
             arguments = [*pip, *target_python, "-r", str(requirements), "-d", str(context / "wheels")]
-            run_logged(arguments, log, f"fetch the wheels of {self.wheels}")
+            run_logged(arguments, log, f"fetch the wheels of {self.wheels}", tries=FETCHES)
 
 
 @dataclass(frozen=True)
@@ -138,12 +139,16 @@ class Images:
         Raises:
             SandboxError: If one can't be built, with the end of its log.
         """
-        with _locked():
+
+        def fill() -> None:
             if archives := self._archives(self.images, progress):
                 names = ", ".join(one.name for one in self.images if one.tag in archives)
                 with progress.step(f"unpack {names}"):
                     _store().load(archives, self.keys())
-        return _store()
+
+        with _locked():
+            fill()
+        return Store(_store().folder, fill)
 
     def _archives(self, images: Iterable[Image], progress: Progress) -> dict[str, Path]:
         """Those of them that the store does not hold in their current content, by tag."""
@@ -185,7 +190,7 @@ class Images:
                 base.suite,
                 str(builder.context / "rootfs.tar"),
             ]
-            run_logged(bootstrap, log, f"make the base {base.name}")
+            run_logged(bootstrap, log, f"make the base {base.name}", tries=FETCHES)
             (builder.context / "Dockerfile").write_text("FROM scratch\nADD rootfs.tar /\n")
             builder.build(f"docker.io/trainyard/base-{base.name}:sandbox", [], archive)
         _forget_older(archive, f"base-{base.name}")
@@ -234,6 +239,8 @@ class _Builder:
 def _builder(log: Path) -> Iterator[_Builder]:
     scratch = cache_dir() / "images"
     scratch.mkdir(parents=True, exist_ok=True)
+    for left in scratch.glob(".building-*"):  # by one who was killed: whoever builds holds the lock
+        shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=".building-", dir=scratch))
     try:
         yield _Builder(folder, log)
@@ -242,10 +249,16 @@ def _builder(log: Path) -> Iterator[_Builder]:
 
 
 class Store:
-    """containerd's root folder with every image unpacked, to be copied as hard links."""
+    """containerd's root folder with every image unpacked, to be copied as hard links.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    Args:
+        folder: Where it is.
+        fill: Puts images there that it has to hold and does not; called with the lock held.
+    """
+
+    def __init__(self, folder: Path, fill: Callable[[], None] = lambda: None) -> None:
+        self.folder = folder
+        self._fill = fill
         self._root = folder / "root"
         self._keys = folder / "keys.json"
 
@@ -272,6 +285,8 @@ class Store:
                     stdout=output,
                     stderr=output,
                     stdin=subprocess.DEVNULL,
+                    # It holds a lock on the store, for which the next one would wait in vain.
+                    preexec_fn=die_with_parent,  # noqa: PLW1509 (as in `commands`)
                 )
             try:
                 _wait_for(Path(socket), containerd, log)
@@ -294,7 +309,9 @@ class Store:
         """
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with locked(cache_dir() / "locks" / "images.lock", "another build of images"):
+        with _locked():
+            # Another checkout may have put its own images in the place of these meanwhile.
+            self._fill()
             linked = subprocess.run(["cp", "-al", self._root, target], capture_output=True, check=False)
             if linked.returncode:
                 shutil.rmtree(target, ignore_errors=True)
@@ -307,7 +324,7 @@ class Store:
 
 
 def _wait_for(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     while not socket.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             raise SandboxError("containerd does not start.", log)

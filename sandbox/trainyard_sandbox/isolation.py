@@ -11,6 +11,7 @@ group that all of them are in.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -202,7 +203,7 @@ def cgroup_processes(name: str) -> set[int]:
     }
 
 
-def kill_cgroup(name: str, *, timeout: float = 30.0) -> None:
+def kill_cgroup(name: str, *, timeout: float = 120.0) -> None:
     """End every process in the control group `name` but this one, for good.
 
     Raises:
@@ -223,8 +224,18 @@ def remove_cgroup(name: str) -> None:
     for hierarchy in _hierarchies():
         folders = [*(hierarchy / name).rglob("*"), hierarchy / name]
         for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
-            if folder.is_dir():
-                folder.rmdir()
+            _remove_group(folder, time.monotonic() + 10)
+
+
+def _remove_group(folder: Path, deadline: float) -> None:
+    """Remove one group; it is busy for a moment after its last process has died."""
+    while folder.is_dir():
+        try:
+            folder.rmdir()
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _collect() -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from .commands import new_log, run_logged
+from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
 from .paths import PROJECT, cache_dir
 from .progress import Progress
@@ -57,7 +57,7 @@ def require_packages(progress: Progress) -> None:
     missing = subprocess.run([script, "--check"], capture_output=True, text=True, check=False)
     if missing.returncode:
         with progress.step(f"install Debian packages: {missing.stdout.strip()}"):
-            run_logged([script], new_log("install-packages"), "install Debian packages")
+            run_logged([script], new_log("install-packages"), "install Debian packages", tries=FETCHES)
 
 
 def free_bytes(path: Path) -> int:

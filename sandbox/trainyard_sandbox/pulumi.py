@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -49,7 +50,7 @@ def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str) -> None:
     """Make all of it, once; what is there is kept."""
     # Where stacks/Pulumi.sandbox.yaml says that charts and CRDs are.
     artifacts = instance.dir.parent / "artifacts"
-    if not artifacts.is_symlink():
+    with suppress(FileExistsError):  # made by another sandbox of this checkout
         artifacts.symlink_to(artifacts_dir())
     _write_language_host(tools_dir(instance), toolchain.binary("pulumi"))
     _keep_no_debug_log(instance.dir / "pulumi" / "home" / "logs")

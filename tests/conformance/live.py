@@ -18,6 +18,7 @@ import yaml
 
 from benchmarks import controllers, plane, webhooks
 from tests.e2e.cluster import Cluster, keep_logs
+from tests.harness.leftovers import note
 from tests.patience import STARTED, eventually
 from trainyard_policies import cluster as cluster_policies
 from trainyard_policies.settings import Policies
@@ -179,6 +180,7 @@ def at_once(function, items):
 @contextmanager
 def control_plane(name):
     """A sandbox that runs no pods, with all CRDs and an empty namespace `conformance`."""
+    note(name)
     with plane.control_plane(name):
         cluster = Cluster(name)
         # Applied, not created: an API server that is seconds old may do it and have kubectl ask again.

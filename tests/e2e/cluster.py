@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from tests.harness.leftovers import note
 from tests.patience import STARTED, Limit, eventually
 from trainyard_sandbox.cluster import Sandbox
 from trainyard_sandbox.isolation import cgroup_processes
@@ -65,6 +66,7 @@ def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subp
 
 def up(name: str, *arguments: str) -> None:
     """Bring a sandbox of this name up, anew whatever was left of an earlier one."""
+    note(name)
     trainyard("sandbox", "down", "--name", name)
     trainyard("sandbox", "up", "--name", name, *arguments, timeout=4500)
 

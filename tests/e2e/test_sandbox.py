@@ -6,7 +6,8 @@ import signal
 import socket
 import ssl
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.harness import leftovers
+from tests.harness.leftovers import note
 from tests.patience import eventually
 from trainyard_sandbox.isolation import cgroup_processes
 from trainyard_sandbox.paths import PROJECT
+from trainyard_sandbox.toolchain import Toolchain
 
-from .cluster import Cluster, trainyard
+from .cluster import Cluster, down, trainyard
 
 pytestmark = pytest.mark.sandbox(area="sandbox")
 
@@ -28,8 +32,11 @@ pytestmark = pytest.mark.sandbox(area="sandbox")
 def spare() -> Iterator[Cluster]:
     """A sandbox that a test brings up itself, and that is down afterwards."""
     cluster = Cluster("spare")
-    yield cluster
-    trainyard("sandbox", "down", "--name", cluster.name)
+    note(cluster.name)
+    try:
+        yield cluster
+    finally:
+        down(cluster.name)
 
 
 def host_state() -> dict[str, Any]:
@@ -66,6 +73,81 @@ def host_state() -> dict[str, Any]:
         "folders": {p for p in ("/var/lib/kubelet", "/run/containerd", "/run/netns") if Path(p).exists()},
         "state": (PROJECT / ".sandbox" / "spare").exists(),
     }
+
+
+def test_sandboxes_of_one_name_in_two_clones_live_side_by_side_and_know_nothing_of_each_other(
+    tmp_path: Path,
+) -> None:
+    clones = [tmp_path / number for number in ("one", "other")]
+    for clone in clones:
+        subprocess.run(["git", "clone", "--quiet", PROJECT, clone], check=True)
+
+    def run(clone: Path, *arguments: str) -> str:
+        sources = [str(clone / path.parent.name) for path in PROJECT.glob("*/trainyard_*") if path.is_dir()]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sources, *sys.path])}
+        command = [PROJECT / ".venv" / "bin" / "trainyard", "sandbox", *arguments, "--name", "twin"]
+        answer = subprocess.run(
+            command, cwd=clone, env=environment, capture_output=True, text=True, check=False
+        )
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
+
+    def kubectl(clone: Path, *arguments: str) -> str:
+        kubeconfig = f"--kubeconfig={clone / '.sandbox' / 'twin' / 'kubeconfig'}"
+        binary = str(Toolchain(["kubernetes"]).binary("kubectl"))
+        return subprocess.run(
+            [binary, kubeconfig, *arguments], capture_output=True, text=True, check=True
+        ).stdout
+
+    def both(function: Callable[[Path], str]) -> list[str]:
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(function, clones))
+
+    for clone in clones:
+        note("twin", clone)
+    try:
+        both(lambda clone: run(clone, "up"))
+        both(lambda clone: kubectl(clone, "create", "configmap", f"of-{clone.name}"))
+        assert both(lambda clone: kubectl(clone, "get", "configmaps", "-o", "name")) == [
+            "configmap/kube-root-ca.crt\nconfigmap/of-one\n",
+            "configmap/kube-root-ca.crt\nconfigmap/of-other\n",
+        ]
+        run(clones[0], "down")
+        assert kubectl(clones[1], "get", "nodes", "-o", "name") == "node/twin-node\n"
+    finally:
+        both(lambda clone: run(clone, "down"))
+    assert [clone.name for clone in clones if (clone / ".sandbox").exists()] == []
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from tests.e2e.cluster import up
+from tests.harness import leftovers
+
+with leftovers.noted() as run_file:
+    os.environ[leftovers.RUN] = str(run_file)
+    up("left")
+    Path(sys.argv[1]).touch()
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_run_has_left_is_taken_down_by_the_next_and_what_users_have_stays(
+    spare: Cluster, tmp_path: Path
+) -> None:
+    trainyard("sandbox", "up", "--name", "spare", "--control-plane-only")
+    environment = {name: value for name, value in os.environ.items() if name != leftovers.RUN}
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "up")], cwd=PROJECT, env=environment, check=False
+    )
+    assert (killed.returncode, (tmp_path / "up").exists()) == (-signal.SIGKILL, True)
+    left = Cluster("left").sandbox
+    assert left.status().healthy
+    before = leftovers.clear()
+    assert f"took down the sandbox left of {PROJECT}" in before
+    assert (left.instance.dir.exists(), cgroup_processes(left.instance.id)) == (False, set())
+    assert spare.sandbox.status().healthy
 
 
 def ready_nodes(cluster: Cluster) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import process, results
+from . import leftovers, process, results
 from .phases import AREAS, PROJECT, Step, steps
 from .verdict import SECOND_LOOK, Phase, judged, junit, told
 
@@ -40,7 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = steps(given.area)
     try:
-        return run([chosen[name] for name in given.phase], PROJECT)
+        for line in leftovers.clear():
+            print(f"Left by a run that was killed: {line}", file=sys.stderr)
+        with leftovers.noted() as run_file:
+            os.environ[leftovers.RUN] = str(run_file)
+            return run([chosen[name] for name in given.phase], PROJECT)
     except KeyboardInterrupt:
         print("Ended before its time, and all that it had started.", file=sys.stderr)
         return 130

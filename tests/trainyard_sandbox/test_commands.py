@@ -5,6 +5,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from trainyard_sandbox import commands
+from trainyard_sandbox.commands import run_logged
+from trainyard_sandbox.errors import SandboxError
+
 RUNS = """
 import sys
 from pathlib import Path
@@ -25,3 +31,22 @@ def test_what_runs_ends_with_whoever_has_started_it(tmp_path: Path) -> None:
             return
         time.sleep(0.1)
     raise AssertionError(running.read_bytes())
+
+
+@pytest.fixture
+def fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A command that writes down each try, and succeeds at the third."""
+    monkeypatch.setattr(commands, "_PAUSE_SECONDS", 0.0)
+    tries = tmp_path / "tries"
+    return ["sh", "-c", f"echo try >> {tries}; [ $(wc -l < {tries}) = 3 ]"]
+
+
+def test_what_fetches_something_is_tried_again(tmp_path: Path, fetch: list[str]) -> None:
+    run_logged(fetch, tmp_path / "log", "fetch", tries=3)
+    assert (tmp_path / "tries").read_text() == "try\n" * 3
+
+
+def test_and_says_what_it_could_not_when_it_fails_each_time(tmp_path: Path, fetch: list[str]) -> None:
+    with pytest.raises(SandboxError, match=r"Could not fetch it \(exit code 1\)"):
+        run_logged(fetch, tmp_path / "log", "fetch it", tries=2)
+    assert (tmp_path / "tries").read_text() == "try\n" * 2

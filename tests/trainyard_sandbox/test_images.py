@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainyard_sandbox import images
-from trainyard_sandbox.images import Base, Image, Images
+from trainyard_sandbox.images import Base, Image, Images, Store
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain
 
@@ -67,3 +67,15 @@ def test_every_image_of_the_sandbox_has_a_dockerfile_and_a_known_base() -> None:
     }
     assert [i.name for i in listed.images if not i.dockerfile_path.exists()] == []
     assert {image.base for image in listed.images} <= {None, *listed.bases}
+
+
+def test_what_another_checkout_has_put_in_the_place_of_an_image_is_put_right_before_it_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    image = tmp_path / "store" / "root" / "image"
+    image.parent.mkdir(parents=True)
+    store = Store(tmp_path / "store", lambda: image.write_text("ours") and None)
+    image.write_text("theirs")
+    store.clone(tmp_path / "copy")
+    assert (tmp_path / "copy" / "image").read_text() == "ours"

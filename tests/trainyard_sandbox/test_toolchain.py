@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from trainyard_sandbox import commands
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.paths import TOOLCHAIN
 from trainyard_sandbox.progress import Progress
@@ -131,6 +132,7 @@ def test_a_build_that_fails_shows_the_end_of_its_log_and_leaves_no_binary(
     go = script(tmp_path / "bin", "go", "go1.26.8")
     go.write_text("#!/bin/sh\n[ $1 = env ] && echo go1.26.8 && exit\necho main.go:1: no luck; exit 1\n")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setattr(commands, "_PAUSE_SECONDS", 0.0)
     with pytest.raises(SandboxError, match=r"Could not build pause v1\.0\.0 .*(?s:.*)main.go:1: no luck"):
         Toolchain(["pause"]).build(Progress())
     assert not (empty_cache / "bin").exists()

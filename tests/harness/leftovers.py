@@ -1,0 +1,84 @@
+"""What a run has brought up is written down, and what a dead one has left is taken down by the next.
+
+A run keeps a file in the user's cache locked for as long as it lives, and names
+it to all that it starts (`RUN`). Tests write the sandboxes that they bring up
+into it (`note`). A file that nobody holds is that of a run which was killed:
+its sandboxes go, whatever has become of its clone, and then every process that
+was started by it. What users bring up themselves is in no such file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from trainyard_sandbox.cluster import Sandbox
+from trainyard_sandbox.paths import PROJECT, Instance, cache_dir
+
+RUN: Final = "TRAINYARD_TEST_RUN"
+"""The variable with the path of the run's file; every process of a run has it."""
+
+
+@contextmanager
+def noted() -> Iterator[Path]:
+    """The file of a run that lasts as long as the block."""
+    folder = cache_dir() / "runs"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{os.getpid()}-{os.urandom(4).hex()}"
+    hidden = path.with_name(f".{path.name}")
+    with hidden.open("x") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        hidden.rename(path)  # nobody has seen it without its lock
+        yield path
+        path.unlink(missing_ok=True)
+
+
+def note(name: str, project: Path = PROJECT) -> None:
+    """Write down, if a run goes on, that a sandbox of this name is brought up in a checkout."""
+    if path := os.environ.get(RUN):
+        with open(path, "a") as file:
+            file.write(f"{project}\t{name}\n")
+
+
+def clear() -> list[str]:
+    """Take down what dead runs have left; says what, a line each."""
+    said: list[str] = []
+    for path in sorted((cache_dir() / "runs").glob("[0-9]*")):
+        with suppress(FileNotFoundError), path.open("r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # it lives
+            said += _cleared(path, file.read().splitlines())
+            path.unlink(missing_ok=True)
+    return said
+
+
+def _cleared(path: Path, lines: list[str]) -> Iterator[str]:
+    for line in dict.fromkeys(lines):
+        project, _, name = line.partition("\t")
+        instance = Instance(name, Path(project))
+        there = instance.dir.exists()
+        Sandbox(instance).down()
+        if there:
+            yield f"took down the sandbox {name} of {project}"
+    for pid in _started_by(path):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            yield f"ended process {pid}"
+
+
+def _started_by(path: Path) -> list[int]:
+    """The processes that have a run's file in their environment."""
+    wanted = f"{RUN}={path}".encode()
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it is gone, or somebody else's
+            if wanted in environment.read_bytes().split(b"\0"):
+                found.append(int(environment.parent.name))
+    return [pid for pid in found if pid != os.getpid()]

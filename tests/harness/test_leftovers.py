@@ -1,0 +1,63 @@
+"""What a dead run has left goes; what a living one has, and what users have, stays."""
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from . import leftovers
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of runs in a cache of its own."""
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path))
+    monkeypatch.delenv(leftovers.RUN, raising=False)
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def started(runs: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that a run has started."""
+    runs.mkdir()
+    (runs / "1-run").touch()
+    environment = {**os.environ, leftovers.RUN: str(runs / "1-run")}
+    with subprocess.Popen(["sleep", "600"], env=environment) as process:
+        yield process
+        process.kill()
+
+
+def test_a_process_of_a_dead_run_is_ended_and_the_run_forgotten(
+    runs: Path, started: subprocess.Popen[bytes]
+) -> None:
+    assert leftovers.clear() == [f"ended process {started.pid}"]
+    assert started.wait(60) == -9
+    assert list(runs.iterdir()) == []
+    assert leftovers.clear() == []
+
+
+def test_a_process_of_a_living_run_goes_on(runs: Path, started: subprocess.Popen[bytes]) -> None:
+    with (runs / "1-run").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert leftovers.clear() == []
+    assert started.poll() is None
+
+
+def test_a_run_is_known_while_it_lives_with_what_it_brings_up(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with leftovers.noted() as path:
+        monkeypatch.setenv(leftovers.RUN, str(path))
+        leftovers.note("a", Path("/clone"))
+        assert path.read_text() == "/clone\ta\n"
+        assert leftovers.clear() == []
+        assert list(runs.iterdir()) == [path]
+    assert list(runs.iterdir()) == []
+
+
+def test_outside_of_a_run_nothing_is_written_down(runs: Path) -> None:
+    leftovers.note("a")
+    assert not runs.exists()
