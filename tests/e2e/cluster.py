@@ -24,6 +24,10 @@ from trainyard_sandbox.paths import PROJECT, Instance
 
 Object = dict[str, Any]
 
+OPERATOR = "system:serviceaccount:trainyard-system:trainyard-operator"
+JOBSET = "system:serviceaccount:jobset-system:jobset-controller"
+"""As whom the two write that make a TrainJob run."""
+
 # A shell that is process 1 hears no SIGTERM unless it asks for it, and with its end
 # whatever else runs in its container is killed: it outlives who tells it.
 UNTIL_TOLD = "trap 'exit 1' TERM; until [ -e /tmp/go ]; do sleep 0.2; done; sleep 1"
@@ -232,6 +236,18 @@ class Cluster:
             ):
                 sub = f"/{target['subresource']}" if "subresource" in target else ""
                 writes.append(f"{event['verb']} {target['resource']}{sub}")
+        return writes
+
+    def writes_for(self, job: str) -> list[str]:
+        """The operator's writes for a TrainJob: two until its JobSet has a status, one for each later status.
+
+        However slow the machine is: where counts are seen one by one, JobSet's controller writes more.
+        """
+        writes = self.audited_writes(OPERATOR, job)
+        statuses = [one for one in self.audited_writes(JOBSET, job) if one.endswith("jobsets/status")]
+        assert writes.count("create jobsets") == 1, writes
+        assert statuses
+        assert len(writes) <= 2 + len(statuses), (writes, statuses)
         return writes
 
 

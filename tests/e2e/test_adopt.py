@@ -91,6 +91,17 @@ def leads_to(platform: Cluster) -> set[str]:
     return {webhook["clientConfig"]["service"]["name"] for one in found if one for webhook in one["webhooks"]}
 
 
+@pytest.mark.core
+def test_where_trainers_controller_is_not_it_says_where_it_looked_and_stops(platform: Cluster) -> None:
+    plan = adopt(platform, code=1)
+    assert plan["refused"]
+    [check] = plan["checks"]
+    where = "there is no Deployment kubeflow-system/kubeflow-trainer-controller-manager: "
+    assert (check["level"], check["about"]) == ("stop", "controller")
+    assert check["message"].startswith(where)
+    assert plan["steps"] == []
+
+
 def test_of_two_controllers_ours_stays_passive_and_names_the_other(
     platform: Cluster, trainer: Cluster
 ) -> None:

@@ -67,12 +67,15 @@ def test_exit_code_42_fails_the_job_at_once(platform: Cluster) -> None:
 
 
 def begun(platform: Cluster, job: str) -> Object:
-    """The pod of a new job that runs until it is ended, and is done as soon as it is started again."""
+    """The pod of a new job that runs until it is ended, and is done as soon as it is started again.
+
+    Whichever of its processes is killed first: it does not end well.
+    """
     script = """
         [ -e $CHECKPOINT_DIR/begun ] && exit
         touch $CHECKPOINT_DIR/begun
         trap "exit 1" TERM
-        sleep 600 & wait
+        sleep 600 & wait $!
     """
     platform.apply(trainjob(job, script, "torch-checkpointed"))
     pod = running_pod(platform, job)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.patience import eventually, looks
 
-from .cluster import UNTIL_TOLD, Cluster, Object, finish, runtime, trainjob
+from .cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, finish, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox(area="operator")
 
@@ -110,10 +110,8 @@ def test_a_steady_state_and_a_restart_in_it_cost_no_write(platform: Cluster) -> 
     eventually("the other one is counted", lambda: jobs_status(platform, "steady-suspended"))
 
     def written() -> list[str]:
-        user = "system:serviceaccount:trainyard-system:trainyard-operator"
-        return [
-            write for name in ("steady", "steady-suspended") for write in platform.audited_writes(user, name)
-        ]
+        jobs = ("steady", "steady-suspended")
+        return [write for job in jobs for write in platform.audited_writes(OPERATOR, job)]
 
     before, acquired = settled(written), lease(platform)["acquireTime"]
     assert before.count("create jobsets") == 2

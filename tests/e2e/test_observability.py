@@ -74,6 +74,20 @@ def always_answered(expression: str) -> str:
     return re.sub(r" (==|>|<)\s+", r" \1 bool ", inner[1] if inner else expression)
 
 
+@pytest.mark.core
+def test_the_operator_has_a_metric_of_each_name_that_an_alert_or_a_panel_asks_for(platform: Cluster) -> None:
+    path = f"/api/v1/namespaces/{SYSTEM}/services/trainyard-operator-metrics:metrics/proxy/metrics"
+    text = platform.kubectl("get", "--raw", path)
+    kinds = re.findall(r"^# TYPE (trainyard_\w+) (\w+)$", text, re.MULTILINE)
+    parts = {"histogram": ("_bucket", "_sum", "_count")}
+    there = {name + part for name, kind in kinds for part in parts.get(kind, ("",))}
+    declared = platform.within(SYSTEM).list("prometheusrules")
+    alerts = [rule["expr"] for one in declared for group in one["spec"]["groups"] for rule in group["rules"]]
+    asked = set(re.findall(r"\btrainyard_\w+", " ".join([*alerts, *panels(platform).values()])))
+    assert asked
+    assert asked - there == set()
+
+
 def test_every_alert_and_every_panel_has_what_it_asks_for(
     platform: Cluster, team_a: Cluster, team_b: Cluster, gpus: Cluster, tmp_path: Path
 ) -> None:

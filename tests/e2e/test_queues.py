@@ -10,7 +10,7 @@ from tests.patience import eventually
 from trainyard_platform import queue_manifests
 from trainyard_platform.queues import Queues
 
-from .cluster import UNTIL_TOLD, Cluster, Object, emptied, finish, trainjob
+from .cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, emptied, finish, trainjob
 
 pytestmark = pytest.mark.sandbox(area="queues")
 
@@ -207,6 +207,5 @@ def test_a_job_preempted_from_one_flavor_and_admitted_on_another_carries_nothing
     finish(mover, after)
     mover.wait_for_condition("moves", "Complete")
     # Who was never moved kept its Job.
-    user = "system:serviceaccount:trainyard-system:trainyard-operator"
-    assert set(mover.audited_writes(user, "moves-node-0")) == {"delete jobs"}
-    assert set(mover.audited_writes(user, "displaces-node-0")) == set()
+    assert set(mover.audited_writes(OPERATOR, "moves-node-0")) == {"delete jobs"}
+    assert set(mover.audited_writes(OPERATOR, "displaces-node-0")) == set()
