@@ -40,6 +40,8 @@ for _ in range(100):
 total = torch.tensor(rank + 1)
 dist.all_reduce(total)
 print(f"rank {rank} of {world}: sum {total}, weights", *weights.tolist(), flush=True)
+dist.barrier()  # who leaves first takes what others still read
+dist.destroy_process_group()
 """
 SUMS_BY_PSUM = """
 import os

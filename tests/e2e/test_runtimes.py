@@ -56,6 +56,8 @@ print(f"{ranks} ranks, {int(again)} of them again", flush=True)
 while ranks == 1 or not again:  # until a lost one has been replaced
     dist.all_reduce(torch.zeros(1))
     time.sleep(0.2)
+dist.barrier()  # who leaves first takes what others still read
+dist.destroy_process_group()
 """
 
 
