@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import yaml
 
 from trainyard_api import documents
-from trainyard_operator.render import render
+from trainyard_assist.render import render
 from trainyard_sandbox.paths import PROJECT
 
 from .bench import Bench

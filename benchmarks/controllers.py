@@ -21,7 +21,7 @@ from urllib.request import urlopen
 import yaml
 
 from trainyard_api import names
-from trainyard_operator import certificates
+from trainyard_operator.serve import certificates
 from trainyard_sandbox.assembly import free_port
 from trainyard_sandbox.paths import PROJECT, cache_dir
 from trainyard_sandbox.toolchain import Toolchain

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trainyard_api.names import QUEUE_LABEL
-from trainyard_operator import credentials
-from trainyard_operator.apply import TRAINJOBS
-from trainyard_operator.client import Client
-from trainyard_operator.informer import JOBSETS
+from trainyard_operator.kube import credentials
+from trainyard_operator.kube.client import Client
+from trainyard_operator.watch.informer import JOBSETS
+from trainyard_operator.work.apply import TRAINJOBS
 
 from .audit import Call, Tail
 from .errors import BenchmarkError

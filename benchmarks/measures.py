@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from trainyard_operator.apply import CONFIGMAPS, SECRETS
+from trainyard_operator.work.apply import CONFIGMAPS, SECRETS
 
 from . import audit
 from .bench import Bench

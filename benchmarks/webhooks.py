@@ -5,8 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from trainyard_operator.admission import MUTATE_TRAINJOB, POLICIES, VALIDATE
-from trainyard_operator.webhook_configurations import CONFIGURATIONS
+from trainyard_operator.serve.admission import MUTATE_TRAINJOB, POLICIES, VALIDATE
+from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
 
 from .controllers import Controller
 

@@ -1,7 +1,7 @@
 """`trainyard adopt`: take a cluster over from Kubeflow Trainer's controller, or give it back.
 
 Called by `main`, which adds `command` to the application. Prints; what to do
-is `trainyard_operator.takeover`'s, and `takeover` looks and does it.
+is `trainyard_assist.takeover`'s, and `takeover` looks and does it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from trainyard_operator import credentials, settings, takeover
-from trainyard_operator.client import ApiError, Client
-from trainyard_operator.explain.text import clean
-from trainyard_operator.takeover.model import NAMESPACE, Level
+from trainyard_assist import takeover
+from trainyard_assist.explain.text import clean
+from trainyard_assist.takeover.model import NAMESPACE, Level
+from trainyard_operator import settings
+from trainyard_operator.kube import credentials
+from trainyard_operator.kube.client import ApiError, Client
 
 from .explain import Output
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED

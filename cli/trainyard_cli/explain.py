@@ -1,7 +1,7 @@
 """`trainyard explain`: why a TrainJob does not run.
 
 Called by `main`, which adds `command` to the application. Prints; what to look
-at is `observe`'s, and what follows from it `trainyard_operator.explain`'s.
+at is `observe`'s, and what follows from it `trainyard_assist.explain`'s.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from trainyard_operator import credentials, settings
-from trainyard_operator.client import ApiError, Client, NotFoundError
-from trainyard_operator.explain import Diagnosis, State, explain
-from trainyard_operator.explain.text import clean
+from trainyard_assist.explain import Diagnosis, State, explain
+from trainyard_assist.explain.text import clean
+from trainyard_operator import settings
+from trainyard_operator.kube import credentials
+from trainyard_operator.kube.client import ApiError, Client, NotFoundError
 
 from .manifests import CANNOT_ASK, FINE, REFUSED
 from .observe import is_name, observe

@@ -17,9 +17,9 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from trainyard_operator import credentials
-from trainyard_operator.client import ApiError, Client
-from trainyard_operator.explain.text import clean
+from trainyard_assist.explain.text import clean
+from trainyard_operator.kube import credentials
+from trainyard_operator.kube.client import ApiError, Client
 from trainyard_platform import impact as core
 from trainyard_platform import stack_runtimes
 from trainyard_platform.artifacts import Artifacts

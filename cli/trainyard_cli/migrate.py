@@ -1,7 +1,7 @@
 """`trainyard migrate`: jobs of older APIs become TrainJobs, without a cluster.
 
 Called by `main`, which adds `command` to the application. Reads files, prints
-or writes what comes out; what that is, is `trainyard_operator.migrate`'s.
+or writes what comes out; what that is, is `trainyard_assist.migrate`'s.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import typer
 
 from trainyard_api import documents
 from trainyard_api.documents import Document
-from trainyard_operator.migrate import convert
-from trainyard_operator.migrate.convert import Outcome
-from trainyard_operator.offline import DEFAULT_NAMESPACE
+from trainyard_assist.migrate import convert
+from trainyard_assist.migrate.convert import Outcome
+from trainyard_assist.offline import DEFAULT_NAMESPACE
 
 from . import manifests
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED, UsageError, read

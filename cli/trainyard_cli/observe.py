@@ -15,16 +15,16 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from trainyard_api import names
-from trainyard_operator import lease
-from trainyard_operator.apply import TRAINJOBS
-from trainyard_operator.client import ApiError, Client, NotFoundError, Resource
-from trainyard_operator.events import EVENTS
-from trainyard_operator.explain import FollowUps, Observation, QueuePlace, Subject, follow_ups
-from trainyard_operator.explain import queue_place as places
-from trainyard_operator.explain.read import JOB_UID_LABEL, name, runtime_ref, text, uid
-from trainyard_operator.explain.rules import kueue
-from trainyard_operator.explain.text import tail
-from trainyard_operator.informer import JOBSETS
+from trainyard_assist.explain import FollowUps, Observation, QueuePlace, Subject, follow_ups
+from trainyard_assist.explain import queue_place as places
+from trainyard_assist.explain.read import JOB_UID_LABEL, name, runtime_ref, text, uid
+from trainyard_assist.explain.rules import kueue
+from trainyard_assist.explain.text import tail
+from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_operator.watch.informer import JOBSETS
+from trainyard_operator.work import lease
+from trainyard_operator.work.apply import TRAINJOBS
+from trainyard_operator.work.events import EVENTS
 
 Json = Mapping[str, Any]
 T = TypeVar("T")

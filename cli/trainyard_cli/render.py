@@ -1,7 +1,7 @@
 """`trainyard render`: what a TrainJob turns into, without a cluster.
 
 Called by `main`, which adds `command` to the application. Reads files and
-prints; what the children are is `trainyard_operator.render`'s.
+prints; what the children are is `trainyard_assist.render`'s.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Annotated, TextIO
 import typer
 
 from trainyard_api import documents
-from trainyard_operator import framework, plugins
-from trainyard_operator import render as core
-from trainyard_operator.offline import DEFAULT_NAMESPACE
+from trainyard_assist import render as core
+from trainyard_assist.offline import DEFAULT_NAMESPACE
+from trainyard_operator.core import framework, plugins
 
 from . import manifests
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED, UsageError, read

@@ -19,8 +19,9 @@ import msgspec
 import typer
 
 from trainyard_api import names
-from trainyard_operator import credentials, offline
-from trainyard_operator.client import ApiError, Client, Resource
+from trainyard_assist import offline
+from trainyard_operator.kube import credentials
+from trainyard_operator.kube.client import ApiError, Client, Resource
 from trainyard_platform import catalog, catalog_changes
 from trainyard_platform.catalog_changes import ABSENT, Change, Kind
 from trainyard_platform.errors import PlatformError

@@ -1,7 +1,7 @@
 """What `trainyard adopt` looks at, and how it carries out the steps: one guarded request each.
 
 What is looked at is decided here, what follows from it in
-`trainyard_operator.takeover`. Every write names the uid of the object, and the
+`trainyard_assist.takeover`. Every write names the uid of the object, and the
 version where it was decided on, so a step that no longer fits is refused.
 """
 
@@ -15,14 +15,15 @@ from typing import Any, Final
 import msgspec
 
 from trainyard_api import names
-from trainyard_operator import model, revisions, takeover
-from trainyard_operator.apply import CONFIGMAPS, REVISIONS, TRAINJOBS
-from trainyard_operator.cache import RuntimeKey, revision_of, runtime_key, runtime_of, trainjob_of
-from trainyard_operator.client import Client, NotFoundError, Resource
-from trainyard_operator.informer import JOBSETS, jobset_of
-from trainyard_operator.runtimes import RESOURCES as RUNTIMES
-from trainyard_operator.takeover.model import CONFIGURATION, CONTROLLER, PUBLIC, RECORD, Ref
-from trainyard_operator.webhook_configurations import CONFIGURATIONS
+from trainyard_assist import takeover
+from trainyard_assist.takeover.model import CONFIGURATION, CONTROLLER, PUBLIC, RECORD, Ref
+from trainyard_operator.core import model, revisions
+from trainyard_operator.kube.client import Client, NotFoundError, Resource
+from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
+from trainyard_operator.watch.cache import RuntimeKey, revision_of, runtime_key, runtime_of, trainjob_of
+from trainyard_operator.watch.informer import JOBSETS, jobset_of
+from trainyard_operator.work.apply import CONFIGMAPS, REVISIONS, TRAINJOBS
+from trainyard_operator.work.runtimes import RESOURCES as RUNTIMES
 
 Json = Mapping[str, Any]
 

@@ -1,7 +1,7 @@
 """`trainyard validate`: what admission would answer, without a cluster.
 
 Called by `main`, which adds `command` to the application. Reads files and
-prints; what the answer is, is `trainyard_operator.validate`'s.
+prints; what the answer is, is `trainyard_assist.validate`'s.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Annotated, TextIO
 import typer
 
 from trainyard_api import documents
-from trainyard_operator import validate as core
-from trainyard_operator.offline import DEFAULT_NAMESPACE, UnreadableError
+from trainyard_assist import validate as core
+from trainyard_assist.offline import DEFAULT_NAMESPACE, UnreadableError
 
 from . import manifests
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED, UsageError, read

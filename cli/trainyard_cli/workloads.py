@@ -14,12 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from trainyard_api import names
-from trainyard_operator import conditions, model
-from trainyard_operator.apply import TRAINJOBS
-from trainyard_operator.cache import runtime_key, trainjob_of
-from trainyard_operator.client import ApiError, Client, NotFoundError, Resource
-from trainyard_operator.explain.read import JOB_UID_LABEL
-from trainyard_operator.informer import JOBSETS, jobset_of
+from trainyard_assist.explain.read import JOB_UID_LABEL
+from trainyard_operator.core import conditions, model
+from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_operator.watch.cache import runtime_key, trainjob_of
+from trainyard_operator.watch.informer import JOBSETS, jobset_of
+from trainyard_operator.work.apply import TRAINJOBS
 from trainyard_platform.impact import PRIORITY_LABEL, Job, Ref, State
 
 Json = Mapping[str, Any]

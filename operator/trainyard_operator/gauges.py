@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 
 from trainyard_api import names
 
-from . import conditions, model
-from .cache import Cache
+from .core import conditions, model
+from .watch.cache import Cache
 
 if TYPE_CHECKING:
     from .wiring import Wiring

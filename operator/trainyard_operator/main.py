@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable
 
 from trainyard_api.configuration import Configuration
 
-from . import credentials as credentials_module
 from . import gauges, logs
-from .client import ApiError, Client, RetriableError, UnauthorizedError
-from .credentials import Credentials, CredentialsError
+from .kube import credentials as credentials_module
+from .kube.client import ApiError, Client, RetriableError, UnauthorizedError
+from .kube.credentials import Credentials, CredentialsError
 from .settings import SettingsError
 from .wiring import Wiring
 

@@ -16,7 +16,7 @@ from trainyard_api import closed, documents
 from trainyard_api.configuration import API_VERSION, KIND, Configuration, Webhook
 from trainyard_policies.settings import Policies
 
-from .credentials import SERVICE_ACCOUNT
+from .kube.credentials import SERVICE_ACCOUNT
 
 NAMESPACE: Final = "trainyard-system"
 _GATES: Final = "featureGates"

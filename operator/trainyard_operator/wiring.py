@@ -17,35 +17,35 @@ from pathlib import Path
 
 from trainyard_api import names
 from trainyard_api.configuration import Configuration
+from trainyard_api.rate import Buckets
 
-from . import framework, plugins
-from .admission import Decider, WebhookServer
-from .apply import REVISIONS, Applier
-from .cache import Cache, Key
-from .certificate_keeper import FolderKeeper, Keeper, SecretKeeper
-from .client import ApiError, Client
-from .companions import Companions
-from .controller import Controller, SweptRuntimes, SweptTrainJobs
-from .credentials import Credentials
-from .events import Events
-from .informer import JOBSETS, Informer, JobSetSink, State
-from .jobs import Jobs
-from .kopf_thread import WATCHED, KopfThread
-from .lease import Elector, Timing, Upstream
-from .limits import Limits
-from .measured import measured
+from .core import framework, plugins
+from .core.limits import Limits
+from .core.plugins.trainjobstatus import GATE
+from .kube.client import ApiError, Client
+from .kube.credentials import Credentials
 from .metrics import Metrics
-from .plugins.trainjobstatus import GATE
-from .probes import ProbeServer
-from .queue import Queue, Workers
-from .rate import Buckets
-from .reaper import Reaper
-from .reporters import Reporters
-from .runtimes import Collector, RevisionSink, Runtimes
+from .serve.admission import Decider, WebhookServer
+from .serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
+from .serve.probes import ProbeServer
+from .serve.reporters import Reporters
+from .serve.status_server import StatusServer
+from .serve.webhook_configurations import Publisher
 from .settings import load_policies
-from .status_server import StatusServer
-from .sweep import Sweep
-from .webhook_configurations import Publisher
+from .watch.cache import Cache, Key
+from .watch.informer import JOBSETS, Informer, JobSetSink, State
+from .watch.kopf_thread import WATCHED, KopfThread
+from .watch.sweep import Sweep
+from .work.apply import REVISIONS, Applier
+from .work.companions import Companions
+from .work.controller import Controller, SweptRuntimes, SweptTrainJobs
+from .work.events import Events
+from .work.jobs import Jobs
+from .work.lease import Elector, Timing, Upstream
+from .work.measured import measured
+from .work.queue import Queue, Workers
+from .work.reaper import Reaper
+from .work.runtimes import Collector, RevisionSink, Runtimes
 
 logger = logging.getLogger(__name__)
 

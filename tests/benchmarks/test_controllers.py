@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import controllers, webhooks
-from trainyard_operator.webhook_configurations import CONFIGURATIONS
+from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
 
 
 def test_the_reference_runs_as_shipped_unless_its_client_is_allowed_more():

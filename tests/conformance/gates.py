@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from trainyard_api import names
-from trainyard_operator import certificates
-from trainyard_operator.admission import Decider, WebhookServer
-from trainyard_operator.cache import Cache
-from trainyard_operator.client import Client
-from trainyard_operator.credentials import Credentials
+from trainyard_operator.kube.client import Client
+from trainyard_operator.kube.credentials import Credentials
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.runtimes import Runtimes
+from trainyard_operator.serve import certificates
+from trainyard_operator.serve.admission import Decider, WebhookServer
+from trainyard_operator.watch.cache import Cache
+from trainyard_operator.work.runtimes import Runtimes
 from trainyard_policies import cluster
 
 from . import live

@@ -8,8 +8,8 @@ import pytest
 from cryptography import x509
 
 from tests.patience import eventually
-from trainyard_operator import certificates
-from trainyard_operator.certificate_keeper import NAME
+from trainyard_operator.serve import certificates
+from trainyard_operator.serve.certificate_keeper import NAME
 
 from .cluster import Cluster, trainjob
 from .test_life import accepted

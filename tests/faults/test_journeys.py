@@ -16,9 +16,9 @@ from hypothesis.stateful import invariant, rule
 from tests.trainyard_operator import objects
 from tests.trainyard_operator.fake_api import status
 from trainyard_api import names
-from trainyard_operator import plugins, revisions
-from trainyard_operator.cache import trainjob_of
-from trainyard_operator.framework import DEFAULT_SETTINGS, children
+from trainyard_operator.core import plugins, revisions
+from trainyard_operator.core.framework import DEFAULT_SETTINGS, children
+from trainyard_operator.watch.cache import trainjob_of
 
 from .test_machine import ALL, HOURS, NAMES, RUNTIME, SAMPLE, Machine, ended, owner, run
 

@@ -29,9 +29,9 @@ from hypothesis.stateful import (
 from tests.trainyard_operator import objects
 from tests.trainyard_operator.fake_api import FakeApi
 from tests.trainyard_operator.test_controller import START, Scene
-from trainyard_operator.cache import Key, revision_of
-from trainyard_operator.informer import JobSetSink
-from trainyard_operator.queue import Workers
+from trainyard_operator.watch.cache import Key, revision_of
+from trainyard_operator.watch.informer import JobSetSink
+from trainyard_operator.work.queue import Workers
 
 NAMES = st.sampled_from(["a", "b"])
 STREAMS = {"trainjobs": "/apis/trainer.kubeflow.org/v1alpha1/trainjobs", "jobsets": objects.ALL_JOBSETS}

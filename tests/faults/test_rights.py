@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.live import TRAINER, done
 from tests.patience import eventually
-from trainyard_operator.webhook_configurations import CONFIGURATIONS
+from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
 from trainyard_platform import rbac
 
 from . import gaps, lives, rights

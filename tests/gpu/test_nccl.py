@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from trainyard_api import documents
-from trainyard_operator.render import render
+from trainyard_assist.render import render
 
 pytestmark = pytest.mark.gpu
 

@@ -15,7 +15,7 @@ from kubeflow.trainer.types import types
 from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 
 from trainyard_api import documents
-from trainyard_operator.render import render
+from trainyard_assist.render import render
 from trainyard_platform import catalog
 
 FOLDER = Path(__file__).parents[2] / "runtimes"

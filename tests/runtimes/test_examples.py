@@ -15,8 +15,8 @@ from kubeflow.trainer.backends.kubernetes import utils
 from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 
 from trainyard_api import documents
+from trainyard_assist.render import render
 from trainyard_cli import lint, validate
-from trainyard_operator.render import render
 from trainyard_platform import catalog, catalog_header, catalog_images
 
 ROOT = Path(__file__).parents[2]

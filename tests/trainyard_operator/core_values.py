@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from trainyard_operator import plugins
-from trainyard_operator.framework import DEFAULT_SETTINGS, build
-from trainyard_operator.model import JobSet, Observed, ReplicatedJobStatus, Runtime, TrainJob
+from trainyard_operator.core import plugins
+from trainyard_operator.core.framework import DEFAULT_SETTINGS, build
+from trainyard_operator.core.model import JobSet, Observed, ReplicatedJobStatus, Runtime, TrainJob
 
 T0 = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 JOB_UID = "job-uid"

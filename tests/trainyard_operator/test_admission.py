@@ -17,13 +17,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from trainyard_operator import admission, certificates, revisions
-from trainyard_operator.admission import MUTATE_TRAINJOB, VALIDATE, Decider, WebhookServer
-from trainyard_operator.cache import Cache, Key, SeenJobSet
-from trainyard_operator.client import Client
-from trainyard_operator.informer import jobset_of
+from trainyard_operator.core import revisions
+from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.runtimes import Runtimes
+from trainyard_operator.serve import admission, certificates
+from trainyard_operator.serve.admission import MUTATE_TRAINJOB, VALIDATE, Decider, WebhookServer
+from trainyard_operator.watch.cache import Cache, Key, SeenJobSet
+from trainyard_operator.watch.informer import jobset_of
+from trainyard_operator.work.runtimes import Runtimes
 
 from . import objects
 from .admission_reviews import body

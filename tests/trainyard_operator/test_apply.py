@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from trainyard_operator import model, revisions
-from trainyard_operator.apply import JOBSETS, Applier, RefusedError, Written, refusal
-from trainyard_operator.cache import Cache, Key, trainjob_of
-from trainyard_operator.client import Client, error_from
-from trainyard_operator.informer import jobset_of
-from trainyard_operator.queue import RetryError
+from trainyard_operator.core import model, revisions
+from trainyard_operator.kube.client import Client, error_from
+from trainyard_operator.watch.cache import Cache, Key, trainjob_of
+from trainyard_operator.watch.informer import jobset_of
+from trainyard_operator.work.apply import JOBSETS, Applier, RefusedError, Written, refusal
+from trainyard_operator.work.queue import RetryError
 
 from . import objects
 from .fake_api import FakeApi, run, status

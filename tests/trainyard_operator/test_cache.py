@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from trainyard_operator.cache import Cache, Key, RuntimeKey, Store, trainjob_of
-from trainyard_operator.model import JobSet, TrainJob
+from trainyard_operator.core.model import JobSet, TrainJob
+from trainyard_operator.watch.cache import Cache, Key, RuntimeKey, Store, trainjob_of
 
 from . import objects
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from trainyard_operator import certificates
-from trainyard_operator.certificate_keeper import NAME, SECRETS, FolderKeeper, SecretKeeper
-from trainyard_operator.certificates import LIFETIME
-from trainyard_operator.client import Client
-from trainyard_operator.webhook_configurations import CONFIGURATIONS, Publisher
+from trainyard_operator.kube.client import Client
+from trainyard_operator.serve import certificates
+from trainyard_operator.serve.certificate_keeper import NAME, SECRETS, FolderKeeper, SecretKeeper
+from trainyard_operator.serve.certificates import LIFETIME
+from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS, Publisher
 
 from .fake_api import FakeApi, run, status
 

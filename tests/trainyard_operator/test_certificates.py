@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from trainyard_operator import certificates
-from trainyard_operator.certificates import (
+from trainyard_operator.kube.credentials import as_file
+from trainyard_operator.serve import certificates
+from trainyard_operator.serve.certificates import (
     AUTHORITY_LIFETIME,
     LIFETIME,
     RENEW_AUTHORITY_BEFORE,
@@ -18,7 +19,6 @@ from trainyard_operator.certificates import (
     Issued,
     UnusableError,
 )
-from trainyard_operator.credentials import as_file
 
 NAME = "trainyard-operator.trainyard-system.svc"
 NOW = datetime.now(UTC).replace(microsecond=0)

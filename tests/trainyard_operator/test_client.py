@@ -11,8 +11,8 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from trainyard_operator import credentials
-from trainyard_operator.client import (
+from trainyard_operator.kube import credentials
+from trainyard_operator.kube.client import (
     ApiError,
     Client,
     ConflictError,
@@ -23,7 +23,7 @@ from trainyard_operator.client import (
     UnauthorizedError,
     error_from,
 )
-from trainyard_operator.credentials import Credentials, CredentialsError, TokenFile
+from trainyard_operator.kube.credentials import Credentials, CredentialsError, TokenFile
 
 from . import objects
 from .fake_api import FakeApi, run, status

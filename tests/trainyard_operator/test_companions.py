@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_operator.queue import RetryError
+from trainyard_operator.work.queue import RetryError
 
 from . import objects
 from .fake_api import FakeApi, run, status

@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from trainyard_operator.apply import Applier
-from trainyard_operator.cache import Cache, Key, RuntimeKey
-from trainyard_operator.client import Client
-from trainyard_operator.companions import Companions
-from trainyard_operator.controller import Controller
-from trainyard_operator.events import Events
-from trainyard_operator.informer import State, jobset_of
-from trainyard_operator.jobs import Jobs
+from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.queue import Queue, RetryError
-from trainyard_operator.runtimes import UNREFERENCED, Collector, Runtimes
+from trainyard_operator.watch.cache import Cache, Key, RuntimeKey
+from trainyard_operator.watch.informer import State, jobset_of
+from trainyard_operator.work.apply import Applier
+from trainyard_operator.work.companions import Companions
+from trainyard_operator.work.controller import Controller
+from trainyard_operator.work.events import Events
+from trainyard_operator.work.jobs import Jobs
+from trainyard_operator.work.queue import Queue, RetryError
+from trainyard_operator.work.runtimes import UNREFERENCED, Collector, Runtimes
 
 from . import objects
 from .fake_api import FakeApi, run, status

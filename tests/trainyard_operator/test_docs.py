@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from trainyard_api.configuration import Configuration, Retention
-from trainyard_operator.credentials import Credentials
+from trainyard_operator.kube.credentials import Credentials
 from trainyard_operator.main import Operator
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from trainyard_operator.client import Client
-from trainyard_operator.events import Events, event_name
-from trainyard_operator.model import EventNote, TrainJob
+from trainyard_operator.core.model import EventNote, TrainJob
+from trainyard_operator.kube.client import Client
+from trainyard_operator.work.events import Events, event_name
 
 from . import objects
 from .fake_api import FakeApi, run, status

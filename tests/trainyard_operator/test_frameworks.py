@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from trainyard_operator.framework import DEFAULT_SETTINGS, new_info
-from trainyard_operator.plugins.jax import JAX
-from trainyard_operator.plugins.torchtune import TorchTune
-from trainyard_operator.plugins.xgboost import XGBoost
+from trainyard_operator.core.framework import DEFAULT_SETTINGS, new_info
+from trainyard_operator.core.plugins.jax import JAX
+from trainyard_operator.core.plugins.torchtune import TorchTune
+from trainyard_operator.core.plugins.xgboost import XGBoost
 
 from .core_values import built, containers, replicated_job, runtime, trainjob
 

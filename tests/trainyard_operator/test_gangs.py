@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from trainyard_operator import gang, plugins
-from trainyard_operator.framework import DEFAULT_SETTINGS, build, new_info
-from trainyard_operator.plugins.coscheduling import CoScheduling
-from trainyard_operator.plugins.volcano import Volcano
+from trainyard_operator.core import gang, plugins
+from trainyard_operator.core.framework import DEFAULT_SETTINGS, build, new_info
+from trainyard_operator.core.plugins.coscheduling import CoScheduling
+from trainyard_operator.core.plugins.volcano import Volcano
 
 from .core_values import replicated_job, runtime, trainjob
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trainyard_operator import plugins
-from trainyard_operator.framework import Settings
-from trainyard_operator.reconcile import reconcile
-from trainyard_operator.validation import validate, validate_runtime
+from trainyard_operator.core import plugins
+from trainyard_operator.core.framework import Settings
+from trainyard_operator.core.reconcile import reconcile
+from trainyard_operator.core.validation import validate, validate_runtime
 
 from .core_values import at, observed, replicated_job, runtime, trainjob
 from .test_reconcile_crashes import DEEP, JOB, JUNK, places, spoiled

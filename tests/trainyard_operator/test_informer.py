@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from trainyard_operator import informer as informer_module
-from trainyard_operator.cache import Cache, Key
-from trainyard_operator.informer import JOBSETS, Informer, JobSetSink, State, jobset_of
-from trainyard_operator.model import Condition, JobSet, ReplicatedJobStatus
+from trainyard_operator.core.model import Condition, JobSet, ReplicatedJobStatus
+from trainyard_operator.watch import informer as informer_module
+from trainyard_operator.watch.cache import Cache, Key
+from trainyard_operator.watch.informer import JOBSETS, Informer, JobSetSink, State, jobset_of
 
 from . import objects
 from .fake_api import FakeApi, eventually, run, status

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainyard_operator import model
-from trainyard_operator.apply import RefusedError
-from trainyard_operator.jobs import Jobs
+from trainyard_operator.core import model
+from trainyard_operator.work.apply import RefusedError
+from trainyard_operator.work.jobs import Jobs
 
 from .core_values import jobset
 from .fake_api import FakeApi, run, status

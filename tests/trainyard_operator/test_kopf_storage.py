@@ -2,7 +2,7 @@
 
 import kopf
 
-from trainyard_operator.kopf_thread import kopf_settings
+from trainyard_operator.watch.kopf_thread import kopf_settings
 
 from .objects import trainjob
 

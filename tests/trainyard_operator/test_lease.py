@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from trainyard_operator.client import Client
-from trainyard_operator.lease import Elector, Upstream
+from trainyard_operator.kube.client import Client
+from trainyard_operator.work.lease import Elector, Upstream
 
 from . import objects
 from .fake_api import FakeApi, run, status

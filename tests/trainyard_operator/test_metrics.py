@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
-from trainyard_operator import framework, gauges, plugins
-from trainyard_operator.cache import Cache
-from trainyard_operator.framework import DEFAULT_SETTINGS
-from trainyard_operator.measured import measured
+from trainyard_operator import gauges
+from trainyard_operator.core import framework, plugins
+from trainyard_operator.core.framework import DEFAULT_SETTINGS
+from trainyard_operator.core.model import TrainJob
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.model import TrainJob
-from trainyard_operator.queue import Queue
+from trainyard_operator.watch.cache import Cache
+from trainyard_operator.work.measured import measured
+from trainyard_operator.work.queue import Queue
 
 from .core_values import runtime, trainjob
 from .fake_api import run

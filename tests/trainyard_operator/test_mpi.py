@@ -3,10 +3,10 @@
 import pytest
 
 from trainyard_api.errors import InvalidFieldError
-from trainyard_operator import plugins
-from trainyard_operator.framework import DEFAULT_SETTINGS, Child, build, children, new_info
-from trainyard_operator.model import Generated
-from trainyard_operator.plugins.mpi import MPI
+from trainyard_operator.core import plugins
+from trainyard_operator.core.framework import DEFAULT_SETTINGS, Child, build, children, new_info
+from trainyard_operator.core.model import Generated
+from trainyard_operator.core.plugins.mpi import MPI
 
 from .core_values import containers, replicated_job, runtime, trainjob
 

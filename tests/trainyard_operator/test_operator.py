@@ -15,15 +15,17 @@ from typing import Any
 import aiohttp
 import pytest
 
-from trainyard_operator import certificates, kopf_thread, main, webhook_configurations
-from trainyard_operator.admission import MUTATE_TRAINJOB
-from trainyard_operator.cache import Key
-from trainyard_operator.certificate_keeper import NAME as SECRET_NAME
-from trainyard_operator.certificate_keeper import SECRETS
-from trainyard_operator.credentials import Credentials
-from trainyard_operator.lease import LEASES, NAME, UPSTREAM_NAME, UPSTREAM_NAMESPACE
+from trainyard_operator import main
+from trainyard_operator.kube.credentials import Credentials
 from trainyard_operator.main import Operator
+from trainyard_operator.serve import certificates, webhook_configurations
+from trainyard_operator.serve.admission import MUTATE_TRAINJOB
+from trainyard_operator.serve.certificate_keeper import NAME as SECRET_NAME
+from trainyard_operator.serve.certificate_keeper import SECRETS
 from trainyard_operator.settings import load
+from trainyard_operator.watch import kopf_thread
+from trainyard_operator.watch.cache import Key
+from trainyard_operator.work.lease import LEASES, NAME, UPSTREAM_NAME, UPSTREAM_NAMESPACE
 
 from . import objects, test_companions
 from .admission_reviews import body

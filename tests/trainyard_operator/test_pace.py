@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard_operator.cache import Key
-from trainyard_operator.pace import Pace
+from trainyard_operator.watch.cache import Key
+from trainyard_operator.work.pace import Pace
 
 KEY = Key("team", "tj")
 COUNTS: dict[str, Any] = {"jobsStatus": [{"name": "node"}]}

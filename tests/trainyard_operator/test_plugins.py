@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from trainyard_api.errors import InvalidFieldError
-from trainyard_operator import plugins
-from trainyard_operator.framework import (
+from trainyard_operator.core import plugins
+from trainyard_operator.core.framework import (
     DEFAULT_SETTINGS,
     Build,
     EnforceMLPolicy,
@@ -18,9 +18,9 @@ from trainyard_operator.framework import (
     build,
     new_info,
 )
-from trainyard_operator.model import Condition
-from trainyard_operator.plugins.jobset import JobSetPlugin
-from trainyard_operator.plugins.torch import Torch
+from trainyard_operator.core.model import Condition
+from trainyard_operator.core.plugins.jobset import JobSetPlugin
+from trainyard_operator.core.plugins.torch import Torch
 
 from .core_values import built, containers, counts, jobset, replicated_job, runtime, trainjob
 

@@ -15,7 +15,7 @@ from trainyard_operator import main as main_module
 from trainyard_operator.logs import JsonFormatter
 from trainyard_operator.main import run as run_operator
 from trainyard_operator.metrics import Metrics, describe
-from trainyard_operator.probes import ProbeServer
+from trainyard_operator.serve.probes import ProbeServer
 from trainyard_operator.settings import parse
 
 from .fake_api import run

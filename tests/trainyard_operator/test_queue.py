@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard_operator.queue import Backoff, Queue, RetryError, Workers
+from trainyard_operator.work.queue import Backoff, Queue, RetryError, Workers
 
 from .fake_api import eventually, run
 

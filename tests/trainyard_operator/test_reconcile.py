@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from trainyard_operator import revisions
-from trainyard_operator.model import (
+from trainyard_operator.core import revisions
+from trainyard_operator.core.model import (
     NOTHING,
     Condition,
     Create,
@@ -18,7 +18,7 @@ from trainyard_operator.model import (
     RuntimeProblem,
     Update,
 )
-from trainyard_operator.reconcile import reconcile
+from trainyard_operator.core.reconcile import reconcile
 
 from .core_values import PLAIN, at, counts, jobset, observed, replicated_job, runtime, stamp, trainjob
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from trainyard_operator import framework, plugins, reconcile
-from trainyard_operator.framework import Settings
-from trainyard_operator.model import (
+from trainyard_operator.core import framework, plugins, reconcile
+from trainyard_operator.core.framework import Settings
+from trainyard_operator.core.model import (
     Companion,
     Create,
     Generated,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trainyard_operator.model import Condition, Create, Delete, Plan, RecordRevision, Update
-from trainyard_operator.reconcile import reconcile
+from trainyard_operator.core.model import Condition, Create, Delete, Plan, RecordRevision, Update
+from trainyard_operator.core.reconcile import reconcile
 
 from .core_values import at, counts, jobset, observed, replicated_job, runtime, stamp, trainjob
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainyard_operator.model import Delete, Job, Rejection, Update
-from trainyard_operator.reconcile import reconcile
+from trainyard_operator.core.model import Delete, Job, Rejection, Update
+from trainyard_operator.core.reconcile import reconcile
 
 from .core_values import PLAIN, at, counts, jobset, observed, trainjob
 

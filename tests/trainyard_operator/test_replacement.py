@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trainyard_operator.replacement import spec_over
+from trainyard_operator.core.replacement import spec_over
 
 
 def spec(pod: dict[str, Any], metadata: dict[str, Any] | None = None, **job: Any) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trainyard_operator import resources, templates
-from trainyard_operator.templates import SPEC_PATH
+from trainyard_operator.core import resources, templates
+from trainyard_operator.core.templates import SPEC_PATH
 
 from .core_values import replicated_job
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from trainyard_api.configuration import Retention
-from trainyard_operator import retention
-from trainyard_operator.cache import Cache, trainjob_of
+from trainyard_operator.core import retention
+from trainyard_operator.core.model import TrainJob
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.model import TrainJob
-from trainyard_operator.reaper import INTERVAL, SOONEST, Reaper
+from trainyard_operator.watch.cache import Cache, trainjob_of
+from trainyard_operator.work.reaper import INTERVAL, SOONEST, Reaper
 
 from . import objects
 from .fake_api import FakeApi, run, status

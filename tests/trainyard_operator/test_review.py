@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
-from trainyard_operator import review
-from trainyard_operator.review import MalformedError
+from trainyard_operator.core import review
+from trainyard_operator.core.review import MalformedError
 
 from . import objects
 from .admission_reviews import body, request

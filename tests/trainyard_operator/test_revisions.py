@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import pytest
 import yaml
 
-from trainyard_operator import revisions
-from trainyard_operator.model import JobSet, Runtime, RuntimeProblem, TrainJob
-from trainyard_operator.revisions import Chosen
+from trainyard_operator.core import revisions
+from trainyard_operator.core.model import JobSet, Runtime, RuntimeProblem, TrainJob
+from trainyard_operator.core.revisions import Chosen
 
 from .core_values import at, jobset, stamp, trainjob
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trainyard_operator.server_clock import ServerClock
+from trainyard_operator.kube.server_clock import ServerClock
 
 from . import objects
 from .fake_api import FakeApi, run

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 
-from trainyard_operator import ssh_keys
+from trainyard_operator.work import ssh_keys
 
 MANIFEST = {
     "kind": "Secret",

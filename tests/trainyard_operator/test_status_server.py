@@ -20,15 +20,16 @@ from kubeflow.trainer.backends.kubernetes import utils as sdk
 from transformers.integrations.integration_utils import KubeflowCallback
 from transformers.trainer_callback import TrainerState
 
-from trainyard_operator import certificates, progress, status_server
-from trainyard_operator.apply import Applier
-from trainyard_operator.cache import Cache, Key, trainjob_of
-from trainyard_operator.client import Client
-from trainyard_operator.informer import jobset_of
+from trainyard_api.rate import Buckets
+from trainyard_operator.core import progress
+from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.rate import Buckets
-from trainyard_operator.reporters import ATTEMPTS_BURST, KNOWN_FOR, Reporters
-from trainyard_operator.status_server import StatusServer
+from trainyard_operator.serve import certificates, status_server
+from trainyard_operator.serve.reporters import ATTEMPTS_BURST, KNOWN_FOR, Reporters
+from trainyard_operator.serve.status_server import StatusServer
+from trainyard_operator.watch.cache import Cache, Key, trainjob_of
+from trainyard_operator.watch.informer import jobset_of
+from trainyard_operator.work.apply import Applier
 
 from . import objects
 from .fake_api import FakeApi, run, status

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 
-from trainyard_operator.client import Resource
-from trainyard_operator.sweep import Sweep
+from trainyard_operator.kube.client import Resource
+from trainyard_operator.watch.sweep import Sweep
 
 from . import objects
 from .fake_api import FakeApi, eventually, run

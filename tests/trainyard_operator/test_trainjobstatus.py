@@ -1,8 +1,8 @@
 """How a training process is connected with the status server; the golden corpus has whole JobSets."""
 
-from trainyard_operator import plugins
-from trainyard_operator.framework import Settings, build, new_info
-from trainyard_operator.plugins.trainjobstatus import TrainJobStatusPlugin
+from trainyard_operator.core import plugins
+from trainyard_operator.core.framework import Settings, build, new_info
+from trainyard_operator.core.plugins.trainjobstatus import TrainJobStatusPlugin
 
 from .core_values import replicated_job, runtime, trainjob
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from trainyard_operator.limits import Limits
-from trainyard_operator.plugins.jobset import JobSetPlugin
-from trainyard_operator.validation import Answer, validate, validate_runtime
+from trainyard_operator.core.limits import Limits
+from trainyard_operator.core.plugins.jobset import JobSetPlugin
+from trainyard_operator.core.validation import Answer, validate, validate_runtime
 
 from .core_values import PLAIN, counts, jobset, replicated_job, runtime, trainjob
 

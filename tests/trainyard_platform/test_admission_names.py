@@ -1,12 +1,13 @@
 """What the platform calls by name has that name in the operator, though neither imports the other."""
 
 from trainyard_api.configuration import Configuration
-from trainyard_operator import certificate_keeper, webhook_configurations, wiring
-from trainyard_operator.admission import Decider
-from trainyard_operator.cache import Cache
-from trainyard_operator.client import Client
-from trainyard_operator.credentials import Credentials
-from trainyard_operator.runtimes import Runtimes
+from trainyard_operator import wiring
+from trainyard_operator.kube.client import Client
+from trainyard_operator.kube.credentials import Credentials
+from trainyard_operator.serve import certificate_keeper, webhook_configurations
+from trainyard_operator.serve.admission import Decider
+from trainyard_operator.watch.cache import Cache
+from trainyard_operator.work.runtimes import Runtimes
 from trainyard_platform import rbac
 from trainyard_platform.components import operator
 from trainyard_policies.settings import Policies

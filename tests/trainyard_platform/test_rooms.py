@@ -1,7 +1,7 @@
 """What the platform grants and probes is what the operator asks for: two rooms, one truth."""
 
-from trainyard_operator import lease
 from trainyard_operator import settings as operator_settings
+from trainyard_operator.work import lease
 from trainyard_platform import rbac
 from trainyard_platform.components import kubeflow, system
 

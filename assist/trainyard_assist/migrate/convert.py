@@ -1,0 +1,231 @@
+"""Documents in; TrainJobs, runtimes and notes out.
+
+Called by `trainyard migrate`. Here is only who converts what: each kind has a
+module of its own. What comes out has been asked about as admission would ask;
+what would be refused is not handed out. Objects that are none of ours go
+through as they are, and so do TrainJobs and runtimes of Trainer v2.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainyard_api import names
+from trainyard_api.documents import Document
+from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
+from trainyard_operator.core import validation
+from trainyard_operator.core.model import Json
+
+from .. import offline
+from ..offline import DEFAULT_NAMESPACE
+from . import alpha, jax, mpi, paddle, pytorch, runtimes, tensorflow, trainjobs, xgboost
+from .notes import Level, Note, Notes
+from .target import Catalog
+
+_V1: Final = "kubeflow.org/v1"
+_V2_MPI: Final = "kubeflow.org/v2beta1"
+_ALPHA: Final = "kubeflow.org/v2alpha1"
+_GROUP: Final = "kubeflow.org/"
+
+Convert = Callable[[Json, Catalog, Notes], tuple[Json, ...]]
+
+_CONVERTERS: Final[Mapping[tuple[str, str], Convert]] = {
+    (_V1, "JAXJob"): jax.convert,
+    (_V1, "MPIJob"): mpi.convert_v1,
+    (_V2_MPI, "MPIJob"): mpi.convert_v2,
+    (_V1, "PaddleJob"): paddle.convert,
+    (_V1, "PyTorchJob"): pytorch.convert,
+    (_V1, "TFJob"): tensorflow.convert,
+    (_V1, "XGBoostJob"): xgboost.convert,
+    (_ALPHA, names.TRAINJOB): alpha.convert,
+}
+_TRAINJOBS: Final = frozenset({names.TRAINJOB})
+_WITHOUT_SUCCESSOR: Final = frozenset({"MXJob", *names.RUNTIME_KINDS})
+_KINDS: Final = frozenset({kind for _, kind in _CONVERTERS}) | _WITHOUT_SUCCESSOR
+
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LONGEST_NAME: Final = 63
+_MOST_ITEMS: Final = 128
+"""Of the trainer's env, command and args (CRD schema of Trainer v2.3)."""
+_LONGEST_IMAGE: Final = 500
+
+
+class NothingToMigrateError(ValueError):
+    """The documents hold no job and no runtime of any API that is known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one object."""
+
+    source: str
+    """The file that it is from."""
+    objects: tuple[Json, ...]
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it is carried over."""
+        return all(note.level is Level.CHANGED for note in self.notes)
+
+
+def migrate(
+    given: Sequence[Document], catalog: Sequence[Document] = (), namespace: str = DEFAULT_NAMESPACE
+) -> tuple[Outcome, ...]:
+    """The outcomes for the objects in `given`, in their order; items of lists one by one.
+
+    `catalog` holds the ClusterTrainingRuntimes that TrainJobs may refer to,
+    `namespace` is that of objects which name none.
+
+    Raises `NothingToMigrateError`.
+    """
+    items = [item for document in given for item in _items(document)]
+    if not any(_is_known(value) for value, _ in items):
+        raise NothingToMigrateError("no job and no runtime to migrate in the files")
+    known = _by_name(catalog)
+    moved = {
+        trainjobs.runtime_key(value): number
+        for value, _ in items
+        if _is(value, names.RUNTIME_KINDS) and (number := runtimes.processes_of(value)) is not None
+    }
+    beside = [Document(n.document.source, n.line, value) for value, n in items if _is_runtime(value)]
+    taken = {_place(one.value, namespace): one.place for one in beside}
+    outcomes = []
+    for value, notes in items:
+        objects = _converted(value, known, moved, notes)
+        if objects != (value,):
+            objects = _accepted(objects, [*known.values(), *beside], namespace, notes)
+            objects = objects if _is_runtime(value) else _unlike(objects, taken, namespace, notes)
+        place = f"{notes.document.source}:{notes.line}"
+        taken |= {_place(one, namespace): place for one in objects if _is_known(one)}
+        outcomes.append(Outcome(notes.document.source, objects, notes.sorted()))
+    return tuple(outcomes)
+
+
+def _items(document: Document) -> Iterator[tuple[Json, Notes]]:
+    """The object in a document, or those of a list if one of them is to be migrated."""
+    listed = document.value.get("items")
+    if str(document.value.get("kind")).endswith("List") and isinstance(listed, list):
+        objects = [item for item in listed if isinstance(item, Mapping)]
+        if len(objects) == len(listed) and any(_is_known(item) for item in objects):
+            for position, item in enumerate(objects):
+                yield item, Notes(document, FieldPath("items").index(position))
+            return
+    yield document.value, Notes(document)
+
+
+def _is(value: Json, kinds: frozenset[str]) -> bool:
+    return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in kinds
+
+
+def _is_known(value: Json) -> bool:
+    version, kind = str(value.get("apiVersion")), str(value.get("kind"))
+    return _is(value, _TRAINJOBS | names.RUNTIME_KINDS) or (version.startswith(_GROUP) and kind in _KINDS)
+
+
+def _converted(value: Json, catalog: Catalog, moved: Mapping[str, int], notes: Notes) -> tuple[Json, ...]:
+    if not _is_known(value):
+        return (value,)
+    version, kind = str(value["apiVersion"]), str(value["kind"])
+    try:
+        if _is(value, _TRAINJOBS):
+            return trainjobs.convert(value, moved, notes) if trainjobs.is_old(value, moved) else (value,)
+        if _is(value, names.RUNTIME_KINDS):
+            return runtimes.convert(value, notes) if runtimes.is_old(value) else (value,)
+        convert = _CONVERTERS.get((version, kind))
+        if convert is not None:
+            return convert(value, catalog, notes)
+    except InvalidFieldError as error:
+        for one in error.errors:
+            notes.refused(one.path, _reason(one))
+        return ()
+    if kind in _WITHOUT_SUCCESSOR:
+        notes.refused("kind", f"{kind} of {version} has no successor")
+    else:
+        versions = ", ".join(found for found, name in _CONVERTERS if name == kind)
+        notes.refused("apiVersion", f"{kind} is migrated from {versions}, not from {version}")
+    return ()
+
+
+def _reason(error: FieldError) -> str:
+    return str(error).removeprefix(f"{error.path}: ")
+
+
+def _by_name(catalog: Sequence[Document]) -> Catalog:
+    cluster = frozenset({names.CLUSTER_TRAINING_RUNTIME})
+    found = [document for document in catalog if _is(document.value, cluster) and _is_runtime(document.value)]
+    return {document.value["metadata"]["name"]: document for document in found}
+
+
+def _unlike(
+    objects: tuple[Json, ...], taken: Mapping[tuple[str, ...], str], namespace: str, notes: Notes
+) -> tuple[Json, ...]:
+    """The objects, unless one of them has the name of another that is there already."""
+    for value in objects:
+        place = taken.get(_place(value, namespace))
+        if place is not None:
+            notes.refused("metadata.name", f"is the name of the {value['kind']} from {place} too: rename one")
+            return ()
+    return objects
+
+
+def _place(value: Json, namespace: str) -> tuple[str, ...]:
+    """Kind, namespace and name."""
+    own = value.get("metadata")
+    found = own if isinstance(own, Mapping) else {}
+    return str(value.get("kind")), str(found.get("namespace") or namespace), str(found.get("name"))
+
+
+def _is_runtime(value: Json) -> bool:
+    """Whether it is a runtime that somebody can refer to."""
+    own = value.get("metadata")
+    return _is(value, names.RUNTIME_KINDS) and isinstance(own, Mapping) and isinstance(own.get("name"), str)
+
+
+def _accepted(
+    objects: tuple[Json, ...], given: Sequence[Document], namespace: str, notes: Notes
+) -> tuple[Json, ...]:
+    """The objects, if the API server would take them."""
+    own = [Document(notes.document.source, notes.line, value) for value in objects]
+    refusals = [message for document in own for message in _refusals(document, [*given, *own], namespace)]
+    for path, reason in refusals:
+        notes.refused("", f"admission would refuse what it turns into: {path}: {reason}")
+    return () if refusals else objects
+
+
+def _refusals(document: Document, given: Sequence[Document], namespace: str) -> Iterator[tuple[str, str]]:
+    """What admission would say about an object, and of the schema what a conversion can break."""
+    value = document.value
+    name = str(value["metadata"].get("name"))
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        yield "metadata.name", "must be a DNS label of at most 63 characters that begins with a letter"
+        return
+    try:
+        runtimes_there = offline.runtime_documents(given, namespace)
+        if _is(value, names.RUNTIME_KINDS):
+            errors: Any = validation.validate_runtime(offline.runtime(document, namespace)).errors
+        else:
+            job = offline.trainjob(document, namespace)
+            found = offline.runtime_document(job, runtimes_there)
+            yield from _too_long(job.spec.get("trainer") or {})
+            if found is None:
+                return
+            errors = validation.validate(job, None, offline.runtime(found, namespace)).errors
+    except InvalidFieldError as error:
+        errors = error.errors
+    except offline.UnreadableError as error:
+        yield "spec", str(error)
+        return
+    for one in errors:
+        yield one.path, _reason(one)
+
+
+def _too_long(trainer: Json) -> Iterator[tuple[str, str]]:
+    for key in ("env", "command", "args"):
+        if len(trainer.get(key) or ()) > _MOST_ITEMS:
+            yield f"spec.trainer.{key}", f"must have at most {_MOST_ITEMS} items"
+    if len(str(trainer.get("image") or "")) > _LONGEST_IMAGE:
+        yield "spec.trainer.image", f"must be no longer than {_LONGEST_IMAGE} characters"

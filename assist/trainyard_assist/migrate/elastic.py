@@ -1,0 +1,26 @@
+"""What elastic policies lose: a TrainJob has as many nodes when it ends as when it began.
+
+Called for PyTorchJobs, PaddleJobs and runtimes of older API levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainyard_api import fields
+from trainyard_api.errors import FieldPath
+from trainyard_operator.core.model import Json
+
+from .notes import Notes
+
+
+def note_bounds(found: Json, keys: Sequence[str], path: FieldPath, total: int | None, notes: Notes) -> None:
+    """Note the bounds (`keys`) that are another number than `total`, and metrics to scale by."""
+    for key in keys:
+        number = fields.integer(found.get(key), path.child(key))
+        if number is not None and number != total:
+            number_is = "" if total is None else f"; it is {total}"
+            message = f"the number of nodes of a TrainJob does not change while it runs{number_is}"
+            notes.lost(path.child(key), message)
+    if found.get("metrics"):
+        notes.lost(path.child("metrics"), "nothing scales a TrainJob while it runs")

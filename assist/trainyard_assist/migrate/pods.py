@@ -1,0 +1,208 @@
+"""Which part of a pod template a TrainJob can say by itself, and which only a runtime can.
+
+Called by `target`. A TrainJob has fields of its own for image, command,
+arguments, environment and resources, and patches for what is listed here
+(Trainer v2.3, `PodSpecPatch` and `ContainerPatch`); the rest of a pod needs a
+runtime that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath, invalid
+from trainyard_operator.core.model import Json
+
+from .notes import Notes
+from .source import Role
+
+MANAGER: Final = "trainyard.dev/migrate"
+"""Who the patches are of."""
+
+_TRAINER: Final = ("image", "command", "args", "env")
+_PATCHABLE_CONTAINER: Final = ("volumeMounts", "securityContext")
+_PATCHABLE_POD: Final = (
+    "serviceAccountName",
+    "volumes",
+    "imagePullSecrets",
+    "securityContext",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "schedulingGates",
+    "terminationGracePeriodSeconds",
+)
+_POD_DEFAULTS: Final = {
+    "dnsPolicy": "ClusterFirst",
+    "enableServiceLinks": True,
+    "hostIPC": False,
+    "hostNetwork": False,
+    "hostPID": False,
+    "schedulerName": "default-scheduler",
+}
+_CONTAINER_DEFAULTS: Final = {
+    "stdin": False,
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "tty": False,
+}
+
+
+def beyond_a_trainjob(role: Role, port_name: str) -> Iterator[FieldPath]:
+    """The fields of its pods that a TrainJob cannot say."""
+    pod, path = _pod(role), role.pod_path
+    for key in pod:
+        if key not in (*_PATCHABLE_POD, "containers", "restartPolicy"):
+            yield path.child(key)
+    for position, container in enumerate(fields.objects(pod.get("containers"), path.child("containers"))):
+        if container is not role.container:
+            yield path.child("containers").index(position)
+    yield from _beyond_container(role, port_name)
+
+
+def _beyond_container(role: Role, port_name: str) -> Iterator[FieldPath]:
+    path = role.container_path
+    for key, value in _container(role.container).items():
+        if key in (*_TRAINER, "name", "securityContext"):
+            continue
+        if key == "resources":
+            claims = fields.mapping(value, path.child(key)).get("claims")
+            if not claims:
+                continue
+        if key == "ports" and all(
+            port.get("name") == port_name for port in fields.objects(value, path.child(key))
+        ):
+            continue
+        if key == "volumeMounts":
+            mounts = [mount["name"] for mount in fields.named_objects(value, path.child(key))]
+            if len(set(mounts)) == len(mounts):
+                continue
+        yield path.child(key)
+
+
+def trainer(role: Role) -> dict[str, Any]:
+    """What the TrainJob's trainer says of the container, without its environment."""
+    container = role.container
+    found: dict[str, Any] = {}
+    image = fields.text(container.get("image"), role.container_path.child("image"))
+    if image:
+        found["image"] = image
+    found |= commands(role)
+    path = role.container_path.child("resources")
+    resources = fields.mapping(container.get("resources"), path)
+    amounts = {
+        key: {**fields.mapping(resources[key], path.child(key))}
+        for key in ("limits", "requests")
+        if resources.get(key)
+    }
+    if amounts:
+        found["resourcesPerNode"] = amounts
+    return found
+
+
+def commands(role: Role) -> dict[str, list[str]]:
+    """Command and arguments of the container, those that it has."""
+    path = role.container_path
+    found = {key: list(fields.texts(role.container.get(key), path.child(key))) for key in ("command", "args")}
+    return {key: words for key, words in found.items() if words}
+
+
+def env(role: Role, contract: Sequence[Json], reserved: frozenset[str], notes: Notes) -> list[Json]:
+    """The variables of the container, then those of the contract; each name once, the last one wins.
+
+    Those that the platform sets by itself (`reserved`) are left out.
+    """
+    path = role.container_path.child("env")
+    found = fields.named_objects(role.container.get("env"), path)
+    own = {str(variable["name"]): variable for variable in found}
+    for name in sorted(own.keys() & reserved):
+        notes.lost(path, f"{name} is the platform's to set, and stays out")
+    wanted = {str(variable["name"]): variable for variable in contract}
+    return [own[name] for name in own if name not in reserved and name not in wanted] + list(wanted.values())
+
+
+def patch(role: Role) -> Json | None:
+    """The patch that gives a runtime's node what the trainer has no field for; None without need."""
+    pod = _pod(role)
+    spec: dict[str, Any] = {key: pod[key] for key in _PATCHABLE_POD if key in pod}
+    container = _container(role.container)
+    mounted = {key: container[key] for key in _PATCHABLE_CONTAINER if key in container}
+    if mounted:
+        spec["containers"] = [{"name": names.NODE, **mounted}]
+    template = {key: value for key, value in (("metadata", role.metadata), ("spec", spec)) if value}
+    if not template:
+        return None
+    return patched({names.NODE: template})
+
+
+def patched(templates: Mapping[str, Json], manager: str = MANAGER, metadata: Json | None = None) -> Json:
+    """A runtime patch with these pod templates, by ReplicatedJob, and this metadata of the JobSet."""
+    jobs = [{"name": name, "template": {"spec": {"template": pods}}} for name, pods in templates.items()]
+    template: dict[str, Any] = {}
+    if metadata:
+        template["metadata"] = metadata
+    if jobs:
+        template["spec"] = {"replicatedJobs": jobs}
+    return {"manager": manager, "trainingRuntimeSpec": {"template": template}}
+
+
+def whole(role: Role, own: Json, restart_policy: str | None, further: Json) -> dict[str, Any]:
+    """The pod template for a runtime: everything, with the container that trains called `node`.
+
+    `own` are fields that the container has instead of its own command,
+    arguments and environment, `further` are fields of the pod spec.
+    """
+    path = role.pod_path
+    containers = []
+    pod = _pod(role)
+    for key in ("initContainers", "containers"):
+        for position, container in enumerate(fields.named_objects(pod.get(key), path.child(key))):
+            if container["name"] == names.NODE and container is not role.container:
+                at = path.child(key).index(position).child("name")
+                raise invalid(
+                    at, names.NODE, "is what the container that trains will be called: rename this one"
+                )
+    for container in pod["containers"]:
+        if container is role.container:
+            kept = {k: v for k, v in _container(container).items() if k not in ("command", "args", "env")}
+            container = {**kept, **{k: v for k, v in own.items() if v}, "name": names.NODE}  # noqa: PLW2901
+        containers.append(container)
+    spec = {key: value for key, value in pod.items() if key != "restartPolicy"}
+    spec |= {**further, "containers": containers}
+    if restart_policy:
+        spec["restartPolicy"] = restart_policy
+    return {**({"metadata": role.metadata} if role.metadata else {}), "spec": spec}
+
+
+def _pod(role: Role) -> dict[str, Any]:
+    """The pod spec without what is empty or says the default."""
+    pod = _said(role.pod, _POD_DEFAULTS)
+    account = pod.pop("serviceAccount", None)
+    if account is not None:
+        pod.setdefault("serviceAccountName", account)
+    return pod
+
+
+def _container(container: Json) -> dict[str, Any]:
+    found = _said(container, _CONTAINER_DEFAULTS)
+    if found.get("imagePullPolicy") == _pull_policy(container.get("image")):
+        del found["imagePullPolicy"]
+    return found
+
+
+def _said(value: Json, defaults: Json) -> dict[str, Any]:
+    def says_nothing(key: str, item: Any) -> bool:
+        return item is None or item in ([], {}, "") or (key in defaults and item == defaults[key])
+
+    return {key: item for key, item in value.items() if not says_nothing(key, item)}
+
+
+def _pull_policy(image: Any) -> str:
+    """What Kubernetes does with an image when nothing is said."""
+    last = str(image).rpartition("/")[2]
+    if "@" in last:
+        return "IfNotPresent"
+    _, _, tag = last.partition(":")
+    return "Always" if tag in ("", "latest") else "IfNotPresent"

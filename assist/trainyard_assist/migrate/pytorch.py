@@ -1,0 +1,145 @@
+"""PyTorchJob.
+
+The training operator numbered the pods itself: the master was rank 0, and
+MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK were there for scripts that are
+started without torchrun. Trainer v2.3 sets what torchrun reads and no more,
+so a job that does not use torchrun is given the old variables.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath
+from trainyard_operator.core.model import Json
+
+from . import elastic, masters, policy, processes
+from .notes import Notes
+from .ranks import UNBUFFERED, index, variable
+from .source import Job, Kind, Role, read, unknown_fields
+from .target import Blueprint, Catalog, build
+
+KIND: Final = Kind(
+    name="PyTorchJob",
+    replicas="pytorchReplicaSpecs",
+    types=("Master", "Worker"),
+    container="pytorch",
+    port_name="pytorchjob-port",
+    port=23456,
+    restart_policy="OnFailure",
+    others=frozenset({"elasticPolicy", "nprocPerNode"}),
+)
+RESERVED: Final = frozenset(
+    {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
+)
+"""What the platform sets for torchrun."""
+
+_LAUNCHERS: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
+_OLD_NAMES: Final = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+_ELASTIC: Final = FieldPath("spec.elasticPolicy")
+
+
+def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
+    """The TrainJob, and its runtime if it needs one; raises `InvalidFieldError`."""
+    job = read(value, KIND, notes)
+    number = _processes(job, notes)
+    rendezvous = _elastic(job, notes)
+    run = policy.read(job, notes)
+    alike = masters.merged(job)
+    if alike is None:
+        contract = [UNBUFFERED, *rendezvous]
+        group = masters.Group(job, contract, numbered=("RANK", "PET_NODE_RANK"), fixed=_fixed(job, number))
+        return build(masters.apart(group, run, notes), run, catalog, notes)
+    blueprint = Blueprint(
+        job=job,
+        trainer=alike,
+        nodes=job.total,
+        framework="torch",
+        runtime="torch-distributed",
+        policy={"torch": {}},
+        processes=number,
+        contract=[UNBUFFERED, *_ranks(job, alike, number), *rendezvous],
+        reserved=RESERVED,
+    )
+    return build(blueprint, run, catalog, notes)
+
+
+def _ranks(job: Job, role: Role, number: int | None) -> list[Json]:
+    """The old variables, unless torchrun is there and nobody asks for them."""
+    text = "\n".join(role.words)
+    if any(launcher in text for launcher in _LAUNCHERS) and not any(name in text for name in _OLD_NAMES):
+        return []
+    return [
+        variable("MASTER_ADDR", job.host(names.NODE)),
+        variable("MASTER_PORT", role.port),
+        variable("WORLD_SIZE", job.total * (number or 1)),
+        index("RANK"),
+    ]
+
+
+def _fixed(job: Job, number: int | None) -> list[Json]:
+    """The variables that are the same in all pods when the master stands apart."""
+    host = job.host(masters.STEP)
+    port = job.roles["Master"].port
+    return [
+        variable("MASTER_ADDR", host),
+        variable("MASTER_PORT", port),
+        variable("WORLD_SIZE", job.total * (number or 1)),
+        variable("PET_MASTER_ADDR", host),
+        variable("PET_MASTER_PORT", port),
+        variable("PET_NNODES", job.total),
+        variable("PET_NPROC_PER_NODE", number or "auto"),
+    ]
+
+
+def _processes(job: Job, notes: Notes) -> int | None:
+    path = FieldPath("spec.nprocPerNode")
+    value = job.spec.get("nprocPerNode")
+    if value is None:
+        found = fields.mapping(job.spec.get("elasticPolicy"), _ELASTIC)
+        path, value = _ELASTIC.child("nProcPerNode"), found.get("nProcPerNode")
+    role = next(iter(job.roles.values()))
+    at = role.container_path.child("resources")
+    return processes.read(value, path, fields.mapping(role.container.get("resources"), at), at, notes)
+
+
+def _elastic(job: Job, notes: Notes) -> list[Json]:
+    """What torchrun reads of an elastic policy, less the number of nodes that may come and go."""
+    found = fields.optional_mapping(job.spec.get("elasticPolicy"), _ELASTIC)
+    if found is None:
+        return []
+    known = ["minReplicas", "maxReplicas", "rdzvBackend", "rdzvPort", "rdzvHost", "rdzvId", "rdzvConf"]
+    known += ["standalone", "nProcPerNode", "maxRestarts", "metrics"]
+    unknown_fields(found, known, _ELASTIC, "an elastic policy", notes)
+    elastic.note_bounds(found, known[:2], _ELASTIC, job.total, notes)
+    if fields.boolean(found.get("standalone"), _ELASTIC.child("standalone")):
+        return [variable("PET_STANDALONE", "")]
+    return _rendezvous(job, found)
+
+
+def _rendezvous(job: Job, given: Json) -> list[Json]:
+    def text(key: str) -> str | None:
+        return fields.text(given.get(key), _ELASTIC.child(key))
+
+    port = fields.integer(given.get("rdzvPort"), _ELASTIC.child("rdzvPort")) or names.TRAINER_PORT
+    host = text("rdzvHost")
+    own = (f"{job.name}-worker-0", f"{job.name}-master-0")
+    if not host or host in own:
+        host = job.host(names.NODE)
+    found: dict[str, Any] = {
+        "PET_RDZV_BACKEND": text("rdzvBackend") or "c10d",
+        "PET_RDZV_ENDPOINT": f"{host}:{port}",
+        "PET_RDZV_ID": text("rdzvId") or job.name,
+    }
+    pairs = []
+    for position, pair in enumerate(fields.objects(given.get("rdzvConf"), _ELASTIC.child("rdzvConf"))):
+        at = _ELASTIC.child("rdzvConf").index(position)
+        key = fields.required_text(pair.get("key"), at.child("key"))
+        pairs.append(f"{key}={fields.text(pair.get('value'), at.child('value')) or ''}")
+    if pairs:
+        found["PET_RDZV_CONF"] = ",".join(pairs)
+    again = fields.integer(given.get("maxRestarts"), _ELASTIC.child("maxRestarts"))
+    if again is not None:
+        found["PET_MAX_RESTARTS"] = again
+    return [variable(name, value) for name, value in found.items()]

@@ -1,0 +1,95 @@
+"""Runtimes of the API levels 2.0 to 2.2, whose apiVersion is today's.
+
+Their torch policy had a number of processes, which a TrainJob says today, and
+an elastic policy, which nothing says. A runtime without these is today's, and
+goes through as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trainyard_api import fields
+from trainyard_api.errors import FieldPath, InvalidFieldError
+from trainyard_operator.core.model import Json
+
+from . import elastic, processes
+from .notes import Notes
+from .source import metadata, unknown_fields
+
+_SPEC: Final = FieldPath("spec")
+_TORCH: Final = _SPEC.child("mlPolicy", "torch")
+_OLD: Final = ("numProcPerNode", "elasticPolicy")
+
+
+def is_old(value: Json) -> bool:
+    """Whether a runtime says something that API level 2.3 does not know."""
+    return any(_torch(value).get(key) is not None for key in _OLD)
+
+
+def processes_of(value: Json) -> int | None:
+    """The number of processes that an old runtime holds, for the TrainJobs that refer to it."""
+    found = _torch(value).get("numProcPerNode")
+    number = int(found) if isinstance(found, str) and found.isascii() and found.isdigit() else found
+    try:
+        return fields.integer(number, _TORCH) if not isinstance(number, str) else None
+    except InvalidFieldError:
+        return None
+
+
+def convert(value: Json, notes: Notes) -> tuple[Json, ...]:
+    """The runtime of today; raises `InvalidFieldError`."""
+    fields.require_shallow(value, FieldPath())
+    spec = fields.mapping(value.get("spec"), _SPEC)
+    policy = fields.mapping(spec.get("mlPolicy"), _SPEC.child("mlPolicy"))
+    torch = fields.mapping(policy.get("torch"), _TORCH)
+    _note_processes(torch, notes)
+    restarts = _elastic(torch, notes)
+    kept = {key: item for key, item in torch.items() if key not in _OLD}
+    new: dict[str, Any] = {**spec, "mlPolicy": {**policy, "torch": kept}}
+    if restarts is not None:
+        template = fields.mapping(spec.get("template"), _SPEC.child("template"))
+        new["template"] = _with_restarts(template, restarts)
+    same = {key: value[key] for key in ("apiVersion", "kind")}
+    return ({**same, "metadata": metadata(value, notes), "spec": new},)
+
+
+def _note_processes(torch: Json, notes: Notes) -> None:
+    path = _TORCH.child("numProcPerNode")
+    value = torch.get("numProcPerNode")
+    if value in (None, "auto"):
+        return
+    number = None if value in ("cpu", "gpu") else processes.read(value, path, {}, path, notes)
+    if number is None:
+        message = "only TrainJobs say it: without a number there is one process for each GPU or CPU"
+    else:
+        message = f"only TrainJobs say it, as spec.trainer.numProcPerNode: {number}; those here do"
+    notes.lost(path, message)
+
+
+def _elastic(torch: Json, notes: Notes) -> int | None:
+    """Note what an elastic policy loses; returns the number of restarts."""
+    path = _TORCH.child("elasticPolicy")
+    found = fields.mapping(torch.get("elasticPolicy"), path)
+    known = ("minNodes", "maxNodes", "maxRestarts", "metrics")
+    unknown_fields(found, known, path, "an elastic policy", notes)
+    elastic.note_bounds(found, known[:2], path, None, notes)
+    restarts = fields.integer(found.get("maxRestarts"), path.child("maxRestarts"))
+    if restarts is not None:
+        notes.changed(path.child("maxRestarts"), "is spec.template.spec.failurePolicy.maxRestarts")
+    return restarts
+
+
+def _with_restarts(template: Json, restarts: int) -> Json:
+    path = _SPEC.child("template", "spec")
+    spec = fields.mapping(template.get("spec"), path)
+    policy = fields.mapping(spec.get("failurePolicy"), path.child("failurePolicy"))
+    return {**template, "spec": {**spec, "failurePolicy": {"maxRestarts": restarts, **policy}}}
+
+
+def _torch(value: Json) -> Json:
+    found: Any = value.get("spec")
+    for key in ("mlPolicy", "torch"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

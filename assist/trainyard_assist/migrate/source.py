@@ -1,0 +1,239 @@
+"""A job of Kubeflow's training operator (kubeflow.org/v1), taken apart.
+
+Called by the modules of the kinds. The kinds differ in the names of their
+fields, their containers and ports, which is what `Kind` says; replicas, pod
+templates and the run policy are the same in all. Reads, and decides nothing.
+
+Raises `InvalidFieldError` for what the training operator could not have read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from trainyard_api import fields
+from trainyard_api.errors import FieldPath, invalid, required
+from trainyard_operator.core import limits
+from trainyard_operator.core.model import Json
+
+from .notes import Notes
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_METADATA: Final = FieldPath("metadata")
+_SPEC: Final = FieldPath("spec")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What sets one kind of job apart from the others."""
+
+    name: str
+    replicas: str
+    """The field of the spec that holds the replica specs."""
+    types: tuple[str, ...]
+    """The types of replicas."""
+    container: str | None
+    """The container that trains; None: the first."""
+    port_name: str
+    port: int
+    """Where the first replica listens unless its container says otherwise."""
+    restart_policy: str
+    """Of replicas that name none."""
+    never_is_final: bool = True
+    """Whether one failed pod with the restart policy Never was the end of the job."""
+    others: frozenset[str] = frozenset()
+    """Further fields of the spec."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The replicas of one type."""
+
+    type: str
+    path: FieldPath
+    replicas: int
+    restart_policy: str | None
+    """As written; None without one."""
+    metadata: Json
+    """Labels and annotations of the pods, those that are not empty."""
+    pod: Json
+    """The pod spec as written."""
+    container: Json
+    """The container that trains."""
+    container_path: FieldPath
+    port: int
+
+    @property
+    def pod_path(self) -> FieldPath:
+        """Where the pod spec is."""
+        return self.path.child("template", "spec")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Command and arguments."""
+        return tuple(
+            word
+            for key in ("command", "args")
+            for word in fields.texts(self.container.get(key), self.container_path.child(key))
+        )
+
+    def with_container(self, container: Json) -> Role:
+        """The role with another container that trains."""
+        containers = [container if one is self.container else one for one in self.pod["containers"]]
+        return replace(self, container=container, pod={**self.pod, "containers": containers})
+
+    def same_pods(self, other: Role) -> bool:
+        """Whether both make the same pods."""
+        return _text((self.metadata, self.pod, self.restart_policy)) == _text(
+            (other.metadata, other.pod, other.restart_policy)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job with its replicas; types without any are left out."""
+
+    kind: Kind
+    name: str
+    metadata: Json
+    """Of the TrainJob: name, namespace, labels and annotations."""
+    spec: Json
+    run_policy: Json
+    roles: Mapping[str, Role]
+
+    @property
+    def total(self) -> int:
+        """The number of replicas of all types."""
+        return sum(role.replicas for role in self.roles.values())
+
+    def host(self, step: str, position: int = 0) -> str:
+        """The name under which a pod of a ReplicatedJob will be found."""
+        return f"{self.name}-{step}-0-{position}.{self.name}"
+
+    def hosts(self, step: str, count: int) -> list[str]:
+        """The names of the first `count` pods."""
+        return [self.host(step, position) for position in range(count)]
+
+
+def read(value: Json, kind: Kind, notes: Notes) -> Job:
+    """The job in a manifest; raises `InvalidFieldError`."""
+    fields.require_shallow(value, FieldPath())
+    spec = fields.mapping(value.get("spec"), _SPEC)
+    unknown_fields(spec, {"runPolicy", kind.replicas, *kind.others}, _SPEC, f"a {kind.name}", notes)
+    own = metadata(value, notes)
+    path = _SPEC.child(kind.replicas)
+    roles = {}
+    for key, item in fields.mapping(spec.get(kind.replicas), path).items():
+        type_ = next((name for name in kind.types if name.lower() == key.lower()), None)
+        if type_ is None:
+            known = ", ".join(kind.types)
+            raise invalid(path.child(key[:100]), key[:100], f"must be one of {known} in a {kind.name}")
+        role = _role(kind, type_, item, path.child(key), notes)
+        if role is not None:
+            roles[type_] = role
+    if not roles:
+        raise required(path, f"a {kind.name} without replicas runs nothing")
+    policy = fields.mapping(spec.get("runPolicy"), _SPEC.child("runPolicy"))
+    ordered = {name: roles[name] for name in kind.types if name in roles}
+    return Job(kind, own["name"], own, spec, policy, ordered)
+
+
+def metadata(value: Json, notes: Notes) -> dict[str, Any]:
+    """What of an object's metadata goes along: name, namespace, labels and annotations."""
+    found = fields.mapping(value.get("metadata"), _METADATA)
+    name = fields.text(found.get("name"), _METADATA.child("name"))
+    generated = fields.text(found.get("generateName"), _METADATA.child("generateName"))
+    if not name and generated:
+        name = generated.rstrip("-.")
+        message = f"the TrainJob is called {name}: its pods find each other by that name"
+        notes.lost(_METADATA.child("generateName"), message)
+    kept: dict[str, Any] = {"name": fields.required_text(name, _METADATA.child("name"))}
+    namespace = fields.text(found.get("namespace"), _METADATA.child("namespace"))
+    if namespace:
+        kept["namespace"] = namespace
+    for key in ("labels", "annotations"):
+        entries = fields.text_map(found.get(key), _METADATA.child(key))
+        entries = {name: text for name, text in entries.items() if name != _LAST_APPLIED}
+        if entries:
+            kept[key] = entries
+    for key in ("ownerReferences", "finalizers"):
+        if found.get(key):
+            notes.lost(_METADATA.child(key), "belongs to the old object; its owner must make the TrainJob")
+    return kept
+
+
+def unknown_fields(value: Json, known: Iterable[str], path: FieldPath, whose: str, notes: Notes) -> None:
+    """Note the fields that are not among the known ones."""
+    names = frozenset(known)
+    for key, item in value.items():
+        if key not in names and item is not None:
+            notes.lost(path.child(key[:100]), f"is no field of {whose}")
+
+
+def _role(kind: Kind, type_: str, value: Any, path: FieldPath, notes: Notes) -> Role | None:
+    spec = fields.mapping(value, path)
+    unknown_fields(spec, ("replicas", "template", "restartPolicy"), path, "a replica spec", notes)
+    replicas = count(spec.get("replicas"), path.child("replicas"), least=0)
+    if replicas == 0:
+        return None
+    at = path.child("template")
+    template = fields.mapping(spec.get("template"), at)
+    pod = fields.mapping(template.get("spec"), at.child("spec"))
+    container, container_path = _container(kind, pod, at.child("spec", "containers"))
+    fields.required_text(container.get("image"), container_path.child("image"))
+    return Role(
+        type=type_,
+        path=path,
+        replicas=1 if replicas is None else replicas,
+        restart_policy=fields.text(spec.get("restartPolicy"), path.child("restartPolicy")),
+        metadata=_pod_metadata(template, at.child("metadata"), notes),
+        pod=pod,
+        container=container,
+        container_path=container_path,
+        port=_port(kind, container, container_path),
+    )
+
+
+def count(value: Any, path: FieldPath, *, least: int = 1) -> int | None:
+    """A number of pods or processes, no more than the platform runs; None when absent."""
+    number = fields.integer(value, path)
+    if number is not None and not least <= number <= limits.DEFAULT.pods:
+        raise invalid(path, number, f"must be between {least} and {limits.DEFAULT.pods}")
+    return number
+
+
+def _container(kind: Kind, pod: Json, path: FieldPath) -> tuple[Json, FieldPath]:
+    containers: Sequence[Json] = fields.named_objects(pod.get("containers"), path)
+    for position, container in enumerate(containers):
+        if kind.container is None or container["name"] == kind.container:
+            return container, path.index(position)
+    wanted = "a container" if kind.container is None else f"a container {kind.container!r}, which trains"
+    raise required(path, f"must have {wanted}")
+
+
+def _port(kind: Kind, container: Json, path: FieldPath) -> int:
+    for position, port in enumerate(fields.objects(container.get("ports"), path.child("ports"))):
+        if port.get("name") == kind.port_name:
+            at = path.child("ports").index(position).child("containerPort")
+            return fields.integer(port.get("containerPort"), at) or kind.port
+    return kind.port
+
+
+def _pod_metadata(template: Json, path: FieldPath, notes: Notes) -> Json:
+    found = fields.mapping(template.get("metadata"), path)
+    unknown_fields(
+        found,
+        ("labels", "annotations", "creationTimestamp", "name", "namespace"),
+        path,
+        "a pod template",
+        notes,
+    )
+    entries = {key: fields.text_map(found.get(key), path.child(key)) for key in ("labels", "annotations")}
+    return {key: value for key, value in entries.items() if value}
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=dict)

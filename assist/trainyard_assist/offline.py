@@ -1,0 +1,182 @@
+"""TrainJobs and runtimes without a cluster: read from documents, as the API server would store them.
+
+Called by `render` and `validate`. Applies the defaults of the CRD schemas,
+gives what only a cluster knows a placeholder, and looks up the runtime of a
+TrainJob. Reads no files, and decides nothing about what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trainyard_api import fields, names
+from trainyard_api.documents import Document
+from trainyard_api.errors import FieldPath, InvalidFieldError
+from trainyard_operator.core import revisions
+from trainyard_operator.core.model import Json, Runtime, TrainJob
+
+DEFAULT_NAMESPACE: Final = "ns"
+"""Where a TrainJob lives whose file does not say: a placeholder, as the uid is."""
+PLACEHOLDER_UID: Final = "11111111-2222-3333-4444-555555555555"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_METADATA: Final = FieldPath("metadata")
+_SPEC: Final = FieldPath("spec")
+
+Runtimes = Mapping[tuple[str, str, str], Document]
+"""Documents of runtimes by kind, namespace (empty: none) and name."""
+
+
+class UnreadableError(ValueError):
+    """A document that is no TrainJob or runtime though it says so; the message begins with `file:line:`."""
+
+
+def trainjob_documents(documents: Sequence[Document]) -> tuple[Document, ...]:
+    """Those of the documents that are TrainJobs."""
+    return tuple(document for document in documents if _is(document, frozenset({names.TRAINJOB})))
+
+
+def runtime_documents(documents: Sequence[Document], namespace: str) -> Runtimes:
+    """Those that are runtimes, the last one of each name; `namespace` is that of those without any.
+
+    Raises `UnreadableError` for a runtime without a name.
+    """
+    found = {}
+    for document in documents:
+        if _is(document, names.RUNTIME_KINDS):
+            found[_runtime_key(document, namespace)] = document
+    return found
+
+
+def runtime_document(job: TrainJob, runtimes: Runtimes) -> Document | None:
+    """The runtime that the TrainJob refers to, None if it is not among them."""
+    _, kind, name = revisions.reference(job)
+    return runtimes.get((kind, job.namespace if kind == names.TRAINING_RUNTIME else "", name))
+
+
+def trainjob(document: Document, namespace: str) -> TrainJob:
+    """The TrainJob in a document; raises `UnreadableError`."""
+    try:
+        return _trainjob(document.value, namespace)
+    except InvalidFieldError as error:
+        raise UnreadableError(f"{document.place}: {error}") from error
+
+
+def runtime(document: Document, namespace: str) -> Runtime:
+    """The runtime in a document; raises `InvalidFieldError`."""
+    manifest = document.value
+    fields.mapping(manifest.get("spec"), _SPEC)
+    metadata = fields.mapping(manifest.get("metadata"), _METADATA)
+    kind, where, name = _runtime_key(document, namespace)
+    return Runtime(
+        kind=kind,
+        name=name,
+        namespace=where or None,
+        uid="",
+        spec=with_runtime_defaults(manifest)["spec"],
+        labels=fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
+    )
+
+
+def with_trainjob_defaults(manifest: Json) -> Json:
+    """A TrainJob with the defaults of its CRD schema."""
+    spec = {
+        "suspend": False,
+        "managedBy": names.MANAGED_BY_TRAINER,
+        **_without_nulls(manifest.get("spec") or {}),
+    }
+    reference = spec.get("runtimeRef")
+    if isinstance(reference, Mapping):
+        spec["runtimeRef"] = {
+            "apiGroup": names.TRAINER_GROUP,
+            "kind": names.CLUSTER_TRAINING_RUNTIME,
+            **reference,
+        }
+    return {**manifest, "spec": spec}
+
+
+def with_runtime_defaults(manifest: Json) -> Json:
+    """A runtime with the defaults of its CRD schema, as far as they reach a child object."""
+    spec: Json = _without_nulls(manifest.get("spec") or {})
+    for path, edit in _RUNTIME_DEFAULTS:
+        spec = _edited(spec, path, edit)
+    return {**manifest, "spec": spec}
+
+
+def _defaults(**values: Any) -> Callable[[Any], Any]:
+    return lambda found: {**values, **found} if isinstance(found, Mapping) else found
+
+
+def _each(edit: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda found: [edit(item) for item in found] if isinstance(found, list) else found
+
+
+_RUNTIME_DEFAULTS: Final[tuple[tuple[tuple[str, ...], Callable[[Any], Any]], ...]] = (
+    (
+        ("mlPolicy", "mpi"),
+        _defaults(
+            numProcPerNode=1,
+            mpiImplementation="OpenMPI",
+            sshAuthMountPath="/root/.ssh",
+            runLauncherAsNode=False,
+        ),
+    ),
+    (("podGroupPolicy", "coscheduling"), _defaults(scheduleTimeoutSeconds=60)),
+    (("podGroupPolicy", "volcano", "networkTopology"), _defaults(mode="hard", highestTierAllowed=1)),
+    (("template", "spec", "replicatedJobs"), _each(_defaults(groupName="default", replicas=1))),
+    (("template", "spec", "failurePolicy"), _defaults(restartStrategy="Recreate")),
+    (
+        ("template", "spec", "volumeClaimPolicies"),
+        _each(lambda policy: _edited(policy, ("retentionPolicy",), _defaults(whenDeleted="Delete"))),
+    ),
+)
+
+
+def _edited(value: Any, path: Sequence[str], edit: Callable[[Any], Any]) -> Any:
+    """`value` with `edit` applied to what is at `path`, if anything is."""
+    if not path:
+        return edit(value)
+    if not isinstance(value, Mapping) or path[0] not in value:
+        return value
+    return {**value, path[0]: _edited(value[path[0]], path[1:], edit)}
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _is(document: Document, kinds: frozenset[str]) -> bool:
+    value = document.value
+    return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in kinds
+
+
+def _runtime_key(document: Document, namespace: str) -> tuple[str, str, str]:
+    metadata = document.value.get("metadata")
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
+        raise UnreadableError(f"{document.place}: metadata.name: Required value")
+    kind = document.value["kind"]
+    where = str(metadata.get("namespace") or namespace) if kind == names.TRAINING_RUNTIME else ""
+    return kind, where, metadata["name"]
+
+
+def _trainjob(manifest: Json, namespace: str) -> TrainJob:
+    fields.mapping(manifest.get("spec"), _SPEC)
+    job = with_trainjob_defaults(manifest)
+    metadata = fields.mapping(job.get("metadata"), _METADATA)
+    reference = fields.mapping(job["spec"].get("runtimeRef"), _SPEC.child("runtimeRef"))
+    fields.required_text(reference.get("name"), _SPEC.child("runtimeRef", "name"))
+    return TrainJob(
+        namespace=fields.text(metadata.get("namespace"), _METADATA.child("namespace")) or namespace,
+        name=fields.required_text(metadata.get("name"), _METADATA.child("name")),
+        uid=fields.text(metadata.get("uid"), _METADATA.child("uid")) or PLACEHOLDER_UID,
+        resource_version="",
+        created=_EPOCH,
+        spec=job["spec"],
+        annotations=fields.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
+    )

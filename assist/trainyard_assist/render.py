@@ -1,0 +1,71 @@
+"""From documents to the child objects that the operator would create.
+
+Called by `trainyard render`. The objects come from the same framework that
+reconciliation uses, before it adds annotations and labels of the operator's
+own; what only a cluster knows has a placeholder. Reads no files and writes
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainyard_api.documents import Document
+from trainyard_api.errors import InvalidFieldError
+from trainyard_operator.core import framework, plugins, revisions
+from trainyard_operator.core.framework import DEFAULT_SETTINGS, Settings
+from trainyard_operator.core.model import Json
+
+from . import offline
+from .offline import DEFAULT_NAMESPACE, Runtimes
+
+
+class RenderError(ValueError):
+    """Nothing can be rendered; its message begins with `file:line:` where there is one."""
+
+
+class NothingToRenderError(RenderError):
+    """The documents hold no TrainJob."""
+
+
+def render(
+    given: Sequence[Document],
+    catalog: Sequence[Document] = (),
+    settings: Settings = DEFAULT_SETTINGS,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> tuple[Json, ...]:
+    """The child objects of every TrainJob in `given`, sorted by kind and name.
+
+    A runtime is looked up in `given` first, then in `catalog`. `namespace` is
+    that of objects which name none.
+
+    Raises `RenderError` for a runtime that is missing and for what cannot be built from.
+    """
+    jobs = offline.trainjob_documents(given)
+    if not jobs:
+        raise NothingToRenderError("no TrainJob in the files")
+    try:
+        runtimes = offline.runtime_documents((*catalog, *given), namespace)
+        children = [child for job in jobs for child in _children(job, runtimes, settings, namespace)]
+    except offline.UnreadableError as error:
+        raise RenderError(str(error)) from error
+    return tuple(sorted(children, key=_order))
+
+
+def _children(document: Document, runtimes: Runtimes, settings: Settings, namespace: str) -> Sequence[Json]:
+    job = offline.trainjob(document, namespace)
+    group, kind, name = revisions.reference(job)
+    if not revisions.supported(job):
+        raise RenderError(f"{document.place}: unsupported runtime: {kind}.{group}")
+    found = offline.runtime_document(job, runtimes)
+    if found is None:
+        raise RenderError(f'{document.place}: {kind} "{name}" is neither in the files nor in the catalog')
+    try:
+        return framework.build(job, offline.runtime(found, namespace), plugins.ALL, settings)
+    except (InvalidFieldError, framework.UnsupportedPolicyError) as error:
+        raise RenderError(f"{document.place}: with the runtime of {found.place}: {error}") from error
+
+
+def _order(child: Json) -> tuple[str, str, str]:
+    metadata = child["metadata"]
+    return child["kind"], metadata["name"], metadata["namespace"]

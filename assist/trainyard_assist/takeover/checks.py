@@ -1,0 +1,168 @@
+"""What is looked at before a cluster changes hands, and what becomes of each TrainJob."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard_api import documents, names
+from trainyard_operator.core import conditions, reconcile
+from trainyard_operator.core.model import Delete, Observed, TrainJob, Update
+
+from . import model
+from .model import Check, Fate, ForeignJob, Level, State, as_mapping
+
+_CRDS = tuple(f"{plural}.{names.TRAINER_GROUP}" for plural in ("trainjobs", "trainingruntimes"))
+_GITOPS = {
+    "argocd.argoproj.io/tracking-id": "Argo CD",
+    "argocd.argoproj.io/instance": "Argo CD",
+    "kustomize.toolkit.fluxcd.io/name": "Flux",
+    "helm.toolkit.fluxcd.io/name": "Flux",
+}
+"""Label or annotation, and who put it there: these write again what somebody else changes."""
+_OUR_JOBSET = "jobset-controller"
+"""The Deployment of the chart that the platform installs."""
+
+
+def of(observed: model.Observed) -> Iterator[Check]:
+    """The checks, in the order in which they matter."""
+    controller = observed.controller
+    if controller is None:
+        where = f"{observed.namespace}/{model.CONTROLLER}"
+        yield Check(
+            Level.STOP,
+            "controller",
+            f"there is no Deployment {where}: say where Trainer's controller is with --trainer-namespace, "
+            "or go on with `pulumi up` if there is none",
+        )
+        return
+    yield _crds(observed)
+    yield _version(observed)
+    yield from _installer(observed)
+    yield from _gates(observed)
+    yield from _jobset(observed)
+    for name in observed.unreadable:
+        yield Check(Level.STOP, "TrainJobs", f"nothing can be made of TrainJob {name}; see it with kubectl")
+
+
+def fate(job: ForeignJob, observed: model.Observed) -> Fate:
+    """What becomes of a TrainJob: what the operator would do about it, asked of the operator itself."""
+    trainjob, jobset = job.trainjob, job.jobset
+
+    def becomes(state: State, what: str, level: Level = Level.FINE) -> Fate:
+        return Fate(trainjob.namespace, trainjob.name, state, what, level)
+
+    if not reconcile.is_managed(trainjob):
+        return becomes(State.ELSEWHERE, f"stays with {trainjob.spec['managedBy']}")
+    if conditions.finished(conditions.of(trainjob.status)):
+        return becomes(State.FINISHED, "stays as it is, and never starts again")
+    state = _state(job)
+    plan = reconcile.reconcile(
+        Observed(
+            trainjob=trainjob,
+            runtime=job.runtime,
+            jobset=jobset,
+            runtime_revision_lost=job.lost,
+        ),
+        observed.now,
+        observed.settings,
+    )
+    blocked = conditions.find(conditions.of(plan.status or {}), names.BLOCKED)
+    if blocked is not None:
+        return becomes(state, f"would be blocked: {blocked['message']}", Level.NOTE)
+    if state is State.RUNNING:
+        if any(isinstance(write, (Delete, Update)) for write in plan.writes):
+            return becomes(state, "would be changed as it runs; wait for its end", Level.STOP)
+        return becomes(state, f"goes on: JobSet {_uid(job)} and its pods are not touched")
+    if jobset is None:
+        return becomes(state, "gets its JobSet from Trainyard")
+    origin = f"the runtime that {_snapshot(trainjob)} keeps" if job.snapshot else "its runtime as it is now"
+    level = Level.NOTE if job.lost else Level.FINE
+    return becomes(state, f"keeps JobSet {_uid(job)}, and starts when resumed, from {origin}", level)
+
+
+def _state(job: ForeignJob) -> State:
+    if job.trainjob.spec.get("suspend") is True:
+        return State.SUSPENDED
+    return State.WAITING if job.jobset is None else State.RUNNING
+
+
+def _uid(job: ForeignJob) -> str:
+    return "" if job.jobset is None else job.jobset.uid
+
+
+def _snapshot(trainjob: TrainJob) -> str:
+    return f"ConfigMap {trainjob.name}-runtime-snapshot"
+
+
+def _crds(observed: model.Observed) -> Check:
+    served = {
+        manifest["metadata"]["name"]
+        for manifest in observed.objects
+        if manifest["kind"] == "CustomResourceDefinition"
+        and any(v.get("name") == "v1alpha1" and v.get("storage") for v in manifest["spec"]["versions"])
+    }
+    missing = [name for name in _CRDS if name not in served]
+    if missing:
+        what = f"{', '.join(missing)}: not there, or v1alpha1 is not what is stored; this is another Trainer"
+        return Check(Level.STOP, "CRDs", what)
+    return Check(Level.FINE, "CRDs", "TrainJobs and runtimes are stored as v1alpha1, which Trainyard speaks")
+
+
+def _version(observed: model.Observed) -> Check:
+    found = _found_version(observed)
+    if found is None:
+        message = f"which version it is cannot be seen; Trainyard takes the place of {model.VERSION}"
+        return Check(Level.NOTE, "version", message)
+    if found != model.VERSION and not found.startswith(f"{model.VERSION}."):
+        message = f"it is Trainer {found}; bring it to {model.VERSION} first, whose API Trainyard speaks"
+        return Check(Level.STOP, "version", message)
+    return Check(Level.FINE, "version", f"it is Trainer {found}")
+
+
+def _found_version(observed: model.Observed) -> str | None:
+    """As the public ConfigMap says it, for the image may be named by digest; else as its tag does."""
+    for manifest in observed.objects:
+        if manifest["kind"] == "ConfigMap" and manifest["metadata"]["name"] == model.PUBLIC:
+            said = as_mapping(manifest.get("data")).get(model.PUBLIC_KEY)
+            if isinstance(said, str) and said.startswith("v"):
+                return said
+    controller = observed.controller or {}
+    containers = controller["spec"]["template"]["spec"]["containers"]
+    image = str(containers[0].get("image", "")).partition("@")[0]
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return tag if tag.startswith("v") else None
+
+
+def _installer(observed: model.Observed) -> Iterator[Check]:
+    metadata = (observed.controller or {})["metadata"]
+    marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    for by in sorted({_GITOPS[key] for key in marks if key in _GITOPS}):
+        message = f"{by} installs it, and would scale it up again: have {by} let go of it first"
+        yield Check(Level.NOTE, "installed by", message)
+    if release := marks.get("meta.helm.sh/release-name"):
+        message = f"it is of the Helm release {release}: no `helm upgrade` of that as long as Trainyard works"
+        yield Check(Level.NOTE, "installed by", message)
+
+
+def _gates(observed: model.Observed) -> Iterator[Check]:
+    text = as_mapping((observed.configuration or {}).get("data")).get(model.CONFIGURATION_KEY)
+    try:
+        parsed = documents.parse(str(text or "{}"), model.CONFIGURATION_KEY)
+    except documents.DocumentError:
+        return
+    gates = as_mapping(parsed[0].value.get("featureGates")) if parsed else {}
+    for name, on in gates.items():
+        if on is True:
+            message = f"{name} is on: set it in the stack file too, operator.featureGates"
+            yield Check(Level.NOTE, "feature gates", message)
+
+
+def _jobset(observed: model.Observed) -> Iterator[Check]:
+    for manifest in observed.jobset_controllers:
+        name = manifest["metadata"]["name"]
+        if name != _OUR_JOBSET:
+            message = (
+                f"its controller {model.ref_of(manifest)} is there already: say `jobset.enabled: false` in "
+                "the stack file, so that there will not be two"
+            )
+            yield Check(Level.NOTE, "JobSet", message)

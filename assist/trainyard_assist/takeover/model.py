@@ -1,0 +1,217 @@
+"""The values that taking over is decided on, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from trainyard_api import names
+from trainyard_operator.core import model
+from trainyard_operator.core.framework import DEFAULT_SETTINGS, Settings
+from trainyard_operator.core.model import Json
+
+NAMESPACE: Final = "kubeflow-system"
+CONTROLLER: Final = "kubeflow-trainer-controller-manager"
+"""Trainer's Deployment, as its manifests and its chart name it."""
+CONFIGURATION: Final = "kubeflow-trainer-config"
+CONFIGURATION_KEY: Final = "controller_manager_config.yaml"
+PUBLIC: Final = names.TRAINER_PUBLIC_CONFIG
+PUBLIC_KEY: Final = names.TRAINER_PUBLIC_VERSION
+RECORD: Final = "trainyard-adoption"
+"""The ConfigMap, beside Trainer's Deployment, of what was there before."""
+RECORD_KEY: Final = "before.yaml"
+REPLICAS_KEY: Final = "replicas"
+VERSION: Final = "v2.3"
+"""The Trainer whose API this operator speaks."""
+
+
+class Ref(NamedTuple):
+    """Which object it is; the namespace is empty for one of the cluster's."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {place}{self.name}"
+
+
+def ref_of(manifest: Json) -> Ref:
+    """Which object a manifest is of."""
+    metadata = manifest["metadata"]
+    return Ref(manifest["apiVersion"], manifest["kind"], metadata.get("namespace") or "", metadata["name"])
+
+
+class Level(StrEnum):
+    """What a check comes to."""
+
+    FINE = "fine"
+    NOTE = "note"
+    """Worth knowing; nothing speaks against going on."""
+    STOP = "stop"
+    """It must be put right first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    level: Level
+    about: str
+    message: str
+
+
+class State(StrEnum):
+    """How a TrainJob is at the moment."""
+
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    WAITING = "waiting"
+    """It has no JobSet yet."""
+    FINISHED = "finished"
+    ELSEWHERE = "elsewhere"
+    """Its spec.managedBy names another controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of a TrainJob."""
+
+    namespace: str
+    name: str
+    state: State
+    becomes: str
+    level: Level = Level.FINE
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignJob:
+    """A TrainJob, its JobSet, and the runtime that it would be built from."""
+
+    trainjob: model.TrainJob
+    jobset: model.JobSet | None
+    runtime: model.Runtime | model.RuntimeProblem
+    lost: bool = False
+    """The content that the job started with is not known any more."""
+    snapshot: bool = False
+    """Whether Trainer's ConfigMap with its runtime is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What there is in the cluster."""
+
+    now: datetime
+    controller: Json | None
+    """Trainer's Deployment."""
+    objects: Sequence[Json] = ()
+    """What Trainer's installation and the platform both bring, CRDs, webhooks, runtimes and so on."""
+    configuration: Json | None = None
+    """The ConfigMap of the settings of Trainer's controller."""
+    jobs: Sequence[ForeignJob] = ()
+    unreadable: Sequence[str] = ()
+    """`namespace/name` of TrainJobs that nothing can be made of."""
+    own: Json | None = None
+    """Our operator's Deployment."""
+    jobset_controllers: Sequence[Json] = ()
+    policy_bindings: Sequence[Json] = ()
+    """What puts the platform's admission policies in force."""
+    record: Json | None = None
+    namespace: str = NAMESPACE
+    settings: Settings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Create the ConfigMap of what was there before."""
+
+    manifest: Json
+
+    def __str__(self) -> str:
+        return f"keep what is there now in {ref_of(self.manifest)}, for --back"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Set the replicas of a Deployment that has `before` of them, and wait until it is so."""
+
+    ref: Ref
+    uid: str
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        until = "its pods are gone" if self.after == 0 else "it is ready"
+        return f"scale {self.ref} from {self.before} to {self.after}, and wait until {until}"
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Make the platform the owner of the fields of an object, of this version. Nothing else changes."""
+
+    ref: Ref
+    uid: str
+    resource_version: str
+    owners: Sequence[str]
+    """Who owned them before."""
+    managed_fields: Sequence[Json]
+
+    def __str__(self) -> str:
+        return f"hand {self.ref} over from {', '.join(self.owners)} to the platform"
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write an object as it was before; `uid` and `resource_version` are those of what is there, if it is."""
+
+    manifest: Json
+    uid: str | None = None
+    resource_version: str | None = None
+    why: str = "as it was before"
+
+    def __str__(self) -> str:
+        verb = "create" if self.uid is None else "write"
+        return f"{verb} {ref_of(self.manifest)} {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an object."""
+
+    ref: Ref
+    uid: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"delete {self.ref}: {self.why}"
+
+
+Step = Keep | Scale | HandOver | Put | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was found, and what is to be done, in order."""
+
+    back: bool
+    checks: tuple[Check, ...]
+    fates: tuple[Fate, ...] = ()
+    steps: tuple[Step, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    """What is left to do for whoever asks, when all steps are done."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether something must be put right first."""
+        levels = [check.level for check in self.checks] + [fate.level for fate in self.fates]
+        return Level.STOP in levels
+
+
+def as_mapping(value: object) -> Mapping[str, object]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,66 @@
+"""Whose fields they are: metadata.managedFields, rewritten so that the platform owns them all.
+
+Server-side apply removes what its own manager applied before and does not
+apply any more. What others own it leaves, and `pulumi up` would end with a
+mixture of two installations: so the fields change hands first. The values
+stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from trainyard_api import names
+from trainyard_operator.core.model import Json
+
+_STAY: Final = frozenset({"trainyard", "cert-manager-cainjector"})
+"""Managers of our own operator, and of whoever writes a webhook's authority in its place."""
+
+
+def handed_over(managed_fields: Sequence[Json]) -> tuple[Json, ...]:
+    """The entries with those of others made into one of the platform's; those of subresources stay.
+
+    It keeps the time of the latest of them: runtimes are dated by it, and no
+    value is newer than it was.
+    """
+    theirs = [entry for entry in managed_fields if not _stays(entry)]
+    rest = [entry for entry in managed_fields if _stays(entry)]
+    fields: Json = {}
+    for entry in theirs:
+        fields = _united(fields, entry.get("fieldsV1") or {})
+    own: dict[str, Any] = {
+        "manager": names.PLATFORM_MANAGER,
+        "operation": "Apply",
+        "apiVersion": theirs[-1]["apiVersion"],
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+    if times := [entry["time"] for entry in theirs if entry.get("time")]:
+        own["time"] = max(times)
+    return (own, *rest)
+
+
+def owners(managed_fields: Sequence[Json]) -> tuple[str, ...]:
+    """Who but the platform owns fields, each once; those of subresources do not count."""
+    return tuple(
+        dict.fromkeys(
+            entry.get("manager") or "somebody"
+            for entry in managed_fields
+            if not _stays(entry)
+            and (entry.get("manager"), entry.get("operation")) != (names.PLATFORM_MANAGER, "Apply")
+        )
+    )
+
+
+def _stays(entry: Json) -> bool:
+    return bool(entry.get("subresource")) or entry.get("manager") in _STAY
+
+
+def _united(one: Json, other: Json) -> Json:
+    both = {
+        key: _united(one[key], other[key])
+        for key in one
+        if key in other and isinstance(one[key], Mapping) and isinstance(other[key], Mapping)
+    }
+    return {**one, **other, **both}

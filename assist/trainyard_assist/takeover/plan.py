@@ -1,0 +1,186 @@
+"""The steps of taking over and of giving back, from what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trainyard_api import documents, names
+from trainyard_operator.core import conditions, reconcile, revisions
+from trainyard_operator.core.model import Json, Runtime
+
+from . import checks, model, ownership
+from .model import Check, Delete, HandOver, Keep, Level, Observed, Plan, Put, Scale, Step, ref_of
+
+_CRD: Final = "CustomResourceDefinition"
+_CONTENT: Final = ("spec", "webhooks", "data", "rules", "roleRef", "subjects")
+_KEPT_METADATA: Final = ("name", "namespace", "labels")
+_OURS_ANNOTATIONS: Final = ("pulumi.com/", "kubectl.kubernetes.io/last-applied")
+
+
+def adopt(observed: Observed) -> Plan:
+    """What it takes that Trainyard does the work of Trainer's controller."""
+    found = tuple(checks.of(observed))
+    fates = tuple(checks.fate(job, observed) for job in observed.jobs)
+    if observed.controller is None:
+        return Plan(False, found, fates)
+    steps: list[Step] = []
+    if observed.record is None:
+        steps.append(_keep(observed, observed.controller))
+    # In this order, as admission has nobody to ask once Trainer's controller is gone.
+    steps += _handed_over(observed)
+    steps += _scaled(observed.controller, 0)
+    after = ("pulumi up --refresh", "trainyard adopt --back, if it must go back")
+    return Plan(False, found, fates, tuple(steps), after)
+
+
+def give_back(observed: Observed) -> Plan:
+    """What it takes that Trainer's controller does its work again."""
+    controller, record = observed.controller, observed.record
+    problem = _cannot_return(observed)
+    if problem or controller is None or record is None:
+        return Plan(True, (Check(Level.STOP, "record", problem),))
+    try:
+        before = documents.parse(record["data"][model.RECORD_KEY], model.RECORD)
+        replicas = int(record["data"][model.REPLICAS_KEY])
+    except (documents.DocumentError, KeyError, TypeError, ValueError):
+        unreadable = f"ConfigMap {observed.namespace}/{model.RECORD} is not as `adopt` wrote it"
+        return Plan(True, (Check(Level.STOP, "record", unreadable),))
+    present = {ref_of(manifest): manifest for manifest in observed.objects}
+    changed = [
+        _put(document.value, present.get(ref_of(document.value)))
+        for document in before
+        if not _same(document.value, present.get(ref_of(document.value)))
+    ]
+    # Our rules go first: Trainer's runtimes need not meet them. Runtimes and the like are written while
+    # our operator answers admission; then the webhooks, which lead to Trainer.
+    steps: list[Step] = [
+        Delete(ref_of(binding), binding["metadata"]["uid"], "a rule of the platform's")
+        for binding in observed.policy_bindings
+    ]
+    steps += _snapshots(observed)
+    steps += [put for put in changed if "webhooks" not in put.manifest]
+    if observed.own is not None:
+        steps += _scaled(observed.own, 0)
+    steps += [put for put in changed if "webhooks" in put.manifest]
+    steps += _scaled(controller, replicas)
+    steps.append(Delete(ref_of(record), record["metadata"]["uid"], "it is as it was before"))
+    fine = Check(Level.FINE, "record", f"what was there before is in {ref_of(record)}")
+    return Plan(True, (fine,), (), tuple(steps), _after_return(observed))
+
+
+def _cannot_return(observed: Observed) -> str:
+    where = f"{observed.namespace}/"
+    if observed.controller is None:
+        return f"there is no Deployment {where}{model.CONTROLLER} to go back to: install Trainer again"
+    if observed.record is None:
+        return f"there is no ConfigMap {where}{model.RECORD}: nothing has been taken over here"
+    return ""
+
+
+def _after_return(observed: Observed) -> tuple[str, ...]:
+    if observed.own is None:
+        return ()
+    return (
+        "no `pulumi up` or `pulumi destroy` of this stack now: both would take webhooks and runtimes away "
+        "from Trainer",
+        "trainyard adopt --yes, then `pulumi up --refresh`, to take over again",
+    )
+
+
+def _keep(observed: Observed, controller: Json) -> Keep:
+    before = [_kept(manifest) for manifest in observed.objects if manifest["kind"] != _CRD]
+    data = {
+        model.REPLICAS_KEY: str(_replicas(controller) or 1),
+        model.RECORD_KEY: documents.dump(before),
+    }
+    metadata = {"name": model.RECORD, "namespace": observed.namespace}
+    return Keep({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def _kept(manifest: Json) -> Json:
+    """What makes the object again: without what the API server adds, and tools for themselves."""
+    metadata: dict[str, Any] = {
+        k: manifest["metadata"][k] for k in _KEPT_METADATA if k in manifest["metadata"]
+    }
+    annotations = {
+        key: value
+        for key, value in (manifest["metadata"].get("annotations") or {}).items()
+        if not key.startswith(_OURS_ANNOTATIONS)
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    content = {key: manifest[key] for key in _CONTENT if key in manifest}
+    return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata, **content}
+
+
+def _same(before: Json, present: Json | None) -> bool:
+    return present is not None and _kept(present) == before
+
+
+def _put(before: Json, present: Json | None) -> Put:
+    if present is None:
+        return Put(before)
+    return Put(before, present["metadata"]["uid"], present["metadata"]["resourceVersion"])
+
+
+def _scaled(deployment: Json, replicas: int) -> Iterator[Scale]:
+    metadata, before = deployment["metadata"], _replicas(deployment)
+    pods = (deployment.get("status") or {}).get("replicas") or 0
+    if before != replicas or (replicas == 0 and pods):
+        yield Scale(ref_of(deployment), metadata["uid"], before, replicas)
+
+
+def _replicas(deployment: Json) -> int:
+    found = deployment["spec"].get("replicas")
+    return 1 if found is None else int(found)
+
+
+def _handed_over(observed: Observed) -> Iterator[HandOver]:
+    for manifest in observed.objects:
+        metadata = manifest["metadata"]
+        entries = metadata.get("managedFields") or ()
+        if owners := ownership.owners(entries):
+            yield HandOver(
+                ref_of(manifest),
+                metadata["uid"],
+                metadata["resourceVersion"],
+                owners,
+                ownership.handed_over(entries),
+            )
+
+
+def _snapshots(observed: Observed) -> Iterator[Put]:
+    """For jobs that started with Trainyard: their runtime where Trainer looks for it."""
+    for job in observed.jobs:
+        trainjob, runtime = job.trainjob, job.runtime
+        if (
+            job.snapshot
+            or job.jobset is None
+            or not isinstance(runtime, Runtime)
+            or not reconcile.is_managed(trainjob)
+            or conditions.finished(conditions.of(trainjob.status))
+        ):
+            continue
+        yield Put(_snapshot(trainjob.namespace, trainjob.name, trainjob.uid, runtime), why="for Trainer")
+
+
+def _snapshot(namespace: str, name: str, uid: str, runtime: Runtime) -> Json:
+    place = {} if runtime.namespace is None else {"namespace": runtime.namespace}
+    manifest: Mapping[str, Any] = {
+        "apiVersion": names.TRAINER_API_VERSION,
+        "kind": runtime.kind,
+        "metadata": {"name": runtime.name, **place},
+        "spec": runtime.spec,
+    }
+    owner = {
+        "apiVersion": names.TRAINER_API_VERSION,
+        "kind": names.TRAINJOB,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = {"name": name + revisions.SNAPSHOT_SUFFIX, "namespace": namespace, "ownerReferences": [owner]}
+    data = {"runtime": documents.dump([manifest])}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

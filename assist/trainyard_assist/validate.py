@@ -1,0 +1,75 @@
+"""From documents to what admission would answer about them.
+
+Called by `trainyard validate`. The answers are those of `validation`, which
+the webhooks give too; here is only who is asked about. Reads no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from trainyard_api.documents import Document
+from trainyard_api.errors import InvalidFieldError
+from trainyard_operator.core import validation
+from trainyard_operator.core.model import TrainJob
+from trainyard_operator.core.validation import Answer
+
+from . import offline
+from .offline import DEFAULT_NAMESPACE, Runtimes
+
+
+class NothingToValidateError(ValueError):
+    """The documents hold neither a TrainJob nor a runtime, or more of them than make sense."""
+
+
+def validate(
+    given: Sequence[Document], catalog: Sequence[Document] = (), namespace: str = DEFAULT_NAMESPACE
+) -> Answer:
+    """What admission would answer about the TrainJobs in `given`; without any, about the runtimes there.
+
+    Of two TrainJobs in one file the second is what the first was before an
+    update. A runtime is looked up in `given` first, then in `catalog`;
+    `namespace` is that of objects which name none.
+
+    Raises `NothingToValidateError`, and `offline.UnreadableError` for what
+    the API server could not even read.
+    """
+    jobs = offline.trainjob_documents(given)
+    runtimes = offline.runtime_documents((*catalog, *given), namespace)
+    if jobs:
+        sources = dict.fromkeys(job.source for job in jobs)
+        requests = [[job for job in jobs if job.source == source] for source in sources]
+        return _together(_trainjob_answer(request, runtimes, namespace) for request in requests)
+    own = offline.runtime_documents(given, namespace)
+    if not own:
+        raise NothingToValidateError("no TrainJob and no runtime in the files")
+    return _together(_runtime_answer(document, namespace) for document in own.values())
+
+
+def _trainjob_answer(request: Sequence[Document], runtimes: Runtimes, namespace: str) -> Answer:
+    if len(request) > 2:
+        place = request[2].place
+        raise NothingToValidateError(f"{place}: a file holds one TrainJob, and at most what it was before")
+    job, *before = (offline.trainjob(document, namespace) for document in request)
+    old: TrainJob | None = before[0] if before else None
+    found = offline.runtime_document(job, runtimes)
+    try:
+        runtime = None if found is None else offline.runtime(found, namespace)
+    except InvalidFieldError as error:
+        return Answer(errors=error.errors)
+    return validation.validate(job, old, runtime)
+
+
+def _runtime_answer(document: Document, namespace: str) -> Answer:
+    try:
+        return validation.validate_runtime(offline.runtime(document, namespace))
+    except InvalidFieldError as error:
+        return Answer(errors=error.errors)
+
+
+def _together(answers: Iterable[Answer]) -> Answer:
+    every = tuple(answers)
+    return Answer(
+        tuple(warning for answer in every for warning in answer.warnings),
+        tuple(error for answer in every for error in answer.errors),
+    )

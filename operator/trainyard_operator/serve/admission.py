@@ -1,0 +1,236 @@
+"""The webhooks: upstream's paths over HTTPS, on every replica.
+
+`Decider` answers a request, from the caches and with `validation`; the
+`WebhookServer` takes requests from the network and lets nothing that is sent
+do harm: bodies, times and the memory that all bodies together take have
+bounds, and what cannot be answered gets a code and one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import msgspec
+from aiohttp import web
+
+from trainyard_api import names
+from trainyard_api.errors import FieldError, InvalidFieldError
+from trainyard_policies import cluster
+from trainyard_policies.settings import Policies
+
+from ..core import framework, model, review, validation
+from ..core.limits import DEFAULT, Limits
+from ..core.review import MalformedError, Request
+from ..core.validation import Answer
+from ..kube.client import ApiError, Client, NotFoundError
+from ..metrics import Metrics
+from ..watch.cache import Cache, Key
+from ..watch.informer import JOBSETS, jobset_of
+from ..work.runtimes import Runtimes
+from .tls_server import TlsServer
+
+logger = logging.getLogger(__name__)
+
+MUTATE_TRAINJOB = "/mutate-trainer-kubeflow-org-v1alpha1-trainjob"
+VALIDATE = "/validate-trainer-kubeflow-org-v1alpha1-"
+POLICIES = "/policies-trainer-kubeflow-org-v1alpha1-"
+MAX_BODY = 8 * 1024 * 1024
+"""Bytes: the object and the old object of an update, each below the API server's limit of 3 MiB."""
+MAX_HELD = 32 * 1024 * 1024
+"""Bytes of all bodies being read or answered; more is turned away with 503."""
+BODY_TIMEOUT = 5.0
+ANSWER_TIMEOUT = 4.0
+"""Seconds; with the body's below the 10 s after which the API server gives up."""
+KEEPALIVE = 300.0
+"""Seconds; longer than the API server keeps an idle connection, so that it is the one to close it."""
+
+Decide = Callable[[Request], Awaitable[model.Json]]
+
+
+class Decider:
+    """Answers requests about TrainJobs and runtimes; by the rules too, if there are `policies`.
+
+    `synced` says whether the caches hold everything: until then JobSets are
+    read from the API server.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        runtimes: Runtimes,
+        *,
+        synced: Callable[[], bool],
+        allowed: Limits = DEFAULT,
+        settings: Callable[[], framework.Settings] = lambda: framework.DEFAULT_SETTINGS,
+        policies: Policies | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._runtimes = runtimes
+        self._synced = synced
+        self._allowed = allowed
+        self._settings = settings
+        self._policies = policies
+        self._now = now
+
+    def routes(self) -> dict[str, tuple[str, Decide]]:
+        """By path: the kind that it is for, and who decides."""
+        kinds = (names.TRAINJOB, names.TRAINING_RUNTIME, names.CLUSTER_TRAINING_RUNTIME)
+        held = {f"{POLICIES}{kind.lower()}": (kind, self.hold_to_policies) for kind in kinds}
+        return {
+            MUTATE_TRAINJOB: (names.TRAINJOB, self.default_trainjob),
+            f"{VALIDATE}trainjob": (names.TRAINJOB, self.validate_trainjob),
+            f"{VALIDATE}trainingruntime": (names.TRAINING_RUNTIME, self.validate_runtime),
+            f"{VALIDATE}clustertrainingruntime": (names.CLUSTER_TRAINING_RUNTIME, self.validate_runtime),
+            **(held if self._policies is not None else {}),
+        }
+
+    async def default_trainjob(self, request: Request) -> model.Json:
+        """What Trainer's defaulter does; see `review.defaults`."""
+        return review.allowed(request, review.defaults(request.manifest, request.old, self._now()))
+
+    async def validate_trainjob(self, request: Request) -> model.Json:
+        """The answer of `validation.validate`, for the runtime that the job is built from."""
+        now = self._now()
+        job = review.trainjob(request, request.manifest, now)
+        old = None if request.old is None else review.trainjob(request, request.old, now)
+        jobset = None if old is None else await self._jobset(job)
+        runtime = await self._runtime(job, jobset)
+        answer = validation.validate(
+            job, old, runtime, jobset, allowed=self._allowed, settings=self._settings()
+        )
+        return _answered(request, answer)
+
+    async def validate_runtime(self, request: Request) -> model.Json:
+        """The answer of `validation.validate_runtime`."""
+        runtime = review.runtime(request, request.manifest, request.kind)
+        old = None if request.old is None else review.runtime(request, request.old, request.kind)
+        return _answered(request, validation.validate_runtime(runtime, old))
+
+    async def hold_to_policies(self, request: Request) -> model.Json:
+        """What the rules say that no admission policy asks; see `trainyard_policies.cluster`."""
+        if self._policies is None:
+            return review.allowed(request)
+        today = self._now().date()
+        said = cluster.answer(request.manifest, request.old, request.user, today, self._policies)
+        if said.refusals:
+            return review.refused(request, 403, "Forbidden", "; ".join(said.refusals), said.warnings)
+        return review.allowed(request, warnings=said.warnings)
+
+    async def _jobset(self, job: model.TrainJob) -> model.JobSet | None:
+        key = Key(job.namespace, job.name)
+        seen = self._cache.jobsets.get(key)
+        if seen is None and not self._synced():
+            try:
+                found = await self._client.get(JOBSETS.path(key.namespace, key.name))
+                seen = jobset_of(msgspec.json.encode(found))
+            except NotFoundError:
+                return None
+        ours = seen is not None and seen.jobset.owner_uid == job.uid
+        return seen.jobset if seen is not None and ours else None
+
+    async def _runtime(self, job: model.TrainJob, jobset: model.JobSet | None) -> model.Runtime | None:
+        """What the job is built from, as `revisions.choose` has it; its labels are the live one's."""
+        chosen = await self._runtimes.choose(job, jobset)
+        return chosen.runtime if isinstance(chosen.runtime, model.Runtime) else None
+
+
+class WebhookServer(TlsServer):
+    """Serves `routes`; see `TlsServer`."""
+
+    what = "the webhook"
+
+    def __init__(
+        self,
+        routes: dict[str, tuple[str, Decide]],
+        metrics: Metrics,
+        *,
+        host: str | None = None,
+        port: int = 9443,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        super().__init__(host=host, port=port, keepalive=KEEPALIVE, now=now)
+        self._routes = routes
+        self._metrics = metrics
+        self._held = 0
+
+    def application(self) -> web.Application:
+        """See `TlsServer`."""
+        app = web.Application()
+        for path, (kind, decide) in self._routes.items():
+            app.router.add_post(path, self._handler(path, kind, decide))
+        return app
+
+    def _handler(
+        self, path: str, kind: str, decide: Decide
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        webhook = path.lstrip("/").split("-", 1)[0] + "-" + kind.lower()
+
+        async def handle(request: web.Request) -> web.Response:
+            start = time.monotonic()
+            answer, outcome = await self._answer(request, kind, decide)
+            self._metrics.admissions.labels(webhook, outcome).inc()
+            self._metrics.admission_seconds.observe(time.monotonic() - start)
+            if self.closing:
+                answer.force_close()
+            return answer
+
+        return handle
+
+    async def _answer(self, request: web.Request, kind: str, decide: Decide) -> tuple[web.Response, str]:
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT):
+                async for chunk in request.content.iter_any():
+                    body += chunk
+                    self._held += len(chunk)
+                    if len(body) > MAX_BODY:
+                        return _said(413, f"more than {MAX_BODY} bytes", close=True), "malformed"
+                    if self._held > MAX_HELD:
+                        return _said(503, "too many requests at a time", close=True), "overloaded"
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                return await self._decided(bytes(body), kind, decide)
+        except TimeoutError:
+            return _said(504, "not done in time", close=True), "timeout"
+        except MalformedError as error:
+            return _said(400, str(error)), "malformed"
+        except Exception:
+            logger.exception("admission of a %s failed", kind)
+            return _said(500, "unexpected failure, see the operator's log"), "failed"
+        finally:
+            self._held -= len(body)
+
+    async def _decided(self, body: bytes, kind: str, decide: Decide) -> tuple[web.Response, str]:
+        asked = review.read(body)
+        if asked.kind != kind:
+            raise MalformedError(f"this path is for {kind}, not for the kind of the request")
+        try:
+            answer = await decide(asked) if review.concerns(asked) else review.allowed(asked)
+        except InvalidFieldError as error:
+            answer = review.denied(asked, error.errors)
+        except ApiError as error:
+            logger.warning("admission of %s %s/%s: %s", kind, asked.namespace, asked.name, error)
+            message = f"what the {kind} refers to cannot be read now, try again: {error}"
+            answer = review.refused(asked, 503, "ServiceUnavailable", message)
+        outcome = "allowed" if answer["response"]["allowed"] else "denied"
+        return web.Response(body=msgspec.json.encode(answer), content_type="application/json"), outcome
+
+
+def _answered(request: Request, answer: Answer) -> model.Json:
+    if answer.errors:
+        errors: tuple[FieldError, ...] = answer.errors
+        return review.denied(request, errors, answer.warnings)
+    return review.allowed(request, warnings=answer.warnings)
+
+
+def _said(code: int, message: str, *, close: bool = False) -> web.Response:
+    response = web.Response(status=code, text=f"{message}\n")
+    if close:
+        response.force_close()
+    return response

@@ -1,0 +1,197 @@
+"""Where the servers' certificate comes from, and how it is kept fresh.
+
+`SecretKeeper`: our own authority, in a Secret that all replicas share; each of
+them may make or renew it, and the API server's preconditions see to it that
+one of them wins and the others read what it wrote. `FolderKeeper`: files that
+somebody else keeps, as cert-manager does. Both hand what they have to `serve`,
+at once and whenever it changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
+from . import certificates
+from .certificates import Issued, UnusableError
+
+logger = logging.getLogger(__name__)
+
+SECRETS = Resource("", "v1", "secrets", "Secret")
+NAME = "trainyard-operator-webhook"
+INTERVAL = 60.0
+"""Seconds between two looks at the Secret."""
+RETRY = 2.0
+FOLDER_INTERVAL = 10.0
+
+Serve = Callable[[bytes, bytes], None]
+"""Takes a certificate chain and its key, as PEM; raises ValueError or OSError if they are none."""
+
+_FIELDS = {
+    "ca.crt": "authorities",
+    "ca.key": "authority_key",
+    "tls.crt": "certificate",
+    "tls.key": "key",
+}
+
+
+class Keeper(Protocol):
+    """A source of certificates."""
+
+    problem: str
+    """Why there is none, or none newer, in words; empty if all is well."""
+
+    @property
+    def authorities(self) -> bytes | None:
+        """Whom callers are to trust, as PEM; None if that is not known."""
+
+    async def run(self) -> None:
+        """Keep the certificate fresh until cancelled."""
+
+
+class SecretKeeper:
+    """Keeps certificates for `names` in the Secret `NAME` of the operator's namespace."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        names: Sequence[str],
+        serve: Serve,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.problem = ""
+        self.issued: Issued | None = None
+        self._client = client
+        self._namespace = namespace
+        self._names = names
+        self._serve = serve
+        self._now = now
+
+    @property
+    def authorities(self) -> bytes | None:
+        """See `Keeper`."""
+        return None if self.issued is None else self.issued.authorities
+
+    async def run(self) -> None:
+        """See `Keeper`."""
+        while True:
+            await self.step()
+            pause = RETRY if self.problem else INTERVAL
+            await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - spread, not secrecy
+
+    async def step(self) -> None:
+        """Read the Secret, make or renew what it holds if that is due, and serve it."""
+        try:
+            issued = await self._read()
+        except ConflictError:
+            self.problem = "another replica has just written the Secret"  # which is read in a moment
+            return
+        except ApiError as error:
+            self._report(str(error))
+            return
+        if issued != self.issued:
+            self._serve(issued.certificate, issued.key)
+            until = certificates.good_until(issued.certificate)
+            logger.info("certificate in place, good until %s", until.date())
+            self.issued = issued
+        self._report("")
+
+    async def _read(self) -> Issued:
+        path = SECRETS.path(self._namespace, NAME)
+        now = self._now()
+        try:
+            secret = await self._client.get(path)
+        except NotFoundError:
+            # Deleted while we had it: callers trust what we hold, so it is what is kept again.
+            issued = self.issued or certificates.issue(self._names, now)
+            await self._client.create(SECRETS.path(self._namespace), self._manifest(issued))
+            return issued
+        try:
+            kept = _issued(secret)
+            fresh = certificates.renewed(kept, self._names, now)
+        except UnusableError as error:
+            logger.warning("Secret %s/%s: %s; made anew", self._namespace, NAME, error)
+            fresh = certificates.issue(self._names, now)
+        else:
+            if fresh is None:
+                return kept
+        version = secret["metadata"]["resourceVersion"]
+        secret = {**secret, "data": {**(secret.get("data") or {}), **_data(fresh)}}
+        secret["metadata"] = {**secret["metadata"], "resourceVersion": version}
+        await self._client.replace(path, secret)
+        return fresh
+
+    def _manifest(self, issued: Issued) -> dict[str, Any]:
+        return {
+            "apiVersion": SECRETS.api_version,
+            "kind": SECRETS.kind,
+            "metadata": {"name": NAME, "namespace": self._namespace},
+            "type": "kubernetes.io/tls",
+            "data": _data(issued),
+        }
+
+    def _report(self, problem: str) -> None:
+        if problem and problem != self.problem:
+            logger.warning("Secret %s/%s: %s", self._namespace, NAME, problem)
+        self.problem = problem
+
+
+class FolderKeeper:
+    """Reads `tls.crt`, `tls.key` and, if it is there, `ca.crt` from a folder, again whenever they change."""
+
+    def __init__(self, folder: Path, serve: Serve) -> None:
+        self.problem = ""
+        self.authorities: bytes | None = None
+        """See `Keeper`. Whoever keeps the files also tells the API server whom to trust."""
+        self._folder = folder
+        self._serve = serve
+        self._served: tuple[bytes, bytes] | None = None
+
+    async def run(self) -> None:
+        """See `Keeper`."""
+        while True:
+            self.step()
+            await asyncio.sleep(RETRY if self.problem else FOLDER_INTERVAL)
+
+    def step(self) -> None:
+        """Read the files, and serve them if they are new."""
+        try:
+            found = ((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
+            if found != self._served:
+                self._serve(*found)
+                self._served = found
+                logger.info("certificate read from %s", self._folder)
+            authorities = self._folder / "ca.crt"
+            self.authorities = authorities.read_bytes() if authorities.exists() else None
+            self._report("")
+        except (OSError, ValueError) as error:
+            # A pair that does not fit: it is being replaced at this moment, and read again soon.
+            what = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+            self._report(f"{self._folder}: tls.crt and tls.key cannot be used: {what}")
+
+    def _report(self, problem: str) -> None:
+        if problem and problem != self.problem:
+            logger.warning("%s", problem)
+        self.problem = problem
+
+
+def _issued(secret: dict[str, Any]) -> Issued:
+    data = secret.get("data") or {}
+    try:
+        return Issued(**{field: base64.b64decode(data[key]) for key, field in _FIELDS.items()})
+    except (KeyError, TypeError, binascii.Error):
+        raise UnusableError("not all of ca.crt, ca.key, tls.crt and tls.key are there") from None
+
+
+def _data(issued: Issued) -> dict[str, str]:
+    return {key: base64.b64encode(getattr(issued, field)).decode() for key, field in _FIELDS.items()}

@@ -1,0 +1,61 @@
+"""The HTTP server of metrics and probes, on every replica.
+
+`/healthz`: this process still works and a restart would not help; `/readyz`:
+it has what it needs to work or to take over; `/metrics`. A probe that fails
+answers 503 and its reasons, one a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from aiohttp import web
+
+from ..metrics import CONTENT_TYPE, Metrics
+
+Reasons = Callable[[], Sequence[str]]
+"""Asked at each probe: what speaks against it, in words; nothing if all is well."""
+
+
+class ProbeServer:
+    """Serves on `host:port` between `start` and `stop`; port 0 picks a free one, see `port`."""
+
+    def __init__(
+        self, metrics: Metrics, *, alive: Reasons, ready: Reasons, host: str | None = None, port: int = 8080
+    ) -> None:
+        self.port = port
+        self._metrics = metrics
+        self._host = host
+        self._runner: web.AppRunner | None = None
+        self._checks = {"/healthz": alive, "/readyz": ready}
+
+    async def start(self) -> None:
+        """Listen. Raises OSError if the port is taken."""
+        app = web.Application()
+        for path, check in self._checks.items():
+            app.router.add_get(path, _probe(check))
+        app.router.add_get("/metrics", self._serve_metrics)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self.port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _serve_metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _probe(check: Reasons) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        reasons = check()
+        if reasons:
+            return web.Response(status=503, text="".join(f"{reason}\n" for reason in reasons))
+        return web.Response(text="ok\n")
+
+    return answer

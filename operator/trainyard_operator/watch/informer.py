@@ -1,0 +1,454 @@
+"""A WatchList informer: keeps a store equal to what the API server holds of one kind.
+
+For JobSets (and PodGroups, and our own ControllerRevisions). Unlike Kopf's
+watching it decodes into slim types as it reads, and after a relist drops what
+is no longer there. Runs on every replica; decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from trainyard_api import names
+
+from ..core import model
+from ..kube.client import ApiError, Client, GoneError, NotFoundError, Resource, RetriableError
+from .cache import Key, SeenJobSet, Store, version
+
+logger = logging.getLogger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+INACTIVITY = 70.0
+"""Seconds without a byte before a stream counts as dead: a bookmark comes every minute."""
+SERVER_TIMEOUT = 280
+"""Seconds, with some jitter, after which the server is to end a stream; we resume it."""
+FIRST_RETRY, LAST_RETRY = 0.2, 30.0
+MISSING_RETRY = 2.0
+"""Seconds between looks at a resource that nobody serves yet."""
+PAGE = 500
+EVENT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class State(StrEnum):
+    """How far an informer has come."""
+
+    STARTING = "starting"
+    SYNCED = "synced"
+    MISSING = "missing"
+    """The API server does not serve the resource; the store is empty because nothing can exist."""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Headed(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class Informed(Protocol[K, V]):
+    """Where an informer puts what it finds: one kind's decoder and its store."""
+
+    def decode(self, raw: msgspec.Raw | bytes) -> tuple[K, V]:
+        """Read one object. Raises ValueError, KeyError or TypeError for what is none."""
+        ...
+
+    def key(self, namespace: str, name: str) -> K:
+        """The key of an object by its name."""
+        ...
+
+    def upsert(self, key: K, value: V) -> None:
+        """An object is there, new or changed."""
+        ...
+
+    def remove(self, key: K, uid: str, resource_version: str) -> None:
+        """An object is gone."""
+        ...
+
+    def replace(self, objects: dict[K, V], at: int) -> None:
+        """This is all there is, at this version."""
+        ...
+
+    def progress(self, at: int) -> None:
+        """Everything up to this version has been delivered."""
+        ...
+
+    def changed(self, state: State) -> None:
+        """The informer's state is a new one."""
+        ...
+
+
+class Informer(Generic[K, V]):
+    """Follows one resource for ever. `run` is its task.
+
+    `namespace` and `selector` (a label selector) narrow what is followed;
+    `inactivity` is in seconds; `clock` gives seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        sink: Informed[K, V],
+        *,
+        namespace: str | None = None,
+        selector: str | None = None,
+        inactivity: float = INACTIVITY,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Any] = asyncio.sleep,
+    ) -> None:
+        self.resource = resource
+        self.state = State.STARTING
+        self.problem = ""
+        """What went wrong last, empty once something has come since."""
+        self.restarts = 0
+        self.undecodable = 0
+        self.beat = clock()
+        """When the task last got anywhere: an event, a bookmark or a new try."""
+        self._client = client
+        self._sink = sink
+        self._path = resource.path(namespace)
+        self._params = {"labelSelector": selector} if selector else {}
+        self._inactivity = inactivity
+        self._clock = clock
+        self._sleep = sleep
+        self._resume: str | None = None
+        self._watch_list = True
+        self._failures = 0
+
+    @property
+    def name(self) -> str:
+        """What is followed, for logs and metrics."""
+        return self.resource.plural
+
+    async def run(self) -> None:
+        """Follow until cancelled; no failure ends it."""
+        while True:
+            self.beat = self._clock()
+            try:
+                if self._resume is None and not self._watch_list:
+                    await self._list()
+                await self._follow()
+                self._failures = 0
+                continue  # the server has ended the stream as it does: resume at once
+            except GoneError:
+                logger.info("%s: the version to resume from is gone, reading all again", self.name)
+                self._resume = None
+            except NotFoundError as error:
+                self._resume = None
+                if await self._is_missing():
+                    self._set(State.MISSING)
+                    await self._sleep(MISSING_RETRY)
+                    continue
+                self._complain(error)
+            except RetriableError as error:
+                self.problem = str(error)
+                level = logging.INFO if self._failures == 0 else logging.DEBUG
+                logger.log(level, "%s: stream broken: %s", self.name, error)
+            except ApiError as error:
+                if self._resume is None and self._watch_list and error.code in {400, 422}:
+                    logger.info("%s: the server refuses a streamed list, falling back to pages", self.name)
+                    self._watch_list = False
+                    continue
+                self._complain(error)
+                self._resume = None
+            except Exception:
+                logger.exception("%s: unexpected failure, reading all again", self.name)
+                self._resume = None
+            self.restarts += 1
+            self._failures += 1
+            delay = min(LAST_RETRY, FIRST_RETRY * 2 ** min(self._failures - 1, 12))
+            await self._sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - spread, not secrecy
+
+    async def _list(self) -> None:
+        objects: dict[K, V] = {}
+        at = 0
+        # Version 0 is any that the server has in memory; a store that has seen more refuses what is older.
+        async for page in self._client.list(self._path, limit=PAGE, params=self._params):
+            self.beat = self._clock()
+            at = version(page.metadata.resource_version)
+            for raw in page.items or ():
+                with self._guarded("LIST"):
+                    key, value = self._sink.decode(raw)
+                    objects[key] = value
+        self._finish(objects, at)
+
+    async def _follow(self) -> None:
+        initial: dict[K, V] | None = None
+        params = {
+            **self._params,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(SERVER_TIMEOUT * random.uniform(0.9, 1.1))),  # noqa: S311 - spread
+        }
+        if self._resume is None:
+            initial = {}
+            params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        else:
+            params["resourceVersion"] = self._resume
+        async with contextlib.aclosing(
+            self._client.watch(self._path, params=params, inactivity=self._inactivity)
+        ) as lines:
+            async for line in lines:
+                self.beat = self._clock()
+                event = msgspec.json.decode(line, type=_Event)
+                if event.type == "ERROR":
+                    raise _watch_error(event.object)
+                if event.type not in EVENT_TYPES:
+                    logger.warning("%s: unknown event type %r ignored", self.name, event.type)
+                    continue
+                meta = msgspec.json.decode(event.object, type=_Headed).metadata
+                self._failures = 0
+                self.problem = ""
+                if initial is None:
+                    self._apply(event, meta)
+                    self._resume = meta.resource_version
+                elif self._gather(event, meta, initial):
+                    self._finish(initial, version(meta.resource_version))
+                    initial = None
+
+    def _gather(self, event: _Event, meta: _Meta, initial: dict[K, V]) -> bool:
+        """Take an event of a streamed list into `initial`; True if it was the last."""
+        if event.type == "BOOKMARK":
+            return (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+        if event.type == "DELETED":
+            initial.pop(self._sink.key(meta.namespace, meta.name), None)
+            return False
+        with self._guarded(f"{meta.namespace}/{meta.name}"):
+            key, value = self._sink.decode(event.object)
+            initial[key] = value
+        return False
+
+    def _apply(self, event: _Event, meta: _Meta) -> None:
+        """Pass an event on that came after the list."""
+        if event.type == "BOOKMARK":
+            self._sink.progress(version(meta.resource_version))
+        elif event.type == "DELETED":
+            key = self._sink.key(meta.namespace, meta.name)
+            self._sink.remove(key, meta.uid, meta.resource_version)
+        else:
+            with self._guarded(f"{meta.namespace}/{meta.name}"):
+                self._sink.upsert(*self._sink.decode(event.object))
+
+    def _complain(self, error: ApiError) -> None:
+        if str(error) != self.problem:
+            logger.warning("%s: %s", self.name, error)
+        self.problem = str(error)
+
+    def _finish(self, objects: dict[K, V], at: int) -> None:
+        self._sink.replace(objects, at)
+        self._resume = str(at)
+        self._set(State.SYNCED)
+
+    def _set(self, state: State) -> None:
+        if state is State.MISSING and self.state is not State.MISSING:
+            logger.warning("%s.%s is not served: its CRD is missing", self.name, self.resource.group)
+            self._sink.replace({}, 0)
+        if state is not self.state:
+            self.state = state
+            self._sink.changed(state)
+
+    async def _is_missing(self) -> bool:
+        """A 404 empties the store, so believe it only if the resource is not in discovery either."""
+        try:
+            group = await self._client.get(self.resource.base)
+        except NotFoundError:
+            return True
+        except ApiError:
+            return False
+        return all(entry.get("name") != self.resource.plural for entry in group.get("resources", ()))
+
+    @contextlib.contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        """One object that cannot be read must not hide the others."""
+        try:
+            yield
+        except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
+            self.undecodable += 1
+            logger.error("%s %s: not readable: %s", self.name, what, error)
+
+
+def _watch_error(raw: msgspec.Raw) -> ApiError:
+    status = msgspec.json.decode(raw, type=_Status)
+    kind: type[ApiError] = GoneError if status.code == 410 else RetriableError
+    return kind(status.message or "watch error", code=status.code, reason=status.reason)
+
+
+JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+
+
+class _Owner(msgspec.Struct, rename="camel"):
+    uid: str
+    kind: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class _JobSetMeta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+    generation: int = 1
+    deletion_timestamp: str | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class _JobSetSpec(msgspec.Struct):
+    suspend: bool | None = None
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    observed_generation: int | None = None
+
+
+class _ReplicatedJobStatus(msgspec.Struct):
+    name: str
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    active: int = 0
+    suspended: int = 0
+
+
+class _JobSetStatus(msgspec.Struct, rename="camel"):
+    conditions: list[_Condition] | None = None
+    replicated_jobs_status: list[_ReplicatedJobStatus] | None = None
+
+
+class _JobSet(msgspec.Struct):
+    metadata: _JobSetMeta
+    spec: _JobSetSpec | None = None
+    status: _JobSetStatus | None = None
+
+
+_jobset_decoder = msgspec.json.Decoder(_JobSet)
+
+
+def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
+    """The slim view of a JobSet's JSON. Raises msgspec.DecodeError for what is none."""
+    decoded = _jobset_decoder.decode(raw)
+    meta = decoded.metadata
+    owner = next((o for o in meta.owner_references or () if o.controller), None)
+    of_trainjob = (
+        owner is not None
+        and owner.kind == "TrainJob"
+        and owner.api_version.startswith("trainer.kubeflow.org/")
+    )
+    status = decoded.status if of_trainjob and decoded.status is not None else _JobSetStatus()
+    annotations: Mapping[str, str] = meta.annotations or {}
+    jobset = model.JobSet(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        owner_uid=None if owner is None else owner.uid,
+        suspend=bool(decoded.spec and decoded.spec.suspend),
+        deleting=meta.deletion_timestamp is not None,
+        generation=meta.generation,
+        annotations={name: value for name, value in annotations.items() if name.startswith(names.OWN_PREFIX)},
+        conditions=tuple(
+            model.Condition(
+                c.type, c.status, c.reason, c.message, c.last_transition_time, c.observed_generation
+            )
+            for c in status.conditions or ()
+        ),
+        replicated_jobs_status=tuple(
+            model.ReplicatedJobStatus(r.name, r.ready, r.succeeded, r.failed, r.active, r.suspended)
+            for r in status.replicated_jobs_status or ()
+        ),
+    )
+    return SeenJobSet(jobset, of_trainjob)
+
+
+class JobSetSink:
+    """Puts JobSets into their store and tells `touched` whose changed.
+
+    A JobSet that no TrainJob controls is kept only while `wanted` (is there a
+    TrainJob of this name?) says so: a cluster may hold any number of them.
+    """
+
+    def __init__(
+        self,
+        store: Store[Key, SeenJobSet],
+        *,
+        wanted: Callable[[Key], bool],
+        touched: Callable[[Key], None],
+        changed: Callable[[State], None],
+    ) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._touched = touched
+        self._changed = changed
+
+    def decode(self, raw: msgspec.Raw | bytes) -> tuple[Key, SeenJobSet]:
+        """See `Informed`."""
+        seen = jobset_of(raw)
+        return Key(seen.jobset.namespace, seen.jobset.name), seen
+
+    def key(self, namespace: str, name: str) -> Key:
+        """See `Informed`."""
+        return Key(namespace, name)
+
+    def upsert(self, key: Key, value: SeenJobSet) -> None:
+        """See `Informed`."""
+        if not value.of_trainjob and not self._wanted(key):
+            self._store.remove(key, resource_version=value.resource_version)
+            return
+        if self._store.observe(key, value):
+            self._touched(key)
+
+    def remove(self, key: Key, uid: str, resource_version: str) -> None:
+        """See `Informed`."""
+        if self._store.remove(key, uid=uid, resource_version=resource_version):
+            self._touched(key)
+
+    def replace(self, objects: dict[Key, SeenJobSet], at: int) -> None:
+        """See `Informed`; version 0 means that there can be none at all."""
+        if at == 0 and not objects:
+            changed = self._store.clear()
+        else:
+            kept = {key: value for key, value in objects.items() if value.of_trainjob or self._wanted(key)}
+            changed = self._store.replace(kept, at)
+        for key in changed:
+            self._touched(key)
+
+    def progress(self, at: int) -> None:
+        """See `Informed`."""
+        self._store.seen = max(self._store.seen, at)
+
+    def changed(self, state: State) -> None:
+        """See `Informed`."""
+        self._changed(state)

@@ -1,0 +1,336 @@
+"""From a Plan's writes to guarded requests.
+
+Every write names the very object it was decided on (uid, resourceVersion), so
+that a stale decision is refused by the API server instead of carried out. The
+answers go into the cache, so that a lagging watch causes no second write. A
+refusal that more tries alone will not change becomes `RefusedError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..core import model, revisions
+from ..core.replacement import spec_over
+from ..kube.client import METADATA, ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
+from ..watch.cache import Cache, Key, SeenJobSet, companion_of, revision_of, trainjob_of, version
+from ..watch.informer import JOBSETS, jobset_of
+from . import ssh_keys
+from .queue import RetryError
+
+logger = logging.getLogger(__name__)
+
+MANAGER = "trainyard"
+STATUS_MANAGER = "trainyard-status"
+
+TRAINJOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
+REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+RESOURCES = {
+    (resource.api_version, resource.kind): resource
+    for resource in (
+        TRAINJOBS,
+        JOBSETS,
+        REVISIONS,
+        CONFIGMAPS,
+        SECRETS,
+        JOBS,
+        Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
+        Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
+    )
+}
+
+
+class Written(NamedTuple):
+    """What came of a write."""
+
+    companion: model.Companion | None = None
+    """The companion of the JobSet that was made or changed."""
+    changed: bool = True
+    """False: everything was as wanted, and nothing was sent."""
+
+
+class RefusedError(Exception):
+    """The API server will not have this write, however often it is sent."""
+
+    def __init__(self, rejection: model.Rejection) -> None:
+        super().__init__(f"{rejection.reason}: {rejection.message}")
+        self.rejection = rejection
+
+
+class Applier:
+    """Carries out writes for one TrainJob at a time.
+
+    `namespace` is the operator's, where runtime revisions are kept.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        *,
+        namespace: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._namespace = namespace
+        self._clock = clock
+        self._recording = asyncio.Lock()
+        self._checked: dict[Key, tuple[str, int]] = {}
+
+    def checked(self, jobset: model.JobSet) -> bool:
+        """Whether nobody has edited its spec since this process wrote it, or saw it as it should be."""
+        key = Key(jobset.namespace, jobset.name)
+        return self._checked.get(key) == (jobset.uid, jobset.generation)
+
+    def forget(self, key: Key) -> None:
+        """The TrainJob is gone."""
+        self._checked.pop(key, None)
+
+    async def write(self, key: Key, write: model.Write) -> Written:
+        """Carry out one write of the TrainJob `key`.
+
+        Raises `RefusedError`, `RetryError` if what was observed is not so any more (the
+        cache then has what is), or the client's errors.
+        """
+        match write:
+            case model.Create(manifest, generated):
+                return await self._create(key, manifest, generated)
+            case model.Update():
+                return await self._update(key, write)
+            case model.Delete():
+                await self._delete(key, write)
+            case model.RecordRevision():
+                await self._record(write)
+        return Written()
+
+    async def status(self, trainjob: model.TrainJob, status: model.Json) -> None:
+        """Merge-patch the status of this very version of the TrainJob. Raises like `write`."""
+        key = Key(trainjob.namespace, trainjob.name)
+        path = TRAINJOBS.path(key.namespace, key.name)
+        body = {"metadata": {"resourceVersion": trainjob.resource_version}, "status": status}
+        try:
+            live = await self._client.patch(f"{path}/status", body, manager=STATUS_MANAGER)
+        except NotFoundError:
+            self._cache.remove_trainjob(key, uid=trainjob.uid)
+            return
+        except ConflictError as conflict:
+            await self.refresh_trainjob(key)
+            raise RetryError("the TrainJob has changed") from conflict
+        self._cache.observe_trainjob(trainjob_of(live), ours=True)
+
+    async def refresh_trainjob(self, key: Key) -> None:
+        """Read the TrainJob itself into the cache."""
+        try:
+            live = await self._client.get(TRAINJOBS.path(key.namespace, key.name))
+        except NotFoundError:
+            self._cache.remove_trainjob(key)
+            return
+        self._cache.observe_trainjob(trainjob_of(live), ours=True)
+
+    async def refresh_jobset(self, key: Key) -> SeenJobSet | None:
+        """Read the JobSet itself into the cache; what is there then."""
+        try:
+            live = await self._client.get(JOBSETS.path(key.namespace, key.name))
+        except NotFoundError:
+            self._cache.jobsets.remove(key)
+        else:
+            self._remember(key, JOBSETS, live)
+        return self._cache.jobsets.get(key)
+
+    async def present(self) -> int:
+        """The version that TrainJobs are at now. Raises the client's errors."""
+        async for page in self._client.list(TRAINJOBS.path(), limit=1):
+            return version(page.metadata.resource_version)
+        return 0
+
+    async def _create(self, key: Key, manifest: model.Json, generated: model.Generated | None) -> Written:
+        if generated is model.Generated.SSH_KEY:
+            manifest = ssh_keys.drawn(manifest)
+        resource = resource_of(manifest["apiVersion"], manifest["kind"])
+        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        # Of companions the metadata are enough, and a key is not sent back.
+        accept = {} if resource is JOBSETS else {"accept": METADATA}
+        try:
+            live = await self._client.create(resource.path(namespace), manifest, manager=MANAGER, **accept)
+        except ConflictError as conflict:
+            if resource is not JOBSETS:  # left by an earlier try of ours, or somebody else's: look again
+                raise RetryError(f"{resource.kind} {name} exists already") from conflict
+            live = await self._client.get(resource.path(namespace, name))
+            self._remember(key, resource, live)
+            raise _taken(live) from None
+        except ApiError as error:
+            raise refusal(error, resource, name) from error
+        return Written(self._took(key, resource, live))
+
+    async def _update(self, key: Key, write: model.Update) -> Written:
+        manifest = write.manifest
+        resource = resource_of(manifest["apiVersion"], manifest["kind"])
+        wanted = manifest["metadata"]
+        path = resource.path(wanted["namespace"], wanted["name"])
+        try:
+            live = await self._client.get(path)
+        except NotFoundError as error:
+            if resource is JOBSETS:
+                self._cache.jobsets.remove(key, uid=write.uid)
+            raise RetryError(f"{resource.kind} {wanted['name']} is gone") from error
+        metadata = live["metadata"]
+        if metadata["uid"] != write.uid or metadata["resourceVersion"] != write.resource_version:
+            self._remember(key, resource, live)
+            raise RetryError(f"{resource.kind} {wanted['name']} is not what was observed")
+        content = _content(manifest)
+        if resource is JOBSETS:
+            content["spec"] = spec_over(live["spec"], content["spec"])
+            if content["spec"] == live["spec"] and _has(metadata, wanted):
+                self._took(key, resource, live)
+                return Written(changed=False)
+        body = {
+            **live,
+            **content,
+            "metadata": {
+                **metadata,
+                "labels": wanted.get("labels") or {},
+                "annotations": wanted.get("annotations") or {},
+            },
+        }
+        try:
+            live = await self._client.replace(path, body, manager=MANAGER)
+        except (ConflictError, NotFoundError) as error:
+            raise RetryError(f"{resource.kind} {wanted['name']} has changed") from error
+        except ApiError as error:
+            raise refusal(error, resource, wanted["name"]) from error
+        return Written(self._took(key, resource, live))
+
+    async def _delete(self, key: Key, write: model.Delete) -> None:
+        resource = resource_of(write.api_version, write.kind)
+        try:
+            answer = await self._client.delete(
+                resource.path(write.namespace, write.name),
+                uid=write.uid,
+                resource_version=write.resource_version,
+            )
+        except NotFoundError:
+            answer = {"kind": "Status"}
+        except ConflictError as conflict:
+            # Most likely another of its name, which is not ours to delete; but it may be this one still.
+            live = await self._client.get(resource.path(write.namespace, write.name))
+            self._remember(key, resource, live)
+            if live["metadata"]["uid"] == write.uid:
+                raise RetryError(f"{resource.kind} {write.name} is still there") from conflict
+            return
+        except ApiError as error:
+            raise refusal(error, resource, write.name) from error
+        if resource is not JOBSETS:
+            return
+        if answer.get("kind") == JOBSETS.kind:
+            self._remember(key, resource, answer)
+        else:
+            self._cache.jobsets.remove(key, uid=write.uid)
+
+    async def _record(self, write: model.RecordRevision) -> None:
+        self._cache.revisions_used[write.name] = self._clock()
+        async with self._recording:  # many jobs of a new runtime come at once: one records it
+            await self._record_once(write)
+
+    async def _record_once(self, write: model.RecordRevision) -> None:
+        if write.name in self._cache.revisions:
+            return
+        manifest = revisions.manifest_of(write.runtime, self._namespace)
+        path = REVISIONS.path(self._namespace)
+        try:
+            live = await self._client.create(path, manifest, manager=MANAGER)
+        except ConflictError:
+            live = await self._client.get(f"{path}/{write.name}")
+        except ApiError as error:
+            raise refusal(error, REVISIONS, write.name) from error
+        self._cache.revisions.wrote(write.name, revision_of(live))
+
+    def _took(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
+        """The object is as it should be, in this very answer."""
+        if resource is JOBSETS:
+            metadata = live["metadata"]
+            self._checked[key] = (metadata["uid"], metadata.get("generation", 1))
+        return self._remember(key, resource, live)
+
+    def _remember(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
+        """The JobSet goes into the cache; of others, which have none, the view is returned."""
+        if resource is JOBSETS:
+            self._cache.jobsets.wrote(key, jobset_of(msgspec.json.encode(live)))
+            return None
+        identity = model.Identity(resource.api_version, resource.kind, live["metadata"]["name"])
+        return companion_of(identity, live)
+
+
+def resource_of(api_version: str, kind: str) -> Resource:
+    """The resource of a manifest; by the usual plural for kinds that plugins may add."""
+    if (known := RESOURCES.get((api_version, kind))) is not None:
+        return known
+    group, _, version = api_version.rpartition("/")
+    return Resource(group, version, f"{kind.lower()}s", kind)
+
+
+def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
+    """The exception for a failed write: `RefusedError` if no further try will change the answer."""
+    if isinstance(error, RetriableError | ConflictError):
+        return error
+    what = f"{resource.kind} {name}"
+    causes = error.details.get("causes") or ()
+    if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
+        return RetryError("the namespace is being deleted")
+    if isinstance(error, NotFoundError):
+        if not error.resource_missing:
+            return RetryError(error.message)  # the namespace, and so the TrainJob, is gone
+        return RefusedError(
+            model.Rejection(
+                "CRDMissing",
+                f"the API server does not know {resource.full_name}",
+                resource=resource.full_name,
+            )
+        )
+    message = f"{what}: {error.message}"
+    # Webhooks and admission policies answer 403 as well; only the rest is about permissions.
+    denied = "admission webhook" in message or "denied request" in message
+    if error.code == 403 and "exceeded quota" in message:
+        return RefusedError(model.Rejection("QuotaExceeded", message))
+    if error.code == 403 and not denied:
+        return RefusedError(model.Rejection("Forbidden", message))
+    return RefusedError(model.Rejection("JobSetRejected", message))
+
+
+def _taken(live: Mapping[str, Any]) -> Exception:
+    """Why there is a JobSet already: a TrainJob's is in the cache now, a stranger's is kept in none."""
+    if _controller(live).get("kind") == "TrainJob":
+        return RetryError("the JobSet exists already")
+    what = f'JobSet "{live["metadata"]["name"]}" exists and belongs to another owner'
+    return RefusedError(model.Rejection("JobSetConflict", what))
+
+
+def _controller(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    owners = manifest["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def _has(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the labels and annotations that are wanted are there."""
+    return all(
+        (wanted.get(part) or {}).items() <= (metadata.get(part) or {}).items()
+        for part in ("labels", "annotations")
+    )
+
+
+def _content(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest wants, less who it is and what others report on it."""
+    return {
+        part: body
+        for part, body in manifest.items()
+        if part not in {"apiVersion", "kind", "metadata", "status"}
+    }

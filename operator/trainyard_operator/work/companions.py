@@ -1,0 +1,67 @@
+"""What there is of the children beside a JobSet: its PodGroup, and MPI's Secret and ConfigMap.
+
+Called by the controller when the core asks. They are read one by one and as
+metadata alone: nothing is watched, so that no Secret or ConfigMap of the
+cluster is ever held in memory, and no key ever travels back here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..core import model
+from ..kube.client import METADATA, ApiError, Client, NotFoundError
+from ..watch.cache import companion_of
+from .apply import RefusedError, refusal, resource_of
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look found, and why it could not find out more, if so."""
+
+    companions: tuple[model.Companion, ...] = ()
+    rejection: model.Rejection | None = None
+    """The API server does not serve a kind, or does not let us see it."""
+
+
+class Companions:
+    """Looks for companions of a JobSet."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def find(
+        self,
+        namespace: str,
+        wanted: Iterable[model.Identity],
+        known: Mapping[model.Identity, model.Companion],
+    ) -> Found:
+        """Those of the wanted that exist, of which the known ones are not asked for.
+
+        Raises the client's errors, and `RetryError`, for what another try may mend.
+        """
+        found = []
+        rejection = None
+        for identity in wanted:
+            companion = known.get(identity)
+            if companion is None:
+                try:
+                    companion = await self._read(namespace, identity)
+                except RefusedError as refused:
+                    rejection = rejection or refused.rejection
+            if companion is not None:
+                found.append(companion)
+        return Found(tuple(found), rejection)
+
+    async def _read(self, namespace: str, identity: model.Identity) -> model.Companion | None:
+        resource = resource_of(identity.api_version, identity.kind)
+        path = resource.path(namespace, identity.name)
+        try:
+            return companion_of(identity, await self._client.get(path, accept=METADATA))
+        except NotFoundError as error:
+            if error.resource_missing:
+                raise refusal(error, resource, identity.name) from error
+            return None
+        except ApiError as error:
+            raise refusal(error, resource, identity.name) from error

@@ -1,0 +1,434 @@
+"""One reconciliation of one TrainJob: observe, ask the core, carry out its plan.
+
+Called by the queue's workers. Decides nothing about TrainJobs itself; what it
+adds to the core is order, memory of refusals, and the pace of status writes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from ..core import conditions, framework, model, plugins, reconcile
+from ..kube.client import ApiError, ConflictError, RetriableError
+from ..metrics import Metrics
+from ..watch.cache import Cache, Key, RuntimeKey, runtime_of, trainjob_of, version
+from ..watch.informer import JOBSETS, State
+from .apply import Applier, RefusedError
+from .companions import Companions
+from .events import Events
+from .jobs import Jobs
+from .milestones import Milestones
+from .pace import Pace
+from .queue import Queue, RetryError
+from .runtimes import Runtimes
+
+logger = logging.getLogger(__name__)
+
+RETRY_REFUSED = 60.0
+"""Seconds after which a refused write is tried again at the latest."""
+KINDS = {"trainingruntimes": "TrainingRuntime", "clustertrainingruntimes": "ClusterTrainingRuntime"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    rejection: model.Rejection
+    trainjob: str
+    spec: model.Json
+    runtime: model.Runtime | model.RuntimeProblem
+
+
+class Controller:
+    """Everything between an event and a write.
+
+    `working` says whether this replica's workers run: while they do not,
+    nothing is queued, and everything is when they start. `leading` is asked
+    before each write: a process that stood still may not lead any more, though
+    its workers run. `settings` are asked for at each look: the status server's
+    authority in them may be renewed.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: Cache,
+        queue: Queue[Key],
+        applier: Applier,
+        runtimes: Runtimes,
+        companions: Companions,
+        jobs: Jobs,
+        events: Events,
+        metrics: Metrics,
+        working: Callable[[], bool],
+        leading: Callable[[], bool] = lambda: True,
+        settings: Callable[[], framework.Settings] = lambda: framework.DEFAULT_SETTINGS,
+        using: Sequence[framework.Plugin] = plugins.ALL,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.jobsets = State.STARTING
+        self.unreadable: dict[tuple[str, Key | RuntimeKey], int] = {}
+        """Objects that could not be read, at the version that could not."""
+        self.relisted: Callable[[], None] = lambda: None
+        """Called when a stream has begun anew and deletions may have been missed."""
+        self.since = 0
+        """The version that TrainJobs were at when this replica began to lead (see `_is_ours_to_know`)."""
+        self._cache = cache
+        self._queue = queue
+        self._applier = applier
+        self._runtimes = runtimes
+        self._companions = companions
+        self._jobs = jobs
+        self._events = events
+        self._metrics = metrics
+        self._working = working
+        self._leading = leading
+        self._settings = settings
+        self._using = using
+        self._now = now
+        self._clock = clock
+        self._refusals: dict[Key, _Refusal] = {}
+        self._written: dict[Key, dict[model.Identity, model.Companion]] = {}
+        """Companions as our last writes left them: known to the look that follows at once, and no other."""
+        self._asked: dict[Key, str] = {}
+        """The uids of TrainJobs from before our time that the API server was asked for."""
+        self._had: dict[Key, str] = {}
+        """The uids of TrainJobs that were seen with a JobSet of theirs."""
+        self._met: dict[Key, str] = {}
+        """The uids of JobSets of others that the API server was asked for."""
+        self._pace = Pace(clock)
+        self._milestones = Milestones(metrics)
+
+    def touched(self, key: Key) -> None:
+        """Something that the TrainJob depends on has changed."""
+        if self._working() and key in self._cache.trainjobs:
+            self._queue.add(key)
+
+    def everything(self) -> None:
+        """Look at all TrainJobs again."""
+        self._written.clear()  # after a time of not leading it is old
+        self._asked.clear()
+        for key in self._cache.trainjobs:
+            self.touched(key)
+
+    def jobsets_changed(self, state: State) -> None:
+        """The JobSet informer has synced, or found that there is no such resource."""
+        self.jobsets = state
+        self.everything()
+
+    def seen(self, plural: str, kind: str | None, manifest: Mapping[str, Any]) -> None:
+        """An event of a TrainJob or runtime; `kind` is None for objects of a list."""
+        if kind is None:
+            self.relisted()
+        try:
+            if plural == "trainjobs":
+                self._seen_trainjob(kind, manifest)
+            else:
+                self._seen_runtime(plural, kind, manifest)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            metadata = manifest.get("metadata") or {}
+            key: Key | RuntimeKey
+            if plural == "trainjobs":
+                key = Key(metadata.get("namespace", ""), metadata.get("name", ""))
+            else:
+                key = RuntimeKey(KINDS[plural], metadata.get("namespace"), metadata.get("name", ""))
+            self.unreadable[plural, key] = version(str(metadata.get("resourceVersion")))
+            logger.error("%s %s is not readable: %r", plural, key, error)
+
+    def _seen_trainjob(self, kind: str | None, manifest: Mapping[str, Any]) -> None:
+        trainjob = trainjob_of(manifest)
+        key = Key(trainjob.namespace, trainjob.name)
+        self.unreadable.pop(("trainjobs", key), None)
+        if kind == "DELETED":
+            if self._cache.remove_trainjob(key, uid=trainjob.uid, resource_version=trainjob.resource_version):
+                self._forget(key)
+        elif self._cache.observe_trainjob(trainjob):
+            self.touched(key)
+
+    def _seen_runtime(self, plural: str, kind: str | None, manifest: Mapping[str, Any]) -> None:
+        runtime = runtime_of(manifest, KINDS[plural])
+        key = RuntimeKey(runtime.runtime.kind, runtime.runtime.namespace, runtime.runtime.name)
+        self.unreadable.pop((plural, key), None)
+        if kind == "DELETED":
+            changed = self._cache.runtimes.remove(
+                key, uid=runtime.uid, resource_version=runtime.resource_version
+            )
+        else:
+            changed = self._cache.runtimes.observe(key, runtime)
+        if changed:
+            self.runtime_changed(key)
+
+    def runtime_changed(self, key: RuntimeKey) -> None:
+        """Look again at the TrainJobs of a runtime that have not finished."""
+        for user in self._cache.users(key):
+            trainjob = self._cache.trainjobs.get(user)
+            if trainjob is not None and not conditions.finished(conditions.of(trainjob.status)):
+                self.touched(user)
+
+    def vanished(self, key: Key, at: str) -> None:
+        """A TrainJob is in no list of this version."""
+        self.unreadable.pop(("trainjobs", key), None)
+        if self._cache.remove_trainjob(key, resource_version=at):
+            logger.info("%s has vanished", key)
+            self._forget(key)
+
+    def runtime_vanished(self, plural: str, key: RuntimeKey, at: str) -> None:
+        """A runtime is in no list of this version."""
+        self.unreadable.pop((plural, key), None)
+        if self._cache.runtimes.remove(key, resource_version=at):
+            self.runtime_changed(key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Reconcile one TrainJob; returns the seconds after which it is to be looked at again."""
+        start = self._clock()
+        try:
+            return await self._reconcile(key)
+        except RetryError as retry:
+            self._metrics.reconcile_errors.labels("conflict").inc()
+            logger.info("%s: %s, looking again", key, retry.reason)
+            raise
+        except ConflictError as conflict:
+            self._metrics.reconcile_errors.labels("conflict").inc()
+            logger.info("%s: %s", key, conflict)
+            raise RetryError(str(conflict)) from conflict
+        except ApiError as error:
+            self._metrics.reconcile_errors.labels("api").inc()
+            logger.warning("%s: %s", key, error)
+            at_least = error.retry_after if isinstance(error, RetriableError) else None
+            raise RetryError(str(error), at_least=at_least or 0.0) from error
+        finally:
+            self._metrics.reconcile_seconds.observe(self._clock() - start)
+
+    async def _reconcile(self, key: Key) -> float | None:
+        trainjob = self._cache.trainjobs.get(key)
+        if trainjob is None:
+            self._forget(key)
+            return None
+        observed = await self._observe(key, trainjob)
+        plan = self._plan(observed)
+        if plan.needs_jobs and observed.jobset is not None:
+            observed = await self._with_jobs(observed, observed.jobset)
+            plan = self._plan(observed)
+        if plan.writes and not await self._is_ours_to_know(key, observed):
+            self._queue.add(key)
+            return None
+        refused = False
+        wrote = False
+        written = {}
+        for write in plan.writes:
+            self._must_lead()
+            try:
+                done = await self._applier.write(key, write)
+            except RefusedError as refusal:
+                refused = True
+                self._remember_refusal(key, observed, refusal.rejection)
+                # The plan was made for a world in which its writes succeed: ask again in this one.
+                plan = self._plan(replace(observed, rejection=refusal.rejection))
+                break
+            if not done.changed:
+                continue
+            wrote = True
+            if done.companion is not None:
+                written[done.companion.identity] = done.companion
+            self._metrics.writes.labels(type(write).__name__).inc()
+            self._milestones.wrote(trainjob, write, self._now())
+        if wrote and not refused:
+            self._refusals.pop(key, None)
+        waiting = await self._write_status(key, trainjob, plan)
+        for note in plan.events:
+            await self._events.post(trainjob, note)
+        if wrote and not refused:
+            self._written[key] = written
+            self._queue.add(key)  # decided on what was: look once more at what is
+        retry = RETRY_REFUSED if key in self._refusals else None
+        return min((s for s in (plan.requeue_after, waiting, retry) if s is not None), default=None)
+
+    async def _is_ours_to_know(self, key: Key, observed: model.Observed) -> bool:
+        """Whether what is known of the TrainJob is enough to write to its children.
+
+        What was written since this replica leads, it alone can have brought to
+        an end. Of what is older the cache may show a past in which another
+        leader had not finished it yet. And a JobSet that is gone may have gone
+        with its TrainJob, of which another stream tells. Both are read once
+        from the API server itself, and False says to decide anew.
+        """
+        trainjob = observed.trainjob
+        lost = observed.jobset is None and self._had.get(key) == trainjob.uid
+        old = version(trainjob.resource_version) <= self.since and self._asked.get(key) != trainjob.uid
+        if not lost and not old:
+            return True
+        await self._applier.refresh_trainjob(key)
+        self._had.pop(key, None)
+        live = self._cache.trainjobs.get(key)
+        if live is not None:
+            self._asked[key] = live.uid
+        return False
+
+    def _must_lead(self) -> None:
+        if not self._leading():
+            raise RetryError("the Lease may be another's by now")
+
+    def _plan(self, observed: model.Observed) -> model.Plan:
+        return reconcile.reconcile(observed, self._now(), self._settings(), self._using)
+
+    async def _observe(self, key: Key, trainjob: model.TrainJob) -> model.Observed:
+        seen = self._cache.jobsets.get(key)
+        if seen is not None and seen.jobset.owner_uid != trainjob.uid and self._met.get(key) != seen.uid:
+            # Most likely of a TrainJob that was here before, and its end has not been told yet.
+            self._met[key] = seen.uid
+            seen = await self._applier.refresh_jobset(key)
+        jobset = None if seen is None else seen.jobset
+        if jobset is not None and jobset.owner_uid == trainjob.uid:
+            self._had[key] = trainjob.uid
+        known = self._written.pop(key, {})
+        chosen = await self._runtimes.choose(trainjob, jobset)
+        observed = model.Observed(
+            trainjob=trainjob,
+            runtime=chosen.runtime,
+            jobset=jobset,
+            rejection=self._rejection(key, trainjob, chosen.runtime),
+            runtime_revision_lost=chosen.lost,
+            jobset_checked=jobset is None or not jobset.suspend or self._applier.checked(jobset),
+        )
+        wanted = reconcile.companions(observed, self._settings(), self._using)
+        if not wanted:
+            return observed
+        found = await self._companions.find(key.namespace, wanted, known)
+        return replace(observed, companions=found.companions, rejection=found.rejection or observed.rejection)
+
+    async def _with_jobs(self, observed: model.Observed, jobset: model.JobSet) -> model.Observed:
+        try:
+            return replace(observed, jobs=await self._jobs.of(jobset))
+        except RefusedError as refused:
+            return replace(observed, rejection=refused.rejection)
+
+    def _rejection(
+        self, key: Key, trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem
+    ) -> model.Rejection | None:
+        if self.jobsets is State.MISSING:
+            return model.Rejection(
+                "CRDMissing",
+                f"the API server does not know {JOBSETS.full_name}",
+                self._now(),
+                JOBSETS.full_name,
+            )
+        refusal = self._refusals.get(key)
+        if refusal is None:
+            return None
+        if refusal.rejection.resource == JOBSETS.full_name and self.jobsets is State.SYNCED:
+            inputs_same = False  # it is back
+        else:
+            inputs_same = (
+                refusal.trainjob == trainjob.uid
+                and refusal.spec == trainjob.spec
+                and refusal.runtime == runtime
+            )
+        if not inputs_same:
+            del self._refusals[key]
+            return None
+        return refusal.rejection
+
+    def _remember_refusal(self, key: Key, observed: model.Observed, rejection: model.Rejection) -> None:
+        self._metrics.reconcile_errors.labels("refused").inc()
+        before = self._refusals.get(key)
+        if before is None or before.rejection.message != rejection.message:
+            logger.warning("%s: %s: %s", key, rejection.reason, rejection.message)
+        self._refusals[key] = _Refusal(
+            replace(rejection, at=self._now()),
+            observed.trainjob.uid,
+            observed.trainjob.spec,
+            observed.runtime,
+        )
+
+    async def _write_status(self, key: Key, trainjob: model.TrainJob, plan: model.Plan) -> float | None:
+        """Patch the status; returns the seconds to wait with it if it is not due yet."""
+        if plan.status is None:
+            self._pace.unchanged(key)
+            return None
+        if wait := self._pace.wait(key, plan.status):
+            return wait
+        self._must_lead()
+        await self._applier.status(trainjob, plan.status)
+        self._metrics.writes.labels("Status").inc()
+        self._pace.written(key, plan.status)
+        self._milestones.said(trainjob, plan.status, self._now())
+        return None
+
+    def _forget(self, key: Key) -> None:
+        self._refusals.pop(key, None)
+        self._pace.forget(key)
+        self._milestones.forget(key)
+        self._applier.forget(key)
+        self._written.pop(key, None)
+        self._asked.pop(key, None)
+        self._had.pop(key, None)
+        self._met.pop(key, None)
+        self._runtimes.forget(key)
+
+
+class SweptTrainJobs:
+    """The TrainJobs of the cache, for the sweep."""
+
+    def __init__(self, cache: Cache, controller: Controller, resource: Any) -> None:
+        self.resource = resource
+        self._cache = cache
+        self._controller = controller
+
+    def key(self, namespace: str | None, name: str) -> Key:
+        """See `sweep.Swept`."""
+        return Key(namespace or "", name)
+
+    def versions(self) -> dict[Any, int]:
+        """See `sweep.Swept`."""
+        return _versions(self._cache.trainjobs, self._controller.unreadable, self.resource.plural)
+
+    def version(self, key: Any) -> int:
+        """See `sweep.Swept`."""
+        return _version(
+            self._cache.trainjobs.get(key), self._controller.unreadable, self.resource.plural, key
+        )
+
+    def vanished(self, key: Any, at: str) -> None:
+        """See `sweep.Swept`."""
+        self._controller.vanished(key, at)
+
+
+class SweptRuntimes:
+    """The runtimes of one kind in the cache, for the sweep."""
+
+    def __init__(self, cache: Cache, controller: Controller, resource: Any) -> None:
+        self.resource = resource
+        self._cache = cache
+        self._controller = controller
+
+    def key(self, namespace: str | None, name: str) -> RuntimeKey:
+        """See `sweep.Swept`."""
+        return RuntimeKey(self.resource.kind, namespace, name)
+
+    def versions(self) -> dict[Any, int]:
+        """See `sweep.Swept`."""
+        found = _versions(self._cache.runtimes, self._controller.unreadable, self.resource.plural)
+        return {key: number for key, number in found.items() if key.kind == self.resource.kind}
+
+    def version(self, key: Any) -> int:
+        """See `sweep.Swept`."""
+        return _version(self._cache.runtimes.get(key), self._controller.unreadable, self.resource.plural, key)
+
+    def vanished(self, key: Any, at: str) -> None:
+        """See `sweep.Swept`."""
+        self._controller.runtime_vanished(self.resource.plural, key, at)
+
+
+def _versions(store: Any, unreadable: Mapping[tuple[str, Any], int], plural: str) -> dict[Any, int]:
+    found = {key: version(store.get(key).resource_version) for key in store}
+    found |= {key: number for (of, key), number in unreadable.items() if of == plural}
+    return found
+
+
+def _version(value: Any, unreadable: Mapping[tuple[str, Any], int], plural: str, key: Any) -> int:
+    seen = -1 if value is None else version(value.resource_version)
+    return max(seen, unreadable.get((plural, key), -1))

@@ -1,0 +1,123 @@
+"""core/v1 Events about TrainJobs, one object for each thing said, counted when said again.
+
+An Event is a courtesy: no failure to write one ever fails a reconciliation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ..core import model
+from ..kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
+
+logger = logging.getLogger(__name__)
+
+EVENTS = Resource("", "v1", "events", "Event")
+COMPONENT = "trainyard-operator"
+REMEMBERED = 4096
+"""Events whose count is kept; the one said longest ago is forgotten first."""
+QUIET = 60.0
+"""Seconds between two updates of one Event; what is said in between is counted."""
+MAX_MESSAGE = 1024
+"""Characters; the API server refuses longer ones."""
+
+
+@dataclass(slots=True)
+class _Said:
+    count: int
+    pending: int
+    written_at: float
+
+
+class Events:
+    """Writes Events. `now` is what they are stamped with, `clock` what they are spaced by."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._now = now
+        self._said: OrderedDict[tuple[str, str], _Said] = OrderedDict()
+
+    async def post(self, trainjob: model.TrainJob, note: model.EventNote) -> None:
+        """Say `note` about the TrainJob."""
+        name = event_name(trainjob, note)
+        key = (trainjob.namespace, name)
+        said = self._said.get(key)
+        if said is not None:
+            self._said.move_to_end(key)
+            said.pending += 1
+            if self._clock() - said.written_at < QUIET:
+                return
+        try:
+            count = await self._write(trainjob, note, name, said)
+        except ApiError as error:
+            logger.warning("event %s about %s/%s: %s", note.reason, trainjob.namespace, trainjob.name, error)
+            return
+        self._said[key] = _Said(count, 0, self._clock())
+        if len(self._said) > REMEMBERED:
+            self._said.popitem(last=False)
+
+    async def _write(
+        self, trainjob: model.TrainJob, note: model.EventNote, name: str, said: _Said | None
+    ) -> int:
+        path = EVENTS.path(trainjob.namespace, name)
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        if said is not None:
+            count = said.count + said.pending
+            try:
+                await self._client.patch(path, {"count": count, "lastTimestamp": now})
+                return count
+            except NotFoundError:
+                logger.debug("event %s has expired, saying it anew", name)
+        try:
+            await self._client.create(EVENTS.path(trainjob.namespace), _manifest(trainjob, note, name, now))
+            return 1
+        except ConflictError:
+            # Said before a restart: the name is made of what is said, so it is the same Event.
+            count = int((await self._client.get(path)).get("count") or 1) + 1
+            await self._client.patch(path, {"count": count, "lastTimestamp": now})
+            return count
+
+
+def event_name(trainjob: model.TrainJob, note: model.EventNote) -> str:
+    """The same name for the same thing said about the same TrainJob."""
+    said = "\0".join((trainjob.uid, note.type, note.reason, note.message))
+    return f"{trainjob.name}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+
+
+def _manifest(trainjob: model.TrainJob, note: model.EventNote, name: str, now: str) -> model.Json:
+    message = note.message if len(note.message) <= MAX_MESSAGE else note.message[: MAX_MESSAGE - 4] + " ..."
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": trainjob.namespace},
+        "involvedObject": {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "namespace": trainjob.namespace,
+            "name": trainjob.name,
+            "uid": trainjob.uid,
+            "resourceVersion": trainjob.resource_version,
+        },
+        "type": note.type,
+        "reason": note.reason,
+        "message": message,
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": COMPONENT,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

@@ -1,0 +1,59 @@
+"""How long TrainJobs take to get somewhere, as the controller's writes show it.
+
+Each milestone of a TrainJob is counted by the replica that leads when it is
+reached, and once while that replica runs. Pods are not watched: `running` is
+when the JobSet first says that one of its Jobs is ready (all its pods are) or
+has ended, as late as the status is written.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from trainyard_api import names
+
+from ..core import conditions, model
+from ..metrics import Metrics
+from ..watch.cache import Key
+
+_RAN: Final = ("ready", "succeeded", "failed")
+_ENDS: Final = ((names.COMPLETE, "complete"), (names.FAILED, "failed"))
+
+
+class Milestones:
+    """Tells the metrics of each milestone that a TrainJob reaches."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._reached: dict[Key, tuple[str, frozenset[str]]] = {}
+
+    def wrote(self, job: model.TrainJob, write: model.Write, now: datetime) -> None:
+        """A write of the TrainJob's plan was carried out."""
+        if isinstance(write, model.Create) and write.manifest["kind"] == names.JOBSET:
+            self._reach(job, "jobset", now)
+
+    def said(self, job: model.TrainJob, status: model.Json, now: datetime) -> None:
+        """These fields of its status were written."""
+        jobs = status.get("jobsStatus") or ()
+        if any(counts.get(field) for counts in jobs for field in _RAN):
+            self._reach(job, "running", now)
+        found = status.get("conditions") or ()
+        for kind, milestone in _ENDS:
+            if conditions.is_true(found, kind) and not conditions.is_true(conditions.of(job.status), kind):
+                self._reach(job, milestone, now)
+
+    def forget(self, key: Key) -> None:
+        """The TrainJob is gone."""
+        self._reached.pop(key, None)
+
+    def _reach(self, job: model.TrainJob, milestone: str, now: datetime) -> None:
+        key = Key(job.namespace, job.name)
+        uid, reached = self._reached.get(key, (job.uid, frozenset()))
+        if uid != job.uid:
+            reached = frozenset()
+        if milestone in reached:
+            return
+        self._reached[key] = (job.uid, reached | {milestone})
+        took = (now - job.created).total_seconds()
+        self._metrics.trainjob_seconds.labels(milestone).observe(max(0.0, took))

@@ -1,0 +1,238 @@
+"""Where runtimes and their revisions are found, kept and collected.
+
+`revisions` says what a revision is and which one is a job's; this module has
+what that takes at hand: the live runtimes and recorded revisions of the cache,
+a look at the API server before something is called missing, and the snapshots
+that Kubeflow Trainer's controller left behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from trainyard_api import names
+
+from ..core import model, revisions
+from ..kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
+from ..watch.cache import (
+    Cache,
+    Key,
+    Revision,
+    RuntimeKey,
+    VersionedRuntime,
+    revision_of,
+    runtime_key,
+    runtime_of,
+)
+from ..watch.informer import State
+from .apply import CONFIGMAPS, REVISIONS
+
+logger = logging.getLogger(__name__)
+
+RESOURCES = {
+    names.TRAINING_RUNTIME: Resource(
+        names.TRAINER_GROUP, "v1alpha1", "trainingruntimes", names.TRAINING_RUNTIME
+    ),
+    names.CLUSTER_TRAINING_RUNTIME: Resource(
+        names.TRAINER_GROUP,
+        "v1alpha1",
+        "clustertrainingruntimes",
+        names.CLUSTER_TRAINING_RUNTIME,
+        namespaced=False,
+    ),
+}
+UNREFERENCED = 24 * 3600.0
+"""Seconds without a reference after which a revision is collected."""
+
+
+class Runtimes:
+    """Finds the runtime of a job. `namespace` is the operator's, where revisions are kept."""
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        *,
+        namespace: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._namespace = namespace
+        self._clock = clock
+        self._snapshots: dict[Key, tuple[str, model.Runtime | None]] = {}
+
+    async def choose(self, trainjob: model.TrainJob, jobset: model.JobSet | None) -> revisions.Chosen:
+        """The runtime to build this job from, or why there is none."""
+        if not revisions.supported(trainjob):
+            return revisions.choose(trainjob, jobset, None, ())
+        reference = runtime_key(trainjob)
+        ours = jobset is not None and jobset.owner_uid == trainjob.uid
+        snapshot = None
+        live = self._cache.runtimes.get(reference)
+        kept = False
+        if jobset is not None and ours:
+            revision = jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
+            if revision is None:
+                snapshot = await self._snapshot(trainjob)
+                kept = snapshot is not None
+            else:
+                if revision not in self._cache.revisions:
+                    await self._find_revision(revision)
+                kept = revision in self._cache.revisions
+        if live is None and not kept:
+            # Often created together with the job: look before calling it missing.
+            live = await self._find_runtime(reference)
+        recorded = [
+            seen.runtime
+            for seen in self._cache.revisions.values()
+            if seen.runtime is not None
+            and (seen.runtime.kind, seen.runtime.namespace, seen.runtime.name) == reference
+        ]
+        chosen = revisions.choose(
+            trainjob, jobset, None if live is None else live.runtime, recorded, snapshot
+        )
+        if isinstance(chosen.runtime, model.Runtime) and chosen.runtime.revision is not None:
+            self._cache.revisions_used[chosen.runtime.revision] = self._clock()
+        return chosen
+
+    def forget(self, key: Key) -> None:
+        """The TrainJob is gone."""
+        self._snapshots.pop(key, None)
+
+    async def _find_runtime(self, reference: RuntimeKey) -> VersionedRuntime | None:
+        if not reference.name:
+            return None
+        try:
+            path = RESOURCES[reference.kind].path(reference.namespace, reference.name)
+            found = runtime_of(await self._client.get(path), reference.kind)
+        except NotFoundError:
+            return None
+        self._cache.runtimes.wrote(reference, found)
+        return found
+
+    async def _find_revision(self, name: str) -> None:
+        try:
+            found = await self._client.get(REVISIONS.path(self._namespace, name))
+        except NotFoundError:
+            return
+        self._cache.revisions.wrote(name, revision_of(found))
+
+    async def _snapshot(self, trainjob: model.TrainJob) -> model.Runtime | None:
+        """What Trainer kept for the job; read once, for it never changes it either."""
+        key = Key(trainjob.namespace, trainjob.name)
+        uid, snapshot = self._snapshots.get(key, ("", None))
+        if uid == trainjob.uid:
+            return snapshot
+        path = CONFIGMAPS.path(key.namespace, key.name + revisions.SNAPSHOT_SUFFIX)
+        try:
+            snapshot = revisions.read_snapshot(await self._client.get(path), trainjob)
+        except NotFoundError:
+            snapshot = None
+        self._snapshots[key] = (trainjob.uid, snapshot)
+        return snapshot
+
+
+class RevisionSink:
+    """Puts ControllerRevisions into the cache (see `informer.Informed`)."""
+
+    def __init__(self, cache: Cache, changed: Callable[[State], None]) -> None:
+        self._cache = cache
+        self._changed = changed
+
+    def decode(self, raw: msgspec.Raw | bytes) -> tuple[str, Revision]:
+        """See `Informed`."""
+        revision = revision_of(msgspec.json.decode(raw))
+        return revision.name, revision
+
+    def key(self, namespace: str, name: str) -> str:
+        """See `Informed`."""
+        return name
+
+    def upsert(self, key: str, value: Revision) -> None:
+        """See `Informed`."""
+        self._cache.revisions.observe(key, value)
+
+    def remove(self, key: str, uid: str, resource_version: str) -> None:
+        """See `Informed`."""
+        self._cache.revisions.remove(key, uid=uid, resource_version=resource_version)
+
+    def replace(self, objects: dict[str, Revision], at: int) -> None:
+        """See `Informed`."""
+        self._cache.revisions.replace(objects, at)
+
+    def progress(self, at: int) -> None:
+        """See `Informed`."""
+        self._cache.revisions.seen = max(self._cache.revisions.seen, at)
+
+    def changed(self, state: State) -> None:
+        """See `Informed`."""
+        self._changed(state)
+
+
+class Collector:
+    """Deletes revisions that nothing has named for a day."""
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        *,
+        namespace: str,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._namespace = namespace
+        self._clock = clock
+        self._now = now
+        self._unreferenced: dict[str, float] = {}
+
+    async def collect(self) -> int:
+        """Delete what has been unreferenced for `UNREFERENCED` seconds; returns how many.
+
+        Must be called only while the JobSets of the cache are complete.
+        """
+        now = self._clock()
+        used = self._cache.revisions_used
+        for name in [name for name, at in used.items() if now - at >= UNREFERENCED]:
+            del used[name]
+        named = {
+            seen.jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
+            for seen in self._cache.jobsets.values()
+        }
+        deleted = 0
+        for revision in list(self._cache.revisions.values()):
+            if revision.name in named or revision.name in used:
+                self._unreferenced.pop(revision.name, None)
+                continue
+            since = self._unreferenced.setdefault(revision.name, now)
+            age = (self._now() - revision.created).total_seconds()
+            if now - since < UNREFERENCED or age < UNREFERENCED:
+                continue
+            deleted += await self._delete(revision)
+        for name in [name for name in self._unreferenced if name not in self._cache.revisions]:
+            del self._unreferenced[name]
+        return deleted
+
+    async def _delete(self, revision: Revision) -> int:
+        try:
+            await self._client.delete(
+                REVISIONS.path(self._namespace, revision.name),
+                uid=revision.uid,
+                resource_version=revision.resource_version,
+            )
+        except (NotFoundError, ConflictError):
+            return 0
+        except ApiError as error:
+            logger.warning("revision %s not collected: %s", revision.name, error)
+            return 0
+        self._cache.revisions.remove(revision.name, uid=revision.uid)
+        logger.info("revision %s collected: nothing named it for a day", revision.name)
+        return 1

@@ -1,0 +1,40 @@
+"""What a case of a cause is, and the words that the cases share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainyard_assist.explain import Finding, Observation, Ref, State
+
+from .objects import QUEUED, Object, condition, seen, suspended, trainjob, workload
+
+PODS = "uid-of-tj-node-0"
+FIRST, SECOND = Ref("Pod", "tj-node-0-0-x", "team"), Ref("Pod", "tj-node-0-1-x", "team")
+SELF = Ref("TrainJob", "tj", "team")
+WORKLOAD = Ref("Workload", "trainjob-tj-1", "team")
+FITS = "ask for what nodes have (resourcesPerNode, nodeSelector, tolerations), or have such a node added"
+INSUFFICIENT = (
+    "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No victims."
+)
+ASKS = {"containers": [{"name": "node", "resources": {"requests": {"cpu": "64"}}}]}
+QUOTA_SAID = (
+    "couldn't assign flavors to pod set node: insufficient unused quota for cpu in flavor spot, 2 more needed"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    id: str
+    seen: Observation
+    finding: Finding
+    state: State = State.HELD
+
+
+def queued(*conditions: Object, **changed) -> Observation:
+    changed = {"workloads": (workload(*conditions),), **changed}
+    return suspended(**{"trainjob": trainjob(suspend=True, more=QUEUED), **changed})
+
+
+def failed(*conditions: Object, **changed) -> Observation:
+    reason = condition("Failed", "FailedJobs", "jobset failed due to one or more job failures")
+    return seen(**{"trainjob": trainjob(*(conditions or (reason,))), **changed})

@@ -1,0 +1,261 @@
+"""Causes on the node: images, Secrets, volumes, containers; and how jobs fail."""
+
+from __future__ import annotations
+
+from trainyard_assist.explain import Finding, Ref, State
+from trainyard_assist.explain.causes import Cause
+
+from .cases import FIRST, SECOND, SELF, Case, failed
+from .objects import ago, condition, event, job, pod, seen, terminated, trainjob, unready, waiting
+
+CASES = (
+    Case(
+        "an image that cannot be pulled is named, and every rank that waits for it",
+        seen(
+            pods=(
+                pod(0),
+                pod(1, "Pending", state=waiting("ImagePullBackOff", "Back-off pulling")),
+            )
+        ),
+        Finding(
+            Cause.IMAGE_NOT_PULLED,
+            SECOND,
+            "image img:1 cannot be pulled: ImagePullBackOff: Back-off pulling",
+            "correct the image img:1, or give the pods a pull secret for its registry",
+            ranks=(1,),
+        ),
+    ),
+    Case(
+        "a Secret that a container reads is named",
+        seen(
+            pods=(pod(0, "Pending", state=waiting("CreateContainerConfigError", 'secret "token" not found')),)
+        ),
+        Finding(
+            Cause.SECRET_MISSING,
+            Ref("Secret", "token", "team"),
+            'Pod tj-node-0-0-x: secret "token" not found',
+            "create Secret token, or correct the name",
+        ),
+    ),
+    Case(
+        "a Secret that a volume is made of is named",
+        seen(
+            pods=(pod(0, "Pending", state=waiting("ContainerCreating")),),
+            events=(event("uid-of-tj-node-0-0-x", "FailedMount", 'volume "v" : secret "token" not found'),),
+        ),
+        Finding(
+            Cause.SECRET_MISSING,
+            Ref("Secret", "token", "team"),
+            'Pod tj-node-0-0-x: volume "v" : secret "token" not found',
+            "create Secret token, or correct the name",
+        ),
+    ),
+    Case(
+        "a ConfigMap that is missing is told",
+        seen(
+            pods=(pod(0, "Pending", state=waiting("CreateContainerConfigError", 'configmap "c" not found')),)
+        ),
+        Finding(
+            Cause.CONFIG_MISSING,
+            FIRST,
+            'container node: configmap "c" not found',
+            "create what the message names, or correct the name",
+        ),
+    ),
+    Case(
+        "a volume that cannot be mounted is told",
+        seen(
+            pods=(pod(0, "Pending", state=waiting("ContainerCreating")),),
+            events=(event("uid-of-tj-node-0-0-x", "FailedAttachVolume", "Multi-Attach error"),),
+        ),
+        Finding(
+            Cause.VOLUME_NOT_MOUNTED,
+            FIRST,
+            "Multi-Attach error",
+            "correct what the message names, or have the platform team look at the storage",
+        ),
+    ),
+    Case(
+        "a command that does not exist is told while it is tried again",
+        seen(
+            pods=(
+                unready(waiting("CrashLoopBackOff"), terminated(128, "StartError", message="no such file")),
+            )
+        ),
+        Finding(
+            Cause.CANNOT_START,
+            FIRST,
+            "container node: no such file",
+            "correct command, working directory or mounts of container node",
+        ),
+    ),
+    Case(
+        "a command that does not exist is told once the job has failed",
+        failed(pods=(pod(0, "Failed", state=terminated(128, "StartError", message="no such file")),)),
+        Finding(
+            Cause.CANNOT_START,
+            FIRST,
+            "container node: no such file",
+            "correct command, working directory or mounts of container node",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "the container that failed first is the cause, not those that failed for want of it",
+        failed(
+            pods=(
+                pod(0, "Failed", state=terminated(1, at=10)),
+                pod(1, "Failed", state=terminated(137, "OOMKilled", at=12), limits={"memory": "1Gi"}),
+            ),
+            log=("epoch 1",),
+        ),
+        Finding(
+            Cause.OOM_KILLED,
+            SECOND,
+            "container node used more than its memory limit (1Gi)",
+            "raise the memory limit (1Gi) in resourcesPerNode, or use less",
+            log=("epoch 1",),
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a container that exits again and again is told with its log",
+        seen(
+            pods=(unready(waiting("CrashLoopBackOff"), terminated(3), restarts=4), pod(1)),
+            log=("Traceback", "  lost"),
+        ),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 3, after 4 restarts",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+            ranks=(0,),
+            log=("Traceback", "  lost"),
+        ),
+    ),
+    Case(
+        "a container that was started again just now, as often before, is not believed",
+        seen(pods=(unready({"running": {"startedAt": ago(3)}}, terminated(3), restarts=2), pod(1))),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 3, after 2 restarts",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+            ranks=(0,),
+        ),
+    ),
+    Case(
+        "a container that was killed, and nobody says why, may have wanted more memory than its limit",
+        failed(pods=(pod(0, "Failed", state=terminated(137), limits={"memory": "1Gi"}),)),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 137 (SIGKILL, often for want of memory, its limit is 1Gi)",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a container that was killed where it has no limit may have wanted more memory than its node has",
+        failed(pods=(pod(0, "Failed", state=terminated(137)),)),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 137 (SIGKILL, often for want of memory)",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a container that crashed is told with the signal",
+        failed(pods=(pod(0, "Failed", state=terminated(139)),)),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 139 (SIGSEGV)",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a code above all signals is a code alone",
+        failed(pods=(pod(0, "Failed", state=terminated(255)),)),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 255",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a rank without a pod is missed by the others",
+        seen(pods=(pod(0),)),
+        Finding(
+            Cause.RANK_MISSING,
+            Ref("Job", "tj-node-0", "team"),
+            "rank 1 of 2 has no pod",
+            "look at job tj-node-0: kubectl describe job tj-node-0 -n team",
+            ranks=(1,),
+        ),
+    ),
+    Case(
+        "a rank that is not Ready is missed by the others",
+        seen(
+            pods=(pod(0), pod(1, "Running", condition("Ready", status="False"))),
+            events=(event("uid-of-tj-node-0-1-x", "Unhealthy", "Readiness probe failed: no"),),
+        ),
+        Finding(
+            Cause.RANK_MISSING,
+            SECOND,
+            "rank 1 of 2 is Running and not Ready: Readiness probe failed: no",
+            "look at pod tj-node-0-1-x: kubectl describe pod tj-node-0-1-x -n team",
+            ranks=(1,),
+        ),
+    ),
+    Case(
+        "a job that ran for too long is told its deadline",
+        failed(
+            condition("Failed", "DeadlineExceeded", "TrainJob exceeded its active deadline"),
+            trainjob=trainjob(
+                condition("Failed", "DeadlineExceeded", "TrainJob exceeded its active deadline"),
+                activeDeadlineSeconds=30,
+            ),
+        ),
+        Finding(
+            Cause.DEADLINE_EXCEEDED,
+            SELF,
+            "TrainJob exceeded its active deadline of 30 s",
+            "create it again with a larger activeDeadlineSeconds (30)",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a runtime of a kind that nobody knows has ended the job",
+        failed(condition("Failed", "TrainingRuntimeNotSupported", "unsupported runtime: X.y.io"), pods=()),
+        Finding(
+            Cause.RUNTIME_NOT_FOUND,
+            Ref("ClusterTrainingRuntime", "rt"),
+            "unsupported runtime: X.y.io",
+            "create a runtime, or create the TrainJob again with another runtimeRef",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a job whose pods are gone has failed with what the JobSet and its Jobs say",
+        failed(
+            pods=(),
+            jobs=(
+                {**job(), "status": {"conditions": [condition("Failed", "BackoffLimitExceeded", "enough")]}},
+            ),
+        ),
+        Finding(
+            Cause.JOBSET_FAILED,
+            Ref("JobSet", "tj", "team"),
+            "FailedJobs: jobset failed due to one or more job failures; Job tj-node-0: "
+            "BackoffLimitExceeded: enough",
+            "see its events: kubectl get events -n team --field-selector involvedObject.name=tj",
+        ),
+        State.FAILED,
+    ),
+)

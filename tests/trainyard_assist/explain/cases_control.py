@@ -1,0 +1,303 @@
+"""Causes before there are pods: the TrainJob, its operator, its queue, its JobSet."""
+
+from __future__ import annotations
+
+from trainyard_assist.explain import Finding, QueuePlace, Ref, Subject
+from trainyard_assist.explain.causes import Cause
+
+from .cases import QUOTA_SAID, SELF, WORKLOAD, Case, queued
+from .objects import (
+    QUEUED,
+    ago,
+    condition,
+    deployment,
+    event,
+    jobset,
+    lease,
+    seen,
+    suspended,
+    trainjob,
+    unbuilt,
+    workload,
+)
+
+CASES = (
+    Case(
+        "a TrainJob that was deleted says which finalizer holds it",
+        seen(trainjob=trainjob(more={"deletionTimestamp": ago(9), "finalizers": ["x.io/keep"]})),
+        Finding(
+            Cause.DELETING,
+            SELF,
+            "it was deleted at 2026-01-01T11:59:51Z",
+            "wait for it to go; a finalizer that stays is its owner's to remove: x.io/keep",
+        ),
+    ),
+    Case(
+        "a TrainJob of another controller is that one's",
+        unbuilt(trainjob=trainjob(managedBy="kueue.x-k8s.io/multikueue")),
+        Finding(
+            Cause.MANAGED_ELSEWHERE,
+            SELF,
+            "spec.managedBy is kueue.x-k8s.io/multikueue",
+            "look where kueue.x-k8s.io/multikueue runs it; to run it here, create it again without "
+            "spec.managedBy",
+        ),
+    ),
+    Case(
+        "a TrainJob of a controller that nobody knows is that one's",
+        unbuilt(trainjob=trainjob(managedBy="example.com/other")),
+        Finding(
+            Cause.MANAGED_ELSEWHERE,
+            SELF,
+            "spec.managedBy is example.com/other",
+            "look where example.com/other runs it; to run it here, create it again without spec.managedBy",
+        ),
+    ),
+    Case(
+        "a TrainJob that MultiKueue has not sent yet waits for what its queue says",
+        queued(
+            condition("QuotaReserved", "Pending", QUOTA_SAID, "False"),
+            trainjob=trainjob(managedBy="kueue.x-k8s.io/multikueue", suspend=True, more=QUEUED),
+        ),
+        Finding(
+            Cause.QUOTA_SHORT,
+            WORKLOAD,
+            QUOTA_SAID,
+            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+        ),
+    ),
+    Case(
+        "a TrainJob that MultiKueue has sent is explained where it runs",
+        unbuilt(
+            trainjob=trainjob(managedBy="kueue.x-k8s.io/multikueue", more=QUEUED),
+            workloads=(workload(condition("QuotaReserved"), condition("Admitted"), clusterName="west"),),
+        ),
+        Finding(
+            Cause.MANAGED_ELSEWHERE,
+            SELF,
+            "spec.managedBy is kueue.x-k8s.io/multikueue, which has sent it to west",
+            "look where kueue.x-k8s.io/multikueue runs it; to run it here, create it again without "
+            "spec.managedBy",
+        ),
+    ),
+    Case(
+        "an operator whose Lease has run out is down",
+        unbuilt(leases=(lease(renewed=40),)),
+        Finding(
+            Cause.OPERATOR_DOWN,
+            Ref("Lease", "trainyard-operator", "trainyard-system"),
+            "nobody holds it; it was renewed 40 s ago",
+            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
+        ),
+    ),
+    Case(
+        "an operator that has given its Lease up is down at once",
+        suspended(trainjob=trainjob(), leases=(lease(holder="", renewed=1),)),
+        Finding(
+            Cause.OPERATOR_DOWN,
+            Ref("Lease", "trainyard-operator", "trainyard-system"),
+            "nobody holds it; it was renewed 1 s ago",
+            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
+        ),
+    ),
+    Case(
+        "without any Lease there is no operator",
+        unbuilt(leases=()),
+        Finding(
+            Cause.OPERATOR_DOWN,
+            Ref("Lease", "trainyard-operator"),
+            "there is no Lease of an operator",
+            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
+        ),
+    ),
+    Case(
+        "the operator's own words are repeated, with the next step at their end",
+        unbuilt(
+            trainjob=trainjob(
+                condition("Blocked", "JobSetRejected", "spec.x: Invalid; or worse; correct the runtime")
+            )
+        ),
+        Finding(Cause.JOBSET_REJECTED, SELF, "spec.x: Invalid; or worse", "correct the runtime"),
+    ),
+    Case(
+        "a reason of the operator that is not known is still told",
+        unbuilt(trainjob=trainjob(condition("Blocked", "SomethingNew", "it is so"))),
+        Finding(Cause.BLOCKED, SELF, "it is so", "see the operator's log"),
+    ),
+    Case(
+        "a runtime that is missing is named before the operator has said so",
+        unbuilt(runtime=None),
+        Finding(
+            Cause.RUNTIME_NOT_FOUND,
+            Ref("ClusterTrainingRuntime", "rt"),
+            "ClusterTrainingRuntime rt is not found",
+            "create ClusterTrainingRuntime rt, or create the TrainJob again with another runtimeRef",
+        ),
+    ),
+    Case(
+        "a queue that nobody serves has made no Workload",
+        queued(workloads=()),
+        Finding(
+            Cause.WORKLOAD_MISSING,
+            Ref("LocalQueue", "research", "team"),
+            "it names LocalQueue research, and there is no Workload of it",
+            "have the platform team see that Kueue runs and manages TrainJobs in this namespace",
+        ),
+    ),
+    Case(
+        "a queue of which nothing may be seen is named all the same",
+        queued(workloads=(), unseen={Subject.WORKLOADS: "you are not allowed to list workloads"}),
+        Finding(
+            Cause.WORKLOAD_UNSEEN,
+            Ref("LocalQueue", "research", "team"),
+            "it is suspended until LocalQueue research admits it",
+            "ask somebody who may: kubectl get workloads.kueue.x-k8s.io -n team",
+        ),
+    ),
+    Case(
+        "a Workload that was deactivated says why",
+        queued(
+            workloads=(workload(condition("Evicted", "Deactivated", "exceeded the retries"), active=False),)
+        ),
+        Finding(
+            Cause.WORKLOAD_INACTIVE,
+            WORKLOAD,
+            "exceeded the retries",
+            "see why (kubectl describe workload trainjob-tj-1 -n team), then set its spec.active to true",
+        ),
+    ),
+    Case(
+        "a queue that is stopped admits nobody",
+        queued(condition("QuotaReserved", "Inadmissible", "ClusterQueue gpus is stopped", "False")),
+        Finding(
+            Cause.WORKLOAD_INADMISSIBLE,
+            WORKLOAD,
+            "ClusterQueue gpus is stopped",
+            "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform "
+            "team see to "
+            "LocalQueue research and its ClusterQueue",
+        ),
+    ),
+    Case(
+        "a request that no quota can ever hold is told so",
+        queued(condition("QuotaReserved", "Pending", "current request (4) > maximum capacity (2)", "False")),
+        Finding(
+            Cause.WORKLOAD_INADMISSIBLE,
+            WORKLOAD,
+            "current request (4) > maximum capacity (2)",
+            "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team "
+            "see to LocalQueue research and its ClusterQueue",
+        ),
+    ),
+    Case(
+        "quota that is short is told with the place in the queue",
+        queued(
+            condition("QuotaReserved", "Pending", QUOTA_SAID, "False"),
+            queue_place=QueuePlace(3, "ClusterQueue gpus"),
+        ),
+        Finding(
+            Cause.QUOTA_SHORT,
+            WORKLOAD,
+            f"it is number 3 in ClusterQueue gpus: {QUOTA_SAID}",
+            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+        ),
+    ),
+    Case(
+        "a job that was preempted waits again, and a place that was counted is no more than that",
+        queued(
+            condition("QuotaReserved", "Pending", "no quota", "False"),
+            condition("Evicted", "Preempted", "for a higher priority"),
+            queue_place=QueuePlace(1, "ClusterQueue gpus", partial=True),
+        ),
+        Finding(
+            Cause.QUOTA_SHORT,
+            WORKLOAD,
+            "it is number 1 in ClusterQueue gpus of those that can be seen: no quota; it was evicted "
+            "before "
+            "(Preempted: for a higher priority)",
+            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+        ),
+    ),
+    Case(
+        "an admission check that is not ready holds a job that has quota",
+        queued(
+            workloads=(
+                workload(
+                    condition("QuotaReserved"),
+                    admissionChecks=[
+                        {"name": "provision", "state": "Pending", "message": "asked for 2 nodes"}
+                    ],
+                ),
+            )
+        ),
+        Finding(
+            Cause.ADMISSION_CHECK,
+            Ref("AdmissionCheck", "provision"),
+            "it is Pending: asked for 2 nodes",
+            "ask the owner of AdmissionCheck provision",
+        ),
+    ),
+    Case(
+        "a job that Kueue has admitted and not resumed is Kueue's to resume",
+        queued(condition("QuotaReserved"), condition("Admitted")),
+        Finding(
+            Cause.NOT_RESUMED,
+            WORKLOAD,
+            "it is Admitted, and spec.suspend is still true",
+            "have the platform team read Kueue's log; it may not know this version of the TrainJob API",
+        ),
+    ),
+    Case(
+        "a job that its user has suspended waits for its user",
+        suspended(),
+        Finding(
+            Cause.SUSPENDED,
+            SELF,
+            "spec.suspend is true",
+            'resume it: kubectl patch trainjob tj -n team --type=merge -p \'{"spec":{"suspend":false}}\'',
+        ),
+    ),
+    Case(
+        "a JobSet controller without pods is down",
+        unbuilt(jobset_controller=deployment(0)),
+        Finding(
+            Cause.JOBSET_CONTROLLER_DOWN,
+            Ref("Deployment", "jobset-controller", "jobset-system"),
+            "no pod of it is available, of 1 wanted",
+            "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
+            "jobset-system",
+        ),
+    ),
+    Case(
+        "a JobSet that nobody has touched has no controller",
+        unbuilt(jobset={**jobset(seconds=8), "status": {}}, unseen={Subject.JOBSET_CONTROLLER: "no"}),
+        Finding(
+            Cause.JOBSET_CONTROLLER_DOWN,
+            Ref("JobSet", "tj", "team"),
+            "it was created 8 s ago, and its controller has made nothing of it",
+            "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
+            "jobset-system",
+        ),
+    ),
+    Case(
+        "a JobSet that does not come, though all that can be seen is well, is told",
+        unbuilt(jobset_controller=deployment(1)),
+        Finding(
+            Cause.JOBSET_NOT_CREATED,
+            SELF,
+            "there is no JobSet 60 s after the TrainJob was created",
+            "have the platform team read the operator's log: a webhook that does not answer is a "
+            "common cause",
+        ),
+    ),
+    Case(
+        "a Job that was refused is told by the JobSet's events",
+        seen(jobs=(), pods=(), events=(event("uid-of-jobset", "JobCreationFailed", "jobs are forbidden"),)),
+        Finding(
+            Cause.JOBS_REFUSED,
+            Ref("JobSet", "tj", "team"),
+            "jobs are forbidden",
+            "correct what the message names, or have the quota or policy that refuses it changed",
+        ),
+    ),
+)

@@ -1,0 +1,204 @@
+"""Causes that keep pods from a node."""
+
+from __future__ import annotations
+
+from trainyard_assist.explain import Finding, Ref
+from trainyard_assist.explain.causes import Cause
+
+from .cases import ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, Case
+from .objects import claim, condition, event, homeless, mounts, node, pod, pod_group, seen
+
+CASES = (
+    Case(
+        "a ResourceQuota that refuses a pod is named, and so is the rank that the others wait for",
+        seen(
+            pods=(pod(0),),
+            events=(
+                event(
+                    PODS, "FailedCreate", "Error creating: pods is forbidden: exceeded quota: small, used: 1"
+                ),
+            ),
+        ),
+        Finding(
+            Cause.PODS_OVER_QUOTA,
+            Ref("ResourceQuota", "small", "team"),
+            "1 of 2 pods are there: Job tj-node-0: pods is forbidden: exceeded quota: small, used: 1",
+            "wait for other jobs to end, ask for less, or have ResourceQuota small raised",
+            ranks=(1,),
+        ),
+    ),
+    Case(
+        "a policy that refuses the pods is told in its own words",
+        seen(pods=(), events=(event(PODS, "FailedCreate", "Error creating: pods is forbidden: no root"),)),
+        Finding(
+            Cause.PODS_REFUSED,
+            Ref("Job", "tj-node-0", "team"),
+            "pods is forbidden: no root",
+            "correct what the message names in the TrainJob or its runtime, or have the policy changed",
+        ),
+    ),
+    Case(
+        "a node that does not answer is named with the pods on it",
+        seen(nodes=(node(ready="Unknown"),)),
+        Finding(
+            Cause.NODE_LOST,
+            Ref("Node", "n1"),
+            "it is not Ready: KubeletStopped: no word of it; on it: tj-node-0-0-x, tj-node-0-1-x",
+            "wait for it to come back or for its pods to be replaced; have the platform team look at Node n1",
+            ranks=(0, 1),
+        ),
+    ),
+    Case(
+        "a node that is gone is named",
+        seen(pods=(pod(0), pod(1, node="n2"))),
+        Finding(
+            Cause.NODE_LOST,
+            Ref("Node", "n2"),
+            "it is gone; on it: tj-node-0-1-x",
+            "wait for it to come back or for its pods to be replaced; have the platform team look at Node n2",
+            ranks=(1,),
+        ),
+    ),
+    Case(
+        "a claim that does not exist is named before the scheduler's words",
+        seen(pods=(homeless(0, "no nodes", volumes=mounts("data")),)),
+        Finding(
+            Cause.CLAIM_MISSING,
+            Ref("PersistentVolumeClaim", "data", "team"),
+            "Pod tj-node-0-0-x needs it, and it does not exist",
+            "create PersistentVolumeClaim data, or correct the name",
+        ),
+    ),
+    Case(
+        "a claim without a volume is told in its provisioner's words",
+        seen(
+            pods=(homeless(0, "pod has unbound immediate PersistentVolumeClaims", volumes=mounts("data")),),
+            claims=(claim(),),
+            events=(event("uid-of-data", "ProvisioningFailed", "storageclass fast not found"),),
+        ),
+        Finding(
+            Cause.CLAIM_PENDING,
+            Ref("PersistentVolumeClaim", "data", "team"),
+            "Pod tj-node-0-0-x waits for it: storageclass fast not found",
+            "see that StorageClass fast exists and provides such volumes: kubectl describe pvc data -n team",
+        ),
+    ),
+    Case(
+        "a gang that cannot be placed is told by its PodGroup",
+        seen(
+            pods=(homeless(0, "pod group is not ready"), homeless(1, "pod group is not ready")),
+            pod_groups=(
+                pod_group(
+                    "Inqueue", condition("Unschedulable", "NotEnoughResources", "1/2 tasks unschedulable")
+                ),
+            ),
+        ),
+        Finding(
+            Cause.GANG_INCOMPLETE,
+            Ref("PodGroup", "tj", "team"),
+            "2 of its 2 pods have no node: 1/2 tasks unschedulable",
+            "wait for others to end, ask for less, or have Queue gangs or the nodes enlarged",
+        ),
+    ),
+    Case(
+        "a gang scheduler that speaks of the pods alone is understood too",
+        seen(pods=(homeless(0, "rejected by Coscheduling"),), pod_groups=(pod_group("Scheduling"),)),
+        Finding(
+            Cause.GANG_INCOMPLETE,
+            Ref("PodGroup", "tj", "team"),
+            "1 of its 2 pods have no node: rejected by Coscheduling",
+            "wait for others to end, ask for less, or have Queue gangs or the nodes enlarged",
+        ),
+    ),
+    Case(
+        "a scheduling gate is its owner's",
+        seen(pods=(homeless(0, "gated", "SchedulingGated", schedulingGates=[{"name": "x.io/gate"}]),)),
+        Finding(
+            Cause.SCHEDULING_GATED,
+            FIRST,
+            "it is held by the scheduling gate x.io/gate",
+            "ask the owner of the gate x.io/gate",
+        ),
+    ),
+    Case(
+        "a scheduler that says nothing is not there",
+        seen(pods=(homeless(0, schedulerName="volcano"),)),
+        Finding(
+            Cause.NO_SCHEDULER,
+            FIRST,
+            "volcano has said nothing about it for 35 s",
+            "have the platform team see that the scheduler volcano runs",
+        ),
+    ),
+    Case(
+        "a resource that no node has is named with what was asked for",
+        seen(pods=(pod(0), homeless(1, INSUFFICIENT, **ASKS))),
+        Finding(
+            Cause.NO_NODE_FITS,
+            SECOND,
+            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, and no node has "
+            "more than 4)",
+            FITS,
+            ranks=(1,),
+        ),
+    ),
+    Case(
+        "a resource that others use is told apart from one that no node has",
+        seen(pods=(homeless(0, INSUFFICIENT, **ASKS),), nodes=(node(cpu="96"),)),
+        Finding(
+            Cause.NO_NODE_FITS,
+            FIRST,
+            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, which others use)",
+            FITS,
+        ),
+    ),
+    Case(
+        "a taint that is not tolerated is named, one that is tolerated is not",
+        seen(
+            pods=(
+                homeless(
+                    0,
+                    "0/1 nodes are available: 1 node(s) had untolerated taint(s).",
+                    tolerations=[{"key": "spot", "operator": "Exists"}],
+                ),
+            ),
+            nodes=(
+                node(
+                    taints=[
+                        {"key": "spot", "effect": "NoSchedule"},
+                        {"key": "gpu", "value": "true", "effect": "NoSchedule"},
+                        {"key": "soft", "effect": "PreferNoSchedule"},
+                    ]
+                ),
+            ),
+        ),
+        Finding(
+            Cause.NO_NODE_FITS,
+            FIRST,
+            "0/1 nodes are available: 1 node(s) had untolerated taint(s). (node n1 has the taint "
+            "gpu=true:NoSchedule)",
+            FITS,
+        ),
+    ),
+    Case(
+        "a label that no node has is named",
+        seen(
+            pods=(
+                homeless(
+                    0,
+                    "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
+                    nodeSelector={"disk": "ssd", "zone": "a"},
+                ),
+            ),
+            nodes=(node(labels={"zone": "a"}),),
+        ),
+        Finding(
+            Cause.NO_NODE_FITS,
+            FIRST,
+            "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. (no node "
+            "has the label "
+            "disk=ssd)",
+            FITS,
+        ),
+    ),
+)

@@ -1,0 +1,67 @@
+"""Each cause is named from what was seen of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainyard_assist.explain import State, explain
+from trainyard_assist.explain.causes import TABLE, Cause
+from trainyard_assist.explain.model import Mark
+from trainyard_assist.explain.rules import AFTER_THE_END, BEFORE_THE_END
+from trainyard_operator.core import causes
+
+from . import cases_containers, cases_control, cases_scheduling
+from .cases import Case
+
+CASES = (*cases_control.CASES, *cases_scheduling.CASES, *cases_containers.CASES)
+OPERATOR_SAYS = {
+    Cause.RUNTIME_INVALID,
+    Cause.POLICY_UNSUPPORTED,
+    Cause.JOBSET_CONFLICT,
+    Cause.FORBIDDEN,
+    Cause.QUOTA_EXCEEDED,
+    Cause.CRD_MISSING,
+}
+"""Causes that only the operator's condition `Blocked` names."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_each_cause(case: Case) -> None:
+    diagnosis = explain(case.seen)
+    assert (diagnosis.state, diagnosis.finding) == (case.state, case.finding)
+    held = [stage.stage for stage in diagnosis.walk if stage.mark is Mark.HELD]
+    assert held == [TABLE[case.finding.cause].at]
+
+
+def test_every_cause_has_a_case_and_a_line_in_the_table() -> None:
+    assert set(TABLE) == set(Cause)
+    assert {case.finding.cause for case in CASES} | OPERATOR_SAYS == set(Cause)
+
+
+def test_every_rule_has_a_case_in_which_it_is_the_first_to_find_something() -> None:
+    first = set()
+    for case in CASES:
+        rules = AFTER_THE_END if case.state is State.FAILED else BEFORE_THE_END
+        first.add(next(rule for rule in rules if rule(case.seen) is not None))
+    assert first == {*BEFORE_THE_END, *AFTER_THE_END}
+
+
+class Placeholders(dict[str, str]):
+    def __missing__(self, word: str) -> str:
+        return f"<{word}>"
+
+
+def test_the_page_about_explain_has_the_table_of_causes() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "explain.md").read_text().split("## Causes")[1]
+    rows = [
+        f"| `{cause}` | {about.means} | {about.next_step.format_map(Placeholders())} |"
+        for cause, about in TABLE.items()
+    ]
+    assert [line for line in page.splitlines() if line.startswith("| `")] == rows
+
+
+def test_the_causes_that_the_operator_says_are_spelled_as_it_spells_them() -> None:
+    source = Path(causes.__file__).read_text()
+    assert [cause for cause in OPERATOR_SAYS if f'"{cause}"' not in source] == []

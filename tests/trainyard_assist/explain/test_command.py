@@ -1,0 +1,246 @@
+"""The command: what it asks the API server for, what it prints, and what it cannot see."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from typer.testing import CliRunner
+
+from tests.trainyard_operator.fake_api import FakeApi, run, status
+from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
+from trainyard_assist.explain.causes import Cause
+from trainyard_assist.explain.model import Mark, Stage, Unseen
+from trainyard_cli import explain as command
+from trainyard_cli import observe as looks
+from trainyard_cli.main import app
+
+from .cases import INSUFFICIENT
+from .objects import HEALTHY, Object, homeless, node, owned_by, pod, terminated
+
+TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/tj"
+RUNTIME = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/rt"
+JOBSET = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/tj"
+JOBS = "/apis/batch/v1/namespaces/team/jobs"
+PODS = "/api/v1/namespaces/team/pods"
+CLAIMS = "/api/v1/namespaces/team/persistentvolumeclaims"
+EVENTS = "/api/v1/namespaces/team/events"
+NODES = "/api/v1/nodes"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/trainyard-system/leases/trainyard-operator"
+UPSTREAM_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kubeflow-system/leases/trainer.kubeflow.org"
+CONTROLLER = "/apis/apps/v1/namespaces/jobset-system/deployments/jobset-controller"
+
+
+class Api(FakeApi):
+    """With logs, and collections that take their time."""
+
+    def __init__(self, *pods: Object) -> None:
+        super().__init__()
+        self.slow: set[str] = set()
+        uid = self.put(TRAINJOB, HEALTHY.trainjob)["metadata"]["uid"]
+        self.put(RUNTIME, {"metadata": {}})
+        owner = {**owned_by("tj"), "uid": "uid-of-jobset"}
+        owner["ownerReferences"][0]["uid"] = uid
+        self.put(JOBSET, {"metadata": owner, "spec": {}, "status": {"restarts": 0}})
+        self.put(f"{JOBS}/tj-node-0", dict(HEALTHY.jobs[0]))
+        for found in pods:
+            self.put(f"{PODS}/{found['metadata']['name']}", found)
+        self.put(f"{NODES}/n1", node())
+        now = datetime.now(UTC)
+        renewed = (now - timedelta(seconds=2)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        self.put(LEASE, {"spec": {"holderIdentity": "x", "leaseDurationSeconds": 15, "renewTime": renewed}})
+
+    async def _get(self, request: web.Request, body: Any) -> web.Response:
+        if request.path in self.slow:
+            await asyncio.sleep(60)
+        if request.path.endswith("/log"):
+            return web.Response(text="Traceback:\n  in train\n\x1b[31mlost\x1b[0m\n")
+        return await super()._get(request, body)
+
+    def forbid(self, path: str) -> None:
+        self.refuse_next("GET", path, status(403, "Forbidden"))
+
+    def observe(self) -> Observation:
+        async def look() -> Observation:
+            async with self.client() as client:
+                return await looks.observe(client, "team", "tj", "trainyard-system")
+
+        return run(look)
+
+
+def test_a_job_that_runs_is_asked_about_once_each_and_nothing_is_written() -> None:
+    api = Api(pod(0), pod(1))
+    observation = api.observe()
+    assert [path for _, path in api.requests[:1]] == [TRAINJOB]
+    assert sorted(path for _, path in api.requests[1:-1]) == sorted(
+        [RUNTIME, JOBSET, JOBS, PODS, CLAIMS, EVENTS]
+    )
+    assert [path for _, path in api.requests[-1:]] == [f"{NODES}/n1"]
+    assert api.writes() == []
+    assert observation.unseen == {}
+    assert [found["metadata"]["name"] for found in observation.pods] == ["tj-node-0-0-x", "tj-node-0-1-x"]
+
+
+class Ahead(Api):
+    """An API server whose clock is an hour ahead of this machine's."""
+
+    async def _get(self, request: web.Request, body: Any) -> web.Response:
+        answer = await super()._get(request, body)
+        answer.headers["Date"] = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+        return answer
+
+
+def test_time_is_that_of_the_api_server() -> None:
+    now = Ahead(pod(0)).observe().now
+    assert abs((datetime.now(UTC) + timedelta(hours=1) - now).total_seconds()) < 600
+
+
+def test_without_a_jobset_the_controllers_are_looked_for() -> None:
+    api = Api()
+    api.remove(JOBSET)
+    api.observe()
+    assert sorted(path for _, path in api.requests[7:]) == sorted([LEASE, UPSTREAM_LEASE, CONTROLLER])
+
+
+def test_a_pod_without_a_node_could_go_to_all_of_them() -> None:
+    api = Api(pod(0), homeless(1, INSUFFICIENT))
+    assert [found["metadata"]["name"] for found in api.observe().nodes] == ["n1"]
+    assert api.requests[-1] == ("GET", NODES)
+
+
+def test_the_log_of_a_failed_container_is_read_and_cleaned() -> None:
+    observation = Api(pod(0, "Failed", state=terminated(3))).observe()
+    assert observation.log == ("Traceback:", "  in train", "lost")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (RUNTIME, {"runtime": "you are not allowed to get clustertrainingruntimes.trainer.kubeflow.org"}),
+        (JOBS, {"Jobs": "you are not allowed to list jobs.batch"}),
+        (EVENTS, {"events": "you are not allowed to list events"}),
+        (f"{NODES}/n1", {"nodes": "you are not allowed to get nodes"}),
+    ],
+)
+def test_what_may_not_be_seen_is_noted(path: str, said: dict[str, str]) -> None:
+    api = Api(pod(0), pod(1))
+    api.forbid(path)
+    assert {str(what): why for what, why in api.observe().unseen.items()} == said
+
+
+def test_a_name_that_no_object_can_have_is_asked_for_nowhere() -> None:
+    api = Api(pod(0))
+    spec = {"runtimeRef": {"name": "../../../../api/v1/namespaces/kube-system/secrets/token"}}
+    api.put(TRAINJOB, {**HEALTHY.trainjob, "spec": spec})
+    observation = api.observe()
+    assert observation.runtime is None
+    assert [path for _, path in api.requests if "secrets" in path or "runtimes" in path] == []
+
+
+def test_what_does_not_come_in_time_is_noted_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "PATIENCE", 5)
+    api = Api(pod(0), pod(1))
+    api.slow = {EVENTS}
+    assert {str(what): why for what, why in api.observe().unseen.items()} == {
+        "events": "no answer within 5 s"
+    }
+
+
+def test_more_than_can_be_looked_at_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "MOST", 1)
+    observation = Api(pod(0), pod(1)).observe()
+    assert len(observation.pods) == 1
+    assert observation.unseen == {"pods": "there are too many, only the first 1 were looked at"}
+
+
+# --- what is printed ----------------------------------------------------------------
+
+
+DIAGNOSIS = Diagnosis(
+    trainjob=Ref("TrainJob", "tj", "team"),
+    state=State.FAILED,
+    answer="TrainJob team/tj has failed: ContainerExited: the others wait for rank 1: code 3",
+    finding=Finding(
+        Cause.CONTAINER_EXITED,
+        Ref("Pod", "tj-1", "team"),
+        "code 3",
+        "see its log",
+        (1,),
+        ("Traceback:", "  x"),
+    ),
+    walk=(Stage("TrainJob", Mark.FINE, "tj"), Stage("Pods", Mark.HELD, "1 of 2 ready")),
+    unseen=(Unseen("nodes", "you are not allowed to list nodes"),),
+)
+
+
+def test_the_text_begins_with_the_answer() -> None:
+    assert command.as_text(DIAGNOSIS) == (
+        "TrainJob team/tj has failed: ContainerExited: the others wait for rank 1: code 3\n"
+        "Cause:      Pod team/tj-1\n"
+        "Next step:  see its log\n"
+        "Last lines of its log:\n"
+        "  | Traceback:\n"
+        "  |   x\n"
+        "\n"
+        "ok  TrainJob  tj\n"
+        "!!  Pods      1 of 2 ready\n"
+        "\n"
+        "Could not see the nodes: you are not allowed to list nodes\n"
+    )
+
+
+def test_the_json_has_the_documented_shape() -> None:
+    assert json.loads(command.as_json(DIAGNOSIS)) == {
+        "apiVersion": "explain.trainyard.dev/v1alpha1",
+        "kind": "Diagnosis",
+        "trainJob": {"namespace": "team", "name": "tj"},
+        "state": "Failed",
+        "answer": DIAGNOSIS.answer,
+        "finding": {
+            "cause": "ContainerExited",
+            "object": {"kind": "Pod", "name": "tj-1", "namespace": "team"},
+            "message": "code 3",
+            "nextStep": "see its log",
+            "ranks": [1],
+            "log": ["Traceback:", "  x"],
+        },
+        "walk": [
+            {"stage": "TrainJob", "mark": "fine", "text": "tj"},
+            {"stage": "Pods", "mark": "held", "text": "1 of 2 ready"},
+        ],
+        "unseen": [{"what": "nodes", "why": "you are not allowed to list nodes"}],
+    }
+
+
+def test_nobody_to_ask_is_exit_code_2_and_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "kubeconfig"
+    config.write_text(
+        "current-context: c\n"
+        "contexts: [{name: c, context: {cluster: c}}]\n"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+    )
+    for file, said in ((config, "127.0.0.1"), (tmp_path / "none", "No such file")):
+        out, err = io.StringIO(), io.StringIO()
+        assert command.run("tj", kubeconfig=str(file), out=out, err=err) == 2
+        assert (out.getvalue(), err.getvalue().count("\n")) == ("", 1)
+        assert said in err.getvalue()
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "A", "x" * 254])
+def test_a_name_that_no_trainjob_can_have_is_not_asked_for(name: str) -> None:
+    err = io.StringIO()
+    assert command.run(name, namespace="team", kubeconfig="/nowhere", err=err) == 2
+    assert err.getvalue() == f"{name!r} is not the name of an object\n"
+
+
+def test_help_has_an_example() -> None:
+    answer = CliRunner().invoke(app, ["explain", "--help"])
+    assert answer.exit_code == 0
+    assert "Example: trainyard explain my-training -n team-a" in answer.output

@@ -1,0 +1,198 @@
+"""What is no cause, and the diagnosis as a whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainyard_assist.explain import Diagnosis, Finding, State, Subject, explain
+from trainyard_assist.explain.causes import Cause
+from trainyard_assist.explain.model import Mark, Stage, Unseen
+
+from .cases import FITS, INSUFFICIENT, PODS, SECOND, SELF, queued
+from .objects import (
+    HEALTHY,
+    QUEUED,
+    ago,
+    claim,
+    condition,
+    container,
+    event,
+    homeless,
+    job,
+    jobset,
+    lease,
+    mounts,
+    pod,
+    seen,
+    terminated,
+    trainjob,
+    unbuilt,
+    waiting,
+    workload,
+)
+
+FINE = {
+    "two ranks that run": (HEALTHY, State.RUNNING, "runs: 2 of 2 pods are ready"),
+    "a finished job": (
+        seen(trainjob=trainjob(condition("Complete", "AllJobsCompleted", "jobset completed")), pods=()),
+        State.COMPLETE,
+        "is complete: jobset completed",
+    ),
+    "a job that was just created": (
+        unbuilt(trainjob=trainjob(seconds=1)),
+        State.STARTING,
+        "is starting: it was created 1 s ago, its JobSet is to come",
+    ),
+    "a JobSet that was just created": (
+        unbuilt(jobset={**jobset(seconds=1), "status": {}}),
+        State.STARTING,
+        "is starting: its JobSet is there, its pods are to come",
+    ),
+    "a pod that nobody has looked at yet": (
+        seen(pods=(homeless(0, seconds=1),)),
+        State.STARTING,
+        "is starting: 0 of 1 pods are ready",
+    ),
+    "an image that is being pulled": (
+        seen(pods=(pod(0, "Pending", state=waiting("ContainerCreating")),)),
+        State.STARTING,
+        "is starting: 0 of 1 pods are ready",
+    ),
+    "a rank that starts a moment later than the others": (
+        seen(pods=(pod(0), pod(1, "Pending", state=waiting("ContainerCreating")))),
+        State.RUNNING,
+        "runs: 1 of 2 pods are ready",
+    ),
+    "a container that was started again and runs": (
+        seen(
+            pods=(
+                pod(0, statuses=[container({"running": {"startedAt": ago(40)}}, terminated(3), restarts=2)]),
+                pod(1),
+            )
+        ),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready",
+    ),
+    "a rank that failed and was replaced": (
+        seen(
+            pods=(
+                pod(0),
+                pod(1),
+                {
+                    **(old := pod(1, "Failed", state=terminated(3), seconds=50)),
+                    "metadata": {**old["metadata"], "name": "tj-node-0-1-old"},
+                },
+            )
+        ),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready",
+    ),
+    "a refusal of pods that are there by now": (
+        seen(events=(event(PODS, "FailedCreate", "Error creating: exceeded quota: small"),)),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready",
+    ),
+    "a rank that has ended while another goes on": (
+        seen(
+            jobs=(job(active=1, completedIndexes="1"),),
+            pods=(pod(0), pod(1, "Succeeded", state=terminated(0))),
+        ),
+        State.RUNNING,
+        "runs: 1 of 2 pods are ready",
+    ),
+    "Kubeflow Trainer's controller in the operator's place": (
+        unbuilt(trainjob=trainjob(seconds=1), leases=(lease(renewed=90), lease(renewed=1))),
+        State.STARTING,
+        "is starting: it was created 1 s ago, its JobSet is to come",
+    ),
+    "a job that runs in another cluster": (
+        unbuilt(
+            trainjob={
+                **trainjob(managedBy="kueue.x-k8s.io/multikueue"),
+                "status": {"jobsStatus": [{"name": "node", "active": 1}]},
+            },
+        ),
+        State.RUNNING,
+        "runs elsewhere",
+    ),
+    "a job that Kueue has sent to another cluster": (
+        unbuilt(
+            trainjob={
+                **trainjob(managedBy="kueue.x-k8s.io/multikueue"),
+                "status": {"jobsStatus": [{"name": "node", "active": 1}]},
+            },
+            workloads=(workload(condition("Admitted"), clusterName="west"),),
+        ),
+        State.RUNNING,
+        "runs in the cluster west",
+    ),
+    "a Workload that Kueue has just made": (
+        queued(trainjob=trainjob(seconds=1, suspend=True, more=QUEUED), workloads=(workload(seconds=1),)),
+        State.STARTING,
+        "is starting: its JobSet is there, its pods are to come",
+    ),
+    "a claim that is bound once its pod has a node": (
+        seen(
+            pods=(pod(0, "Pending", state=waiting("ContainerCreating"), volumes=mounts("data")),),
+            claims=(claim(),),
+        ),
+        State.STARTING,
+        "is starting: 0 of 1 pods are ready",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_what_is_no_cause(name: str) -> None:
+    observation, state, answer = FINE[name]
+    diagnosis = explain(observation)
+    assert (diagnosis.finding, diagnosis.state, diagnosis.answer) == (
+        None,
+        state,
+        f"TrainJob team/tj {answer}.",
+    )
+
+
+def test_a_diagnosis_is_the_answer_the_cause_the_walk_and_what_was_not_seen() -> None:
+    observation = seen(
+        trainjob=trainjob(more=QUEUED),
+        workloads=(workload(condition("Admitted")),),
+        pods=(pod(0), homeless(1, INSUFFICIENT)),
+        nodes=(),
+        unseen={Subject.NODES: "you are not allowed to list nodes", Subject.RUNTIME: "no answer within 10 s"},
+    )
+    message = "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 0)"
+    assert explain(observation) == Diagnosis(
+        trainjob=SELF,
+        state=State.HELD,
+        answer=f"TrainJob team/tj is held up: NoNodeFits: the others wait for rank 1: {message}",
+        finding=Finding(Cause.NO_NODE_FITS, SECOND, message, FITS, ranks=(1,)),
+        walk=(
+            Stage("TrainJob", Mark.FINE, "tj, created 60 s ago"),
+            Stage("Runtime", Mark.FINE, "ClusterTrainingRuntime rt"),
+            Stage("Workload", Mark.FINE, "trainjob-tj-1 in LocalQueue research: Admitted"),
+            Stage("JobSet", Mark.FINE, "tj"),
+            Stage("Jobs", Mark.FINE, "tj-node-0: 2 active of 2"),
+            Stage("Pods", Mark.HELD, "1 of 2 ready; tj-node-0-1-x Pending"),
+            Stage("Nodes", Mark.UNSEEN, "you are not allowed to list nodes"),
+        ),
+        unseen=(
+            Unseen("runtime", "no answer within 10 s"),
+            Unseen("nodes", "you are not allowed to list nodes"),
+        ),
+    )
+
+
+@pytest.mark.parametrize("unseen", list(Subject))
+def test_nothing_that_could_not_be_seen_is_taken_for_missing(unseen: Subject) -> None:
+    """The healthy job less one look; each look gives nothing, and says so."""
+    empty = {
+        Subject.RUNTIME: {"runtime": None},
+        Subject.OPERATOR_LEASE: {"leases": ()},
+        Subject.JOBSET: {"jobset": None},
+        Subject.JOBS: {"jobs": (), "pods": ()},
+        Subject.PODS: {"pods": ()},
+        Subject.NODES: {"nodes": ()},
+    }
+    observation = seen(**empty.get(unseen, {}), unseen={unseen: "no"})
+    assert explain(observation).finding is None

@@ -1,0 +1,125 @@
+"""What is looked at next, and the place in the queue."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainyard_assist.explain import FollowUps, QueuePlace, follow_ups, queue_place
+from trainyard_assist.explain.follow_ups import LogOf
+
+from .cases import failed, queued
+from .objects import (
+    HEALTHY,
+    Object,
+    ago,
+    claim,
+    condition,
+    container,
+    homeless,
+    job,
+    mounts,
+    pod,
+    seen,
+    terminated,
+    trainjob,
+    unbuilt,
+    workload,
+)
+
+LOOKS = {
+    "nothing for a finished job": (
+        seen(trainjob=trainjob(condition("Complete"))),
+        FollowUps(),
+    ),
+    "the nodes of a job that runs": (HEALTHY, FollowUps(nodes=("n1",))),
+    "the operator and JobSet's controller, as long as there is no JobSet": (
+        unbuilt(),
+        FollowUps(operator=True, jobset_controller=True),
+    ),
+    "all nodes, for a pod without one": (
+        seen(pods=(pod(0), homeless(1))),
+        FollowUps(all_nodes=True, nodes=("n1",)),
+    ),
+    "the log of the container that failed first": (
+        failed(
+            pods=(pod(0, "Failed", state=terminated(1, at=3)), pod(1, "Failed", state=terminated(2, at=5)))
+        ),
+        FollowUps(log=LogOf("tj-node-0-1-x", "node", previous=False)),
+    ),
+    "the log of the container's last life, if it runs again": (
+        seen(
+            pods=(
+                pod(0, statuses=[container({"running": {"startedAt": ago(3)}}, terminated(3), restarts=2)]),
+            )
+        ),
+        FollowUps(nodes=("n1",), log=LogOf("tj-node-0-0-x", "node", previous=True)),
+    ),
+    "the claims that have no volume": (
+        seen(pods=(pod(0, "Pending", volumes=mounts("data")),), claims=(claim(), claim("other"))),
+        FollowUps(nodes=("n1",), claims=("data",)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_what_is_looked_at_next(name: str) -> None:
+    observation, wanted = LOOKS[name]
+    assert follow_ups(observation) == wanted
+
+
+def test_a_workload_that_waits_is_looked_for_in_its_queue() -> None:
+    waits = workload(condition("QuotaReserved", status="False"))
+    assert follow_ups(queued(workloads=(waits,))) == FollowUps(workload=waits)
+    assert follow_ups(queued(condition("QuotaReserved"))) == FollowUps()
+
+
+def test_the_pod_group_is_looked_for_where_the_pods_name_a_gang_scheduler() -> None:
+    gang = job()
+    gang["spec"]["template"]["metadata"] = {"annotations": {"scheduling.k8s.io/group-name": "tj"}}
+    assert follow_ups(seen(jobs=(gang,))).pod_groups == ("scheduling.volcano.sh/v1beta1",)
+    gang["spec"]["template"]["metadata"] = {"labels": {"scheduling.x-k8s.io/pod-group": "tj"}}
+    assert follow_ups(seen(jobs=(gang,))).pod_groups == ("scheduling.x-k8s.io/v1alpha1",)
+
+
+# --- the place in the queue ---------------------------------------------------------
+
+
+def rival(
+    name: str,
+    *,
+    priority: int = 0,
+    seconds: float = 99,
+    queue: str = "research",
+    namespace: str = "team",
+    reserved: bool = False,
+) -> Object:
+    found = workload(condition("QuotaReserved", status=str(reserved)), name=name, seconds=seconds)
+    found["metadata"]["namespace"] = namespace
+    return {**found, "spec": {**found["spec"], "priority": priority, "queueName": queue}}
+
+
+def test_the_place_is_the_one_that_kueue_tells_counted_from_one() -> None:
+    pending = {"items": [{"metadata": {"name": "other"}, "positionInClusterQueue": 0},
+                         {"metadata": {"name": "trainjob-tj-1"}, "positionInClusterQueue": 4}]}  # fmt: skip
+    assert queue_place.told(workload(), pending, "gpus") == QueuePlace(5, "ClusterQueue gpus")
+    assert queue_place.told(workload(), {"items": []}, "gpus") is None
+
+
+def test_the_place_is_counted_by_priority_and_age_among_those_that_wait_for_the_same_cluster_queue() -> None:
+    def queue(name: str, namespace: str, cluster: str) -> Object:
+        return {"metadata": {"name": name, "namespace": namespace}, "spec": {"clusterQueue": cluster}}
+
+    queues = [queue("research", "team", "gpus"), queue("b", "others", "gpus"), queue("c", "others", "cpus")]
+    mine = workload(condition("QuotaReserved", status="False"))
+    others = [
+        rival("older"),
+        rival("younger", seconds=1),
+        rival("more-important", priority=9, seconds=1, queue="b", namespace="others"),
+        rival("another-queue", queue="c", namespace="others"),
+        rival("runs-already", reserved=True),
+    ]
+    everywhere = queue_place.counted(mine, [mine, *others], queues, partial=False)
+    assert everywhere == QueuePlace(3, "ClusterQueue gpus")
+    within = [one for one in others if one["metadata"]["namespace"] == "team"]
+    here = queue_place.counted(mine, [mine, *within], queues[:1], partial=True)
+    assert here == QueuePlace(2, "ClusterQueue gpus", partial=True)

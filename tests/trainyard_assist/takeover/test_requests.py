@@ -1,0 +1,109 @@
+"""What is asked of the API server: reads to look, and one guarded write for each step."""
+
+from typing import Any
+
+import pytest
+
+from tests.trainyard_operator import objects
+from tests.trainyard_operator.fake_api import FakeApi, run
+from trainyard_assist import takeover
+from trainyard_assist.takeover import State
+from trainyard_cli.takeover import carry_out, observe
+from trainyard_operator.kube.client import ApiError, Client
+
+from .test_takeover import CRDS, NAMESPACE, binding, deployment, entry, public, webhooks
+
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/kubeflow-trainer-controller-manager"
+OWN = "/apis/apps/v1/namespaces/trainyard-system/deployments/trainyard-operator"
+WEBHOOKS = (
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/validator.trainer.kubeflow.org"
+)
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+RULE = f"{BINDINGS}/image-tag.policy.trainyard.dev"
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/tj"
+RUNTIME = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/rt"
+
+
+class Cluster(FakeApi):
+    """With Trainer, whose Deployment has no pods when it is asked to have none, and is ready otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.put(DEPLOYMENT, self.scaled(deployment()))
+        for crd in CRDS:
+            name = crd["metadata"]["name"]
+            self.put(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}", crd)
+        self.put(f"{CONFIG_MAPS}/kubeflow-trainer-public", public())
+        self.put(WEBHOOKS, webhooks(managedFields=[entry("kubectl")]))
+        self.put(RUNTIME, objects.runtime("rt"))
+        self.put(TRAINJOB, objects.trainjob("tj"))
+
+    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """See `FakeApi`."""
+        return super().put(path, self.scaled(body) if path in (DEPLOYMENT, OWN) else body)
+
+    def scaled(self, body: dict[str, Any]) -> dict[str, Any]:
+        replicas = body["spec"]["replicas"]
+        selector = {"matchLabels": {"app": "trainer"}}
+        return {
+            **body,
+            "metadata": {**body["metadata"], "generation": 1},
+            "spec": {**body["spec"], "selector": selector},
+            "status": {"replicas": replicas, "readyReplicas": replicas, "observedGeneration": 1},
+        }
+
+
+async def look(client: Client) -> takeover.Observed:
+    return await observe(client, ["rt"], trainer_namespace=NAMESPACE, operator_namespace="trainyard-system")
+
+
+async def do(client: Client, plan: takeover.Plan) -> None:
+    assert not plan.refused, plan
+    for step in plan.steps:
+        await carry_out(client, step)
+
+
+def test_there_and_back_leaves_what_was_there() -> None:
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            plan = takeover.adopt(await look(client))
+            assert api.writes() == []
+            assert [(fate.name, fate.state) for fate in plan.fates] == [("tj", State.WAITING)]
+            await do(client, plan)
+            assert api.writes() == [
+                ("POST", CONFIG_MAPS),
+                ("PATCH", WEBHOOKS),
+                ("PATCH", DEPLOYMENT),
+            ]
+            assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 0
+            assert takeover.adopt(await look(client)).steps == ()
+
+            api.put(WEBHOOKS, webhooks("trainyard-operator"))
+            for name in (RULE, f"{BINDINGS}/of-others"):
+                api.put(name, binding(name.rpartition("/")[2]))
+            api.put(OWN, deployment(name="trainyard-operator", namespace="trainyard-system"))
+            await do(client, takeover.give_back(await look(client)))
+            assert api.objects[WEBHOOKS]["webhooks"] == webhooks()["webhooks"]
+            assert api.objects[WEBHOOKS]["metadata"]["uid"] == "w"
+            assert [api.objects[path]["spec"]["replicas"] for path in (DEPLOYMENT, OWN)] == [1, 0]
+            assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
+            assert RULE not in api.objects
+            assert f"{BINDINGS}/of-others" in api.objects
+
+    run(test)
+
+
+def test_what_is_no_longer_as_it_was_seen_is_left_alone() -> None:
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            plan = takeover.adopt(await look(client))
+            api.put(DEPLOYMENT, deployment(3))
+            [scale] = [step for step in plan.steps if isinstance(step, takeover.Scale)]
+            with pytest.raises(ApiError, match="testing value failed"):
+                await carry_out(client, scale)
+            assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 3
+
+    run(test)

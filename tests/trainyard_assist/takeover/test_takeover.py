@@ -1,0 +1,366 @@
+"""Taking over and giving back: what is found, what becomes of each TrainJob, and the steps."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+import yaml
+
+from tests.trainyard_operator.core_values import PLAIN, T0, jobset, runtime, trainjob
+from trainyard_assist import takeover
+from trainyard_assist.takeover import Check, Fate, ForeignJob, HandOver, Keep, Level, Put, Scale, State
+from trainyard_assist.takeover.model import Ref
+from trainyard_assist.takeover.ownership import handed_over, owners
+from trainyard_operator.core.model import Runtime, RuntimeProblem
+
+NAMESPACE = "kubeflow-system"
+PLACE = {"namespace": NAMESPACE, "uid": "u", "resourceVersion": "5"}
+
+
+def entry(manager, operation="Update", time="2026-01-01T00:00:00Z", fields=None, **others):
+    return {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": "v1",
+        "time": time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields or {"f:data": {}},
+        **others,
+    }
+
+
+def deployment(replicas=1, pods=None, **metadata):
+    containers = [{"name": "manager", "image": "ghcr.io/kubeflow/trainer/trainer-controller-manager:v2.3.0"}]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "kubeflow-trainer-controller-manager", **PLACE, **metadata},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}},
+        "status": {"replicas": replicas if pods is None else pods},
+    }
+
+
+def crd(plural, **version):
+    version = {"name": "v1alpha1", "served": True, "storage": True, **version}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.trainer.kubeflow.org", "uid": "u", "resourceVersion": "5"},
+        "spec": {"versions": [version]},
+    }
+
+
+def public(version="v2.3.0", **metadata):
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kubeflow-trainer-public", **PLACE, **metadata},
+        "data": {"kubeflow_trainer_version": version},
+    }
+
+
+def webhooks(service="kubeflow-trainer-controller-manager", **metadata):
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {
+            "name": "validator.trainer.kubeflow.org",
+            "uid": "w",
+            "resourceVersion": "6",
+            **metadata,
+        },
+        "webhooks": [{"name": "v", "clientConfig": {"service": {"name": service, "namespace": NAMESPACE}}}],
+    }
+
+
+CRDS = [crd("trainjobs"), crd("trainingruntimes"), crd("clustertrainingruntimes")]
+
+
+def observed(controller=None, objects=None, **fields):
+    return takeover.Observed(
+        now=T0 + timedelta(minutes=1),
+        controller=controller or deployment(),
+        objects=[*CRDS, public()] if objects is None else objects,
+        **fields,
+    )
+
+
+def foreign(job=None, js=None, rt=PLAIN, **fields):
+    return ForeignJob(job or trainjob(), js, rt, **fields)
+
+
+def levels(plan):
+    return {check.about: check.level for check in plan.checks}
+
+
+def binding(name):
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name, "uid": "b"},
+    }
+
+
+def record(*before, replicas="2"):
+    data = {"replicas": replicas, "before.yaml": yaml.safe_dump_all(before)}
+    metadata = {"name": "trainyard-adoption", "namespace": NAMESPACE, "uid": "r", "resourceVersion": "8"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+# --- checks -----------------------------------------------------------------
+
+
+def test_trainer_2_3_may_be_taken_over():
+    plan = takeover.adopt(observed())
+    assert levels(plan) == {"CRDs": Level.FINE, "version": Level.FINE}
+    assert not plan.refused
+
+
+def test_without_trainers_controller_there_is_nothing_to_take_over():
+    plan = takeover.adopt(replace(observed(), controller=None))
+    assert (levels(plan), plan.steps, plan.refused) == ({"controller": Level.STOP}, (), True)
+
+
+@pytest.mark.parametrize(
+    ("objects", "level", "words"),
+    [
+        ([*CRDS, public("v2.2.1")], Level.STOP, "it is Trainer v2.2.1; bring it to v2.3 first"),
+        ([*CRDS, public("v2.30.0")], Level.STOP, "it is Trainer v2.30.0; bring it to v2.3 first"),
+        ([*CRDS, public("v2.3.7")], Level.FINE, "it is Trainer v2.3.7"),
+        (CRDS, Level.FINE, "it is Trainer v2.3.0"),
+    ],
+    ids=["too old", "too new", "a patch", "by the image's tag"],
+)
+def test_it_must_be_a_trainer_of_the_same_api(objects, level, words):
+    [check] = [one for one in takeover.adopt(observed(objects=objects)).checks if one.about == "version"]
+    assert (check.level, check.message.startswith(words)) == (level, True)
+
+
+def test_a_version_that_cannot_be_seen_is_said():
+    controller = deployment()
+    controller["spec"]["template"]["spec"]["containers"][0]["image"] = "registry:5000/manager@sha256:0"
+    assert levels(takeover.adopt(observed(controller, CRDS)))["version"] is Level.NOTE
+
+
+def test_crds_that_store_something_else_are_refused():
+    plan = takeover.adopt(observed(objects=[crd("trainjobs", storage=False), crd("trainingruntimes")]))
+    assert levels(plan)["CRDs"] is Level.STOP
+
+
+def test_who_would_undo_it_is_named():
+    by_argo = deployment(annotations={"argocd.argoproj.io/tracking-id": "x"})
+    by_helm = deployment(annotations={"meta.helm.sh/release-name": "kf"}, labels={})
+    said = [one.message for c in (by_argo, by_helm) for one in takeover.adopt(observed(c)).checks[2:]]
+    assert said == [
+        "Argo CD installs it, and would scale it up again: have Argo CD let go of it first",
+        "it is of the Helm release kf: no `helm upgrade` of that as long as Trainyard works",
+    ]
+
+
+def test_feature_gates_and_another_jobset_controller_are_brought_to_mind():
+    text = yaml.safe_dump({"featureGates": {"TrainJobStatus": True, "Other": False}})
+    controllers = [{**deployment(), "metadata": {"name": "jobset-controller-manager", **PLACE}}]
+    plan = takeover.adopt(
+        observed(
+            configuration={"data": {"controller_manager_config.yaml": text}}, jobset_controllers=controllers
+        )
+    )
+    assert plan.checks[2:] == (
+        Check(
+            Level.NOTE,
+            "feature gates",
+            "TrainJobStatus is on: set it in the stack file too, operator.featureGates",
+        ),
+        Check(
+            Level.NOTE,
+            "JobSet",
+            "its controller Deployment kubeflow-system/jobset-controller-manager is there already: say "
+            "`jobset.enabled: false` in the stack file, so that there will not be two",
+        ),
+    )
+
+
+# --- TrainJobs --------------------------------------------------------------
+
+
+def ended(kind):
+    condition = {"type": kind, "status": "True", "reason": "r", "message": "m", "lastTransitionTime": "t"}
+    return trainjob(status={"conditions": [condition]})
+
+
+SNAPSHOT = Runtime("ClusterTrainingRuntime", "rt", None, "", PLAIN.spec)
+
+FATES = {
+    "a running one goes on": (
+        foreign(js=jobset(), rt=SNAPSHOT, snapshot=True),
+        State.RUNNING,
+        Level.FINE,
+        "goes on: JobSet js-uid and its pods are not touched",
+    ),
+    "a running one goes on though its runtime is gone": (
+        foreign(js=jobset(), rt=RuntimeProblem.NOT_FOUND, lost=True),
+        State.RUNNING,
+        Level.FINE,
+        "goes on: JobSet js-uid and its pods are not touched",
+    ),
+    "a suspended one is built from what Trainer kept": (
+        foreign(trainjob({"suspend": True}), jobset(suspend=True), SNAPSHOT, snapshot=True),
+        State.SUSPENDED,
+        Level.FINE,
+        "keeps JobSet js-uid, and starts when resumed, from the runtime that ConfigMap tj-runtime-snapshot "
+        "keeps",
+    ),
+    "a suspended one whose runtime was not kept": (
+        foreign(trainjob({"suspend": True}), jobset(suspend=True), lost=True),
+        State.SUSPENDED,
+        Level.NOTE,
+        "keeps JobSet js-uid, and starts when resumed, from its runtime as it is now",
+    ),
+    "a finished one stays": (
+        foreign(ended("Complete"), jobset()),
+        State.FINISHED,
+        Level.FINE,
+        "stays as it is, and never starts again",
+    ),
+    "one that waits gets its JobSet": (
+        foreign(),
+        State.WAITING,
+        Level.FINE,
+        "gets its JobSet from Trainyard",
+    ),
+    "one of MultiKueue stays there": (
+        foreign(trainjob({"managedBy": "kueue.x-k8s.io/multikueue"})),
+        State.ELSEWHERE,
+        Level.FINE,
+        "stays with kueue.x-k8s.io/multikueue",
+    ),
+    "one that Trainyard cannot build is said to be blocked": (
+        foreign(rt=runtime({"flux": {}})),
+        State.WAITING,
+        Level.NOTE,
+        "would be blocked: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FATES)
+def test_what_becomes_of_a_trainjob(case):
+    job, state, level, words = FATES[case]
+    [fate] = takeover.adopt(observed(jobs=[job])).fates
+    assert fate.becomes.startswith(words), fate
+    assert fate == Fate("team", "tj", state, fate.becomes, level)
+    assert words.endswith(": ") or fate.becomes == words
+
+
+# --- steps ------------------------------------------------------------------
+
+
+def test_what_is_there_is_kept_then_handed_over_and_the_controller_goes_last():
+    fields = [entry("kubectl"), entry("gate", time="2026-01-02T00:00:00Z", fields={"f:webhooks": {}})]
+    plan = takeover.adopt(
+        observed(objects=[*CRDS, public(), webhooks(managedFields=fields, annotations={"a": "b"})])
+    )
+    keep, hand_over, scale = plan.steps
+    assert isinstance(keep, Keep)
+    assert keep.manifest["data"]["replicas"] == "1"
+    before = list(yaml.safe_load_all(keep.manifest["data"]["before.yaml"]))
+    assert before[1]["metadata"] == {"name": "validator.trainer.kubeflow.org", "annotations": {"a": "b"}}
+    assert [one["kind"] for one in before] == ["ConfigMap", "ValidatingWebhookConfiguration"]
+    ref = Ref(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration",
+        "",
+        "validator.trainer.kubeflow.org",
+    )
+    assert hand_over == HandOver(ref, "w", "6", ("kubectl", "gate"), handed_over(fields))
+    controller = Ref("apps/v1", "Deployment", NAMESPACE, "kubeflow-trainer-controller-manager")
+    assert scale == Scale(controller, "u", 1, 0)
+
+
+def test_what_broke_off_goes_on_and_what_is_done_is_not_done_again():
+    half = observed(deployment(0, pods=1), record=record(public()))
+    assert [type(step) for step in takeover.adopt(half).steps] == [Scale]
+    assert takeover.adopt(observed(deployment(0), record=record(public()))).steps == ()
+
+
+def test_fields_change_hands_whole_with_the_time_of_the_latest_and_not_those_of_the_status():
+    status = entry("controller", subresource="status")
+    mine, other = handed_over(
+        [
+            entry("helm", fields={"f:spec": {"f:a": {}, "f:b": {"f:c": {}}}}),
+            entry("hand", time="2026-01-03T00:00:00Z", fields={"f:spec": {"f:b": {"f:d": {}}}}),
+            status,
+        ]
+    )
+    assert mine == {
+        **entry("trainyard-platform", "Apply", time="2026-01-03T00:00:00Z"),
+        "fieldsV1": {"f:spec": {"f:a": {}, "f:b": {"f:c": {}, "f:d": {}}}},
+    }
+    assert other == status
+    assert owners([mine, other]) == ()
+
+
+def test_what_our_operator_has_written_stays_its_own() -> None:
+    bundle = entry("trainyard", fields={"f:webhooks": {"f:caBundle": {}}})
+    assert owners([bundle]) == ()
+    assert handed_over([entry("kubectl"), bundle]) == (entry("trainyard-platform", "Apply"), bundle)
+
+
+# --- back -------------------------------------------------------------------
+
+
+def test_back_needs_what_was_kept():
+    plan = takeover.give_back(observed())
+    words = "there is no ConfigMap kubeflow-system/trainyard-adoption: nothing has been taken over here"
+    assert (plan.checks, plan.refused) == ((Check(Level.STOP, "record", words),), True)
+
+
+def test_back_refuses_a_record_that_it_cannot_read():
+    assert takeover.give_back(observed(record=record(replicas="many"))).refused
+
+
+def test_back_lets_our_rules_and_our_operator_go_before_the_webhooks_lead_to_trainer_again():
+    before = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kubeflow_trainer_version": "v2.3.0"}}
+    before["metadata"] = {"name": "kubeflow-trainer-public", "namespace": NAMESPACE}
+    hooks = {key: value for key, value in webhooks().items() if key != "metadata"}
+    hooks["metadata"] = {"name": "validator.trainer.kubeflow.org"}
+    own = deployment(2, name="trainyard-operator", namespace="trainyard-system")
+    plan = takeover.give_back(
+        observed(
+            deployment(0),
+            [public("v2.3.1"), webhooks("trainyard-operator")],
+            own=own,
+            record=record(before, hooks),
+            policy_bindings=[binding("image-tag.policy.trainyard.dev")],
+        )
+    )
+    assert [str(step) for step in plan.steps] == [
+        "delete ValidatingAdmissionPolicyBinding image-tag.policy.trainyard.dev: a rule of the platform's",
+        "write ConfigMap kubeflow-system/kubeflow-trainer-public as it was before",
+        "scale Deployment trainyard-system/trainyard-operator from 2 to 0, and wait until its pods are gone",
+        "write ValidatingWebhookConfiguration validator.trainer.kubeflow.org as it was before",
+        "scale Deployment kubeflow-system/kubeflow-trainer-controller-manager from 0 to 2, and wait until "
+        "it is ready",
+        "delete ConfigMap kubeflow-system/trainyard-adoption: it is as it was before",
+    ]
+
+
+def test_back_creates_what_a_destroyed_stack_took_away():
+    hooks = {**webhooks(), "metadata": {"name": "validator.trainer.kubeflow.org"}}
+    plan = takeover.give_back(observed(deployment(0), [], record=record(hooks)))
+    assert plan.steps[0] == Put(hooks)
+    assert plan.next_steps == ()
+
+
+def test_back_leaves_trainer_the_runtime_of_a_job_that_started_with_trainyard():
+    plan = takeover.give_back(observed(deployment(0), [], record=record(), jobs=[foreign(js=jobset())]))
+    put = plan.steps[0]
+    assert isinstance(put, Put)
+    metadata = put.manifest["metadata"]
+    assert (metadata["name"], metadata["ownerReferences"][0]["uid"]) == ("tj-runtime-snapshot", "job-uid")
+    kept = yaml.safe_load(put.manifest["data"]["runtime"])
+    assert (kept["kind"], kept["metadata"], kept["spec"]) == (
+        "ClusterTrainingRuntime",
+        {"name": "rt"},
+        PLAIN.spec,
+    )

@@ -1,0 +1,125 @@
+"""Every case beside this file: jobs of older APIs in, all that `trainyard migrate` prints out."""
+
+import io
+import itertools
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.trainyard_operator.test_reconcile_crashes import places, spoiled
+from trainyard_api import documents
+from trainyard_assist.migrate import convert
+from trainyard_cli import migrate, render, validate
+
+FOLDER = Path(__file__).parent / "migrate"
+CASES = sorted(path.stem for path in (FOLDER / "cases").glob("*.yaml"))
+CATALOG = FOLDER / "catalog"
+OURS = ("TrainJob", "TrainingRuntime")
+DEEP = json.loads('{"a":' * 30 + "1" + "}" * 30)
+JUNK = (
+    *(None, "", "x" * 300, "a\nb: c", "auto", "2", "None", -1, 0, 2, 2**70, 1.5, True, [], {}),
+    *([None], [[]], ["a"], {"": {}}, {"a\nb": 1}, {"name": 1}, DEEP),
+    *([{"name": None}], [{"name": "node"}, {"name": "node"}]),
+)
+SHARE = 1 / 20
+"""Of all places and all junk, to keep the test short; always the same ones."""
+
+
+def migrated(*files, **options):
+    out, err = io.StringIO(), io.StringIO()
+    code = migrate.run(files, catalog=CATALOG, out=out, err=err, **options)
+    return code, out.getvalue(), err.getvalue()
+
+
+def parsed(text):
+    return [document.value for document in documents.parse(text, "text")]
+
+
+def expected_code(text):
+    return 1 if any(f": {level}: " in text for level in ("lost", "refused")) else 0
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_job_becomes(case, monkeypatch):
+    """Refresh with TRAINYARD_UPDATE_GOLDEN=1 and read the difference."""
+    monkeypatch.chdir(FOLDER / "cases")
+    golden = FOLDER / "expected" / f"{case}.yaml"
+    code, text, notes = migrated(Path(f"{case}.yaml"))
+    if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+    assert notes == "".join(line[2:] for line in text.splitlines(keepends=True) if line.startswith("# "))
+    assert code == expected_code(text)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_comes_out_is_let_in_by_admission_and_can_be_built(case, tmp_path):
+    objects = [
+        one for one in parsed((FOLDER / "expected" / f"{case}.yaml").read_text()) if one["kind"] in OURS
+    ]
+    files = [tmp_path / f"{number}.yaml" for number, _ in enumerate(objects)]
+    for file, one in zip(files, objects, strict=True):
+        file.write_text(documents.dump([one]))
+    out, err = io.StringIO(), io.StringIO()
+    if objects:
+        assert (validate.run(files, catalog=CATALOG, out=out, err=err), err.getvalue()) == (0, "")
+        assert json.loads(out.getvalue()) == {"warnings": [], "errors": []}
+        assert (render.run(files, catalog=CATALOG, out=io.StringIO(), err=err), err.getvalue()) == (0, "")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_comes_out_goes_through_again_as_it_is(case, tmp_path):
+    text = (FOLDER / "expected" / f"{case}.yaml").read_text()
+    again = tmp_path / "again.yaml"
+    again.write_text(text)
+    if not any(one["kind"] in OURS for one in parsed(text)):
+        return
+    code, second, notes = migrated(again)
+    assert (code, parsed(second), notes) == (0, parsed(text), "")
+
+
+def test_every_expectation_has_its_case():
+    assert sorted(path.stem for path in (FOLDER / "expected").glob("*.yaml")) == CASES
+
+
+def test_the_catalog_of_this_repository_runs_a_plain_and_a_pytorch_job():
+    out = io.StringIO()
+    files = [FOLDER / "cases" / f"{case}.yaml" for case in ("pytorchjob-alike", "tfjob-workers")]
+    assert migrate.run(files, out=out, err=io.StringIO()) == 0
+    references = [one["spec"]["runtimeRef"] for one in parsed(out.getvalue())]
+    assert references == [{"name": "torch-distributed"}, {"name": "plain"}]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_whatever_a_job_holds_there_is_an_answer(case):
+    """Each field in turn is something else; a conversion may refuse, and never fails."""
+    catalog = [one for path in CATALOG.glob("*.yaml") for one in documents.parse(path.read_text(), path.name)]
+    given = documents.parse((FOLDER / "cases" / f"{case}.yaml").read_text(), "f.yaml")
+    chance = random.Random(case)  # noqa: S311
+    for document in given:
+        for place, junk in itertools.product(places(document.value), JUNK):
+            value = spoiled(document.value, place, junk)
+            if not isinstance(value, dict) or chance.random() > SHARE:
+                continue
+            try:
+                answer = convert.migrate([documents.Document("f.yaml", 1, value)], catalog)
+            except convert.NothingToMigrateError:
+                continue
+            for outcome in answer:
+                documents.parse(documents.dump(outcome.objects), "out.yaml")
+                assert all(str(note).isprintable() for note in outcome.notes)
+
+
+def test_the_number_of_a_task_stands_before_the_variable_that_holds_it():
+    """Kubernetes fills in what stands earlier in the list, and nothing else."""
+    out = io.StringIO()
+    files = [FOLDER / "expected" / "tfjob-parameter-servers.yaml"]
+    assert render.run(files, catalog=CATALOG, out=out, err=io.StringIO()) == 0
+    [jobset] = [one for one in parsed(out.getvalue()) if one["kind"] == "JobSet"]
+    for job in jobset["spec"]["replicatedJobs"]:
+        [container] = job["template"]["spec"]["template"]["spec"]["containers"]
+        assert [variable["name"] for variable in container["env"]] == ["TF_TASK_INDEX", "TF_CONFIG"]
+        assert '"index":$(TF_TASK_INDEX)}' in container["env"][1]["value"]
