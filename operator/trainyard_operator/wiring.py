@@ -125,7 +125,6 @@ class Wiring:
             JobSetSink(
                 cache.jobsets,
                 wanted=cache.trainjobs.__contains__,
-                touched=self.controller.touched,
                 changed=self.controller.jobsets_changed,
             ),
         )

@@ -140,7 +140,6 @@ class Machine(RuleBasedStateMachine):
         self.sink = JobSetSink(
             scene.cache.jobsets,
             wanted=scene.cache.trainjobs.__contains__,
-            touched=scene.controller.touched,
             changed=lambda state: None,
         )
         self.workers = Workers(scene.queue, scene.controller.reconcile, self._failed)
@@ -148,7 +147,7 @@ class Machine(RuleBasedStateMachine):
             scene.see(RUNTIME, None)
         for path, body in self.world.objects.items():
             if path.startswith(objects.REVISIONS):
-                scene.cache.revisions.wrote(body["metadata"]["name"], revision_of(body))
+                scene.cache.revisions.answered(body["metadata"]["name"], revision_of(body))
         for plural in STREAMS:
             self.list(plural, shown)
         scene.controller.since = self.do(scene.controller._applier.present())

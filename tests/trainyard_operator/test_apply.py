@@ -279,7 +279,7 @@ def test_a_status_goes_to_the_version_it_was_decided_on() -> None:
         job = trainjob_of(api.put(f"{objects.JOBS}/tj", objects.trainjob()))
         async with api.client() as client:
             scene = Scene(client)
-            scene.cache.observe_trainjob(job)
+            scene.cache.trainjobs.observe(Key.of(job), job)
             await scene.applier.status(job, {"conditions": []})
             assert api.bodies[-1]["metadata"] == {"resourceVersion": job.resource_version}
             known = scene.cache.trainjobs.get(KEY)

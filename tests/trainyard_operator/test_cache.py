@@ -10,6 +10,8 @@ from trainyard_operator.watch.cache import Cache, Key, RuntimeKey, Store, trainj
 
 from . import objects
 
+KEY = Key("team", "tj")
+
 
 def jobset(version: int, uid: str = "u") -> JobSet:
     return JobSet("team", "tj", uid, str(version), "job-uid", suspend=False)
@@ -42,10 +44,10 @@ def test_versions_are_compared_as_numbers() -> None:
 
 def test_the_answer_to_our_write_counts_until_the_stream_is_past_it() -> None:
     jobs = store(at=9)
-    assert jobs.wrote("tj", jobset(12))
+    assert jobs.answered("tj", jobset(12))
     assert not jobs.observe("tj", jobset(12)), "its echo is no news"
     assert jobs.remove("tj", uid="u", resource_version="13")
-    assert not jobs.wrote("tj", jobset(12)), "a late answer must not bring back what is gone"
+    assert not jobs.answered("tj", jobset(12)), "a late answer must not bring back what is gone"
 
 
 def test_only_the_object_that_is_meant_is_removed() -> None:
@@ -58,8 +60,8 @@ def test_only_the_object_that_is_meant_is_removed() -> None:
 def test_a_complete_list_drops_what_it_does_not_hold_but_not_what_is_newer_than_it() -> None:
     jobs = store(at=9)
     jobs.observe("old", jobset(3))
-    jobs.wrote("new", jobset(30))
-    assert jobs.replace({"tj": jobset(12)}, at=20) == {"tj", "old"}
+    jobs.answered("new", jobset(30))
+    jobs.replace({"tj": jobset(12)}, at=20)
     assert set(jobs) == {"tj", "new"}
 
 
@@ -69,11 +71,11 @@ def test_a_runtime_knows_its_users() -> None:
         RuntimeKey("ClusterTrainingRuntime", None, "rt"),
         RuntimeKey("ClusterTrainingRuntime", None, "x"),
     )
-    cache.observe_trainjob(trainjob(1))
-    assert cache.users(runtime) == {Key("team", "tj")}
-    cache.observe_trainjob(trainjob(2, uid="next", runtime="x"))
-    assert (cache.users(runtime), cache.users(other)) == (set(), {Key("team", "tj")})
-    cache.remove_trainjob(Key("team", "tj"), uid="next")
+    cache.trainjobs.observe(KEY, trainjob(1))
+    assert cache.users(runtime) == {KEY}
+    cache.trainjobs.observe(KEY, trainjob(2, uid="next", runtime="x"))
+    assert (cache.users(runtime), cache.users(other)) == (set(), {KEY})
+    cache.trainjobs.remove(KEY, uid="next")
     assert cache.users(other) == set()
 
 

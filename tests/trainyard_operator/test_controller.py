@@ -12,7 +12,7 @@ import pytest
 
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.watch.cache import Cache, Key, RuntimeKey
+from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.informer import State, jobset_of
 from trainyard_operator.work.apply import Applier
 from trainyard_operator.work.companions import Companions
@@ -72,8 +72,7 @@ class Scene:
 
     def see_jobset(self) -> None:
         seen = jobset_of(msgspec.json.encode(self.api.objects[JOBSET]))
-        if self.cache.jobsets.observe(KEY, seen):
-            self.controller.touched(KEY)
+        self.cache.jobsets.observe(KEY, seen)
 
     def report(self, *, ready: int) -> None:
         """JobSet's controller counts the pods of the JobSet."""
@@ -405,14 +404,69 @@ def test_the_event_of_a_runtime_looks_at_the_jobs_that_have_not_finished() -> No
     async def test() -> None:
         async with scene() as s:
             await s.settle()
-            s.controller.runtime_changed(RuntimeKey("ClusterTrainingRuntime", None, "rt"))
+            s.api.put(RUNTIME, s.api.objects[RUNTIME])
+            s.see(RUNTIME, "MODIFIED")
             assert s.queue.depth == 1
             await s.settle()
             finished = {"conditions": [{"type": "Failed", "status": "True", "reason": "x", "message": ""}]}
             s.api.put(JOB, {**s.api.objects[JOB], "status": finished})
             s.see(JOB, "MODIFIED")
             await s.settle()
-            s.controller.runtime_changed(RuntimeKey("ClusterTrainingRuntime", None, "rt"))
+            s.api.put(RUNTIME, s.api.objects[RUNTIME])
+            s.see(RUNTIME, "MODIFIED")
+            assert s.queue.depth == 0
+
+    run(test)
+
+
+def test_a_change_that_another_part_reads_first_is_carried_out_too() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            before = s.cache.trainjobs.get(KEY)
+            assert before is not None
+            job = s.api.objects[JOB]
+            s.api.put(JOB, {**job, "spec": {**job["spec"], "suspend": True}})
+            reporter = Applier(s.client, s.cache, namespace="trainyard-system")
+            with pytest.raises(RetryError):  # a progress report was built on the version before
+                await reporter.status(before, {"trainerStatus": {"progressPercentage": 1}})
+            s.see(JOB, "MODIFIED")  # no news any more
+            await s.settle()
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is True
+            assert s.conditions() == {"Suspended": "Suspended"}
+
+    run(test)
+
+
+def test_a_runtime_that_admission_reads_first_unblocks_its_jobs() -> None:
+    async def test() -> None:
+        async with scene(with_runtime=False) as s:
+            await s.settle()
+            assert s.conditions() == {"Blocked": "RuntimeNotFound"}
+            s.api.put(RUNTIME, objects.runtime())
+            job = s.cache.trainjobs.get(KEY)
+            assert job is not None
+            await Runtimes(s.client, s.cache, namespace="trainyard-system").choose(job, None)
+            s.see(RUNTIME)  # no news any more
+            s.second += 1
+            await s.settle()
+            assert s.conditions() == {}
+            assert JOBSET in s.api.objects
+
+    run(test)
+
+
+def test_a_status_that_we_wrote_wakes_nobody() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            job = s.cache.trainjobs.get(KEY)
+            assert job is not None
+            applier = Applier(s.client, s.cache, namespace="trainyard-system")
+            await applier.status(job, {"trainerStatus": {"progressPercentage": 1}})
+            s.see(JOB, "MODIFIED")
             assert s.queue.depth == 0
 
     run(test)

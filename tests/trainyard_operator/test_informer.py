@@ -37,10 +37,10 @@ class Followed:
 @asynccontextmanager
 async def following(api: FakeApi, **options: Any) -> AsyncIterator[Followed]:
     followed = Followed(api)
+    followed.cache.wake = followed.touched.append
     sink = JobSetSink(
         followed.cache.jobsets,
         wanted=followed.wanted.__contains__,
-        touched=followed.touched.append,
         changed=followed.states.append,
     )
     async with api.client() as client:

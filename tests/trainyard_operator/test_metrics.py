@@ -13,7 +13,7 @@ from trainyard_operator.core import framework, plugins
 from trainyard_operator.core.framework import DEFAULT_SETTINGS
 from trainyard_operator.core.model import TrainJob
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.watch.cache import Cache
+from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.work.measured import measured
 from trainyard_operator.work.queue import Queue
 
@@ -58,7 +58,8 @@ def test_trainjobs_are_counted_by_state_and_states_without_any_are_0() -> None:
     cache = Cache()
     for number, status in enumerate([conditions("Complete"), conditions("Complete"), {}]):
         name = f"job-{number}"
-        cache.observe_trainjob(TrainJob("team", name, name, str(number + 1), CREATED, {}, status))
+        job = TrainJob("team", name, name, str(number + 1), CREATED, {}, status)
+        cache.trainjobs.observe(Key.of(job), job)
     metrics = Metrics()
     metrics.registry.register(gauges.TrainJobs(cache))
     found = {state: value(metrics, "trainyard_trainjobs", state=state) for state in gauges.STATES}

@@ -11,7 +11,7 @@ from trainyard_api.configuration import Retention
 from trainyard_operator.core import retention
 from trainyard_operator.core.model import TrainJob
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.watch.cache import Cache, trainjob_of
+from trainyard_operator.watch.cache import Cache, Key, trainjob_of
 from trainyard_operator.work.reaper import INTERVAL, SOONEST, Reaper
 
 from . import objects
@@ -113,7 +113,8 @@ class Scene:
 
     def add(self, name: str, **parts: Any) -> str:
         path = f"{objects.JOBS}/{name}"
-        self.cache.observe_trainjob(trainjob_of(self.api.put(path, {**objects.trainjob(name), **parts})))
+        job = trainjob_of(self.api.put(path, {**objects.trainjob(name), **parts}))
+        self.cache.trainjobs.observe(Key.of(job), job)
         return path
 
 

@@ -75,7 +75,7 @@ class Scene:
         """A TrainJob, and a JobSet of it, that the replica has seen."""
         job = self.api.put(f"{objects.JOBS}/{name}", objects.trainjob(name))
         jobset = self.api.put(f"{objects.JOBSETS}/{name}", objects.jobset(name, job["metadata"]["uid"]))
-        self.cache.observe_trainjob(trainjob_of(job))
+        self.cache.trainjobs.observe(Key("team", name), trainjob_of(job))
         self.cache.jobsets.observe(Key("team", name), jobset_of(msgspec.json.encode(jobset)))
 
     def pod(self, job: str, *, audience: str | None = None, **metadata: Any) -> str:
@@ -444,10 +444,10 @@ def test_a_job_that_is_made_anew_under_its_name_is_not_written_to_by_the_old_one
         async with scene() as s:
             assert (await s.post())[0] == 200
             s.api.remove(JOB)
-            s.cache.remove_trainjob(KEY)
+            s.cache.trainjobs.remove(KEY)
             assert await s.post() == refusal(404, "NotFound", "Train job not found")
             job = s.api.put(JOB, objects.trainjob())
-            s.cache.observe_trainjob(trainjob_of(job))
+            s.cache.trainjobs.observe(KEY, trainjob_of(job))
             assert await s.post() == refusal(403, "Forbidden", NOT_ITS_POD)
             assert s.reported() is None
 

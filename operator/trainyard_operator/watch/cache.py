@@ -1,8 +1,12 @@
 """What the operator has seen: slim views of TrainJobs, runtimes, JobSets and runtime revisions.
 
-Fed by the Kopf handlers, the informers and the answers to our own writes;
-read by the controller. Never goes back in time: resourceVersions of one kind
-are integers that only grow, and an older view of an object is refused.
+Fed by the Kopf handlers, the informers, the answers to our own writes, and
+whoever else reads an object from the API server; read by the controller.
+Never goes back in time: resourceVersions of one kind are integers that only
+grow, and an older view of an object is refused.
+
+Whatever changes here wakes the TrainJobs that it concerns, whoever brought
+it: its watch does not tell a second time of a change that is here already.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from trainyard_api import names
 
-from ..core import model, revisions
+from ..core import conditions, model, revisions
 
 
 class Key(NamedTuple):
@@ -22,6 +26,11 @@ class Key(NamedTuple):
 
     namespace: str
     name: str
+
+    @classmethod
+    def of(cls, found: model.TrainJob | model.JobSet) -> Key:
+        """The key of a TrainJob or JobSet."""
+        return cls(found.namespace, found.name)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -61,10 +70,14 @@ class Store(Generic[K, V]):
 
     `seen` is the highest resourceVersion that its stream has delivered: what
     the stream has passed, it knows better than the answer to one of our writes.
+
+    Args:
+        changed: Called with the key, and what was there before, when an object is new, other or gone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[K, V | None], None] = lambda key, before: None) -> None:
         self._objects: dict[K, V] = {}
+        self._changed = changed
         self.seen = 0
 
     def __len__(self) -> int:
@@ -92,10 +105,18 @@ class Store(Generic[K, V]):
         if current is not None and version(current.resource_version) >= number:
             return False
         self._objects[key] = value
+        self._changed(key, current)
         return True
 
-    def wrote(self, key: K, value: V) -> bool:
-        """Take in the answer to our own write; False if the stream is past it already."""
+    def answered(self, key: K, value: V, *, news: bool = True) -> bool:
+        """Take in what the API server answered to us; False if the stream is past it already.
+
+        Args:
+            key: The object's key.
+            value: The object as it was answered.
+            news: False for the answer to a write of ours that was guarded by the version that is here: it
+                holds nothing that we do not know.
+        """
         number = version(value.resource_version)
         current = self._objects.get(key)
         if current is None and number <= self.seen:
@@ -103,6 +124,8 @@ class Store(Generic[K, V]):
         if current is not None and version(current.resource_version) >= number:
             return False
         self._objects[key] = value
+        if news or current is None:
+            self._changed(key, current)
         return True
 
     def remove(self, key: K, *, uid: str | None = None, resource_version: str | None = None) -> bool:
@@ -115,26 +138,22 @@ class Store(Generic[K, V]):
         if resource_version is not None and version(current.resource_version) > version(resource_version):
             return False
         del self._objects[key]
+        self._changed(key, current)
         return True
 
-    def replace(self, objects: Mapping[K, V], at: int) -> set[K]:
-        """Take in a complete list of version `at`; returns the keys that changed or vanished.
-
-        Objects of ours that are newer than the list stay.
-        """
-        changed = {key for key, value in objects.items() if self.observe(key, value)}
+    def replace(self, objects: Mapping[K, V], at: int) -> None:
+        """Take in a complete list of version `at`; objects of ours that are newer than the list stay."""
+        for key, value in objects.items():
+            self.observe(key, value)
         for key in list(self._objects):
-            if key not in objects and version(self._objects[key].resource_version) <= at:
-                del self._objects[key]
-                changed.add(key)
+            if key not in objects:
+                self.remove(key, resource_version=str(at))
         self.seen = max(self.seen, at)
-        return changed
 
-    def clear(self) -> set[K]:
-        """Drop everything; returns the keys there were."""
-        keys = set(self._objects)
-        self._objects.clear()
-        return keys
+    def clear(self) -> None:
+        """Drop everything."""
+        for key in list(self._objects):
+            self.remove(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,42 +203,38 @@ class Cache:
     """All stores, and which TrainJobs refer to which runtime."""
 
     def __init__(self) -> None:
-        self.trainjobs: Store[Key, model.TrainJob] = Store()
-        self.jobsets: Store[Key, SeenJobSet] = Store()
-        self.runtimes: Store[RuntimeKey, VersionedRuntime] = Store()
+        self.wake: Callable[[Key], None] = lambda key: None
+        """Called with the key of a TrainJob when something that it depends on has changed."""
+        self.trainjobs: Store[Key, model.TrainJob] = Store(self._trainjob_changed)
+        self.jobsets: Store[Key, SeenJobSet] = Store(self._jobset_changed)
+        self.runtimes: Store[RuntimeKey, VersionedRuntime] = Store(self._runtime_changed)
         self.revisions: Store[str, Revision] = Store()
         self.revisions_used: dict[str, float] = {}
         """When each revision was last recorded or chosen by us, on a monotonic clock."""
         self._users: dict[RuntimeKey, set[Key]] = {}
 
-    def observe_trainjob(self, trainjob: model.TrainJob, *, ours: bool = False) -> bool:
-        """Take in a TrainJob from its stream or, with `ours`, from the answer to our write."""
-        key = Key(trainjob.namespace, trainjob.name)
-        before = self.trainjobs.get(key)
-        take: Callable[[Key, model.TrainJob], bool] = self.trainjobs.wrote if ours else self.trainjobs.observe
-        if not take(key, trainjob):
-            return False
-        self._unlink(key, before)
-        self._users.setdefault(runtime_key(trainjob), set()).add(key)
-        return True
-
-    def remove_trainjob(
-        self, key: Key, *, uid: str | None = None, resource_version: str | None = None
-    ) -> bool:
-        """Drop a TrainJob (see `Store.remove`)."""
-        before = self.trainjobs.get(key)
-        if not self.trainjobs.remove(key, uid=uid, resource_version=resource_version):
-            return False
-        self._unlink(key, before)
-        return True
-
     def users(self, runtime: RuntimeKey) -> set[Key]:
         """The TrainJobs that refer to the runtime."""
         return set(self._users.get(runtime, ()))
 
-    def _unlink(self, key: Key, trainjob: model.TrainJob | None) -> None:
-        if trainjob is None:
-            return
+    def _trainjob_changed(self, key: Key, before: model.TrainJob | None) -> None:
+        if before is not None:
+            self._unlink(key, before)
+        trainjob = self.trainjobs.get(key)
+        if trainjob is not None:
+            self._users.setdefault(runtime_key(trainjob), set()).add(key)
+        self.wake(key)
+
+    def _jobset_changed(self, key: Key, before: SeenJobSet | None) -> None:
+        self.wake(key)
+
+    def _runtime_changed(self, key: RuntimeKey, before: VersionedRuntime | None) -> None:
+        for user in self.users(key):
+            trainjob = self.trainjobs.get(user)
+            if trainjob is not None and not conditions.finished(conditions.of(trainjob.status)):
+                self.wake(user)
+
+    def _unlink(self, key: Key, trainjob: model.TrainJob) -> None:
         reference = runtime_key(trainjob)
         users = self._users.get(reference)
         if users is not None:

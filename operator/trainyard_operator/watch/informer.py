@@ -394,7 +394,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
 
 
 class JobSetSink:
-    """Puts JobSets into their store and tells `touched` whose changed.
+    """Puts JobSets into their store.
 
     A JobSet that no TrainJob controls is kept only while `wanted` (is there a
     TrainJob of this name?) says so: a cluster may hold any number of them.
@@ -405,12 +405,10 @@ class JobSetSink:
         store: Store[Key, SeenJobSet],
         *,
         wanted: Callable[[Key], bool],
-        touched: Callable[[Key], None],
         changed: Callable[[State], None],
     ) -> None:
         self._store = store
         self._wanted = wanted
-        self._touched = touched
         self._changed = changed
 
     def decode(self, raw: msgspec.Raw | bytes) -> tuple[Key, SeenJobSet]:
@@ -427,23 +425,19 @@ class JobSetSink:
         if not value.of_trainjob and not self._wanted(key):
             self._store.remove(key, resource_version=value.resource_version)
             return
-        if self._store.observe(key, value):
-            self._touched(key)
+        self._store.observe(key, value)
 
     def remove(self, key: Key, uid: str, resource_version: str) -> None:
         """See `Informed`."""
-        if self._store.remove(key, uid=uid, resource_version=resource_version):
-            self._touched(key)
+        self._store.remove(key, uid=uid, resource_version=resource_version)
 
     def replace(self, objects: dict[Key, SeenJobSet], at: int) -> None:
         """See `Informed`; version 0 means that there can be none at all."""
         if at == 0 and not objects:
-            changed = self._store.clear()
+            self._store.clear()
         else:
             kept = {key: value for key, value in objects.items() if value.of_trainjob or self._wanted(key)}
-            changed = self._store.replace(kept, at)
-        for key in changed:
-            self._touched(key)
+            self._store.replace(kept, at)
 
     def progress(self, at: int) -> None:
         """See `Informed`."""

@@ -121,21 +121,21 @@ class Applier:
         try:
             live = await self._client.patch(f"{path}/status", body, manager=STATUS_MANAGER)
         except NotFoundError:
-            self._cache.remove_trainjob(key, uid=trainjob.uid)
+            self._cache.trainjobs.remove(key, uid=trainjob.uid)
             return
         except ConflictError as conflict:
             await self.refresh_trainjob(key)
             raise RetryError("the TrainJob has changed") from conflict
-        self._cache.observe_trainjob(trainjob_of(live), ours=True)
+        self._cache.trainjobs.answered(key, trainjob_of(live), news=False)
 
     async def refresh_trainjob(self, key: Key) -> None:
         """Read the TrainJob itself into the cache."""
         try:
             live = await self._client.get(TRAINJOBS.path(key.namespace, key.name))
         except NotFoundError:
-            self._cache.remove_trainjob(key)
+            self._cache.trainjobs.remove(key)
             return
-        self._cache.observe_trainjob(trainjob_of(live), ours=True)
+        self._cache.trainjobs.answered(key, trainjob_of(live))
 
     async def refresh_jobset(self, key: Key) -> SeenJobSet | None:
         """Read the JobSet itself into the cache; what is there then."""
@@ -252,7 +252,7 @@ class Applier:
             live = await self._client.get(f"{path}/{write.name}")
         except ApiError as error:
             raise refusal(error, REVISIONS, write.name) from error
-        self._cache.revisions.wrote(write.name, revision_of(live))
+        self._cache.revisions.answered(write.name, revision_of(live))
 
     def _took(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
         """The object is as it should be, in this very answer."""
@@ -264,7 +264,7 @@ class Applier:
     def _remember(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
         """The JobSet goes into the cache; of others, which have none, the view is returned."""
         if resource is JOBSETS:
-            self._cache.jobsets.wrote(key, jobset_of(msgspec.json.encode(live)))
+            self._cache.jobsets.answered(key, jobset_of(msgspec.json.encode(live)))
             return None
         identity = model.Identity(resource.api_version, resource.kind, live["metadata"]["name"])
         return companion_of(identity, live)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ..core import conditions, framework, model, plugins, reconcile
+from ..core import framework, model, plugins, reconcile
 from ..kube.client import ApiError, ConflictError, RetriableError
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey, runtime_of, trainjob_of, version
@@ -78,6 +78,7 @@ class Controller:
         self.since = 0
         """The version that TrainJobs were at when this replica began to lead (see `_is_ours_to_know`)."""
         self._cache = cache
+        cache.wake = self.touched
         self._queue = queue
         self._applier = applier
         self._runtimes = runtimes
@@ -144,43 +145,33 @@ class Controller:
         key = Key(trainjob.namespace, trainjob.name)
         self.unreadable.pop(("trainjobs", key), None)
         if kind == "DELETED":
-            if self._cache.remove_trainjob(key, uid=trainjob.uid, resource_version=trainjob.resource_version):
+            if self._cache.trainjobs.remove(
+                key, uid=trainjob.uid, resource_version=trainjob.resource_version
+            ):
                 self._forget(key)
-        elif self._cache.observe_trainjob(trainjob):
-            self.touched(key)
+        else:
+            self._cache.trainjobs.observe(key, trainjob)
 
     def _seen_runtime(self, plural: str, kind: str | None, manifest: Mapping[str, Any]) -> None:
         runtime = runtime_of(manifest, KINDS[plural])
         key = RuntimeKey(runtime.runtime.kind, runtime.runtime.namespace, runtime.runtime.name)
         self.unreadable.pop((plural, key), None)
         if kind == "DELETED":
-            changed = self._cache.runtimes.remove(
-                key, uid=runtime.uid, resource_version=runtime.resource_version
-            )
+            self._cache.runtimes.remove(key, uid=runtime.uid, resource_version=runtime.resource_version)
         else:
-            changed = self._cache.runtimes.observe(key, runtime)
-        if changed:
-            self.runtime_changed(key)
-
-    def runtime_changed(self, key: RuntimeKey) -> None:
-        """Look again at the TrainJobs of a runtime that have not finished."""
-        for user in self._cache.users(key):
-            trainjob = self._cache.trainjobs.get(user)
-            if trainjob is not None and not conditions.finished(conditions.of(trainjob.status)):
-                self.touched(user)
+            self._cache.runtimes.observe(key, runtime)
 
     def vanished(self, key: Key, at: str) -> None:
         """A TrainJob is in no list of this version."""
         self.unreadable.pop(("trainjobs", key), None)
-        if self._cache.remove_trainjob(key, resource_version=at):
+        if self._cache.trainjobs.remove(key, resource_version=at):
             logger.info("%s has vanished", key)
             self._forget(key)
 
     def runtime_vanished(self, plural: str, key: RuntimeKey, at: str) -> None:
         """A runtime is in no list of this version."""
         self.unreadable.pop((plural, key), None)
-        if self._cache.runtimes.remove(key, resource_version=at):
-            self.runtime_changed(key)
+        self._cache.runtimes.remove(key, resource_version=at)
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one TrainJob; returns the seconds after which it is to be looked at again."""

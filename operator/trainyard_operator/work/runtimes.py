@@ -113,7 +113,7 @@ class Runtimes:
             found = runtime_of(await self._client.get(path), reference.kind)
         except NotFoundError:
             return None
-        self._cache.runtimes.wrote(reference, found)
+        self._cache.runtimes.answered(reference, found)
         return found
 
     async def _find_revision(self, name: str) -> None:
@@ -121,7 +121,7 @@ class Runtimes:
             found = await self._client.get(REVISIONS.path(self._namespace, name))
         except NotFoundError:
             return
-        self._cache.revisions.wrote(name, revision_of(found))
+        self._cache.revisions.answered(name, revision_of(found))
 
     async def _snapshot(self, trainjob: model.TrainJob) -> model.Runtime | None:
         """What Trainer kept for the job; read once, for it never changes it either."""
