@@ -145,12 +145,14 @@ class FeatureGates(Part):
 
 
 class Limits(Part):
-    """Sizes beyond which admission refuses a TrainJob."""
+    """Sizes beyond which admission refuses a TrainJob or a runtime."""
 
     max_nodes: int = Field(default=10_000, ge=1, le=100_000)
     """Pods of one ReplicatedJob; Kubernetes runs no Indexed Job with more than 100,000."""
     max_trainjob_bytes: int = Field(default=256 * 1024, ge=1024, le=1024 * 1024)
     """The TrainJob's spec as JSON."""
+    max_runtime_bytes: int = Field(default=256 * 1024, ge=1024, le=1024 * 1024)
+    """The runtime's spec as JSON."""
     max_jobset_bytes: int = Field(default=1024 * 1024, ge=1024, le=1280 * 1024)
     """The JobSet as JSON; etcd takes 1.5 MiB, status and bookkeeping included."""
 

@@ -3,12 +3,13 @@
 Called wherever a manifest is taken apart. Each reader takes a value and its
 path, treats null as absent, and raises `InvalidFieldError` naming the path
 when the value has another type; so a malformed manifest becomes a sentence,
-never a TypeError somewhere below.
+never a TypeError somewhere below. Lists may be very long: the path of an item
+is made only for an item that is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .errors import FieldPath, invalid, required
@@ -25,9 +26,10 @@ def mapping(value: Any, path: FieldPath) -> Json:
     """The object at `path`; empty when absent."""
     if value is None:
         return {}
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise invalid(path, _shown(value), "must be an object")
-    return value
+    if not _is_object(value):
+        raise invalid(path, shown(value), "must be an object")
+    found: Json = value
+    return found
 
 
 def optional_mapping(value: Any, path: FieldPath) -> Json | None:
@@ -47,9 +49,10 @@ def objects(value: Any, path: FieldPath) -> Sequence[Json]:
     """The list of objects at `path`; empty when absent."""
     items = _list(value, path, "must be a list of objects")
     for position, item in enumerate(items):
-        if item is None:
-            raise required(path.index(position))
-        mapping(item, path.index(position))
+        if not _is_object(item):
+            if item is None:
+                raise required(path.index(position))
+            raise invalid(path.index(position), shown(item), "must be an object")
     return items
 
 
@@ -57,7 +60,9 @@ def named_objects(value: Any, path: FieldPath, key: str = "name") -> Sequence[Js
     """The list of objects at `path`, each with a text in the field `key`."""
     items = objects(value, path)
     for position, item in enumerate(items):
-        required_text(item.get(key), path.index(position).child(key))
+        name = item.get(key)
+        if not name or not isinstance(name, str):
+            required_text(name, path.index(position).child(key))
     return items
 
 
@@ -66,7 +71,7 @@ def texts(value: Any, path: FieldPath) -> Sequence[str]:
     items = _list(value, path, "must be a list of strings")
     for position, item in enumerate(items):
         if not isinstance(item, str):
-            raise invalid(path.index(position), _shown(item), "must be a string")
+            raise invalid(path.index(position), shown(item), "must be a string")
     return items
 
 
@@ -75,14 +80,14 @@ def text_map(value: Any, path: FieldPath) -> Mapping[str, str]:
     entries = mapping(value, path)
     for name, item in entries.items():
         if not isinstance(item, str):
-            raise invalid(path.key(name), _shown(item), "must be a string")
+            raise invalid(path.key(name), shown(item), "must be a string")
     return entries
 
 
 def text(value: Any, path: FieldPath) -> str | None:
     """The text at `path`; None when absent."""
     if value is not None and not isinstance(value, str):
-        raise invalid(path, _shown(value), "must be a string")
+        raise invalid(path, shown(value), "must be a string")
     return value
 
 
@@ -101,7 +106,7 @@ def integer(value: Any, path: FieldPath) -> int | None:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise invalid(path, _shown(value), "must be an integer")
+        raise invalid(path, shown(value), "must be an integer")
     return value
 
 
@@ -110,7 +115,7 @@ def boolean(value: Any, path: FieldPath) -> bool:
     if value is None:
         return False
     if not isinstance(value, bool):
-        raise invalid(path, _shown(value), "must be a boolean")
+        raise invalid(path, shown(value), "must be a boolean")
     return value
 
 
@@ -118,29 +123,50 @@ def require_shallow(value: Any, path: FieldPath) -> None:
     """Refuse what is nested deeper than `MAX_DEPTH`, without recursion."""
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [child for item in level for child in _children(item)]
+        level = [child for item in level for child in _children(item) if type(child) not in _SCALARS]
         if not level:
             return
     raise invalid(path, "...", f"must not be nested deeper than {MAX_DEPTH} levels")
 
 
-def _children(value: Any) -> Sequence[Any]:
-    if isinstance(value, Mapping):
-        return tuple(value.values())
-    if isinstance(value, list | tuple):
-        return value
-    return ()
+def objects_in(value: Any) -> Iterator[Json]:
+    """All objects in a value that is not nested too deep, the value itself among them."""
+    level = [value]
+    while level:
+        yield from (item for item in level if isinstance(item, _OBJECTS))
+        level = [child for item in level for child in _children(item) if type(child) not in _SCALARS]
+
+
+_OBJECTS = (dict, Mapping)
+"""A `dict` is asked for first, because that is quick."""
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+"""What holds no other values. To look a type up is five times as fast as `isinstance` with a `Mapping`."""
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, _OBJECTS):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _is_object(value: Any) -> bool:
+    if not isinstance(value, _OBJECTS):
+        return False
+    for key in value:  # noqa: SIM110 - a generator would take three times as long
+        if not isinstance(key, str):
+            return False
+    return True
 
 
 def _list(value: Any, path: FieldPath, detail: str) -> Sequence[Any]:
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
-        raise invalid(path, _shown(value), detail)
+        raise invalid(path, shown(value), detail)
     return value
 
 
-def _shown(value: Any) -> Any:
+def shown(value: Any) -> Any:
     """What an error may repeat of a value that somebody else chose."""
     if isinstance(value, str):
         return value if len(value) <= _SHOWN else value[:_SHOWN] + "..."

@@ -12,6 +12,7 @@ them into patches that it computes itself, people do not.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -77,60 +78,74 @@ def _merged_list(
     """Match elements by `key`, then put them in order: the patch's own, with each
     element that is only live before the first patched one that it preceded."""
     wanted: list[Json] = []
-    kept = list(live)
+    deleted: set[Any] = set()
     replace = False
     for position, item in enumerate(patch):
-        place = path.index(position)
-        if not isinstance(item, Mapping):
-            raise invalid(place, type(item).__name__, "must be an object")
+        if not isinstance(item, dict | Mapping):
+            raise invalid(path.index(position), type(item).__name__, "must be an object")
         directive = item.get(_PATCH)
         if directive == _REPLACE:
             replace = True
-            continue
-        if item.get(key) is None:
-            raise required(place.child(key), "elements of this list are matched by it")
-        if directive == _DELETE:
-            kept = [other for other in kept if _key_of(other, key, path) != item[key]]
+        elif item.get(key) is None:
+            raise required(path.index(position).child(key), "elements of this list are matched by it")
+        elif directive == _DELETE:
+            deleted.add(_hashable(item[key]))
         elif directive is not None:
-            raise invalid(place.child(_PATCH), directive, "must be delete or replace")
+            raise invalid(path.index(position).child(_PATCH), directive, "must be delete or replace")
         else:
             wanted.append(item)
     if replace:
         return [_new_value(item) for item in wanted]
-
-    live_order = [_key_of(item, key, path) for item in kept]
-    by_key: dict[Any, Json] = {}
-    for value, item in zip(live_order, kept, strict=True):
-        by_key.setdefault(_hashable(value), item)
+    names = _keys(live, key, path)
+    if deleted:
+        live = [item for item, name in zip(live, names, strict=True) if name not in deleted]
+        names = [name for name in names if name not in deleted]
+    wanted_names = {_hashable(item[key]) for item in wanted}
+    touched = [position for position, name in enumerate(names) if name in wanted_names]
+    first = {names[position]: position for position in reversed(touched)}
     patched: dict[Any, Any] = {}
     for position, item in enumerate(wanted):
-        value = _hashable(item[key])
-        base = patched.get(value, by_key.get(value))
-        patched[value] = (
+        name = _hashable(item[key])
+        base = patched.get(name, live[first[name]] if name in first else None)
+        patched[name] = (
             _new_value(item) if base is None else strategic_merge(base, item, schema, path.index(position))
         )
-    return _ordered(kept, live_order, patched)
+    return _ordered(live, names, patched, touched, first)
 
 
-def _ordered(kept: Sequence[Any], live_order: Sequence[Any], patched: Mapping[Any, Any]) -> list[Any]:
-    rank: dict[Any, int] = {}
-    live_only: list[tuple[int, Any]] = []
+def _ordered(
+    live: Sequence[Any],
+    names: Sequence[Any],
+    patched: Mapping[Any, Any],
+    touched: Sequence[int],
+    first: Mapping[Any, int],
+) -> list[Any]:
+    """The elements in order; `touched` are the positions in `live` of what is patched, `first` by name."""
     repeated: dict[Any, list[Any]] = {}
-    for position, value in enumerate(live_order):
-        name = _hashable(value)
-        if name not in patched:
-            live_only.append((position, kept[position]))
-        elif name in rank:
-            repeated.setdefault(name, []).append(kept[position])
-        rank.setdefault(name, position)
-    result = []
+    for position in touched:
+        if position != first[names[position]]:
+            repeated.setdefault(names[position], []).append(live[position])
+    live_only = [item for item, name in zip(live, names, strict=True) if name not in patched]
+    result: list[Any] = []
     waiting = 0
     for name, item in patched.items():
-        while waiting < len(live_only) and live_only[waiting][0] < rank.get(name, -1):
-            result.append(live_only[waiting][1])
-            waiting += 1
+        if name in first:
+            preceding = first[name] - bisect_left(touched, first[name])
+            result += live_only[waiting:preceding]
+            waiting = max(waiting, preceding)
         result += [item, *repeated.get(name, ())]
-    return result + [item for _, item in live_only[waiting:]]
+    return result + live_only[waiting:]
+
+
+def _keys(items: Sequence[Any], key: str, path: FieldPath) -> list[Any]:
+    """What each item is matched by; quick for what is in order, because lists may be very long."""
+    try:
+        found = [item[key] for item in items]
+        if None not in found:
+            return found if _HASHABLE.issuperset(map(type, found)) else [_hashable(value) for value in found]
+    except (IndexError, KeyError, TypeError):
+        pass
+    return [_hashable(_key_of(item, key, path)) for item in items]
 
 
 def _retained(live: Json, patch: Json, path: FieldPath) -> dict[str, Any]:
@@ -148,19 +163,21 @@ def _retained(live: Json, patch: Json, path: FieldPath) -> dict[str, Any]:
 
 def _new_value(value: Any) -> Any:
     """What the patch brings where there was nothing: without nulls and directives."""
-    if isinstance(value, Mapping):
+    if type(value) in _HASHABLE or value is None:
+        return value
+    if isinstance(value, list | tuple):
+        return [_new_value(item) for item in value if not _deletes(item)]
+    if isinstance(value, dict | Mapping):
         return {
             name: _new_value(item)
             for name, item in value.items()
             if item is not None and name not in (_PATCH, _RETAIN_KEYS)
         }
-    if isinstance(value, list | tuple):
-        return [_new_value(item) for item in value if not _deletes(item)]
     return value
 
 
 def _deletes(item: Any) -> bool:
-    return isinstance(item, Mapping) and item.get(_PATCH) == _DELETE
+    return type(item) not in _HASHABLE and isinstance(item, dict | Mapping) and item.get(_PATCH) == _DELETE
 
 
 def _key_of(item: Any, key: str, path: FieldPath) -> Any:
@@ -173,6 +190,7 @@ def _hashable(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else repr(value)
 
 
+_HASHABLE: Final = frozenset({str, int, float, bool})
 _PLAIN: Final = Schema()
 
 CONTAINER: Final = Schema(

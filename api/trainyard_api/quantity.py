@@ -12,12 +12,15 @@ import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 NANO: Final = 10**9
 _MAX: Final = (2**63 - 1) * NANO
 _MAX_LENGTH: Final = 64
 _MAX_EXPONENT: Final = 200
+_REMEMBERED: Final = 4096
+"""Quantities of which the meaning is kept: manifests say the same few again and again."""
 
 _PATTERN = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
@@ -74,7 +77,11 @@ def parse(value: Any) -> Quantity:
 
     Raises `ValueError` when it is no quantity.
     """
-    text = _as_text(value)
+    return _parsed(_as_text(value))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _parsed(text: str) -> Quantity:
     found = _PATTERN.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if found is None:
         raise ValueError(f"{text[:_MAX_LENGTH]!r} is not a quantity")
@@ -94,7 +101,12 @@ def parse(value: Any) -> Quantity:
 
 def canonical(value: Any) -> str:
     """The quantity as the API server prints it; raises `ValueError` like `parse`."""
-    return str(parse(value))
+    return _canonical(_as_text(value))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _canonical(text: str) -> str:
+    return str(_parsed(text))
 
 
 def _as_text(value: Any) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import itertools
 import json
 import logging
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,7 +19,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from trainyard_operator.core import revisions
+from trainyard_operator.core import review, revisions, validation
+from trainyard_operator.core.limits import DEFAULT, Limits
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import admission, certificates
@@ -47,7 +50,8 @@ class Webhooks:
 
     async def send(self, path: str, data: Any, **options: Any) -> tuple[int, str]:
         url = f"https://127.0.0.1:{self.server.port}{path}"
-        async with self.session.post(url, data=data, **options) as answer:
+        body = io.BytesIO(data) if isinstance(data, bytes) else data
+        async with self.session.post(url, data=body, **options) as answer:
             return answer.status, await answer.text()
 
     async def ask(self, path: str, *manifests: dict[str, Any], kind: str = "TrainJob") -> dict[str, Any]:
@@ -60,10 +64,10 @@ class Webhooks:
 
 
 @asynccontextmanager
-async def webhooks(client: Client) -> AsyncIterator[Webhooks]:
+async def webhooks(client: Client, limits: Limits = DEFAULT) -> AsyncIterator[Webhooks]:
     cache, metrics = Cache(), Metrics()
     runtimes = Runtimes(client, cache, namespace="trainyard-system")
-    decider = Decider(client, cache, runtimes, synced=lambda: running.synced)
+    decider = Decider(client, cache, runtimes, synced=lambda: running.synced, allowed=limits)
     server = WebhookServer(decider.routes(), metrics, host="127.0.0.1", port=0)
     await server.start()
     issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
@@ -450,3 +454,78 @@ def test_before_its_end_it_sends_callers_elsewhere() -> None:
                 assert (answer.status, answer.headers["Connection"]) == (200, "close")
 
     run(test)
+
+
+def test_a_runtime_above_the_limit_of_the_configuration_is_refused() -> None:
+    async def test() -> None:
+        async with (
+            FakeApi().client() as client,
+            webhooks(client, limits=Limits(max_runtime_bytes=100)) as hooks,
+        ):
+            code, message = denial(await hooks.ask(RUNTIME, objects.runtime(), kind="TrainingRuntime"))
+            size = len(json.dumps(objects.runtime()["spec"], separators=(",", ":")))
+            assert code == 403
+            assert message == f"spec: Too long: may not be more than 100 bytes as JSON, but has {size}"
+
+    run(test)
+
+
+def test_a_large_review_is_judged_aside_and_small_ones_do_not_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admission, "ANSWER_TIMEOUT", 0.5)
+    judge, released = validation.validate, threading.Event()
+
+    def slow(job: Any, *rest: Any, **options: Any) -> Any:
+        if len(json.dumps(job.spec)) > admission.SMALL:
+            released.wait(5)
+        return judge(job, *rest, **options)
+
+    monkeypatch.setattr(validation, "validate", slow)
+
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        large = objects.trainjob(trainer={"args": ["x" * admission.SMALL]})
+        async with api.client() as client, webhooks(client) as hooks:
+            waiting = asyncio.create_task(hooks.send(TRAINJOB, body(large)))
+            await asyncio.sleep(0.1)
+            assert (await hooks.ask(TRAINJOB, objects.trainjob()))["allowed"]
+            assert await waiting == (504, "not done in time\n")
+            released.set()
+            assert (await hooks.ask(TRAINJOB, large))["allowed"]
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("piece", "around", "code"),
+    [
+        (b"[],", (b"[", b"0]"), 400),
+        (b"{},", (b"[", b"0]"), 400),
+        (b"0,", (b"[", b"0]"), 400),
+        (b'{"a":[{}]},', (b"[", b"0]"), 400),
+        (b"[", (b"", b""), 400),
+        (b'{"a":', (b"", b""), 400),
+        (b" ", (b"", b""), 400),
+        (b"1", (b"", b""), 400),
+        (b"1", (b"0.", b""), 200),
+        (b"a", (b'"', b'"'), 200),
+        (b"\\u0041", (b'"', b'"'), 200),
+    ],
+)
+def test_a_body_of_any_form_is_answered(piece: bytes, around: tuple[bytes, bytes], code: int) -> None:
+    async def test() -> None:
+        filled = piece * ((admission.MAX_BODY - 4096) // len(piece))
+        sent = body(objects.trainjob(labels="@")).replace(b'"@"', around[0] + filled + around[1])
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            answered, _ = await hooks.send(TRAINJOB, sent)
+            assert answered == code
+
+    run(test)
+
+
+def test_a_body_of_very_many_values_is_not_read() -> None:
+    many = b"[" + b"[]," * review.MOST_VALUES + b"0]"
+    with pytest.raises(review.MalformedError, match="the body has more than 400000 values"):
+        review.read(many)

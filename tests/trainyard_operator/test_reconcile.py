@@ -611,3 +611,16 @@ def test_a_very_long_cause_leaves_room_for_the_next_step():
     assert event.message.endswith(
         "...; wait for other jobs to end, or have the namespace's ResourceQuota raised"
     )
+
+
+def test_a_patch_that_makes_the_jobset_malformed_is_named():
+    def patch(**spec):
+        jobs = [{"name": "node", "template": {"spec": {"template": {"spec": spec}}}}]
+        return {"trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+    patches = [patch(), patch(volumes=[{"name": ""}]), patch(hostNetwork=True)]
+    (event,) = reconcile(observed(trainjob({"runtimePatches": patches}), rt=PLAIN), at(5)).events
+    assert event.message == (
+        f"{NOT_BUILT}spec.runtimePatches[1].trainingRuntimeSpec.template.spec.replicatedJobs[0]"
+        f".template.spec.template.spec.volumes[0].name: Required value{STEP}"
+    )

@@ -48,7 +48,7 @@ metrics: {{host: 127.0.0.1, port: 0}}
 certManagement: {{folder: d}}
 statusServer: {{host: 127.0.0.3, port: 2, qps: 2, burst: 3}}
 featureGates: {{TrainJobStatus: true}}
-limits: {{maxNodes: 5, maxTrainjobBytes: 2048, maxJobsetBytes: 4096}}
+limits: {{maxNodes: 5, maxTrainjobBytes: 2048, maxRuntimeBytes: 1024, maxJobsetBytes: 4096}}
 retention: {{afterFinished: 1d12h, maxFinishedPerNamespace: 7}}
 """
     told = parse(["--config", written(tmp_path, text)])
@@ -69,7 +69,12 @@ retention: {{afterFinished: 1d12h, maxFinishedPerNamespace: 7}}
         "cert_management": {"folder": "d"},
         "status_server": {"host": "127.0.0.3", "port": 2, "qps": 2.0, "burst": 3},
         "feature_gates": {"train_job_status": True},
-        "limits": {"max_nodes": 5, "max_trainjob_bytes": 2048, "max_jobset_bytes": 4096},
+        "limits": {
+            "max_nodes": 5,
+            "max_trainjob_bytes": 2048,
+            "max_runtime_bytes": 1024,
+            "max_jobset_bytes": 4096,
+        },
         "retention": {"after_finished": "129600s", "max_finished_per_namespace": 7},
     }
     assert told.retention is not None

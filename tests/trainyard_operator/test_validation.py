@@ -281,6 +281,55 @@ def test_the_number_of_nodes_has_a_limit(nodes, allowed, problem):
     assert asked({"trainer": {"numNodes": nodes}}, allowed=allowed) == expected
 
 
+TOO_MANY = ["spec.trainer.numNodes: Invalid value: 20000: must be less than or equal to 10000"]
+MANY = {"trainer": {"numNodes": 20_000}}
+IN_PATCHES = "spec.runtimePatches[0].trainingRuntimeSpec.template"
+
+
+def patched_jobs(**spec):
+    jobs = [{"name": "node", "template": {"spec": spec}}]
+    return {"trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "errors"),
+    [
+        pytest.param(
+            {"suspend": False}, {"suspend": True, **MANY}, TOO_MANY, id="an update that suspends too"
+        ),
+        pytest.param(
+            {"suspend": True}, {"suspend": False, **MANY}, TOO_MANY, id="an update that resumes too"
+        ),
+        pytest.param({"suspend": True}, {"suspend": True, **MANY}, TOO_MANY, id="an update while suspended"),
+        pytest.param({"suspend": False, **MANY}, {"suspend": True, **MANY}, [], id="but no mere suspension"),
+        pytest.param(
+            {"suspend": False, **MANY, **patches({}, {})},
+            {"suspend": True, **MANY, **patches({})},
+            [],
+            id="nor one that takes patches back",
+        ),
+    ],
+)
+def test_every_spec_that_was_changed_is_held_to_the_limits(old, new, errors):
+    assert asked(new, old=old) == errors
+
+
+def test_a_change_that_suspends_too_is_held_to_the_rules_of_the_runtime():
+    reserved = {"suspend": True, "trainer": {"env": [{"name": "PET_NNODES", "value": "9"}]}}
+    assert asked(reserved, runtime({"torch": {}}), old={"suspend": False}) == [
+        'spec.trainer.env: Invalid value: [{"name":"PET_NNODES","value":"9"}]: '
+        "must not have reserved envs, invalid envs configured: [PET_NNODES]"
+    ]
+
+
+def test_numbers_of_pods_in_patches_are_held_to_the_limit_though_a_later_patch_says_another():
+    both = patches(patched_jobs(parallelism=20_000), patched_jobs(parallelism=1))
+    assert asked(both) == [
+        f"{IN_PATCHES}.spec.replicatedJobs[0].template.spec.parallelism: Invalid value: 20000: "
+        "must be less than or equal to 10000"
+    ]
+
+
 def test_the_runtimes_number_of_nodes_has_the_same_limit():
     assert asked({}, runtime({"numNodes": 3}), allowed=Limits(max_nodes=2)) == [
         f"spec.runtimeRef: Invalid value: {REFERENCE}: "
@@ -349,9 +398,29 @@ JOBS = "spec.template.spec.replicatedJobs"
             [f"{JOBS}: Required value: a runtime needs at least one ReplicatedJob"],
             id="nothing to build from",
         ),
+        pytest.param(
+            runtime({"numNodes": 10_001}, [replicated_job(parallelism=10_001)]),
+            [
+                "spec.mlPolicy.numNodes: Invalid value: 10001: must be less than or equal to 10000",
+                f"{JOBS}[0].template.spec.parallelism: Invalid value: 10001: "
+                "must be less than or equal to 10000",
+            ],
+            id="more pods than allowed",
+        ),
     ],
 )
 @pytest.mark.parametrize("kind", ["ClusterTrainingRuntime", "TrainingRuntime"])
 @pytest.mark.parametrize("old", [None, PLAIN], ids=["created", "updated"])
 def test_a_runtime_is_checked(rt, errors, kind, old):
     assert said(validate_runtime(replace(rt, kind=kind), old)) == errors
+
+
+@pytest.mark.parametrize("kind", ["ClusterTrainingRuntime", "TrainingRuntime"])
+def test_a_runtime_has_a_size_limit_for_what_is_new(kind):
+    env = [{"name": "X", "value": "x" * 300_000}]
+    large = replace(runtime({}, [replicated_job(containers=[{"name": "node", "env": env}])]), kind=kind)
+    refusal = ["spec: Too long: may not be more than 262144 bytes as JSON, but has 300294"]
+    assert said(validate_runtime(large)) == refusal
+    assert said(validate_runtime(large, PLAIN)) == refusal
+    assert said(validate_runtime(large, large)) == []
+    assert said(validate_runtime(large, allowed=Limits(max_runtime_bytes=2**20))) == []

@@ -9,10 +9,11 @@ in them, is fixed. Nothing here knows any one plugin.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from trainyard_api import fields, merge, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
@@ -112,7 +113,11 @@ class Info:
 
     def with_job(self, name: str, edit: templates.Edit) -> Info:
         """With `edit` applied to the ReplicatedJob of that name."""
-        return replace(self, jobs=tuple(edit(job) if job["name"] == name else job for job in self.jobs))
+        return self.with_jobs(frozenset({name}), edit)
+
+    def with_jobs(self, wanted: Set[str], edit: templates.Edit) -> Info:
+        """With `edit` applied to the ReplicatedJobs of these names."""
+        return replace(self, jobs=tuple(edit(job) if job["name"] in wanted else job for job in self.jobs))
 
     def with_env(self, job: str, container: str, env: Iterable[Json]) -> Info:
         """With the variables in that container, each in the place of its namesake."""
@@ -278,7 +283,11 @@ def children(
     Raises `UnsupportedPolicyError`, or `InvalidFieldError` for what cannot be built from.
     """
     require_implemented(runtime, plugins)
-    info = new_info(trainjob, runtime, settings)
+    return children_of(new_info(trainjob, runtime, settings), plugins)
+
+
+def children_of(info: Info, plugins: Sequence[Plugin]) -> tuple[Child, ...]:
+    """Steps 3 to 6 of `children`."""
     phases = _phases(tuple(plugins))
     for enforcer in phases.ml_policy:
         info = enforcer.enforce_ml_policy(info)
@@ -289,20 +298,10 @@ def children(
     return tuple(child for builder in phases.build for child in builder.build(info))
 
 
-def validate(
-    trainjob: TrainJob,
-    runtime: Runtime,
-    plugins: Sequence[Plugin],
-    settings: Settings,
-    *,
-    old: TrainJob | None,
-    jobset: JobSet | None,
+def errors(
+    info: Info, plugins: Sequence[Plugin], *, old: TrainJob | None, jobset: JobSet | None
 ) -> Iterator[FieldError]:
-    """What the plugins find wrong with a TrainJob that is created, or updated from `old`.
-
-    Raises `InvalidFieldError` for what cannot be built from.
-    """
-    info = new_info(trainjob, runtime, settings)
+    """What the plugins find wrong with a TrainJob that is created, or updated from `old`."""
     for plugin in _phases(tuple(plugins)).validate:
         yield from plugin.validate(info, old, jobset)
 
@@ -365,10 +364,9 @@ def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
     annotations = dict(
         fields.text_map(metadata.get("annotations"), FieldPath("spec.template.metadata.annotations"))
     )
-    spec: Json = templates.checked(
-        fields.mapping(template.get("spec"), templates.SPEC_PATH), templates.SPEC_PATH
-    )
-    order = {job["name"]: position for position, job in enumerate(spec["replicatedJobs"])}
+    spec: Json = fields.mapping(template.get("spec"), templates.SPEC_PATH)
+    stages = [_Stage(templates.checked(spec, templates.SPEC_PATH), templates.SPEC_PATH)]
+    order = {job["name"]: position for position, job in enumerate(stages[0].spec["replicatedJobs"])}
 
     patches = fields.objects(trainjob.spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
     for position, patch in enumerate(patches):
@@ -381,8 +379,9 @@ def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
         changes = _child(wanted, path, "spec")
         if changes:
             said = what_is_said(changes)
-            spec = merge.strategic_merge(spec, said, merge.JOBSET_SPEC, path.child("spec"))
-            spec = templates.checked(spec, path.child("spec"))
+            merged = merge.strategic_merge(stages[-1].spec, said, merge.JOBSET_SPEC, path.child("spec"))
+            stages.append(_Stage(merged, path.child("spec")))
+    spec = _checked(stages)
 
     ml_policy = fields.optional_mapping(runtime.spec.get("mlPolicy"), _ML_POLICY_PATH)
     jobs = sorted(spec["replicatedJobs"], key=lambda job: order.get(job["name"], 0))
@@ -395,9 +394,35 @@ def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
         labels=labels,
         annotations=annotations,
         spec={name: value for name, value in spec.items() if name != "replicatedJobs"},
-        jobs=tuple(_with_resources(job, trainjob, ml_policy) for job in jobs),
+        jobs=_with_resources(jobs, trainjob, ml_policy),
         pod_sets=tuple(_pod_set(job, ml_policy) for job in jobs),
     )
+
+
+class _Stage(NamedTuple):
+    """A JobSet spec after the runtime's template or a patch, and the path of that."""
+
+    spec: Json
+    path: FieldPath
+
+
+def _checked(stages: Sequence[_Stage]) -> Json:
+    """The last stage, checked. Only if it is wrong is the patch looked for that made it so, by halving:
+    to check after each patch would take as many times as long."""
+    if len(stages) == 1:
+        return stages[0].spec
+
+    def is_wrong(stage: _Stage) -> bool:
+        try:
+            templates.checked(stage.spec, stage.path)
+        except InvalidFieldError:
+            return True
+        return False
+
+    try:
+        return templates.checked(*stages[-1])
+    except InvalidFieldError:
+        return templates.checked(*stages[bisect_left(stages, True, hi=len(stages) - 1, key=is_wrong)])
 
 
 def _child(value: Json, path: FieldPath, *names_: str) -> Json:
@@ -415,13 +440,13 @@ def _pod_set(job: Json, ml_policy: Json | None) -> PodSet:
     return PodSet(job["name"], ancestor, max(1, 1 if count is None else count))
 
 
-def _with_resources(job: Json, trainjob: TrainJob, ml_policy: Json | None) -> Json:
-    """The ReplicatedJob with the TrainJob's resourcesPerNode in its container `node`."""
+def _with_resources(jobs: Sequence[Json], trainjob: TrainJob, ml_policy: Json | None) -> tuple[Json, ...]:
+    """The ReplicatedJobs with the TrainJob's resourcesPerNode in the container `node` of those it is for."""
     trainer = fields.mapping(trainjob.spec.get("trainer"), FieldPath("spec.trainer"))
-    wanted = fields.optional_mapping(trainer.get("resourcesPerNode"), _RESOURCES_PATH)
-    if wanted is None or ml_policy is None or not _trains(job, ml_policy):
-        return job
-    amounts = templates.resources(wanted, _RESOURCES_PATH)
+    given = fields.optional_mapping(trainer.get("resourcesPerNode"), _RESOURCES_PATH)
+    if given is None or ml_policy is None or not any(_trains(job, ml_policy) for job in jobs):
+        return tuple(jobs)
+    amounts = templates.resources(given, _RESOURCES_PATH)
 
     def merged(container: Json) -> Json:
         result: dict[str, Any] = {}
@@ -431,9 +456,11 @@ def _with_resources(job: Json, trainjob: TrainJob, ml_policy: Json | None) -> Js
                 result[kind] = together
         return {**container, "resources": result}
 
-    if templates.container(job, names.NODE) is None:
-        return job
-    return templates.with_container(job, names.NODE, merged)
+    def edit(job: Json) -> Json:
+        wanted = _trains(job, ml_policy) and templates.container(job, names.NODE) is not None
+        return templates.with_container(job, names.NODE, merged) if wanted else job
+
+    return tuple(edit(job) for job in jobs)
 
 
 def _trains(job: Json, ml_policy: Json) -> bool:

@@ -31,25 +31,8 @@ class Gang:
     requests: Json
 
 
-def of(info: Info) -> Gang:
-    """The gang of a TrainJob; raises `InvalidFieldError` for a `dependsOn` that cannot be read."""
-    members = _members(info)
-    amounts = [
-        (pods.count, resources.pod_requests(job))
-        for job, pods in zip(info.jobs, info.pod_sets, strict=True)
-        if pods.name in members
-    ]
-    total: resources.Amounts = {}
-    for count, requests in amounts:
-        total = resources.added(total, {name: amount.times(count) for name, amount in requests.items()})
-    return Gang(
-        members,
-        sum(count for count, _ in amounts),
-        {name: str(amount) for name, amount in total.items()},
-    )
-
-
-def _members(info: Info) -> frozenset[str]:
+def members(info: Info) -> frozenset[str]:
+    """The ReplicatedJobs that belong to it; raises `InvalidFieldError` as `of` does."""
     everybody = frozenset(pods.name for pods in info.pod_sets)
     awaited = {job["name"]: _dependencies(job) for job in info.jobs}
     if not any(awaited.values()):
@@ -61,6 +44,24 @@ def _members(info: Info) -> frozenset[str]:
         reached = {name for job in reached for name in _ready(awaited[job]) & everybody} - found
     together = frozenset(job for job in found if not _ready(awaited[job]))
     return together or everybody
+
+
+def of(info: Info) -> Gang:
+    """The gang of a TrainJob; raises `InvalidFieldError` for a `dependsOn` that cannot be read."""
+    together = members(info)
+    amounts = [
+        (pods.count, resources.pod_requests(job))
+        for job, pods in zip(info.jobs, info.pod_sets, strict=True)
+        if pods.name in together
+    ]
+    total: resources.Amounts = {}
+    for count, requests in amounts:
+        total = resources.added(total, {name: amount.times(count) for name, amount in requests.items()})
+    return Gang(
+        together,
+        sum(count for count, _ in amounts),
+        {name: str(amount) for name, amount in total.items()},
+    )
 
 
 def _dependencies(job: Json) -> tuple[tuple[str, str], ...]:

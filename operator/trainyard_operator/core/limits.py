@@ -1,7 +1,7 @@
-"""Sizes beyond which a TrainJob is refused, because it could never run or would harm others.
+"""Sizes beyond which a TrainJob or a runtime is refused, because it could never run or would harm others.
 
 Called by `validation`. These limits and their wording are Trainyard's own:
-Kubeflow Trainer accepts such TrainJobs, and they fail later, in the JobSet's
+Kubeflow Trainer accepts such objects, and they fail later, in the JobSet's
 admission, in etcd, or by the memory of whoever reads them.
 """
 
@@ -15,14 +15,21 @@ from typing import Any, Final
 from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
-from . import revisions
-from .model import Json, TrainJob
+from . import patches, revisions
+from .model import Json, Runtime, TrainJob
 
 INDEXED_JOB_PODS: Final = 100_000
 """Kubernetes runs no Indexed Job with more."""
 LONGEST_NAME: Final = 63
 """A pod's name is also its host name, hence a DNS label."""
 
+REPLICATED_JOBS: Final = 32
+"""In a runtime, or in one of the runtimePatches: more have no use, but each costs the operator time."""
+
+AMOUNTS: Final = 2_000
+"""Limits and requests of resources, in a runtime or in a TrainJob: each is parsed several times a look."""
+
+_SPEC: Final = FieldPath("spec")
 _NODES: Final = FieldPath("spec.trainer.numNodes")
 _RANDOM_SUFFIX: Final = "-abcde"
 """What the Job controller puts behind the index of a pod."""
@@ -36,6 +43,8 @@ class Limits:
     """Pods of one ReplicatedJob; above 100,000 Kubernetes itself refuses."""
     max_trainjob_bytes: int = 256 * 1024
     """The TrainJob's spec as JSON."""
+    max_runtime_bytes: int = 256 * 1024
+    """The runtime's spec as JSON."""
     max_jobset_bytes: int = 1024 * 1024
     """The JobSet as JSON; etcd takes 1.5 MiB, status and bookkeeping included."""
 
@@ -48,20 +57,37 @@ class Limits:
 DEFAULT: Final = Limits()
 
 
+def of_runtime(runtime: Runtime, limits: Limits) -> Iterator[FieldError]:
+    """What is too much in a runtime; if it is too large, nothing else is looked for."""
+    where, path = fields.below(runtime.spec, _SPEC, "template", "spec")
+    large = (
+        *_size_errors(runtime.spec, limits.max_runtime_bytes),
+        *_number_errors(where, path),
+    )
+    yield from large
+    if large:
+        return
+    policy, at = fields.below(runtime.spec, _SPEC, "mlPolicy")
+    yield from _pod_errors(policy.get("numNodes"), at.child("numNodes"), limits)
+    yield from _parallelism_errors(where, path, limits)
+
+
+def sizes(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
+    """What is too large in a TrainJob, to be asked before anything that takes long."""
+    yield from _size_errors(job.spec, limits.max_trainjob_bytes)
+    for spec, path in _patched(job):
+        yield from _number_errors(spec, path)
+
+
 def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
     """What is too much in the TrainJob itself."""
-    size = _size(job.spec)
-    if size > limits.max_trainjob_bytes:
-        detail = f"may not be more than {limits.max_trainjob_bytes} bytes as JSON, but has {size}"
-        yield FieldError(ErrorType.TOO_LONG, "spec", None, detail)
     trainer = fields.mapping(job.spec.get("trainer"), FieldPath("spec.trainer"))
     nodes = fields.integer(trainer.get("numNodes"), _NODES)
     if nodes is not None and nodes < 0:
         yield FieldError(ErrorType.INVALID, str(_NODES), nodes, "must be greater than or equal to 0")
-    if nodes is not None and nodes > limits.pods:
-        yield FieldError(
-            ErrorType.INVALID, str(_NODES), nodes, f"must be less than or equal to {limits.pods}"
-        )
+    yield from _pod_errors(nodes, _NODES, limits)
+    for spec, path in _patched(job):
+        yield from _parallelism_errors(spec, path, limits)
 
 
 def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iterator[FieldError]:
@@ -98,6 +124,55 @@ def _name_errors(job: TrainJob, replicated_jobs: Sequence[Json]) -> Iterator[Fie
             f"<name>{longest} in at most {LONGEST_NAME}"
         )
         yield FieldError(ErrorType.INVALID, "metadata.name", job.name, detail)
+
+
+def _patched(job: TrainJob) -> Iterator[tuple[Json, FieldPath]]:
+    """The spec of the JobSet template in each of the runtimePatches, and where it is."""
+    for position, patch in enumerate(fields.objects(job.spec.get("runtimePatches"), patches.PATH)):
+        yield fields.below(patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", "spec")
+
+
+def _size_errors(spec: Json, most: int) -> Iterator[FieldError]:
+    size = _size(spec)
+    if size > most:
+        detail = f"may not be more than {most} bytes as JSON, but has {size}"
+        yield FieldError(ErrorType.TOO_LONG, str(_SPEC), None, detail)
+        return
+    amounts = sum(_amounts(found) for found in fields.objects_in(spec))
+    if amounts > AMOUNTS:
+        detail = f"may not have more than {AMOUNTS} limits and requests of resources, but has {amounts}"
+        yield FieldError(ErrorType.TOO_LONG, str(_SPEC), None, detail)
+
+
+def _amounts(found: Json) -> int:
+    lists = (found.get(name) for name in ("limits", "requests", "overhead"))
+    return sum(len(amounts) for amounts in lists if isinstance(amounts, dict))
+
+
+def _number_errors(spec: Json, path: FieldPath) -> Iterator[FieldError]:
+    at = path.child("replicatedJobs")
+    number = len(fields.objects(spec.get("replicatedJobs"), at))
+    if number > REPLICATED_JOBS:
+        yield FieldError(
+            ErrorType.TOO_LONG,
+            str(at),
+            None,
+            f"may not have more than {REPLICATED_JOBS} items, but has {number}",
+        )
+
+
+def _parallelism_errors(spec: Json, path: FieldPath, limits: Limits) -> Iterator[FieldError]:
+    """Numbers of pods beyond the limit, also where a later patch says another: that may be withdrawn."""
+    path = path.child("replicatedJobs")
+    for position, job in enumerate(fields.objects(spec.get("replicatedJobs"), path)):
+        inner, at = fields.below(job, path.index(position), "template", "spec")
+        yield from _pod_errors(inner.get("parallelism"), at.child("parallelism"), limits)
+
+
+def _pod_errors(value: Any, path: FieldPath, limits: Limits) -> Iterator[FieldError]:
+    pods = fields.integer(value, path)
+    if pods is not None and pods > limits.pods:
+        yield FieldError(ErrorType.INVALID, str(path), pods, f"must be less than or equal to {limits.pods}")
 
 
 def _size(value: Any) -> int:

@@ -50,6 +50,12 @@ def validate(job: TrainJob, old: TrainJob | None, jobset: JobSet | None) -> Iter
         yield from _env_errors(wanted, patch, PATH.index(position))
 
 
+def only_withdrawn(job: TrainJob, old: TrainJob) -> bool:
+    """Whether the patches are those of `old`, or some of them."""
+    before = iter(_without_times(_patches(old)))
+    return all(patch in before for patch in _without_times(_patches(job)))
+
+
 def what_is_said(patch: Any) -> Any:
     """A patch, or part of one, as Trainer merges it: what is empty changes nothing.
 
@@ -57,13 +63,15 @@ def what_is_said(patch: Any) -> Any:
     leave out empty lists and the zero values of fields that are no pointers.
     So `tolerations: []` keeps the runtime's, and does not take them away.
     """
-    if isinstance(patch, Mapping):
-        return {
-            name: what_is_said(value)
-            for name, value in patch.items()
-            if value != [] and not (name in _SAYS_NOTHING and value == _SAYS_NOTHING[name])
-        }
-    return [what_is_said(item) for item in patch] if isinstance(patch, list) else patch
+    if isinstance(patch, list):
+        return [what_is_said(item) for item in patch]
+    if isinstance(patch, str) or not isinstance(patch, dict | Mapping):
+        return patch
+    return {
+        name: what_is_said(value)
+        for name, value in patch.items()
+        if value != [] and not (name in _SAYS_NOTHING and value == _SAYS_NOTHING[name])
+    }
 
 
 def _patches(job: TrainJob) -> Sequence[Json]:
@@ -121,7 +129,9 @@ def _env_errors(patches: Sequence[Json], patch: Json, path: FieldPath) -> Iterat
         pod, at = fields.below(job, path.index(position), "template", "spec", "template", "spec")
         at = at.child("containers")
         for place, container in enumerate(fields.objects(pod.get("containers"), at)):
+            if container.get("env") is None:
+                continue
             env = fields.objects(container.get("env"), at.index(place).child("env"))
             if env and container.get("name") in _OWN_CONTAINERS:
                 detail = f"must not have envs for the {', '.join(_OWN_CONTAINERS)} containers"
-                yield FieldError(ErrorType.INVALID, str(PATH), list(patches), detail)
+                yield FieldError(ErrorType.INVALID, str(PATH), patches, detail)

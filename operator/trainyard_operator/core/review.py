@@ -30,6 +30,10 @@ UPDATE: Final = "UPDATE"
 LONGEST_MESSAGE: Final = 32 * 1024
 """Characters of a denial; upstream repeats whole lists in its errors, and a user may send megabytes."""
 
+MOST_VALUES: Final = 400_000
+"""Values in a review. Two TrainJobs at the limit of their size have fewer, and a body of nothing
+but empty lists, which takes a second to read and 30 times its size in memory, has more."""
+
 _METADATA: Final = FieldPath("metadata")
 _PATCHES: Final = "runtimePatches"
 
@@ -52,10 +56,14 @@ class Request:
     subresource: str = ""
     user: str = ""
     """Who asks."""
+    size: int = 0
+    """Bytes of the review."""
 
 
 def read(body: bytes) -> Request:
     """The request in an AdmissionReview as JSON. Raises `MalformedError`."""
+    if sum(map(body.count, (b"[", b"{", b","))) > MOST_VALUES:
+        raise MalformedError(f"the body has more than {MOST_VALUES} values")
     try:
         review = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -88,6 +96,7 @@ def read(body: bytes) -> Request:
         **texts,
         manifest=request.get("object") or {},
         old=request.get("oldObject") if texts["operation"] == UPDATE else None,
+        size=len(body),
     )
 
 
@@ -181,9 +190,22 @@ def refused(request: Request, code: int, reason: str, message: str, warnings: Se
 
 
 def joined(errors: Sequence[FieldError]) -> str:
-    """Errors as Kubernetes puts them together: each once, in brackets if there are several."""
-    texts = list(dict.fromkeys(str(error) for error in errors))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    """Errors as Kubernetes puts them together: each once, in brackets if there are several.
+
+    The text ends with the error that makes it longer than `LONGEST_MESSAGE`:
+    there may be thousands, each of which repeats a long list.
+    """
+    distinct = {(error.type, error.path, id(error.value), error.detail): error for error in errors}
+    texts: dict[str, None] = {}
+    length = 0
+    for error in distinct.values():
+        text = str(error)
+        if text not in texts:
+            texts[text] = None
+            length += len(text)
+        if length > LONGEST_MESSAGE:
+            break
+    return ", ".join(texts) if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _review(answer: dict[str, Any], warnings: Sequence[str]) -> Json:

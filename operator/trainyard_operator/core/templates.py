@@ -8,7 +8,7 @@ place and with a field path. Edits return new values and change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from trainyard_api import fields, names, quantity
@@ -89,12 +89,17 @@ def with_pod_metadata(job: Json, kind: str, entries: Json) -> Json:
 
 def with_container(job: Json, name: str, edit: Edit) -> Json:
     """The ReplicatedJob with `edit` applied to the containers and init containers of that name."""
+    return with_containers(job, frozenset({name}), edit)
+
+
+def with_containers(job: Json, wanted: Set[str], edit: Edit) -> Json:
+    """The ReplicatedJob with `edit` applied to the containers and init containers of these names."""
 
     def pods(template: Json) -> Json:
         spec = dict(template["spec"])
         for kind in ("initContainers", "containers"):
             if kind in spec:
-                spec[kind] = [edit(c) if c["name"] == name else c for c in spec[kind]]
+                spec[kind] = [edit(c) if c["name"] in wanted else c for c in spec[kind]]
         return {**template, "spec": spec}
 
     return with_pod_template(job, pods)
@@ -126,9 +131,12 @@ def with_port(target: Json, port: int) -> Json:
 def upserted(target: Json, field: str, key: str, items: Iterable[Json]) -> Json:
     """The object with each item in its list `field`: in the place of its equal by `key`, else at the end."""
     result = list(target.get(field) or ())
+    places: dict[Any, int] = {}
+    for position, other in enumerate(result):
+        places.setdefault(other.get(key), position)
     for item in items:
-        place = next((i for i, other in enumerate(result) if other.get(key) == item[key]), None)
-        if place is None:
+        place = places.setdefault(item[key], len(result))
+        if place == len(result):
             result.append(item)
         else:
             result[place] = item
@@ -140,7 +148,10 @@ def environment(value: Any, path: FieldPath) -> tuple[Json, ...]:
 
     The apiVersion of a fieldRef is left out: there is but one, the default.
     """
-    return tuple(_variable(item, path.index(i)) for i, item in enumerate(fields.named_objects(value, path)))
+    return tuple(
+        item if item.get("valueFrom") is None else _variable(item, path.index(i))
+        for i, item in enumerate(fields.named_objects(value, path))
+    )
 
 
 def quantities(value: Any, path: FieldPath) -> dict[str, str]:
@@ -161,13 +172,13 @@ def resources(value: Any, path: FieldPath) -> dict[str, Any]:
     return result
 
 
-def _require_unique(jobs: Sequence[Json], path: FieldPath) -> None:
+def _require_unique(items: Sequence[Json], path: FieldPath) -> None:
     seen: set[str] = set()
-    for position, job in enumerate(jobs):
-        if job["name"] in seen:
+    for position, item in enumerate(items):
+        if item["name"] in seen:
             where = str(path.index(position).child("name"))
-            raise InvalidFieldError(FieldError(ErrorType.DUPLICATE, where, job["name"]))
-        seen.add(job["name"])
+            raise InvalidFieldError(FieldError(ErrorType.DUPLICATE, where, item["name"]))
+        seen.add(item["name"])
 
 
 def _replicated_job(job: Json, path: FieldPath) -> Json:
@@ -211,7 +222,10 @@ def _pod_spec(value: Any, path: FieldPath) -> Json:
     if spec.get("volumes") is not None:
         at = path.child("volumes")
         volumes = fields.named_objects(spec["volumes"], at)
-        spec["volumes"] = [_volume(item, at.index(i)) for i, item in enumerate(volumes)]
+        spec["volumes"] = [
+            _volume(item, at.index(i)) if "emptyDir" in item or "ephemeral" in item else item
+            for i, item in enumerate(volumes)
+        ]
     if spec.get("overhead") is not None:
         spec["overhead"] = quantities(spec["overhead"], path.child("overhead"))
     if spec.get("resources") is not None:
@@ -224,7 +238,10 @@ def _container(item: Json, path: FieldPath) -> Json:
     if item.get("env") is not None:
         at = path.child("env")
         variables = fields.named_objects(item["env"], at)
-        copy["env"] = [_with_divisor(variable, at.index(i)) for i, variable in enumerate(variables)]
+        copy["env"] = [
+            item if item.get("valueFrom") is None else _with_divisor(item, at.index(i))
+            for i, item in enumerate(variables)
+        ]
     fields.objects(item.get("envFrom"), path.child("envFrom"))
     fields.objects(item.get("ports"), path.child("ports"))
     fields.named_objects(item.get("volumeMounts"), path.child("volumeMounts"), key="mountPath")

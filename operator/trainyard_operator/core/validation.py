@@ -5,8 +5,10 @@ those of Trainer v2.3's webhooks, because people and tools match on them; what
 the CRD schema refuses is the API server's business, and not repeated here.
 
 An update is never refused because of a runtime unless it needs one: what
-touches no spec passes, and a TrainJob can be suspended whatever has become of
-its runtime. Trainyard's own `limits` come last, and only for what is new.
+touches no spec passes, and a TrainJob can be suspended, and runtimePatches taken
+back with that, whatever has become of its runtime. Trainyard's own `limits` are
+for what is new: every spec that is created or changed is held to them. Sizes
+come first, so that nothing takes long for what is refused anyway.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ _DEPRECATED: Final = (
 _REFERENCE: Final = "spec.runtimeRef"
 _CLUSTER_REFERENCE: Final = "spec.RuntimeRef"
 """Upstream's spelling for a ClusterTrainingRuntime that is missing."""
+
+_SUSPEND: Final = "suspend"
+_PATCHES: Final = "runtimePatches"
 
 _REQUIRED_CONTAINERS: Final = {
     names.ANCESTOR_TRAINER: names.NODE,
@@ -66,13 +71,16 @@ def validate(
     start the revision that it started with; None if there is none. `jobset`
     is the JobSet of the TrainJob, if it has one.
     """
-    suspends = old is not None and _is_suspended(job) and not _is_suspended(old)
     try:
         fields.require_shallow(job.spec, FieldPath("spec"))
         if old is not None and old.spec == job.spec:
             return Answer(tuple(_retention_warnings(job, old)))
-        if suspends:
+        if old is not None and _only_suspends(job, old):
             return Answer(errors=tuple(patches.validate(job, old, jobset)))
+        if not _only_resumes(job, old) and (too_large := tuple(limits.sizes(job, allowed))):
+            return Answer(errors=too_large)
+        if old is not None and _suspends(job, old) and (found := tuple(patches.validate(job, old, jobset))):
+            return Answer(errors=found)
         if not revisions.supported(job):
             return Answer(errors=(_unsupported(job),))
         if runtime is None:
@@ -84,15 +92,23 @@ def validate(
 
 
 def validate_runtime(
-    runtime: Runtime, old: Runtime | None = None, *, using: Sequence[Plugin] = plugins.ALL
+    runtime: Runtime,
+    old: Runtime | None = None,
+    *,
+    allowed: Limits = limits.DEFAULT,
+    using: Sequence[Plugin] = plugins.ALL,
 ) -> Answer:
     """The answer for a runtime that is created, or updated from `old`.
 
     Both kinds are treated alike, and updates too, where Trainer v2.3 looks at
-    ClusterTrainingRuntimes alone. As there, the warning comes once, on creation.
+    only ClusterTrainingRuntimes. As there, the warning comes once, on creation.
     """
     warnings = tuple(_warnings("", runtime)) if old is None else ()
     try:
+        fields.require_shallow(runtime.spec, FieldPath("spec"))
+        changed = old is None or old.spec != runtime.spec
+        if changed and (too_much := tuple(limits.of_runtime(runtime, allowed))):
+            return Answer(warnings, too_much)
         return Answer(warnings, tuple(_runtime_errors(runtime, using)))
     except InvalidFieldError as error:
         return Answer(warnings, error.errors)
@@ -100,6 +116,26 @@ def validate_runtime(
 
 def _is_suspended(job: TrainJob) -> bool:
     return job.spec.get("suspend") is True
+
+
+def _suspends(job: TrainJob, old: TrainJob) -> bool:
+    return _is_suspended(job) and not _is_suspended(old)
+
+
+def _only_resumes(job: TrainJob, old: TrainJob | None) -> bool:
+    return old is not None and _without(old, _SUSPEND) == _without(job, _SUSPEND)
+
+
+def _only_suspends(job: TrainJob, old: TrainJob) -> bool:
+    """Whether nothing else is done, or patches are taken back with it, as Kueue does when it evicts a job."""
+    if not _suspends(job, old):
+        return False
+    rest = (_SUSPEND, _PATCHES)
+    return _without(old, *rest) == _without(job, *rest) and patches.only_withdrawn(job, old)
+
+
+def _without(job: TrainJob, *left_out: str) -> Json:
+    return {name: value for name, value in job.spec.items() if name not in left_out}
 
 
 def _unsupported(job: TrainJob) -> FieldError:
@@ -146,26 +182,23 @@ def _errors(
     jobset: JobSet | None,
     allowed: Limits,
 ) -> tuple[FieldError, ...]:
-    """The plugins' errors; without any, what building the children shows; then the limits."""
-    only_resumes = old is not None and _without_suspend(old) == _without_suspend(job)
+    """The plugins' errors and the TrainJob's limits; without any, what building the children shows."""
+    limited = not _only_resumes(job, old)
     try:
         framework.require_implemented(runtime, using)
-        found = tuple(framework.validate(job, runtime, using, settings, old=old, jobset=jobset))
-        if not only_resumes:
+        info = framework.new_info(job, runtime, settings)
+        found = tuple(framework.errors(info, using, old=old, jobset=jobset))
+        if limited:
             found += tuple(limits.of_trainjob(job, allowed))
         if found:
             return found
-        children = framework.build(job, runtime, using, settings)
-        return () if only_resumes else tuple(limits.of_children(job, children, allowed))
+        children = [child.manifest for child in framework.children_of(info, using)]
+        return tuple(limits.of_children(job, children, allowed)) if limited else ()
     except framework.UnsupportedPolicyError as error:
         shown = revisions.shown_reference(job)
         return (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
     except InvalidFieldError as error:
         return error.errors
-
-
-def _without_suspend(job: TrainJob) -> Json:
-    return {name: value for name, value in job.spec.items() if name != "suspend"}
 
 
 def _runtime_errors(runtime: Runtime, using: Sequence[Plugin]) -> Iterator[FieldError]:

@@ -4,6 +4,11 @@
 `WebhookServer` takes requests from the network and lets nothing that is sent
 do harm: bodies, times and the memory that all bodies together take have
 bounds, and what cannot be answered gets a code and one line.
+
+Most reviews are small and are answered in the event loop. A large one is read
+and judged in a thread, one at a time: the loop goes on and answers "not done
+in time" when the time is up, and small reviews do not wait for large ones. A
+thread cannot be stopped, so it is the bounds on sizes that make its work end.
 """
 
 from __future__ import annotations
@@ -12,7 +17,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -45,10 +53,28 @@ MAX_HELD = 32 * 1024 * 1024
 BODY_TIMEOUT = 5.0
 ANSWER_TIMEOUT = 4.0
 """Seconds; with the body's below the 10 s after which the API server gives up."""
+SMALL = 32 * 1024
+"""Bytes of a review that is answered in the event loop."""
 KEEPALIVE = 300.0
 """Seconds; longer than the API server keeps an idle connection, so that it is the one to close it."""
 
 Decide = Callable[[Request], Awaitable[model.Json]]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Aside:
+    """Work of which the event loop is spared, in one thread."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="admission")
+
+    async def run(self, size: int, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call it, in the thread if it is about more than `SMALL` bytes."""
+        if size <= SMALL:
+            return call(*args, **options)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, partial(call, *args, **options))
 
 
 class Decider:
@@ -78,6 +104,7 @@ class Decider:
         self._settings = settings
         self._policies = policies
         self._now = now
+        self._aside = Aside()
 
     def routes(self) -> dict[str, tuple[str, Decide]]:
         """By path: the kind that it is for, and who decides."""
@@ -93,7 +120,10 @@ class Decider:
 
     async def default_trainjob(self, request: Request) -> model.Json:
         """What Trainer's defaulter does; see `review.defaults`."""
-        return review.allowed(request, review.defaults(request.manifest, request.old, self._now()))
+        patch = await self._aside.run(
+            request.size, review.defaults, request.manifest, request.old, self._now()
+        )
+        return review.allowed(request, patch)
 
     async def validate_trainjob(self, request: Request) -> model.Json:
         """The answer of `validation.validate`, for the runtime that the job is built from."""
@@ -102,8 +132,15 @@ class Decider:
         old = None if request.old is None else review.trainjob(request, request.old, now)
         jobset = None if old is None else await self._jobset(job)
         runtime = await self._runtime(job, jobset)
-        answer = validation.validate(
-            job, old, runtime, jobset, allowed=self._allowed, settings=self._settings()
+        answer = await self._aside.run(
+            request.size,
+            validation.validate,
+            job,
+            old,
+            runtime,
+            jobset,
+            allowed=self._allowed,
+            settings=self._settings(),
         )
         return _answered(request, answer)
 
@@ -111,14 +148,25 @@ class Decider:
         """The answer of `validation.validate_runtime`."""
         runtime = review.runtime(request, request.manifest, request.kind)
         old = None if request.old is None else review.runtime(request, request.old, request.kind)
-        return _answered(request, validation.validate_runtime(runtime, old))
+        answer = await self._aside.run(
+            request.size, validation.validate_runtime, runtime, old, allowed=self._allowed
+        )
+        return _answered(request, answer)
 
     async def hold_to_policies(self, request: Request) -> model.Json:
         """What the rules say that no admission policy asks; see `trainyard_policies.cluster`."""
         if self._policies is None:
             return review.allowed(request)
         today = self._now().date()
-        said = cluster.answer(request.manifest, request.old, request.user, today, self._policies)
+        said = await self._aside.run(
+            request.size,
+            cluster.answer,
+            request.manifest,
+            request.old,
+            request.user,
+            today,
+            self._policies,
+        )
         if said.refusals:
             return review.refused(request, 403, "Forbidden", "; ".join(said.refusals), said.warnings)
         return review.allowed(request, warnings=said.warnings)
@@ -159,6 +207,7 @@ class WebhookServer(TlsServer):
         self._routes = routes
         self._metrics = metrics
         self._held = 0
+        self._aside = Aside()
 
     def application(self) -> web.Application:
         """See `TlsServer`."""
@@ -207,7 +256,7 @@ class WebhookServer(TlsServer):
             self._held -= len(body)
 
     async def _decided(self, body: bytes, kind: str, decide: Decide) -> tuple[web.Response, str]:
-        asked = review.read(body)
+        asked = await self._aside.run(len(body), review.read, body)
         if asked.kind != kind:
             raise MalformedError(f"this path is for {kind}, not for the kind of the request")
         try:

@@ -27,9 +27,9 @@ class CoScheduling:
         if info.pod_group("coscheduling") is None:
             return info
         label = {names.COSCHEDULING_GROUP_LABEL: info.trainjob.name}
-        for job in gang.of(info).jobs:
-            info = info.with_job(job, lambda j: templates.with_pod_metadata(j, "labels", label))
-        return info
+        return info.with_jobs(
+            gang.members(info), lambda job: templates.with_pod_metadata(job, "labels", label)
+        )
 
     def build(self, info: Info) -> Sequence[Child]:
         """The PodGroup, of the TrainJob's name."""

@@ -6,7 +6,7 @@ itself, so names, order and counts of the ReplicatedJobs must not differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -51,8 +51,17 @@ class JobSetPlugin:
             metadata["labels"] = dict(info.labels)
         if info.annotations:
             metadata["annotations"] = dict(info.annotations)
+        steps = {templates.ancestor(job) for job in info.jobs}
+        edits = {
+            step: _initializer_edit(info.trainjob, field)
+            for step, field in _INITIALIZERS.items()
+            if step in steps
+        }
+        if names.ANCESTOR_TRAINER in steps:
+            edits[names.ANCESTOR_TRAINER] = _trainer_edit(info.trainer or {})
         jobs = [
-            _replicated_job(info, job, pods.count) for job, pods in zip(info.jobs, info.pod_sets, strict=True)
+            _replicated_job(job, pods.count, edits)
+            for job, pods in zip(info.jobs, info.pod_sets, strict=True)
         ]
         suspend = fields.boolean(info.trainjob.spec.get("suspend"), FieldPath("spec.suspend"))
         manifest = {
@@ -132,18 +141,17 @@ def _require_trainer(info: Info) -> None:
             )
 
 
-def _replicated_job(info: Info, job: Json, count: int) -> Json:
+def _replicated_job(job: Json, count: int, edits: Mapping[str, templates.Edit]) -> Json:
     ancestor = templates.ancestor(job)
-    if ancestor in _INITIALIZERS:
-        job = _with_initializer({**job, "replicas": 1}, info.trainjob, ancestor)
-    elif ancestor == names.ANCESTOR_TRAINER:
-        job = _with_trainer({**job, "replicas": 1}, info.trainer or {})
+    if ancestor is not None and ancestor in edits:
+        container = names.NODE if ancestor == names.ANCESTOR_TRAINER else ancestor
+        job = templates.with_container({**job, "replicas": 1}, container, edits[ancestor])
     return templates.with_job_spec(job, lambda spec: {**spec, "parallelism": count, "completions": count})
 
 
-def _with_initializer(job: Json, trainjob: TrainJob, ancestor: str) -> Json:
+def _initializer_edit(trainjob: TrainJob, which: str) -> templates.Edit:
+    """What the TrainJob's initializer makes of its container."""
     path = FieldPath("spec.initializer")
-    which = _INITIALIZERS[ancestor]
     initializer = fields.mapping(trainjob.spec.get("initializer"), path)
     path = path.child(which)
     wanted = fields.mapping(initializer.get(which), path)
@@ -160,10 +168,11 @@ def _with_initializer(job: Json, trainjob: TrainJob, ancestor: str) -> Json:
         sources = [*(container.get("envFrom") or ()), {"secretRef": {"name": secret.get("name", "")}}]
         return {**edited, "envFrom": sources}
 
-    return templates.with_container(job, ancestor, edit)
+    return edit
 
 
-def _with_trainer(job: Json, trainer: Json) -> Json:
+def _trainer_edit(trainer: Json) -> templates.Edit:
+    """What the TrainJob's trainer makes of the container that trains."""
     set_fields: dict[str, Any] = {}
     image = fields.text(trainer.get("image"), _TRAINER.child("image"))
     if image is not None:
@@ -173,4 +182,4 @@ def _with_trainer(job: Json, trainer: Json) -> Json:
         if words:
             set_fields[name] = list(words)
     env = templates.environment(trainer.get("env"), _TRAINER.child("env"))
-    return templates.with_container(job, names.NODE, lambda c: templates.with_env({**c, **set_fields}, env))
+    return lambda container: templates.with_env({**container, **set_fields}, env)

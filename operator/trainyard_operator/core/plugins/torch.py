@@ -7,7 +7,7 @@ any, and knows a GPU by `gpu` in the resource's name, exactly as Trainer does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from trainyard_api import fields, names, quantity
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, invalid
@@ -67,11 +67,7 @@ class Torch:
             env = (*templates.environment(trainer.get("env"), _TRAINER.child("env")), *injected)
             info = info.with_env(pods.name, names.NODE, env)
             info = info.with_port(pods.name, names.NODE, names.TRAINER_PORT)
-        for target in _injection_targets(policy):
-            for container in target["containerNames"]:
-                _require_container(info, target["jobName"], container)
-                info = info.with_env(target["jobName"], container, rendezvous)
-        return info
+        return _injected(info, policy, rendezvous)
 
 
 def runs_torchtune(trainer: Json) -> bool:
@@ -115,23 +111,40 @@ def _injection_targets(policy: Json) -> Iterator[Json]:
 
 
 def _missing_targets(info: Info, policy: Json) -> Iterator[FieldError]:
+    known = _containers(info)
     for target in _injection_targets(policy):
+        job = target["jobName"]
         for container in target["containerNames"]:
-            if not _has_container(info, target["jobName"], container):
-                yield FieldError(
-                    ErrorType.INVALID, "spec.runtimeRef", target, _missing(target["jobName"], container)
+            if container not in known.get(job, ()):
+                yield FieldError(ErrorType.INVALID, "spec.runtimeRef", target, _missing(job, container))
+
+
+def _injected(info: Info, policy: Json, env: tuple[Json, ...]) -> Info:
+    """`info` with the variables in all targets, each of which must be there."""
+    known = _containers(info)
+    wanted: dict[str, set[str]] = {}
+    for target in _injection_targets(policy):
+        job = target["jobName"]
+        for container in target["containerNames"]:
+            if container not in known.get(job, ()):
+                raise invalid(
+                    _TARGETS, {"jobName": job, "containerName": container}, _missing(job, container)
                 )
+            wanted.setdefault(job, set()).add(container)
+
+    def edit(job: Json) -> Json:
+        return templates.with_containers(job, wanted[job["name"]], lambda c: templates.with_env(c, env))
+
+    return info.with_jobs(wanted.keys(), edit)
 
 
-def _require_container(info: Info, job: str, container: str) -> None:
-    if not _has_container(info, job, container):
-        raise invalid(_TARGETS, {"jobName": job, "containerName": container}, _missing(job, container))
-
-
-def _has_container(info: Info, job: str, container: str) -> bool:
-    pods: Any = next((templates.pod_template(j)["spec"] for j in info.jobs if j["name"] == job), {})
-    containers = (*pods.get("initContainers", ()), *pods.get("containers", ()))
-    return any(item["name"] == container for item in containers)
+def _containers(info: Info) -> dict[str, frozenset[str]]:
+    """By ReplicatedJob: the names of its containers and init containers."""
+    pods = {job["name"]: templates.pod_template(job)["spec"] for job in info.jobs}
+    return {
+        name: frozenset(c["name"] for c in (*spec.get("initContainers", ()), *spec.get("containers", ())))
+        for name, spec in pods.items()
+    }
 
 
 def _missing(job: str, container: str) -> str:

@@ -38,10 +38,17 @@ class TrainJobStatusPlugin:
         if GATE not in info.settings.feature_gates or pods is None:
             return info
         job = next(job for job in info.jobs if job["name"] == pods.name)
-        mount = {"name": _VOLUME, "mountPath": _FOLDER, "readOnly": True}
-        for container in templates.pod_template(job)["spec"].get("containers", ()):
-            info = info.with_env(pods.name, container["name"], _env(info))
-            info = info.with_mounts(pods.name, container["name"], (mount,))
+        env, mount = _env(info), {"name": _VOLUME, "mountPath": _FOLDER, "readOnly": True}
+        wanted = {
+            container["name"] for container in templates.pod_template(job)["spec"].get("containers", ())
+        }
+
+        def connected(container: Json) -> Json:
+            return templates.upserted(
+                templates.with_env(container, env), "volumeMounts", "mountPath", (mount,)
+            )
+
+        info = info.with_job(pods.name, lambda job: templates.with_containers(job, wanted, connected))
         return info.with_volumes(pods.name, (_volume(info),))
 
     def build(self, info: Info) -> Sequence[Child]:

@@ -41,9 +41,9 @@ class Volcano:
         if info.pod_group("volcano") is None:
             return info
         annotation = {names.VOLCANO_GROUP_ANNOTATION: info.trainjob.name}
-        for job in gang.of(info).jobs:
-            info = info.with_job(job, lambda j: templates.with_pod_metadata(j, "annotations", annotation))
-        return info
+        return info.with_jobs(
+            gang.members(info), lambda job: templates.with_pod_metadata(job, "annotations", annotation)
+        )
 
     def build(self, info: Info) -> Sequence[Child]:
         """The PodGroup, of the TrainJob's name."""
