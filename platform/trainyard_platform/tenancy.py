@@ -70,7 +70,9 @@ class Tenant(Closed):
     queue: str = Field(default="default", pattern=NAME)
     """Name of its LocalQueue; `default` also serves jobs that name no queue."""
     resource_quota: dict[str, Quantity] = Field(default={"pods": "1000"})
-    """The most that its namespace holds at once, in the words of a ResourceQuota."""
+    """The most that its namespace holds at once, in the words of a ResourceQuota. TrainJobs and
+    TrainingRuntimes are always counted: at most 500 and 20, unless `count/trainjobs.trainer.kubeflow.org` and
+    `count/trainingruntimes.trainer.kubeflow.org` say otherwise."""
     container_defaults: ContainerDefaults = ContainerDefaults()
     """What a container gets that says nothing itself."""
     pod_security: PodSecurity = PodSecurity.BASELINE

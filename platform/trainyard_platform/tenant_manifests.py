@@ -28,6 +28,11 @@ _VISIBLE = [
 ]
 """What a TrainJob becomes on its way: enough to see why it waits. Never Secrets, never ConfigMaps."""
 _LOGS = ("", ["pods/log"])
+_COUNTED = {
+    f"count/trainjobs.{names.TRAINER_GROUP}": "500",
+    f"count/trainingruntimes.{names.TRAINER_GROUP}": "20",
+}
+"""The most that a namespace holds of what the operator keeps in memory; the stack file goes before it."""
 
 
 def roles() -> list[Manifest]:
@@ -64,7 +69,7 @@ def contents(
     queue = LocalQueue(name=tenant.queue, namespace=name, cluster_queue=tenant.cluster_queue)
     network = _network(tenant.egress, dns_ports, further)
     return [
-        _inside(name, "v1", "ResourceQuota", "tenant", {"hard": dict(tenant.resource_quota)}),
+        _inside(name, "v1", "ResourceQuota", "tenant", {"hard": {**_COUNTED, **tenant.resource_quota}}),
         _inside(name, "v1", "LimitRange", "tenant", {"limits": [_container_limits(tenant)]}),
         _inside(name, "networking.k8s.io/v1", "NetworkPolicy", "tenant", network),
         queue_manifests.local_queue(queue),

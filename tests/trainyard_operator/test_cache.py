@@ -86,7 +86,17 @@ def test_a_trainjob_is_kept_without_what_nobody_reads() -> None:
         "resourceVersion": "4",
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "managedFields": [{}],
-        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{...}", "kept": "yes"},
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "{...}",
+            "of": "others",
+            "trainyard.dev/retention": "1h",
+        },
+        "labels": {"of": "others", "kueue.x-k8s.io/queue-name": "q"},
+    }
+    manifest["status"] = {
+        "conditions": [],
+        "jobsStatus": [],
+        "trainerStatus": {"metrics": []},
     }
     expected = TrainJob(
         namespace="team",
@@ -95,7 +105,9 @@ def test_a_trainjob_is_kept_without_what_nobody_reads() -> None:
         resource_version="4",
         created=datetime(2026, 1, 1, tzinfo=UTC),
         spec=manifest["spec"],
-        annotations={"kept": "yes"},
+        status={"conditions": [], "jobsStatus": []},
+        labels={"kueue.x-k8s.io/queue-name": "q"},
+        annotations={"trainyard.dev/retention": "1h"},
     )
     assert trainjob_of(manifest) == expected
     manifest["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from trainyard_operator.core import revisions
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.watch.cache import Cache, Key
+from trainyard_operator.watch.cache import Cache, Key, revision_of
 from trainyard_operator.watch.informer import State, jobset_of
 from trainyard_operator.work.apply import Applier
 from trainyard_operator.work.companions import Companions
@@ -20,7 +21,7 @@ from trainyard_operator.work.controller import Controller
 from trainyard_operator.work.events import Events
 from trainyard_operator.work.jobs import Jobs
 from trainyard_operator.work.queue import Queue, RetryError
-from trainyard_operator.work.runtimes import UNREFERENCED, Collector, Runtimes
+from trainyard_operator.work.runtimes import IN_USE, KEPT, UNREFERENCED, Collector, Runtimes
 
 from . import objects
 from .fake_api import FakeApi, run, status
@@ -488,6 +489,73 @@ def test_a_revision_is_collected_a_day_after_its_last_jobset_and_not_before() ->
             assert await collector.collect() == 1
             assert f"{objects.REVISIONS}/{revision}" not in s.api.objects
             assert s.api.bodies[-1]["preconditions"].keys() == {"uid", "resourceVersion"}
+
+    run(test)
+
+
+def edited(s: Scene, times: int, *, uid: str) -> list[str]:
+    """Revisions of a runtime that was edited each minute, the oldest first; no JobSet names them."""
+    found = []
+    for number in range(times):
+        s.second += 60
+        edition = objects.runtime()
+        edition["spec"]["mlPolicy"]["numNodes"] = number + 2
+        edition["metadata"]["uid"] = uid
+        manifest = revisions.manifest_of(revisions.live(edition), "trainyard-system")
+        created = {**manifest["metadata"], "creationTimestamp": s.now().isoformat()}
+        path = f"{objects.REVISIONS}/{created['name']}"
+        s.cache.revisions.observe(
+            created["name"], revision_of(s.api.put(path, {**manifest, "metadata": created}))
+        )
+        found.append(created["name"])
+    return found
+
+
+def test_of_a_runtimes_unreferenced_revisions_the_newest_twenty_are_kept_and_what_is_named_always() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            (named,) = s.cache.revisions
+            runtime = s.api.objects[RUNTIME]["metadata"]["uid"]
+            made = edited(s, KEPT + 5, uid=runtime)
+            s.second += IN_USE
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            assert await collector.collect() == 5
+            assert set(s.cache.revisions) == {named, *made[5:]}
+            assert await collector.collect() == 0
+
+    run(test)
+
+
+def test_a_runtime_that_is_made_anew_again_and_again_keeps_no_more_revisions() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            (named,) = s.cache.revisions
+            made = [name for number in range(KEPT + 5) for name in edited(s, 1, uid=f"made-anew-{number}")]
+            s.second += IN_USE
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            assert await collector.collect() == 5
+            assert set(s.cache.revisions) == {named, *made[5:]}
+
+    run(test)
+
+
+def test_a_revision_whose_jobset_may_be_on_its_way_is_not_collected_though_there_are_newer_ones() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            seen = s.cache.jobsets.get(KEY)
+            assert seen is not None
+            (chosen,) = s.cache.revisions
+            s.cache.jobsets.remove(KEY)
+            edited(s, KEPT, uid=s.api.objects[RUNTIME]["metadata"]["uid"])
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            s.cache.revisions_used[chosen] = s.clock() - IN_USE + 1
+            assert await collector.collect() == 0
+            s.second += 1
+            assert await collector.collect() == 1
+            assert chosen not in s.cache.revisions
 
     run(test)
 

@@ -47,7 +47,13 @@ def test_what_limits_and_protects_the_jobs() -> None:
             "apiVersion": "v1",
             "kind": "ResourceQuota",
             "metadata": inside,
-            "spec": {"hard": {"requests.nvidia.com/gpu": "16"}},
+            "spec": {
+                "hard": {
+                    "count/trainjobs.trainer.kubeflow.org": "500",
+                    "count/trainingruntimes.trainer.kubeflow.org": "20",
+                    "requests.nvidia.com/gpu": "16",
+                }
+            },
         },
         {
             "apiVersion": "v1",
@@ -84,6 +90,17 @@ def test_what_limits_and_protects_the_jobs() -> None:
             "spec": {"clusterQueue": "research", "stopPolicy": "None"},
         },
     ]
+
+
+def test_a_stack_can_count_more_trainjobs() -> None:
+    more = tenant(resourceQuota={"count/trainjobs.trainer.kubeflow.org": "5k"})
+    quota = tenant_manifests.contents("team", more)[0]
+    assert quota["spec"] == {
+        "hard": {
+            "count/trainjobs.trainer.kubeflow.org": "5k",
+            "count/trainingruntimes.trainer.kubeflow.org": "20",
+        }
+    }
 
 
 def test_a_tenant_whose_processes_report_reaches_the_operator() -> None:

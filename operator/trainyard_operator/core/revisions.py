@@ -238,7 +238,7 @@ def _in_force(created: datetime, live_runtime: Runtime | None, honoured: Sequenc
 
 
 def _content(runtime: Runtime) -> Json:
-    content = {"kind": runtime.kind, "name": runtime.name, "uid": runtime.uid, "spec": runtime.spec}
+    content = {"kind": runtime.kind, "name": runtime.name, "uid": runtime.uid, "spec": dict(runtime.spec)}
     return content if runtime.namespace is None else {**content, "namespace": runtime.namespace}
 
 

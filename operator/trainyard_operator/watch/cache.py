@@ -12,13 +12,14 @@ it: its watch does not tell a second time of a change that is here already.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from trainyard_api import names
 
 from ..core import conditions, model, revisions
+from .packed import Packed
 
 
 class Key(NamedTuple):
@@ -252,6 +253,17 @@ def runtime_key(trainjob: model.TrainJob) -> RuntimeKey:
     return RuntimeKey(kind, namespace, str(fields.get("name") or ""))
 
 
+_READ_AT_EACH_LOOK = frozenset({"runtimeRef", "suspend", "managedBy", "activeDeadlineSeconds"})
+_READ_STATUS = frozenset({"conditions", "jobsStatus"})
+_READ_LABELS = frozenset({names.QUEUE_LABEL})
+_READ_ANNOTATIONS = frozenset({names.RETENTION_ANNOTATION})
+"""Of a TrainJob. What nobody reads is not kept: annotations and metrics can be large too."""
+
+
+def _only(fields: Mapping[str, Any] | None, wanted: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in (fields or {}).items() if name in wanted}
+
+
 def trainjob_of(manifest: model.Json) -> model.TrainJob:
     """The slim view of a TrainJob. Raises KeyError, TypeError or ValueError for what is none."""
     metadata = manifest["metadata"]
@@ -261,14 +273,10 @@ def trainjob_of(manifest: model.Json) -> model.TrainJob:
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
         created=time_of(metadata["creationTimestamp"]),
-        spec=manifest.get("spec") or {},
-        status=manifest.get("status") or {},
-        labels=metadata.get("labels") or {},
-        annotations={
-            name: value
-            for name, value in (metadata.get("annotations") or {}).items()
-            if name != "kubectl.kubernetes.io/last-applied-configuration"  # a copy of spec nobody reads
-        },
+        spec=Packed(manifest.get("spec") or {}, _READ_AT_EACH_LOOK),
+        status=_only(manifest.get("status"), _READ_STATUS),
+        labels=_only(metadata.get("labels"), _READ_LABELS),
+        annotations=_only(metadata.get("annotations"), _READ_ANNOTATIONS),
         deleting="deletionTimestamp" in metadata,
     )
 
@@ -276,18 +284,25 @@ def trainjob_of(manifest: model.Json) -> model.TrainJob:
 def runtime_of(manifest: model.Json, kind: str) -> VersionedRuntime:
     """The slim view of a live runtime. Raises KeyError or TypeError for what is none."""
     runtime = revisions.live({**manifest, "kind": kind})
-    return VersionedRuntime(runtime, manifest["metadata"]["resourceVersion"])
+    return VersionedRuntime(packed(runtime), manifest["metadata"]["resourceVersion"])
+
+
+def packed(runtime: model.Runtime) -> model.Runtime:
+    """The runtime as it is kept."""
+    labels = _only(runtime.labels, frozenset({names.SUPPORT_LABEL}))
+    return replace(runtime, spec=Packed(runtime.spec), labels=labels)
 
 
 def revision_of(manifest: model.Json) -> Revision:
     """The view of a ControllerRevision. Raises KeyError, TypeError or ValueError for what is none."""
     metadata = manifest["metadata"]
+    runtime = revisions.read(manifest)
     return Revision(
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
         created=time_of(metadata["creationTimestamp"]),
-        runtime=revisions.read(manifest),
+        runtime=None if runtime is None else packed(runtime),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ..core import framework, model, plugins, reconcile
+from ..core import framework, model, plugins, reconcile, revisions
 from ..kube.client import ApiError, ConflictError, RetriableError
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey, runtime_of, trainjob_of, version
@@ -38,8 +38,8 @@ KINDS = {"trainingruntimes": "TrainingRuntime", "clustertrainingruntimes": "Clus
 class _Refusal:
     rejection: model.Rejection
     trainjob: str
-    spec: model.Json
-    runtime: model.Runtime | model.RuntimeProblem
+    inputs: str
+    """A digest of what was built from."""
 
 
 class Controller:
@@ -313,11 +313,7 @@ class Controller:
         if refusal.rejection.resource == JOBSETS.full_name and self.jobsets is State.SYNCED:
             inputs_same = False  # it is back
         else:
-            inputs_same = (
-                refusal.trainjob == trainjob.uid
-                and refusal.spec == trainjob.spec
-                and refusal.runtime == runtime
-            )
+            inputs_same = refusal.trainjob == trainjob.uid and refusal.inputs == _digest(trainjob, runtime)
         if not inputs_same:
             del self._refusals[key]
             return None
@@ -331,8 +327,7 @@ class Controller:
         self._refusals[key] = _Refusal(
             replace(rejection, at=self._now()),
             observed.trainjob.uid,
-            observed.trainjob.spec,
-            observed.runtime,
+            _digest(observed.trainjob, observed.runtime),
         )
 
     async def _write_status(self, key: Key, trainjob: model.TrainJob, plan: model.Plan) -> float | None:
@@ -359,6 +354,12 @@ class Controller:
         self._had.pop(key, None)
         self._met.pop(key, None)
         self._runtimes.forget(key)
+
+
+def _digest(trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem) -> str:
+    """Of what children are built from: the same as long as a refused write would be the same."""
+    content = revisions.name_of(runtime) if isinstance(runtime, model.Runtime) else str(runtime)
+    return revisions.digest({"spec": dict(trainjob.spec), "runtime": content})
 
 
 class SweptTrainJobs:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container, Hashable
 from datetime import UTC, datetime
 
 import msgspec
@@ -48,6 +48,10 @@ RESOURCES = {
 }
 UNREFERENCED = 24 * 3600.0
 """Seconds without a reference after which a revision is collected."""
+KEPT = 20
+"""Unreferenced revisions of one runtime that are kept for that time: the newest ones."""
+IN_USE = 60.0
+"""Seconds after it was recorded or chosen in which a revision stays: its JobSet may be on its way."""
 
 
 class Runtimes:
@@ -176,7 +180,11 @@ class RevisionSink:
 
 
 class Collector:
-    """Deletes revisions that nothing has named for a day."""
+    """Deletes revisions that nothing has named for a day, and what is above `KEPT` without the wait.
+
+    Whoever may edit a runtime can make a revision with each edit; the number
+    bounds what that takes of the cluster's store and of every replica's memory.
+    """
 
     def __init__(
         self,
@@ -195,7 +203,7 @@ class Collector:
         self._unreferenced: dict[str, float] = {}
 
     async def collect(self) -> int:
-        """Delete what has been unreferenced for `UNREFERENCED` seconds; returns how many.
+        """Delete what is unreferenced for `UNREFERENCED` seconds or above `KEPT`; returns how many.
 
         Must be called only while the JobSets of the cache are complete.
         """
@@ -207,8 +215,12 @@ class Collector:
             seen.jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
             for seen in self._cache.jobsets.values()
         }
+        surplus = self._surplus(named)
         deleted = 0
         for revision in list(self._cache.revisions.values()):
+            if revision.name in surplus and not self._in_use(revision):
+                deleted += await self._delete(revision)
+                continue
             if revision.name in named or revision.name in used:
                 self._unreferenced.pop(revision.name, None)
                 continue
@@ -220,6 +232,32 @@ class Collector:
         for name in [name for name in self._unreferenced if name not in self._cache.revisions]:
             del self._unreferenced[name]
         return deleted
+
+    def _surplus(self, named: Container[str | None]) -> set[str]:
+        """The names of the revisions that no JobSet names and that are not among the newest `KEPT`."""
+        groups: dict[Hashable, list[Revision]] = {}
+        for revision in self._cache.revisions.values():
+            if revision.runtime is not None and revision.name not in named:
+                groups.setdefault(self._group(revision.runtime), []).append(revision)
+        return {
+            revision.name
+            for group in groups.values()
+            for revision in sorted(group, key=_age)[: max(0, len(group) - KEPT)]
+        }
+
+    def _group(self, runtime: model.Runtime) -> Hashable:
+        """What the number is counted for: a runtime, or all runtimes of a namespace that are gone.
+
+        Else a runtime that is deleted and recreated, with a new uid, would start a new count.
+        """
+        live = self._cache.runtimes.get(RuntimeKey(runtime.kind, runtime.namespace, runtime.name))
+        return runtime.uid if live is not None and live.uid == runtime.uid else (runtime.namespace,)
+
+    def _in_use(self, revision: Revision) -> bool:
+        used = self._cache.revisions_used.get(revision.name)
+        if used is not None and self._clock() - used < IN_USE:
+            return True
+        return (self._now() - revision.created).total_seconds() < IN_USE
 
     async def _delete(self, revision: Revision) -> int:
         try:
@@ -234,5 +272,11 @@ class Collector:
             logger.warning("revision %s not collected: %s", revision.name, error)
             return 0
         self._cache.revisions.remove(revision.name, uid=revision.uid)
-        logger.info("revision %s collected: nothing named it for a day", revision.name)
+        self._cache.revisions_used.pop(revision.name, None)
+        logger.info("revision %s collected: no JobSet names it", revision.name)
         return 1
+
+
+def _age(revision: Revision) -> tuple[datetime, str]:
+    """Sorts the oldest first, and those of one second the same way each time."""
+    return revision.created, revision.name
