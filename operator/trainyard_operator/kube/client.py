@@ -18,6 +18,7 @@ import aiohttp
 import msgspec
 
 from .credentials import Credentials
+from .messages import without_values
 from .server_clock import ServerClock
 
 T = TypeVar("T")
@@ -162,7 +163,7 @@ def error_from(code: int, body: bytes, retry_after: str | None = None) -> ApiErr
     except (msgspec.DecodeError, UnicodeDecodeError):
         # Proxies, and the server itself before its filters run, answer in plain text.
         status = _Status(message=body[:500].decode(errors="replace").strip())
-    message = status.message or f"HTTP {code}"
+    message = without_values(status.message) or f"HTTP {code}"
     seconds: float | None = None
     if retry_after is not None and retry_after.isdigit():
         seconds = min(float(retry_after), MAX_RETRY_AFTER)

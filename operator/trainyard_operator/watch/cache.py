@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from trainyard_api import names
 
-from ..core import conditions, model, revisions
+from ..core import conditions, framework, model, plugins, revisions
 from .packed import Packed
 
 
@@ -213,10 +213,21 @@ class Cache:
         self.revisions_used: dict[str, float] = {}
         """When each revision was last recorded or chosen by us, on a monotonic clock."""
         self._users: dict[RuntimeKey, set[Key]] = {}
+        self._ended: dict[Key, model.JobSet] = {}
 
     def users(self, runtime: RuntimeKey) -> set[Key]:
         """The TrainJobs that refer to the runtime."""
         return set(self._users.get(runtime, ()))
+
+    def ended(self, trainjob: model.TrainJob) -> model.JobSet | None:
+        """The JobSet of the TrainJob that has ended and is gone, as long as the TrainJob does not say so.
+
+        A JobSet with a short TTL may be gone before anybody has looked at its
+        end, or while nobody leads. Without its last words it would be made
+        again, and the job would train twice.
+        """
+        found = self._ended.get(Key.of(trainjob))
+        return found if found is not None and found.owner_uid == trainjob.uid else None
 
     def _trainjob_changed(self, key: Key, before: model.TrainJob | None) -> None:
         if before is not None:
@@ -224,15 +235,28 @@ class Cache:
         trainjob = self.trainjobs.get(key)
         if trainjob is not None:
             self._users.setdefault(runtime_key(trainjob), set()).add(key)
+        if trainjob is None or _has_finished(trainjob):
+            self._ended.pop(key, None)
         self.wake(key)
 
     def _jobset_changed(self, key: Key, before: SeenJobSet | None) -> None:
+        if key in self.jobsets:
+            self._ended.pop(key, None)
+        elif before is not None and before.of_trainjob:
+            self._keep_end(key, before.jobset)
         self.wake(key)
+
+    def _keep_end(self, key: Key, jobset: model.JobSet) -> None:
+        trainjob = self.trainjobs.get(key)
+        if trainjob is None or trainjob.uid != jobset.owner_uid or _has_finished(trainjob):
+            return
+        if framework.status(jobset, plugins.ALL).terminal is not None:
+            self._ended[key] = jobset
 
     def _runtime_changed(self, key: RuntimeKey, before: VersionedRuntime | None) -> None:
         for user in self.users(key):
             trainjob = self.trainjobs.get(user)
-            if trainjob is not None and not conditions.finished(conditions.of(trainjob.status)):
+            if trainjob is not None and not _has_finished(trainjob):
                 self.wake(user)
 
     def _unlink(self, key: Key, trainjob: model.TrainJob) -> None:
@@ -242,6 +266,10 @@ class Cache:
             users.discard(key)
             if not users:
                 del self._users[reference]
+
+
+def _has_finished(trainjob: model.TrainJob) -> bool:
+    return conditions.finished(conditions.of(trainjob.status))
 
 
 def runtime_key(trainjob: model.TrainJob) -> RuntimeKey:

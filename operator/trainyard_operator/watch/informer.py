@@ -249,12 +249,11 @@ class Informer(Generic[K, V]):
         """Pass an event on that came after the list."""
         if event.type == "BOOKMARK":
             self._sink.progress(version(meta.resource_version))
-        elif event.type == "DELETED":
-            key = self._sink.key(meta.namespace, meta.name)
-            self._sink.remove(key, meta.uid, meta.resource_version)
-        else:
-            with self._guarded(f"{meta.namespace}/{meta.name}"):
-                self._sink.upsert(*self._sink.decode(event.object))
+            return
+        with self._guarded(f"{meta.namespace}/{meta.name}"):
+            self._sink.upsert(*self._sink.decode(event.object))  # of one that is deleted: its last state
+        if event.type == "DELETED":
+            self._sink.remove(self._sink.key(meta.namespace, meta.name), meta.uid, meta.resource_version)
 
     def _complain(self, error: ApiError) -> None:
         if str(error) != self.problem:

@@ -272,7 +272,7 @@ class Controller:
             # Most likely of a TrainJob that was here before, and its end has not been told yet.
             self._met[key] = seen.uid
             seen = await self._applier.refresh_jobset(key)
-        jobset = None if seen is None else seen.jobset
+        jobset = self._cache.ended(trainjob) if seen is None else seen.jobset
         if jobset is not None and jobset.owner_uid == trainjob.uid:
             self._had[key] = trainjob.uid
         known = self._written.pop(key, {})

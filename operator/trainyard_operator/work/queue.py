@@ -63,14 +63,15 @@ class Queue(Generic[K]):
         self._running: dict[K, bool] = {}  # True: to be queued again when done
         self._since: dict[K, float] = {}  # when work on a running key began, in that order
         self._due: dict[K, float] = {}  # the one delay in force for a key
-        self._heap: list[tuple[float, int, K]] = []  # may hold delays no longer in force
+        self._heap: list[tuple[float, int, K]] = []  # at most half of it are delays no longer in force
         self._ticket = itertools.count()
         self._failures: dict[K, int] = {}
         self._changed = asyncio.Event()
 
     def add(self, key: K) -> None:
         """Queue the key for work now; a delay in force for it is forgotten."""
-        self._due.pop(key, None)
+        if self._due.pop(key, None) is not None:
+            self._compact()
         if key in self._running:
             self._running[key] = True
         elif key not in self._ready:
@@ -89,6 +90,7 @@ class Queue(Generic[K]):
             return
         self._due[key] = due
         heapq.heappush(self._heap, (due, next(self._ticket), key))
+        self._compact()
         self._changed.set()
 
     def retry(self, key: K, at_least: float = 0.0) -> float:
@@ -138,6 +140,12 @@ class Queue(Generic[K]):
         for key in self._running:
             self._running[key] = False
 
+    def _compact(self) -> None:
+        """Drop the delays no longer in force once they are the larger part of the heap."""
+        if len(self._heap) > 2 * len(self._due):
+            self._heap = [(due, next(self._ticket), key) for key, due in self._due.items()]
+            heapq.heapify(self._heap)
+
     @property
     def depth(self) -> int:
         """Number of keys that are ready and not being worked on."""
@@ -148,6 +156,11 @@ class Queue(Generic[K]):
     def delayed(self) -> int:
         """Number of keys that wait for their time."""
         return len(self._due)
+
+    @property
+    def held(self) -> int:
+        """Number of delays in memory, those no longer in force included."""
+        return len(self._heap)
 
     @property
     def running(self) -> int:

@@ -8,6 +8,7 @@ that Kubeflow Trainer's controller left behind.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Container, Hashable
@@ -25,6 +26,7 @@ from ..watch.cache import (
     Revision,
     RuntimeKey,
     VersionedRuntime,
+    packed,
     revision_of,
     runtime_key,
     runtime_of,
@@ -135,9 +137,12 @@ class Runtimes:
             return snapshot
         path = CONFIGMAPS.path(key.namespace, key.name + revisions.SNAPSHOT_SUFFIX)
         try:
-            snapshot = revisions.read_snapshot(await self._client.get(path), trainjob)
+            found = await self._client.get(path)
         except NotFoundError:
             snapshot = None
+        else:
+            snapshot = await asyncio.to_thread(revisions.read_snapshot, found, trainjob)
+            snapshot = None if snapshot is None else packed(snapshot)
         self._snapshots[key] = (trainjob.uid, snapshot)
         return snapshot
 
