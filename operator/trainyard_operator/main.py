@@ -61,6 +61,7 @@ class Operator(Wiring):
 
     def __init__(self, settings: Configuration, credentials: Credentials) -> None:
         super().__init__(settings, credentials)
+        self._election: asyncio.Task[None] | None = None
         gauges.register(self)
 
     async def run(self) -> None:
@@ -100,6 +101,8 @@ class Operator(Wiring):
     def _start_tasks(self) -> None:
         for name, task in self.work().items():
             self.tasks.append(asyncio.create_task(_supervise(name, task), name=name))
+        self._election = asyncio.create_task(_supervise("lease", self.elect), name="lease")
+        self.tasks.append(self._election)
 
     async def _reach(self, client: Client) -> bool:
         """Wait for the API server to answer; False if told to stop meanwhile."""
@@ -130,10 +133,7 @@ class Operator(Wiring):
     async def _stop(self) -> None:
         try:
             async with asyncio.timeout(STOP_TIMEOUT):
-                for task in self.tasks:
-                    if task.get_name() == "lease":
-                        task.cancel()  # it must not take the Lease again that we release
-                await self.elector.release()
+                await self._end_election()
                 for task in self.tasks:
                     task.cancel()
                 await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -146,6 +146,12 @@ class Operator(Wiring):
         except TimeoutError:
             logger.warning("not stopped in order within %.0f s", STOP_TIMEOUT)
         logger.info("stopped")
+
+    async def _end_election(self) -> None:
+        """Release the Lease, and so stop the workers."""
+        if self._election is not None:
+            self._election.cancel()
+            await asyncio.gather(self._election, return_exceptions=True)
 
     def _handle_signals(self) -> None:
         if threading.current_thread() is not threading.main_thread():

@@ -39,9 +39,10 @@ from .watch.sweep import Sweep
 from .work.apply import REVISIONS, Applier
 from .work.companions import Companions
 from .work.controller import Controller, SweptRuntimes, SweptTrainJobs
+from .work.election import Election
 from .work.events import Events
 from .work.jobs import Jobs
-from .work.lease import Elector, Timing, Upstream
+from .work.lease import Timing, Upstream
 from .work.measured import measured
 from .work.queue import Queue, Workers
 from .work.reaper import Reaper
@@ -56,6 +57,8 @@ DEAD_AFTER = 180.0
 STUCK_AFTER = 600.0
 """Seconds that the work on one TrainJob may take: its requests have bounds far below."""
 COLLECT_INTERVAL = 600.0
+ELECTION_CONNECTIONS = 2
+"""One for the request under way, one for the request that follows a broken one."""
 SERVICE = "trainyard-operator"
 """Name of the Service that leads to the webhooks and the status server."""
 
@@ -156,8 +159,8 @@ class Wiring:
     def _wire_election(self, client: Client) -> None:
         settings, timing = self.settings, self.settings.leader_election
         self.upstream = Upstream(client, settings.upstream_namespace)
-        self.elector = Elector(
-            client,
+        self.election = Election(
+            Client(self.credentials, limit=ELECTION_CONNECTIONS, observer=self.metrics.observe_request),
             settings.namespace,
             self.identity,
             started=self._lead,
@@ -165,6 +168,7 @@ class Wiring:
             allowed=lambda: self.upstream.absent,
             timing=Timing(timing.lease_duration, timing.renew_deadline, timing.retry_period),
         )
+        self.elector = self.election.elector
 
     def _wire_servers(self, client: Client) -> None:
         settings = self.settings
@@ -226,7 +230,7 @@ class Wiring:
         )
 
     def work(self) -> dict[str, Work]:
-        """What is done while the process runs, by name."""
+        """What is done beside the election while the process runs, by name."""
         settings = self.settings
         found: dict[str, Work] = {
             "jobsets": self.jobsets.run,
@@ -234,7 +238,6 @@ class Wiring:
             "kopf": self.kopf.run,
             "sweep": self.sweep.run,
             "upstream": self.upstream.run,
-            "lease": self._elect,
             "collector": self._collect,
         }
         if settings.webhook.enabled or self.reporting:
@@ -300,9 +303,10 @@ class Wiring:
             and self.revisions.state is not State.STARTING
         )
 
-    async def _elect(self) -> None:
+    async def elect(self) -> None:
+        """Take part in the election for the Lease until cancelled, which releases it."""
         await self.upstream.step()  # the first try for the Lease is to know the answer
-        await self.elector.run()
+        await self.election.run()
 
     async def _keep_certificates(self) -> None:
         while not self.upstream.absent:  # noqa: ASYNC110 - passive means: no write at all

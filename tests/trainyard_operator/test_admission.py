@@ -23,8 +23,9 @@ from trainyard_operator.core import review, revisions, validation
 from trainyard_operator.core.limits import DEFAULT, Limits
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.serve import admission, certificates
+from trainyard_operator.serve import admission, bodies, certificates
 from trainyard_operator.serve.admission import MUTATE_TRAINJOB, VALIDATE, Decider, WebhookServer
+from trainyard_operator.serve.bodies import Bodies
 from trainyard_operator.watch.cache import Cache, Key, SeenJobSet
 from trainyard_operator.watch.informer import jobset_of
 from trainyard_operator.work.runtimes import Runtimes
@@ -64,11 +65,13 @@ class Webhooks:
 
 
 @asynccontextmanager
-async def webhooks(client: Client, limits: Limits = DEFAULT) -> AsyncIterator[Webhooks]:
+async def webhooks(
+    client: Client, limits: Limits = DEFAULT, bodies: Bodies | None = None
+) -> AsyncIterator[Webhooks]:
     cache, metrics = Cache(), Metrics()
     runtimes = Runtimes(client, cache, namespace="trainyard-system")
     decider = Decider(client, cache, runtimes, synced=lambda: running.synced, allowed=limits)
-    server = WebhookServer(decider.routes(), metrics, host="127.0.0.1", port=0)
+    server = WebhookServer(decider.routes(), metrics, host="127.0.0.1", port=0, bodies=bodies)
     await server.start()
     issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
     server.load(issued.certificate, issued.key)
@@ -259,7 +262,7 @@ def test_runtimes_of_both_kinds_are_looked_at_on_create_and_update() -> None:
         (b"[" * 1_000_000, 400),
         (b"{}", 400),
         (body(objects.runtime(), kind="ClusterTrainingRuntime"), 400),
-        (b" " * (admission.MAX_BODY + 1), 413),
+        (b" " * (bodies.MAX_BODY + 1), 413),
     ],
 )
 def test_what_is_no_review_is_answered_without_a_traceback(
@@ -311,15 +314,13 @@ def test_an_object_of_three_megabytes_is_answered() -> None:
     run(test)
 
 
-def test_one_who_sends_slowly_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "BODY_TIMEOUT", 2.0)
-
+def test_one_who_sends_slowly_holds_nobody_up() -> None:
     async def slow() -> AsyncIterator[bytes]:
         yield b"{"
-        await asyncio.sleep(60)
+        await asyncio.sleep(2)
 
     async def test() -> None:
-        async with FakeApi().client() as client, webhooks(client) as hooks:
+        async with FakeApi().client() as client, webhooks(client, bodies=Bodies(seconds=0.2)) as hooks:
             waiting = asyncio.create_task(hooks.send(TRAINJOB, slow()))
             await asyncio.sleep(0.05)
             assert (await hooks.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"]
@@ -328,11 +329,9 @@ def test_one_who_sends_slowly_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -
     run(test)
 
 
-def test_all_bodies_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "MAX_HELD", 1000)
-
+def test_all_bodies_together_have_a_bound() -> None:
     async def test() -> None:
-        async with FakeApi().client() as client, webhooks(client) as hooks:
+        async with FakeApi().client() as client, webhooks(client, bodies=Bodies(held=1000)) as hooks:
             assert (await hooks.send(TRAINJOB, b" " * 1001))[0] == 503
             assert (await hooks.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"], "all is let go"
 
@@ -516,7 +515,7 @@ def test_a_large_review_is_judged_aside_and_small_ones_do_not_wait_for_it(
 )
 def test_a_body_of_any_form_is_answered(piece: bytes, around: tuple[bytes, bytes], code: int) -> None:
     async def test() -> None:
-        filled = piece * ((admission.MAX_BODY - 4096) // len(piece))
+        filled = piece * ((bodies.MAX_BODY - 4096) // len(piece))
         sent = body(objects.trainjob(labels="@")).replace(b'"@"', around[0] + filled + around[1])
         async with FakeApi().client() as client, webhooks(client) as hooks:
             answered, _ = await hooks.send(TRAINJOB, sent)
@@ -529,3 +528,23 @@ def test_a_body_of_very_many_values_is_not_read() -> None:
     many = b"[" + b"[]," * review.MOST_VALUES + b"0]"
     with pytest.raises(review.MalformedError, match="the body has more than 400000 values"):
         review.read(many)
+
+
+def test_those_who_send_much_and_slowly_make_room_for_an_honest_request() -> None:
+    async def hog() -> AsyncIterator[bytes]:
+        yield b" " * 900
+        await asyncio.sleep(5)
+
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client, bodies=Bodies(held=4000)) as hooks:
+            hogs = [asyncio.create_task(hooks.send(TRAINJOB, hog())) for _ in range(4)]
+            await asyncio.sleep(0.2)
+            async with asyncio.timeout(1):
+                for _ in range(3):
+                    assert (await hooks.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"]
+            (first,) = (await asyncio.wait(hogs, timeout=1))[0]
+            assert first.result()[0] == 503, "one of them had to go, the others still send"
+            for task in hogs:
+                task.cancel()
+
+    run(test)

@@ -164,6 +164,49 @@ def test_a_certificate_of_others_or_none_means_no_secret_and_no_ca_bundle(
     run(test)
 
 
+def test_a_stopping_replica_releases_its_lease_before_any_other_task_ends() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        held_by: list[str] = []
+        async with api.client() as client:
+            async with operator(client.credentials) as running:
+                await eventually(lambda: running.workers.running)
+                for task in running.tasks:
+                    task.set_name("task")  # which of them is the election does not hang on a name
+                    task.add_done_callback(lambda _: held_by.append(holder(api)))
+            assert held_by == [""] * len(running.tasks)
+
+    run(test)
+
+
+def test_the_lease_is_renewed_while_every_connection_of_other_work_is_taken() -> None:
+    async def hold(running: Operator) -> None:
+        async for _ in running.client.watch("/apis/held", params={}):
+            pass
+
+    async def test() -> None:
+        api = FakeApi()
+        times = {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"}
+        options = {f"leaderElection.{field}": value for field, value in times.items()}
+        async with api.client() as client, operator(client.credentials, options=options) as running:
+            await eventually(lambda: running.elector.leading)
+            held = [asyncio.create_task(hold(running)) for _ in range(200)]
+            await asyncio.sleep(0.5)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(running.client.get("/version"), 0.5)
+            renewed = {api.objects[LEASE]["spec"]["renewTime"]}
+            async with asyncio.timeout(10):
+                while len(renewed) < 4:
+                    await asyncio.sleep(0.1)
+                    renewed.add(api.objects[LEASE]["spec"]["renewTime"])
+            assert running.elector.safe
+            for task in held:
+                task.cancel()
+            await asyncio.gather(*held, return_exceptions=True)
+
+    run(test)
+
+
 def test_in_a_pod_webhooks_are_answered_for_a_while_after_the_lease_is_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

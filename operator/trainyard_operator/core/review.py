@@ -60,7 +60,7 @@ class Request:
     """Bytes of the review."""
 
 
-def read(body: bytes) -> Request:
+def read(body: bytes | bytearray) -> Request:
     """The request in an AdmissionReview as JSON. Raises `MalformedError`."""
     if sum(map(body.count, (b"[", b"{", b","))) > MOST_VALUES:
         raise MalformedError(f"the body has more than {MOST_VALUES} values")

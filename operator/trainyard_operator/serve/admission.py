@@ -2,8 +2,8 @@
 
 `Decider` answers a request, from the caches and with `validation`; the
 `WebhookServer` takes requests from the network and lets nothing that is sent
-do harm: bodies, times and the memory that all bodies together take have
-bounds, and what cannot be answered gets a code and one line.
+do harm: connections, bodies and times have bounds, and what cannot be answered
+gets a code and one line.
 
 Most reviews are small and are answered in the event loop. A large one is read
 and judged in a thread, one at a time: the loop goes on and answers "not done
@@ -39,6 +39,8 @@ from ..metrics import Metrics
 from ..watch.cache import Cache, Key
 from ..watch.informer import JOBSETS, jobset_of
 from ..work.runtimes import Runtimes
+from .bodies import Bodies, RefusedBodyError
+from .connections import Bounds
 from .tls_server import TlsServer
 
 logger = logging.getLogger(__name__)
@@ -46,13 +48,8 @@ logger = logging.getLogger(__name__)
 MUTATE_TRAINJOB = "/mutate-trainer-kubeflow-org-v1alpha1-trainjob"
 VALIDATE = "/validate-trainer-kubeflow-org-v1alpha1-"
 POLICIES = "/policies-trainer-kubeflow-org-v1alpha1-"
-MAX_BODY = 8 * 1024 * 1024
-"""Bytes: the object and the old object of an update, each below the API server's limit of 3 MiB."""
-MAX_HELD = 32 * 1024 * 1024
-"""Bytes of all bodies being read or answered; more is turned away with 503."""
-BODY_TIMEOUT = 5.0
 ANSWER_TIMEOUT = 4.0
-"""Seconds; with the body's below the 10 s after which the API server gives up."""
+"""Seconds; with those of the body below the 10 s after which the API server gives up."""
 SMALL = 32 * 1024
 """Bytes of a review that is answered in the event loop."""
 KEEPALIVE = 300.0
@@ -201,12 +198,13 @@ class WebhookServer(TlsServer):
         *,
         host: str | None = None,
         port: int = 9443,
+        bodies: Bodies | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        super().__init__(host=host, port=port, keepalive=KEEPALIVE, now=now)
+        super().__init__(host=host, port=port, bounds=Bounds(KEEPALIVE), now=now)
         self._routes = routes
         self._metrics = metrics
-        self._held = 0
+        self._bodies = Bodies() if bodies is None else bodies
         self._aside = Aside()
 
     def application(self) -> web.Application:
@@ -233,18 +231,11 @@ class WebhookServer(TlsServer):
         return handle
 
     async def _answer(self, request: web.Request, kind: str, decide: Decide) -> tuple[web.Response, str]:
-        body = bytearray()
         try:
-            async with asyncio.timeout(BODY_TIMEOUT):
-                async for chunk in request.content.iter_any():
-                    body += chunk
-                    self._held += len(chunk)
-                    if len(body) > MAX_BODY:
-                        return _said(413, f"more than {MAX_BODY} bytes", close=True), "malformed"
-                    if self._held > MAX_HELD:
-                        return _said(503, "too many requests at a time", close=True), "overloaded"
-            async with asyncio.timeout(ANSWER_TIMEOUT):
-                return await self._decided(bytes(body), kind, decide)
+            async with self._bodies.read(request) as body, asyncio.timeout(ANSWER_TIMEOUT):
+                return await self._decided(body, kind, decide)
+        except RefusedBodyError as error:
+            return _said(error.code, str(error), close=True), error.outcome
         except TimeoutError:
             return _said(504, "not done in time", close=True), "timeout"
         except MalformedError as error:
@@ -252,10 +243,8 @@ class WebhookServer(TlsServer):
         except Exception:
             logger.exception("admission of a %s failed", kind)
             return _said(500, "unexpected failure, see the operator's log"), "failed"
-        finally:
-            self._held -= len(body)
 
-    async def _decided(self, body: bytes, kind: str, decide: Decide) -> tuple[web.Response, str]:
+    async def _decided(self, body: bytearray, kind: str, decide: Decide) -> tuple[web.Response, str]:
         asked = await self._aside.run(len(body), review.read, body)
         if asked.kind != kind:
             raise MalformedError(f"this path is for {kind}, not for the kind of the request")

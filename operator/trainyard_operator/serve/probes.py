@@ -12,6 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import web
 
 from ..metrics import CONTENT_TYPE, Metrics
+from .connections import Bounds, Listener
+
+BOUNDS = Bounds(keepalive=75.0, most=64)
+"""Kubelet and whoever reads metrics are a handful of callers."""
 
 Reasons = Callable[[], Sequence[str]]
 """Asked at each probe: what speaks against it, in words; nothing if all is well."""
@@ -26,7 +30,7 @@ class ProbeServer:
         self.port = port
         self._metrics = metrics
         self._host = host
-        self._runner: web.AppRunner | None = None
+        self._listener: Listener | None = None
         self._checks = {"/healthz": alive, "/readyz": ready}
 
     async def start(self) -> None:
@@ -35,17 +39,15 @@ class ProbeServer:
         for path, check in self._checks.items():
             app.router.add_get(path, _probe(check))
         app.router.add_get("/metrics", self._serve_metrics)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self.port)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        listener = Listener(app, BOUNDS, host=self._host, port=self.port, shutdown_timeout=1.0)
+        await listener.start()
+        self._listener, self.port = listener, listener.port
 
     async def stop(self) -> None:
         """Stop listening."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._listener is not None:
+            await self._listener.stop()
+            self._listener = None
 
     async def _serve_metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})

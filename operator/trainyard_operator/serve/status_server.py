@@ -28,6 +28,7 @@ from ..metrics import Metrics
 from ..watch.cache import Cache, Key
 from ..work.apply import Applier
 from ..work.queue import RetryError
+from .connections import Bounds
 from .reporters import RefusedReporterError, Reporters
 from .tls_server import TlsServer
 
@@ -61,7 +62,7 @@ class StatusServer(TlsServer):
         port: int = 10443,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        super().__init__(host=host, port=port, keepalive=KEEPALIVE, now=now)
+        super().__init__(host=host, port=port, bounds=Bounds(KEEPALIVE), now=now)
         self._reporters = reporters
         self._applier = applier
         self._cache = cache

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from ..kube.credentials import as_file
 from . import certificates
+from .connections import Bounds, Listener
 
 
 class TlsServer:
@@ -20,8 +21,7 @@ class TlsServer:
 
     It listens at once, but completes no handshake before `load` has brought a
     certificate. `load` may be called again at any time: connections made
-    after it see the new one. `keepalive` is how many seconds a connection
-    may be idle.
+    after it see the new one. `bounds` says what connections may cost.
     """
 
     what = "the server"
@@ -32,7 +32,7 @@ class TlsServer:
         *,
         host: str | None,
         port: int,
-        keepalive: float,
+        bounds: Bounds,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.port = port
@@ -40,10 +40,10 @@ class TlsServer:
         self.closing = False
         """Set before the end: connections are then closed after their next answer."""
         self._host = host
-        self._keepalive = keepalive
+        self._bounds = bounds
         self._now = now
         self._context = _context()
-        self._runner: web.AppRunner | None = None
+        self._listener: Listener | None = None
 
     def application(self) -> web.Application:
         """What is served."""
@@ -51,19 +51,17 @@ class TlsServer:
 
     async def start(self) -> None:
         """Listen. Raises OSError if the port is taken."""
-        self._runner = web.AppRunner(
-            self.application(), access_log=None, shutdown_timeout=2.0, keepalive_timeout=self._keepalive
+        listener = Listener(
+            self.application(), self._bounds, host=self._host, port=self.port, tls=self._context
         )
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self.port, ssl_context=self._context)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        await listener.start()
+        self._listener, self.port = listener, listener.port
 
     async def stop(self) -> None:
         """Stop listening, and end what is being answered within two seconds."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._listener is not None:
+            await self._listener.stop()
+            self._listener = None
 
     def load(self, certificate: bytes, key: bytes) -> None:
         """Serve this certificate from now on.
@@ -77,7 +75,7 @@ class TlsServer:
 
     def unready(self, problem: str) -> list[str]:
         """Why this replica cannot answer; `problem` is why there is no certificate."""
-        if self._runner is None:
+        if self._listener is None:
             return [f"{self.what} does not listen"]
         if self.good_until is None:
             return [f"{self.what} has no certificate yet {problem}".rstrip()]

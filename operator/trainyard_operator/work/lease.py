@@ -84,8 +84,8 @@ class Elector:
 
     @property
     def safe(self) -> bool:
-        """Whether nobody else can lead yet: known to a process at once that stood still for a while."""
-        return self._clock() - self._renewed_at < self._timing.renew_deadline
+        """Whether this replica leads and nobody else can yet, even if the process has just stood still."""
+        return self.leading and self._clock() - self._renewed_at < self._timing.renew_deadline
 
     async def run(self) -> None:
         """Take part in the election until cancelled. Does not release: call `release`."""
