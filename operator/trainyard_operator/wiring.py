@@ -108,7 +108,7 @@ class Wiring:
         self.workers = Workers(
             self.queue, self.controller.reconcile, self._failed, count=settings.controller.concurrency
         )
-        self.collector = Collector(client, cache, namespace=settings.namespace)
+        self.collector = Collector(client, cache, namespace=settings.namespace, now=client.time.now)
         self.reaper: Reaper | None = None
         if settings.retention is not None:
             self.reaper = Reaper(
@@ -187,9 +187,14 @@ class Wiring:
             allowed=Limits(**settings.limits.model_dump()),
             settings=self.build_settings,
             policies=load_policies(settings.webhook),
+            now=client.time.now,
         )
         self.webhook = WebhookServer(
-            decider.routes(), self.metrics, host=settings.webhook.host, port=settings.webhook.port
+            decider.routes(),
+            self.metrics,
+            host=settings.webhook.host,
+            port=settings.webhook.port,
+            now=client.time.now,
         )
         reports = settings.status_server
         self.status = StatusServer(
@@ -201,6 +206,7 @@ class Wiring:
             reports=Buckets(reports.qps, reports.burst),
             host=reports.host,
             port=reports.port,
+            now=client.time.now,
         )
         hosts = sorted({host for host in (settings.webhook.host, reports.host) if host})
         folder = settings.cert_management.folder
@@ -209,7 +215,9 @@ class Wiring:
             self.certificates = FolderKeeper(Path(folder), self._serve)
         else:
             served_as = [f"{SERVICE}.{settings.namespace}.svc", *hosts]
-            self.certificates = SecretKeeper(client, settings.namespace, served_as, self._serve)
+            self.certificates = SecretKeeper(
+                client, settings.namespace, served_as, self._serve, now=client.time.now
+            )
         self.publisher = Publisher(
             client,
             service=SERVICE,
@@ -267,6 +275,8 @@ class Wiring:
         ]
         if self.queue.longest > STUCK_AFTER:
             reasons.append(f"a worker has been at one TrainJob for {self.queue.longest:.0f} s")
+        if self.sweep.reverted:
+            reasons.append(self.sweep.reverted)
         return reasons
 
     def unready(self) -> list[str]:

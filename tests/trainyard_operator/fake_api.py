@@ -108,6 +108,10 @@ class FakeApi:
         if not silently:
             self._tell(path, "DELETED", old)
 
+    def restore(self, *, version: int) -> None:
+        """As after etcd was restored from a backup: versions go on from an earlier one."""
+        self._versions = itertools.count(version)
+
     def say(self, path: str, event: dict[str, Any]) -> None:
         """Send any event at all to the watches of a collection."""
         for stream, collection in self._streams.items():

@@ -548,3 +548,46 @@ def test_those_who_send_much_and_slowly_make_room_for_an_honest_request() -> Non
                 task.cancel()
 
     run(test)
+
+
+def test_who_asks_again_and_again_for_a_missing_runtime_is_told_to_wait() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        guess = {"name": "guess", "kind": "TrainingRuntime"}
+        async with api.client() as client, webhooks(client) as hooks:
+            for _ in range(admission.LOOKS_FOR_ONE_BURST):
+                code, message = denial(await hooks.ask(TRAINJOB, objects.trainjob(runtimeRef=guess)))
+                assert (code, "not found" in message) == (403, True)
+            for _ in range(admission.LOOKS_FOR_ONE_BURST):
+                code, message = denial(await hooks.ask(TRAINJOB, objects.trainjob(runtimeRef=guess)))
+                assert (code, "try again" in message) == (503, True), "nobody looked: it may be there by now"
+            assert len(api.requests) == admission.LOOKS_FOR_ONE_BURST
+
+    run(test)
+
+
+def test_a_job_can_be_suspended_while_too_many_look_for_its_missing_runtime() -> None:
+    async def test() -> None:
+        guess = {"name": "guess", "kind": "TrainingRuntime"}
+        running, suspended = (objects.trainjob(runtimeRef=guess, suspend=on) for on in (False, True))
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            for _ in range(2 * admission.LOOKS_FOR_ONE_BURST):
+                await hooks.ask(TRAINJOB, objects.trainjob(runtimeRef=guess))
+            answer = await hooks.ask(TRAINJOB, suspended, running)
+            assert answer["allowed"]
+
+    run(test)
+
+
+def test_callers_who_guess_names_cost_the_api_server_a_bounded_number_of_reads() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, webhooks(client) as hooks:
+            for number in range(2 * admission.LOOKS_BURST):
+                guess = {"name": f"guess-{number}", "kind": "TrainingRuntime"}
+                await hooks.ask(TRAINJOB, objects.trainjob(runtimeRef=guess))
+            assert len(api.requests) < 1.5 * admission.LOOKS_BURST
+            code, message = denial(await hooks.ask(TRAINJOB, objects.trainjob(runtimeRef={"name": "new"})))
+            assert (code, "try again" in message) == (503, True), "nobody can say that it is missing"
+
+    run(test)

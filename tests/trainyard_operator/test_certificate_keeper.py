@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from trainyard_operator.kube.client import Client
+from trainyard_operator.kube.server_clock import ServerClock
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.certificate_keeper import NAME, SECRETS, FolderKeeper, SecretKeeper
 from trainyard_operator.serve.certificates import LIFETIME
@@ -243,5 +245,22 @@ def test_a_configuration_that_changes_meanwhile_is_left_for_the_next_look() -> N
             assert await one.step()
             (sent, *_) = [b for b in api.bodies if isinstance(b, list)]
             assert sent[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "100"}
+
+    run(test)
+
+
+def test_a_certificate_is_dated_by_the_servers_clock() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            ahead = ServerClock(lambda: NOW + timedelta(hours=2))
+            server = Server()
+            one = SecretKeeper(client, "trainyard-system", NAMES, server.load, now=ahead.now)
+            hear, client.time = client.time, ahead
+            await one.step()
+            (certificate, *_) = x509.load_pem_x509_certificates(data(api)["tls.crt"])
+            assert abs(certificate.not_valid_before_utc + certificates.SKEW - hear.now()) < timedelta(
+                minutes=1
+            )
 
     run(test)

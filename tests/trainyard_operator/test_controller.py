@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from trainyard_api import names
 from trainyard_operator.core import revisions
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
@@ -834,5 +835,40 @@ def test_a_jobset_that_is_deleted_before_its_end_is_made_again() -> None:
             s.cache.jobsets.remove(KEY, uid=first)
             await s.settle()
             assert s.api.objects[JOBSET]["metadata"]["uid"] != first
+
+    run(test)
+
+
+def test_a_finished_trainjob_needs_no_runtime_and_no_snapshot() -> None:
+    async def test() -> None:
+        async with scene(with_runtime=False) as s:
+            job = s.api.put(JOB, {**s.api.objects[JOB], **FINISHED})
+            s.see(JOB, "MODIFIED")
+            s.api.put(JOBSET, objects.jobset("tj", job["metadata"]["uid"]))
+            s.see_jobset()
+            s.api.requests.clear()
+            await s.settle()
+            s.controller.everything()
+            await s.settle()
+            assert [path for method, path in s.api.requests if method == "GET"] == []
+
+    run(test)
+
+
+def test_a_controllerrevision_of_others_is_neither_kept_nor_deleted() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            name = "some-daemonset-7d9f"
+            foreign = f"{objects.REVISIONS}/{name}"
+            s.api.put(foreign, {"apiVersion": "apps/v1", "kind": "ControllerRevision", "data": {"spec": {}}})
+            jobset = s.api.objects[JOBSET]
+            annotations = {names.RUNTIME_REVISION_ANNOTATION: name}
+            metadata = {**jobset["metadata"], "annotations": annotations}
+            s.api.put(JOBSET, {**jobset, "metadata": metadata})
+            s.see_jobset()
+            await s.settle()
+            assert name not in s.cache.revisions
+            assert foreign in s.api.objects
 
     run(test)

@@ -265,3 +265,32 @@ def test_the_last_state_of_a_deleted_jobset_is_heard_before_its_end() -> None:
             assert [condition.type for condition in ended.conditions] == ["Failed"]
 
     run(test)
+
+
+def test_streams_that_end_at_once_are_resumed_after_growing_pauses() -> None:
+    class Ending:
+        """A server that answers each watch with 200 and ends it."""
+
+        async def watch(
+            self, path: str, *, params: dict[str, str], inactivity: float
+        ) -> AsyncIterator[bytes]:
+            if "sendInitialEvents" in params:
+                annotations = {informer_module.INITIAL_EVENTS_END: "true"}
+                metadata = {"resourceVersion": "5", "annotations": annotations}
+                yield msgspec.json.encode({"type": "BOOKMARK", "object": {"metadata": metadata}})
+
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 5:
+            raise asyncio.CancelledError
+
+    async def test() -> None:
+        sink = JobSetSink(Cache().jobsets, wanted=lambda key: True, changed=lambda state: None)
+        client: Any = Ending()
+        with pytest.raises(asyncio.CancelledError):
+            await Informer(client, JOBSETS, sink, sleep=sleep).run()
+
+    run(test)
+    assert all(0.5 * 0.01 * 2**n <= pause <= 0.01 * 2**n for n, pause in enumerate(pauses))

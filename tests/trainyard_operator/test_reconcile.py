@@ -624,3 +624,16 @@ def test_a_patch_that_makes_the_jobset_malformed_is_named():
         f"{NOT_BUILT}spec.runtimePatches[1].trainingRuntimeSpec.template.spec.replicatedJobs[0]"
         f".template.spec.template.spec.volumes[0].name: Required value{STEP}"
     )
+
+
+def test_annotations_of_the_operator_that_a_patch_sets_are_left_out():
+    given = {"trainyard.dev/feature-gates": "TrainJobStatus", "trainyard.dev/ran-as": "x", "a.io/b": "c"}
+    patch = {"manager": "a.io/b", "trainingRuntimeSpec": {"template": {"metadata": {"annotations": given}}}}
+    plan = reconcile(observed(trainjob({"runtimePatches": [patch]}), rt=RECORDED), at(5))
+    (create,) = plan.writes
+    assert isinstance(create, Create)
+    assert sorted(create.manifest["metadata"]["annotations"]) == [
+        "a.io/b",
+        "trainyard.dev/rendered",
+        "trainyard.dev/runtime-revision",
+    ]

@@ -139,3 +139,30 @@ def test_it_sweeps_when_told_to() -> None:
             task.cancel()
 
     run(test)
+
+
+def test_versions_that_go_back_are_noticed_for_every_later_event_would_be_refused() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.seen.held = {"team/tj": s.put("tj")}
+            await s.sweep.once()
+            assert s.sweep.reverted == ""
+            s.api.restore(version=5)
+            s.put("tj")
+            await s.sweep.once()
+            assert s.sweep.reverted == (
+                "trainjobs are at version 6, but have been at 101: etcd was restored from a backup"
+            )
+
+    run(test)
+
+
+def test_versions_that_go_back_are_noticed_where_there_are_no_objects() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.sweep.once()
+            s.api.restore(version=5)
+            await s.sweep.once()
+            assert s.sweep.reverted != ""
+
+    run(test)

@@ -424,3 +424,11 @@ def test_a_runtime_has_a_size_limit_for_what_is_new(kind):
     assert said(validate_runtime(large, PLAIN)) == refusal
     assert said(validate_runtime(large, large)) == []
     assert said(validate_runtime(large, allowed=Limits(max_runtime_bytes=2**20))) == []
+
+
+def test_annotations_of_the_operator_are_not_for_users_to_set():
+    metadata = {"annotations": {"trainyard.dev/feature-gates": "TrainJobStatus", "a.io/b": "c"}}
+    assert asked(patches({"trainingRuntimeSpec": {"template": {"metadata": metadata}}})) == [
+        f"{IN_PATCHES}.metadata.annotations[trainyard.dev/feature-gates]: Forbidden: "
+        "annotations that begin with trainyard.dev/ are the operator's own"
+    ]

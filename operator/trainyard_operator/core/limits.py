@@ -80,7 +80,7 @@ def sizes(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
 
 
 def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
-    """What is too much in the TrainJob itself."""
+    """What is too much in the TrainJob itself, and what in it is the operator's to say."""
     trainer = fields.mapping(job.spec.get("trainer"), FieldPath("spec.trainer"))
     nodes = fields.integer(trainer.get("numNodes"), _NODES)
     if nodes is not None and nodes < 0:
@@ -88,6 +88,12 @@ def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
     yield from _pod_errors(nodes, _NODES, limits)
     for spec, path in _patched(job):
         yield from _parallelism_errors(spec, path, limits)
+    for metadata, path in _patched(job, "metadata"):
+        at = path.child("annotations")
+        for name in fields.text_map(metadata.get("annotations"), at):
+            if name.startswith(names.OWN_PREFIX):
+                detail = f"annotations that begin with {names.OWN_PREFIX} are the operator's own"
+                yield FieldError(ErrorType.FORBIDDEN, str(at.key(name)), None, detail)
 
 
 def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iterator[FieldError]:
@@ -126,10 +132,10 @@ def _name_errors(job: TrainJob, replicated_jobs: Sequence[Json]) -> Iterator[Fie
         yield FieldError(ErrorType.INVALID, "metadata.name", job.name, detail)
 
 
-def _patched(job: TrainJob) -> Iterator[tuple[Json, FieldPath]]:
-    """The spec of the JobSet template in each of the runtimePatches, and where it is."""
+def _patched(job: TrainJob, part: str = "spec") -> Iterator[tuple[Json, FieldPath]]:
+    """That part of the JobSet template in each of the runtimePatches, and where it is."""
     for position, patch in enumerate(fields.objects(job.spec.get("runtimePatches"), patches.PATH)):
-        yield fields.below(patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", "spec")
+        yield fields.below(patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", part)
 
 
 def _size_errors(spec: Json, most: int) -> Iterator[FieldError]:

@@ -30,7 +30,8 @@ def labelled(manifest: Json, job: TrainJob) -> Json:
 
 def marked(manifest: Json, revision: str | None = None, gates: Iterable[str] = ()) -> Json:
     """The child with what it was built from and with, if told, and a digest of it all."""
-    annotations = dict(manifest["metadata"].get("annotations", {}))
+    given = manifest["metadata"].get("annotations", {})
+    annotations = {name: text for name, text in given.items() if not name.startswith(names.OWN_PREFIX)}
     if revision is not None:
         annotations[names.RUNTIME_REVISION_ANNOTATION] = revision
     if on := ",".join(sorted(gates)):

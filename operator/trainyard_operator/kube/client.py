@@ -368,7 +368,6 @@ class Client:
             timeout=timeout,
             accept=accept,
         ) as response:
-            self.time.heard(response.headers.get("Date", ""))
             try:
                 return await response.read()
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -400,6 +399,7 @@ class Client:
             ),
             method,
             path,
+            self.time,
         )
 
 
@@ -411,16 +411,18 @@ def _of_a_write(manager: str | None) -> dict[str, str]:
 class _Response:
     """An answer with a 2xx status, or an `ApiError` on entering."""
 
-    def __init__(self, request: Any, method: str, path: str) -> None:
+    def __init__(self, request: Any, method: str, path: str, clock: ServerClock) -> None:
         self._request = request
         self._method = method
         self._path = path
+        self._clock = clock
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
         try:
             response: aiohttp.ClientResponse = await self._request.__aenter__()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(self._method, self._path, error) from error
+        self._clock.heard(response.headers.get("Date", ""))
         if response.status < 300:
             return response
         try:

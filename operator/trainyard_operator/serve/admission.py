@@ -27,6 +27,7 @@ from aiohttp import web
 
 from trainyard_api import names
 from trainyard_api.errors import FieldError, InvalidFieldError
+from trainyard_api.rate import Buckets
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
@@ -34,9 +35,9 @@ from ..core import framework, model, review, validation
 from ..core.limits import DEFAULT, Limits
 from ..core.review import MalformedError, Request
 from ..core.validation import Answer
-from ..kube.client import ApiError, Client, NotFoundError
+from ..kube.client import ApiError, Client, NotFoundError, RetriableError
 from ..metrics import Metrics
-from ..watch.cache import Cache, Key
+from ..watch.cache import Cache, Key, RuntimeKey
 from ..watch.informer import JOBSETS, jobset_of
 from ..work.runtimes import Runtimes
 from .bodies import Bodies, RefusedBodyError
@@ -52,6 +53,11 @@ ANSWER_TIMEOUT = 4.0
 """Seconds; with those of the body below the 10 s after which the API server gives up."""
 SMALL = 32 * 1024
 """Bytes of a review that is answered in the event loop."""
+LOOKS_QPS, LOOKS_BURST = 20.0, 200
+"""Reads of the API server for all callers, who need not have said who they are. A runtime that
+the cache lacks and that exists was made within the last second, so honest callers need few."""
+LOOKS_FOR_ONE_QPS, LOOKS_FOR_ONE_BURST = 0.2, 20
+"""Of these, reads of one runtime."""
 KEEPALIVE = 300.0
 """Seconds; longer than the API server keeps an idle connection, so that it is the one to close it."""
 
@@ -92,6 +98,7 @@ class Decider:
         settings: Callable[[], framework.Settings] = lambda: framework.DEFAULT_SETTINGS,
         policies: Policies | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._cache = cache
@@ -102,6 +109,10 @@ class Decider:
         self._policies = policies
         self._now = now
         self._aside = Aside()
+        self._looks: Buckets[None] = Buckets(LOOKS_QPS, LOOKS_BURST, clock=clock)
+        self._looks_for_one: Buckets[RuntimeKey] = Buckets(
+            LOOKS_FOR_ONE_QPS, LOOKS_FOR_ONE_BURST, clock=clock
+        )
 
     def routes(self) -> dict[str, tuple[str, Decide]]:
         """By path: the kind that it is for, and who decides."""
@@ -128,7 +139,7 @@ class Decider:
         job = review.trainjob(request, request.manifest, now)
         old = None if request.old is None else review.trainjob(request, request.old, now)
         jobset = None if old is None else await self._jobset(job)
-        runtime = await self._runtime(job, jobset)
+        runtime, known = await self._runtime(job, jobset)
         answer = await self._aside.run(
             request.size,
             validation.validate,
@@ -139,6 +150,8 @@ class Decider:
             allowed=self._allowed,
             settings=self._settings(),
         )
+        if answer.errors and not known:
+            raise _too_many_looks()
         return _answered(request, answer)
 
     async def validate_runtime(self, request: Request) -> model.Json:
@@ -172,6 +185,7 @@ class Decider:
         key = Key(job.namespace, job.name)
         seen = self._cache.jobsets.get(key)
         if seen is None and not self._synced():
+            self._take_a_look()
             try:
                 found = await self._client.get(JOBSETS.path(key.namespace, key.name))
                 seen = jobset_of(msgspec.json.encode(found))
@@ -180,10 +194,26 @@ class Decider:
         ours = seen is not None and seen.jobset.owner_uid == job.uid
         return seen.jobset if seen is not None and ours else None
 
-    async def _runtime(self, job: model.TrainJob, jobset: model.JobSet | None) -> model.Runtime | None:
-        """What the job is built from, as `revisions.choose` has it; its labels are the live one's."""
-        chosen = await self._runtimes.choose(job, jobset)
-        return chosen.runtime if isinstance(chosen.runtime, model.Runtime) else None
+    async def _runtime(
+        self, job: model.TrainJob, jobset: model.JobSet | None
+    ) -> tuple[model.Runtime | None, bool]:
+        """What the job is built from, as `revisions.choose` has it; its labels are the live one's.
+
+        And whether that is known: not if the cache lacks it and too many look for runtimes now.
+        """
+        known = True
+
+        def may_look(reference: RuntimeKey) -> bool:
+            nonlocal known
+            known = self._looks_for_one.take(reference) == 0 and self._looks.take(None) == 0
+            return known
+
+        chosen = await self._runtimes.choose(job, jobset, may_look=may_look)
+        return chosen.runtime if isinstance(chosen.runtime, model.Runtime) else None, known
+
+    def _take_a_look(self) -> None:
+        if self._looks.take(None) > 0:
+            raise _too_many_looks()
 
 
 class WebhookServer(TlsServer):
@@ -265,6 +295,10 @@ def _answered(request: Request, answer: Answer) -> model.Json:
         errors: tuple[FieldError, ...] = answer.errors
         return review.denied(request, errors, answer.warnings)
     return review.allowed(request, warnings=answer.warnings)
+
+
+def _too_many_looks() -> RetriableError:
+    return RetriableError("too much is asked that the caches do not hold yet", code=429)
 
 
 def _said(code: int, message: str, *, close: bool = False) -> web.Response:

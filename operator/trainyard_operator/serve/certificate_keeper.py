@@ -108,14 +108,15 @@ class SecretKeeper:
 
     async def _read(self) -> Issued:
         path = SECRETS.path(self._namespace, NAME)
-        now = self._now()
         try:
             secret = await self._client.get(path)
         except NotFoundError:
+            now = self._now()  # the server's time, which is known once it has answered
             # Deleted while we had it: callers trust what we hold, so it is what is kept again.
             issued = self.issued or certificates.issue(self._names, now)
             await self._client.create(SECRETS.path(self._namespace), self._manifest(issued))
             return issued
+        now = self._now()
         try:
             kept = _issued(secret)
             fresh = certificates.renewed(kept, self._names, now)

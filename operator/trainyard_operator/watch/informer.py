@@ -34,6 +34,8 @@ INACTIVITY = 70.0
 SERVER_TIMEOUT = 280
 """Seconds, with some jitter, after which the server is to end a stream; we resume it."""
 FIRST_RETRY, LAST_RETRY = 0.2, 30.0
+SHORTEST_STREAM = 5.0
+"""Seconds; a stream that the server ends earlier is resumed after a pause, which grows each time."""
 MISSING_RETRY = 2.0
 """Seconds between looks at a resource that nobody serves yet."""
 PAGE = 500
@@ -142,6 +144,7 @@ class Informer(Generic[K, V]):
         self._resume: str | None = None
         self._watch_list = True
         self._failures = 0
+        self._short = 0
 
     @property
     def name(self) -> str:
@@ -155,9 +158,14 @@ class Informer(Generic[K, V]):
             try:
                 if self._resume is None and not self._watch_list:
                     await self._list()
+                since = self._clock()
                 await self._follow()
                 self._failures = 0
-                continue  # the server has ended the stream as it does: resume at once
+                # The server ends streams as a rule: resume at once, unless it ends one right after the other.
+                self._short = self._short + 1 if self._clock() - since < SHORTEST_STREAM else 0
+                if self._short > 1:
+                    await self._pause(self._short - 1)
+                continue
             except GoneError:
                 logger.info("%s: the version to resume from is gone, reading all again", self.name)
                 self._resume = None
@@ -184,8 +192,11 @@ class Informer(Generic[K, V]):
                 self._resume = None
             self.restarts += 1
             self._failures += 1
-            delay = min(LAST_RETRY, FIRST_RETRY * 2 ** min(self._failures - 1, 12))
-            await self._sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - spread, not secrecy
+            await self._pause(self._failures)
+
+    async def _pause(self, times: int) -> None:
+        delay = min(LAST_RETRY, FIRST_RETRY * 2 ** min(times - 1, 12))
+        await self._sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - spread, not secrecy
 
     async def _list(self) -> None:
         objects: dict[K, V] = {}

@@ -18,6 +18,7 @@ from typing import Protocol
 import msgspec
 
 from ..kube.client import ApiError, Client, Resource
+from .cache import version
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +79,8 @@ class Sweep:
     ) -> None:
         self.synced = False
         """True once the cache has held everything that a list showed."""
+        self.reverted = ""
+        """What shows that etcd was restored from a backup, in words; empty as long as nothing does."""
         self.dropped = 0
         self.beat = clock()
         """When the last sweep got anywhere."""
@@ -87,6 +90,7 @@ class Sweep:
         self._interval = interval
         self._patience = patience
         self._clock = clock
+        self._highest: dict[str, int] = {}
         self._soon = asyncio.Event()
 
     def soon(self) -> None:
@@ -144,7 +148,18 @@ class Sweep:
             for raw in page.items or ():
                 meta = msgspec.json.decode(raw, type=_Listed).metadata
                 listed[kind.key(meta.namespace, meta.name)] = int(meta.resource_version)
+        self._compare_versions(kind.resource.plural, version(at), known)
         for key in known.keys() - listed.keys():
             self.dropped += 1
             kind.vanished(key, at)
         return {key: version for key, version in listed.items() if known.get(key, -1) < version}
+
+    def _compare_versions(self, plural: str, at: int, known: Mapping[Hashable, int]) -> None:
+        """Versions only grow, and every event with a lower one is refused: restored ones go unheard."""
+        highest = max(self._highest.get(plural, 0), *known.values(), 0)
+        self._highest[plural] = max(at, highest)
+        if at < highest and not self.reverted:
+            self.reverted = (
+                f"{plural} are at version {at}, but have been at {highest}: etcd was restored from a backup"
+            )
+            logger.error("%s; this process must be restarted", self.reverted)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ..core import framework, model, plugins, reconcile, revisions
+from ..core import conditions, framework, model, plugins, reconcile, revisions
 from ..kube.client import ApiError, ConflictError, RetriableError
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey, runtime_of, trainjob_of, version
@@ -276,6 +276,8 @@ class Controller:
         if jobset is not None and jobset.owner_uid == trainjob.uid:
             self._had[key] = trainjob.uid
         known = self._written.pop(key, {})
+        if not _builds(trainjob):
+            return model.Observed(trainjob, model.RuntimeProblem.NOT_FOUND, jobset)
         chosen = await self._runtimes.choose(trainjob, jobset)
         observed = model.Observed(
             trainjob=trainjob,
@@ -354,6 +356,12 @@ class Controller:
         self._had.pop(key, None)
         self._met.pop(key, None)
         self._runtimes.forget(key)
+
+
+def _builds(trainjob: model.TrainJob) -> bool:
+    """Whether the TrainJob may still need children, and so its runtime."""
+    over = trainjob.deleting or conditions.finished(conditions.of(trainjob.status))
+    return not over and reconcile.is_managed(trainjob)
 
 
 def _digest(trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem) -> str:

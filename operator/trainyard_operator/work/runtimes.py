@@ -73,8 +73,17 @@ class Runtimes:
         self._clock = clock
         self._snapshots: dict[Key, tuple[str, model.Runtime | None]] = {}
 
-    async def choose(self, trainjob: model.TrainJob, jobset: model.JobSet | None) -> revisions.Chosen:
-        """The runtime to build this job from, or why there is none."""
+    async def choose(
+        self,
+        trainjob: model.TrainJob,
+        jobset: model.JobSet | None,
+        *,
+        may_look: Callable[[RuntimeKey], bool] = lambda _: True,
+    ) -> revisions.Chosen:
+        """The runtime to build this job from, or why there is none.
+
+        `may_look` says whether the API server may be asked for a runtime that the cache lacks.
+        """
         if not revisions.supported(trainjob):
             return revisions.choose(trainjob, jobset, None, ())
         reference = runtime_key(trainjob)
@@ -91,7 +100,7 @@ class Runtimes:
                 if revision not in self._cache.revisions:
                     await self._find_revision(revision)
                 kept = revision in self._cache.revisions
-        if live is None and not kept:
+        if live is None and not kept and may_look(reference):
             # Often created together with the job: look before calling it missing.
             live = await self._find_runtime(reference)
         recorded = [
@@ -127,7 +136,9 @@ class Runtimes:
             found = await self._client.get(REVISIONS.path(self._namespace, name))
         except NotFoundError:
             return
-        self._cache.revisions.answered(name, revision_of(found))
+        # The name comes from an annotation, and this namespace has ControllerRevisions of others.
+        if revisions.read(found) is not None:
+            self._cache.revisions.answered(name, revision_of(found))
 
     async def _snapshot(self, trainjob: model.TrainJob) -> model.Runtime | None:
         """What Trainer kept for the job; read once, for it never changes it either."""
