@@ -44,6 +44,7 @@ from .work.events import Events
 from .work.jobs import Jobs
 from .work.lease import Timing, Upstream
 from .work.measured import measured
+from .work.memory import Memories
 from .work.queue import Queue, Workers
 from .work.reaper import Reaper
 from .work.runtimes import Collector, RevisionSink, Runtimes
@@ -88,13 +89,15 @@ class Wiring:
     def _wire_work(self, client: Client) -> None:
         settings, cache = self.settings, self.cache
         self.queue: Queue[Key] = Queue()
-        self.runtimes = Runtimes(client, cache, namespace=settings.namespace)
+        memories = Memories(cache)
+        self.runtimes = Runtimes(client, cache, namespace=settings.namespace, memories=memories)
         self.applier = Applier(client, cache, namespace=settings.namespace)
         self.controller = Controller(
             cache=cache,
             queue=self.queue,
             applier=self.applier,
             runtimes=self.runtimes,
+            memories=memories,
             companions=Companions(client),
             jobs=Jobs(client),
             events=Events(client, now=client.time.now),

@@ -17,6 +17,7 @@ from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.admission import Decider, WebhookServer
 from trainyard_operator.watch.cache import Cache
+from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
 from trainyard_policies import cluster
 
@@ -75,7 +76,7 @@ def webhooks(stacks):
 
 def _decider(policies):
     client, cache = Client(Credentials(server="http://127.0.0.1", tls=None)), Cache()
-    runtimes = Runtimes(client, cache, namespace="nobody")
+    runtimes = Runtimes(client, cache, namespace="nobody", memories=Memories(cache))
     return Decider(client, cache, runtimes, synced=lambda: True, policies=policies, now=lambda: NOW)
 
 

@@ -72,6 +72,8 @@ class FakeApi:
         self.requests: list[tuple[str, str]] = []
         self.whole: list[tuple[str, str]] = []
         self.bodies: list[Any] = []
+        self.stripped: set[str] = set()
+        """Plurals of what loses its annotations on each write, as to a mutating admission policy."""
         self.missing: set[str] = set()
         self.tokens: dict[str, tuple[str, dict[str, Any]]] = {}
         """By token: whom it is meant for, and whose it is; a TokenReview of any other fails."""
@@ -94,6 +96,8 @@ class FakeApi:
             "resourceVersion": str(next(self._versions)),
         }
         parts = path.split("/")
+        if parts[-2] in self.stripped:
+            metadata.pop("annotations", None)
         if "namespaces" in parts:
             metadata["namespace"] = parts[parts.index("namespaces") + 1]
         stored = {**body, "metadata": metadata}

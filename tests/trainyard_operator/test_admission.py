@@ -28,6 +28,7 @@ from trainyard_operator.serve.admission import MUTATE_TRAINJOB, VALIDATE, Decide
 from trainyard_operator.serve.bodies import Bodies
 from trainyard_operator.watch.cache import Cache, Key, SeenJobSet
 from trainyard_operator.watch.informer import jobset_of
+from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
 
 from . import objects
@@ -69,7 +70,7 @@ async def webhooks(
     client: Client, limits: Limits = DEFAULT, bodies: Bodies | None = None
 ) -> AsyncIterator[Webhooks]:
     cache, metrics = Cache(), Metrics()
-    runtimes = Runtimes(client, cache, namespace="trainyard-system")
+    runtimes = Runtimes(client, cache, namespace="trainyard-system", memories=Memories(cache))
     decider = Decider(client, cache, runtimes, synced=lambda: running.synced, allowed=limits)
     server = WebhookServer(decider.routes(), metrics, host="127.0.0.1", port=0, bodies=bodies)
     await server.start()

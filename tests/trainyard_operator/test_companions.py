@@ -312,3 +312,23 @@ def test_an_overloaded_server_at_the_look_is_backoff_and_no_condition() -> None:
             assert (s.conditions(), s.api.writes()) == ({}, [])
 
     run(test)
+
+
+def test_where_the_cluster_strips_their_annotations_nothing_is_written_in_a_steady_state() -> None:
+    async def test() -> None:
+        async with scene(suspend=True) as s:
+            s.api.stripped = {"jobsets", "podgroups", "configmaps", "secrets"}
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            before = s.api.writes()
+            for _ in range(5):
+                s.second += 3600.0
+                s.controller.everything()
+                await s.settle()
+            assert s.api.writes() == before
+            change(s, suspend=False)
+            await s.settle()
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is False
+
+    run(test)

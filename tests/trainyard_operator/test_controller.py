@@ -23,6 +23,7 @@ from trainyard_operator.work.companions import Companions
 from trainyard_operator.work.controller import Controller
 from trainyard_operator.work.events import Events
 from trainyard_operator.work.jobs import Jobs
+from trainyard_operator.work.memory import Memories, Memory
 from trainyard_operator.work.queue import Queue, RetryError
 from trainyard_operator.work.runtimes import IN_USE, KEPT, UNREFERENCED, Collector, Runtimes
 
@@ -48,11 +49,19 @@ class Scene:
         self.cache = Cache()
         self.queue: Queue[Key] = Queue(clock=self.clock)
         self.metrics = Metrics()
+        self.memories = Memories(self.cache)
         self.controller = Controller(
             cache=self.cache,
             queue=self.queue,
             applier=Applier(client, self.cache, namespace="trainyard-system", clock=self.clock),
-            runtimes=Runtimes(client, self.cache, namespace="trainyard-system", clock=self.clock),
+            runtimes=Runtimes(
+                client,
+                self.cache,
+                namespace="trainyard-system",
+                memories=self.memories,
+                clock=self.clock,
+            ),
+            memories=self.memories,
             companions=Companions(client),
             jobs=Jobs(client),
             events=Events(client, clock=self.clock, now=self.now),
@@ -452,7 +461,8 @@ def test_a_runtime_that_admission_reads_first_unblocks_its_jobs() -> None:
             s.api.put(RUNTIME, objects.runtime())
             job = s.cache.trainjobs.get(KEY)
             assert job is not None
-            await Runtimes(s.client, s.cache, namespace="trainyard-system").choose(job, None)
+            admission = Runtimes(s.client, s.cache, namespace="trainyard-system", memories=Memories(Cache()))
+            await admission.choose(job, None)
             s.see(RUNTIME)  # no news any more
             s.second += 1
             await s.settle()
@@ -573,9 +583,10 @@ def edited_by_others(s: Scene, **spec: Any) -> None:
 
 
 @asynccontextmanager
-async def suspended() -> AsyncIterator[Scene]:
+async def suspended(*, stripped: bool = False) -> AsyncIterator[Scene]:
     """A TrainJob that waits, with its JobSet and its first status."""
     async with scene() as s:
+        s.api.stripped = {"jobsets"} if stripped else set()
         s.api.put(JOB, objects.trainjob(suspend=True))
         s.see(JOB, "MODIFIED")
         await s.settle()
@@ -870,5 +881,89 @@ def test_a_controllerrevision_of_others_is_neither_kept_nor_deleted() -> None:
             await s.settle()
             assert name not in s.cache.revisions
             assert foreign in s.api.objects
+
+    run(test)
+
+
+def test_a_trainjob_of_the_same_name_begins_with_no_memory_of_the_earlier_one() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            before = s.memories.of(s.cache.trainjobs.get(KEY) or pytest.fail("it is there"))
+            assert (before.had_jobset, before.milestones) == (True, frozenset({"jobset"}))
+            s.api.remove(JOB)
+            s.api.put(JOB, objects.trainjob())
+            s.see(JOB)
+            job = s.cache.trainjobs.get(KEY)
+            assert job is not None
+            assert s.memories.of(job) == Memory(job.uid)
+
+    run(test)
+
+
+def test_nothing_is_remembered_of_a_trainjob_whose_status_met_its_end() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            s.second += 100.0
+            s.report(ready=1)
+            last = s.api.objects[JOB]
+            s.api.remove(JOB)  # Kopf's event comes after the status has been rejected
+            await s.settle()
+            later = {**last["metadata"], "resourceVersion": "99999"}
+            s.controller.seen("trainjobs", "DELETED", {**last, "metadata": later})
+            await s.settle()
+            assert (len(s.cache.trainjobs), len(s.memories), s.queue.delayed) == (0, 0, 0)
+
+    run(test)
+
+
+def test_a_trainjob_made_anew_stays_though_the_end_of_the_earlier_one_is_answered_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            get = s.client.get
+            s.api.remove(JOB)
+
+            async def late(path: str, **options: Any) -> Any:
+                try:
+                    return await get(path, **options)
+                finally:
+                    s.api.put(JOB, objects.trainjob())
+                    s.see(JOB)
+
+            monkeypatch.setattr(s.client, "get", late)
+            await s.controller._applier.refresh_trainjob(KEY)
+            assert KEY in s.cache.trainjobs
+
+    run(test)
+
+
+def test_where_the_cluster_strips_our_annotations_nothing_is_written_in_a_steady_state() -> None:
+    async def test() -> None:
+        async with suspended(stripped=True) as s:
+            assert "annotations" not in s.api.objects[JOBSET]["metadata"]
+            before = s.api.writes()
+            for _ in range(5):
+                s.second += 3600.0
+                s.controller.everything()
+                await s.settle()
+            assert s.api.writes() == before
+            restarted = Scene(s.api, s.client)
+            restarted.see(RUNTIME, None)
+            restarted.see(JOB, None)
+            restarted.see_jobset()
+            await restarted.settle()
+            assert s.api.writes().count(("PUT", JOBSET)) == 1, "once for each that leads"
+            s.api.put(JOB, {**s.api.objects[JOB], "spec": objects.trainjob()["spec"]})
+            restarted.see(JOB, "MODIFIED")
+            await restarted.settle()
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is False
 
     run(test)

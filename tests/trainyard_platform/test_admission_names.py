@@ -7,6 +7,7 @@ from trainyard_operator.kube.credentials import Credentials
 from trainyard_operator.serve import certificate_keeper, webhook_configurations
 from trainyard_operator.serve.admission import Decider
 from trainyard_operator.watch.cache import Cache
+from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
 from trainyard_platform import rbac
 from trainyard_platform.components import operator
@@ -20,7 +21,7 @@ WEBHOOKS = "kubernetes:admissionregistration.k8s.io/v1:"
 def test_the_paths_that_are_called_are_those_that_are_served(graph: dict[str, Registered]) -> None:
     client = Client(Credentials(server="http://127.0.0.1", tls=None))
     cache = Cache()
-    runtimes = Runtimes(client, cache, namespace="n")
+    runtimes = Runtimes(client, cache, namespace="n", memories=Memories(cache))
     served = Decider(client, cache, runtimes, synced=lambda: True, policies=Policies()).routes()
     called = {
         (webhook["clientConfig"]["service"]["path"], webhook["rules"][0]["resources"][0])

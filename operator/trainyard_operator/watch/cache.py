@@ -212,6 +212,8 @@ class Cache:
         self.revisions: Store[str, Revision] = Store()
         self.revisions_used: dict[str, float] = {}
         """When each revision was last recorded or chosen by us, on a monotonic clock."""
+        self.trainjob_gone: Callable[[Key], None] = lambda key: None
+        """Called when a TrainJob has left the cache, whoever found out."""
         self._users: dict[RuntimeKey, set[Key]] = {}
         self._ended: dict[Key, model.JobSet] = {}
 
@@ -237,6 +239,8 @@ class Cache:
             self._users.setdefault(runtime_key(trainjob), set()).add(key)
         if trainjob is None or _has_finished(trainjob):
             self._ended.pop(key, None)
+        if trainjob is None:
+            self.trainjob_gone(key)
         self.wake(key)
 
     def _jobset_changed(self, key: Key, before: SeenJobSet | None) -> None:

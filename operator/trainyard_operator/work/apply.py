@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -49,13 +50,26 @@ RESOURCES = {
 }
 
 
-class Written(NamedTuple):
+class Stripped(NamedTuple):
+    """Annotations of a child that were sent and that the answer does not have."""
+
+    identity: model.Identity
+    uid: str
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
     """What came of a write."""
 
-    companion: model.Companion | None = None
-    """The companion of the JobSet that was made or changed."""
     changed: bool = True
     """False: everything was as wanted, and nothing was sent."""
+    companion: model.Companion | None = None
+    """The companion of the JobSet that was made or changed."""
+    checked_jobset: tuple[str, int] | None = None
+    """Uid and generation of the JobSet, whose spec is as it should be."""
+    stripped: Stripped | None = None
+    """What the cluster has removed from the child; None for a write that is of no child."""
 
 
 class RefusedError(Exception):
@@ -85,16 +99,6 @@ class Applier:
         self._namespace = namespace
         self._clock = clock
         self._recording = asyncio.Lock()
-        self._checked: dict[Key, tuple[str, int]] = {}
-
-    def checked(self, jobset: model.JobSet) -> bool:
-        """Whether nobody has edited its spec since this process wrote it, or saw it as it should be."""
-        key = Key(jobset.namespace, jobset.name)
-        return self._checked.get(key) == (jobset.uid, jobset.generation)
-
-    def forget(self, key: Key) -> None:
-        """The TrainJob is gone."""
-        self._checked.pop(key, None)
 
     async def write(self, key: Key, write: model.Write) -> Written:
         """Carry out one write of the TrainJob `key`.
@@ -130,19 +134,23 @@ class Applier:
 
     async def refresh_trainjob(self, key: Key) -> None:
         """Read the TrainJob itself into the cache."""
+        before = self._cache.trainjobs.get(key)
         try:
             live = await self._client.get(TRAINJOBS.path(key.namespace, key.name))
         except NotFoundError:
-            self._cache.trainjobs.remove(key)
+            if before is not None:  # one of its name may have been made while the answer was on its way
+                self._cache.trainjobs.remove(key, uid=before.uid)
             return
         self._cache.trainjobs.answered(key, trainjob_of(live))
 
     async def refresh_jobset(self, key: Key) -> SeenJobSet | None:
         """Read the JobSet itself into the cache; what is there then."""
+        before = self._cache.jobsets.get(key)
         try:
             live = await self._client.get(JOBSETS.path(key.namespace, key.name))
         except NotFoundError:
-            self._cache.jobsets.remove(key)
+            if before is not None:
+                self._cache.jobsets.remove(key, uid=before.uid)
         else:
             self._remember(key, JOBSETS, live)
         return self._cache.jobsets.get(key)
@@ -170,7 +178,7 @@ class Applier:
             raise _taken(live) from None
         except ApiError as error:
             raise refusal(error, resource, name) from error
-        return Written(self._took(key, resource, live))
+        return self._child_written(key, resource, live, manifest)
 
     async def _update(self, key: Key, write: model.Update) -> Written:
         manifest = write.manifest
@@ -191,8 +199,7 @@ class Applier:
         if resource is JOBSETS:
             content["spec"] = spec_over(live["spec"], content["spec"])
             if content["spec"] == live["spec"] and _has(metadata, wanted):
-                self._took(key, resource, live)
-                return Written(changed=False)
+                return replace(self._child_written(key, resource, live, manifest), changed=False)
         body = {
             **live,
             **content,
@@ -208,7 +215,7 @@ class Applier:
             raise RetryError(f"{resource.kind} {wanted['name']} has changed") from error
         except ApiError as error:
             raise refusal(error, resource, wanted["name"]) from error
-        return Written(self._took(key, resource, live))
+        return self._child_written(key, resource, live, manifest)
 
     async def _delete(self, key: Key, write: model.Delete) -> None:
         resource = resource_of(write.api_version, write.kind)
@@ -254,12 +261,30 @@ class Applier:
             raise refusal(error, REVISIONS, write.name) from error
         self._cache.revisions.answered(write.name, revision_of(live))
 
-    def _took(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
-        """The object is as it should be, in this very answer."""
-        if resource is JOBSETS:
-            metadata = live["metadata"]
-            self._checked[key] = (metadata["uid"], metadata.get("generation", 1))
-        return self._remember(key, resource, live)
+    def _child_written(
+        self, key: Key, resource: Resource, live: Mapping[str, Any], manifest: model.Json
+    ) -> Written:
+        """The object is as the manifest wants it, in this very answer, but for what the cluster strips."""
+        metadata = live["metadata"]
+        kept = metadata.get("annotations") or {}
+        wanted = manifest["metadata"].get("annotations") or {}
+        stripped = {name: value for name, value in wanted.items() if name not in kept}
+        if stripped:
+            logger.warning(
+                "%s %s: something in the cluster, such as a mutating admission policy, removes %s",
+                resource.kind,
+                key,
+                ", ".join(sorted(stripped)),
+            )
+        return Written(
+            companion=self._remember(key, resource, live),
+            checked_jobset=(metadata["uid"], metadata.get("generation", 1)) if resource is JOBSETS else None,
+            stripped=Stripped(
+                model.Identity(resource.api_version, resource.kind, metadata["name"]),
+                metadata["uid"],
+                stripped,
+            ),
+        )
 
     def _remember(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
         """The JobSet goes into the cache; of others, which have none, the view is returned."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,8 +22,8 @@ from .apply import Applier, RefusedError
 from .companions import Companions
 from .events import Events
 from .jobs import Jobs
+from .memory import Memories, Memory, Refusal
 from .milestones import Milestones
-from .pace import Pace
 from .queue import Queue, RetryError
 from .runtimes import Runtimes
 
@@ -32,14 +32,6 @@ logger = logging.getLogger(__name__)
 RETRY_REFUSED = 60.0
 """Seconds after which a refused write is tried again at the latest."""
 KINDS = {"trainingruntimes": "TrainingRuntime", "clustertrainingruntimes": "ClusterTrainingRuntime"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    rejection: model.Rejection
-    trainjob: str
-    inputs: str
-    """A digest of what was built from."""
 
 
 class Controller:
@@ -59,6 +51,7 @@ class Controller:
         queue: Queue[Key],
         applier: Applier,
         runtimes: Runtimes,
+        memories: Memories,
         companions: Companions,
         jobs: Jobs,
         events: Events,
@@ -76,7 +69,7 @@ class Controller:
         self.relisted: Callable[[], None] = lambda: None
         """Called when a stream has begun anew and deletions may have been missed."""
         self.since = 0
-        """The version that TrainJobs were at when this replica began to lead (see `_is_ours_to_know`)."""
+        """The version that TrainJobs were at when this replica began to lead (see `_is_current`)."""
         self._cache = cache
         cache.wake = self.touched
         self._queue = queue
@@ -92,16 +85,7 @@ class Controller:
         self._using = using
         self._now = now
         self._clock = clock
-        self._refusals: dict[Key, _Refusal] = {}
-        self._written: dict[Key, dict[model.Identity, model.Companion]] = {}
-        """Companions as our last writes left them: known to the look that follows at once, and no other."""
-        self._asked: dict[Key, str] = {}
-        """The uids of TrainJobs from before our time that the API server was asked for."""
-        self._had: dict[Key, str] = {}
-        """The uids of TrainJobs that were seen with a JobSet of theirs."""
-        self._met: dict[Key, str] = {}
-        """The uids of JobSets of others that the API server was asked for."""
-        self._pace = Pace(clock)
+        self._memories = memories
         self._milestones = Milestones(metrics)
 
     def touched(self, key: Key) -> None:
@@ -111,8 +95,7 @@ class Controller:
 
     def everything(self) -> None:
         """Look at all TrainJobs again."""
-        self._written.clear()  # after a time of not leading it is old
-        self._asked.clear()
+        self._memories.begin_to_lead()
         for key in self._cache.trainjobs:
             self.touched(key)
 
@@ -145,10 +128,7 @@ class Controller:
         key = Key(trainjob.namespace, trainjob.name)
         self.unreadable.pop(("trainjobs", key), None)
         if kind == "DELETED":
-            if self._cache.trainjobs.remove(
-                key, uid=trainjob.uid, resource_version=trainjob.resource_version
-            ):
-                self._forget(key)
+            self._cache.trainjobs.remove(key, uid=trainjob.uid, resource_version=trainjob.resource_version)
         else:
             self._cache.trainjobs.observe(key, trainjob)
 
@@ -166,7 +146,6 @@ class Controller:
         self.unreadable.pop(("trainjobs", key), None)
         if self._cache.trainjobs.remove(key, resource_version=at):
             logger.info("%s has vanished", key)
-            self._forget(key)
 
     def runtime_vanished(self, plural: str, key: RuntimeKey, at: str) -> None:
         """A runtime is in no list of this version."""
@@ -197,66 +176,62 @@ class Controller:
     async def _reconcile(self, key: Key) -> float | None:
         trainjob = self._cache.trainjobs.get(key)
         if trainjob is None:
-            self._forget(key)
             return None
-        observed = await self._observe(key, trainjob)
+        memory = self._memories.of(trainjob)
+        observed = await self._observe(memory, trainjob)
         plan = self._plan(observed)
         if plan.needs_jobs and observed.jobset is not None:
             observed = await self._with_jobs(observed, observed.jobset)
             plan = self._plan(observed)
-        if plan.writes and not await self._is_ours_to_know(key, observed):
+        if plan.writes and not await self._is_current(memory, observed):
             self._queue.add(key)
             return None
         refused = False
-        wrote = False
-        written = {}
+        written = []
         for write in plan.writes:
             self._must_lead()
             try:
                 done = await self._applier.write(key, write)
             except RefusedError as refusal:
                 refused = True
-                self._remember_refusal(key, observed, refusal.rejection)
+                self._remember_refusal(memory, observed, refusal.rejection)
                 # The plan was made for a world in which its writes succeed: ask again in this one.
                 plan = self._plan(replace(observed, rejection=refusal.rejection))
                 break
+            memory.wrote(done)
             if not done.changed:
                 continue
-            wrote = True
-            if done.companion is not None:
-                written[done.companion.identity] = done.companion
+            written.append(done)
             self._metrics.writes.labels(type(write).__name__).inc()
-            self._milestones.wrote(trainjob, write, self._now())
-        if wrote and not refused:
-            self._refusals.pop(key, None)
-        waiting = await self._write_status(key, trainjob, plan)
+            self._milestones.wrote(memory, trainjob, write, self._now())
+        if written and not refused:
+            memory.refusal = None
+        waiting = await self._write_status(memory, trainjob, plan)
         for note in plan.events:
             await self._events.post(trainjob, note)
-        if wrote and not refused:
-            self._written[key] = written
+        if written and not refused:
+            memory.companions = tuple(done.companion for done in written if done.companion is not None)
             self._queue.add(key)  # decided on what was: look once more at what is
-        retry = RETRY_REFUSED if key in self._refusals else None
+        retry = RETRY_REFUSED if memory.refusal is not None else None
         return min((s for s in (plan.requeue_after, waiting, retry) if s is not None), default=None)
 
-    async def _is_ours_to_know(self, key: Key, observed: model.Observed) -> bool:
-        """Whether what is known of the TrainJob is enough to write to its children.
+    async def _is_current(self, memory: Memory, observed: model.Observed) -> bool:
+        """Whether what is known of the TrainJob is recent enough to write to its children.
 
-        What was written since this replica leads, it alone can have brought to
-        an end. Of what is older the cache may show a past in which another
-        leader had not finished it yet. And a JobSet that is gone may have gone
-        with its TrainJob, of which another stream tells. Both are read once
-        from the API server itself, and False says to decide anew.
+        Only this replica can have ended what was written since it leads. Of
+        what is older the cache may show a past in which another leader had not
+        finished it yet. And a JobSet that is gone may have gone with its
+        TrainJob, of which another stream tells. Both are read once from the API
+        server itself, and False says to decide again.
         """
         trainjob = observed.trainjob
-        lost = observed.jobset is None and self._had.get(key) == trainjob.uid
-        old = version(trainjob.resource_version) <= self.since and self._asked.get(key) != trainjob.uid
+        lost = observed.jobset is None and memory.had_jobset
+        old = version(trainjob.resource_version) <= self.since and not memory.confirmed
         if not lost and not old:
             return True
-        await self._applier.refresh_trainjob(key)
-        self._had.pop(key, None)
-        live = self._cache.trainjobs.get(key)
-        if live is not None:
-            self._asked[key] = live.uid
+        await self._applier.refresh_trainjob(Key.of(trainjob))
+        memory.had_jobset = False
+        memory.confirmed = True
         return False
 
     def _must_lead(self) -> None:
@@ -266,32 +241,39 @@ class Controller:
     def _plan(self, observed: model.Observed) -> model.Plan:
         return reconcile.reconcile(observed, self._now(), self._settings(), self._using)
 
-    async def _observe(self, key: Key, trainjob: model.TrainJob) -> model.Observed:
+    async def _observe(self, memory: Memory, trainjob: model.TrainJob) -> model.Observed:
+        key = Key.of(trainjob)
         seen = self._cache.jobsets.get(key)
-        if seen is not None and seen.jobset.owner_uid != trainjob.uid and self._met.get(key) != seen.uid:
-            # Most likely of a TrainJob that was here before, and its end has not been told yet.
-            self._met[key] = seen.uid
-            seen = await self._applier.refresh_jobset(key)
-        jobset = self._cache.ended(trainjob) if seen is None else seen.jobset
-        if jobset is not None and jobset.owner_uid == trainjob.uid:
-            self._had[key] = trainjob.uid
-        known = self._written.pop(key, {})
         if not _builds(trainjob):
+            jobset = None if seen is None else seen.jobset
             return model.Observed(trainjob, model.RuntimeProblem.NOT_FOUND, jobset)
+        if seen is not None and seen.jobset.owner_uid != trainjob.uid and memory.foreign_jobset != seen.uid:
+            # Most likely of a TrainJob that was here before, and its end has not been told yet.
+            memory.foreign_jobset = seen.uid
+            seen = await self._applier.refresh_jobset(key)
+        jobset = self._cache.ended(trainjob) if seen is None else memory.complete(seen.jobset)
+        if jobset is not None and jobset.owner_uid == trainjob.uid:
+            memory.had_jobset = True
+        known = {companion.identity: companion for companion in memory.companions}
+        memory.companions = ()
         chosen = await self._runtimes.choose(trainjob, jobset)
         observed = model.Observed(
             trainjob=trainjob,
             runtime=chosen.runtime,
             jobset=jobset,
-            rejection=self._rejection(key, trainjob, chosen.runtime),
+            rejection=self._rejection(memory, trainjob, chosen.runtime),
             runtime_revision_lost=chosen.lost,
-            jobset_checked=jobset is None or not jobset.suspend or self._applier.checked(jobset),
+            jobset_checked=jobset is None or not jobset.suspend or memory.is_checked(jobset),
         )
         wanted = reconcile.companions(observed, self._settings(), self._using)
         if not wanted:
             return observed
         found = await self._companions.find(key.namespace, wanted, known)
-        return replace(observed, companions=found.companions, rejection=found.rejection or observed.rejection)
+        return replace(
+            observed,
+            companions=tuple(memory.complete(companion) for companion in found.companions),
+            rejection=found.rejection or observed.rejection,
+        )
 
     async def _with_jobs(self, observed: model.Observed, jobset: model.JobSet) -> model.Observed:
         try:
@@ -300,7 +282,7 @@ class Controller:
             return replace(observed, rejection=refused.rejection)
 
     def _rejection(
-        self, key: Key, trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem
+        self, memory: Memory, trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem
     ) -> model.Rejection | None:
         if self.jobsets is State.MISSING:
             return model.Rejection(
@@ -309,53 +291,35 @@ class Controller:
                 self._now(),
                 JOBSETS.full_name,
             )
-        refusal = self._refusals.get(key)
-        if refusal is None:
+        if memory.refusal is None:
             return None
-        if refusal.rejection.resource == JOBSETS.full_name and self.jobsets is State.SYNCED:
-            inputs_same = False  # it is back
-        else:
-            inputs_same = refusal.trainjob == trainjob.uid and refusal.inputs == _digest(trainjob, runtime)
-        if not inputs_same:
-            del self._refusals[key]
+        rejection, inputs = memory.refusal
+        served_again = rejection.resource == JOBSETS.full_name and self.jobsets is State.SYNCED
+        if served_again or inputs != _digest(trainjob, runtime):
+            memory.refusal = None
             return None
-        return refusal.rejection
+        return rejection
 
-    def _remember_refusal(self, key: Key, observed: model.Observed, rejection: model.Rejection) -> None:
+    def _remember_refusal(self, memory: Memory, observed: model.Observed, rejection: model.Rejection) -> None:
         self._metrics.reconcile_errors.labels("refused").inc()
-        before = self._refusals.get(key)
+        trainjob, before = observed.trainjob, memory.refusal
         if before is None or before.rejection.message != rejection.message:
-            logger.warning("%s: %s: %s", key, rejection.reason, rejection.message)
-        self._refusals[key] = _Refusal(
-            replace(rejection, at=self._now()),
-            observed.trainjob.uid,
-            _digest(observed.trainjob, observed.runtime),
-        )
+            logger.warning("%s: %s: %s", Key.of(trainjob), rejection.reason, rejection.message)
+        memory.refusal = Refusal(replace(rejection, at=self._now()), _digest(trainjob, observed.runtime))
 
-    async def _write_status(self, key: Key, trainjob: model.TrainJob, plan: model.Plan) -> float | None:
+    async def _write_status(self, memory: Memory, trainjob: model.TrainJob, plan: model.Plan) -> float | None:
         """Patch the status; returns the seconds to wait with it if it is not due yet."""
         if plan.status is None:
-            self._pace.unchanged(key)
+            memory.pace.unchanged()
             return None
-        if wait := self._pace.wait(key, plan.status):
+        if wait := memory.pace.wait(plan.status, self._clock()):
             return wait
         self._must_lead()
         await self._applier.status(trainjob, plan.status)
         self._metrics.writes.labels("Status").inc()
-        self._pace.written(key, plan.status)
-        self._milestones.said(trainjob, plan.status, self._now())
+        memory.pace.written(plan.status, self._clock())
+        self._milestones.said(memory, trainjob, plan.status, self._now())
         return None
-
-    def _forget(self, key: Key) -> None:
-        self._refusals.pop(key, None)
-        self._pace.forget(key)
-        self._milestones.forget(key)
-        self._applier.forget(key)
-        self._written.pop(key, None)
-        self._asked.pop(key, None)
-        self._had.pop(key, None)
-        self._met.pop(key, None)
-        self._runtimes.forget(key)
 
 
 def _builds(trainjob: model.TrainJob) -> bool:

@@ -15,7 +15,7 @@ from trainyard_api import names
 
 from ..core import conditions, model
 from ..metrics import Metrics
-from ..watch.cache import Key
+from .memory import Memory
 
 _RAN: Final = ("ready", "succeeded", "failed")
 _ENDS: Final = ((names.COMPLETE, "complete"), (names.FAILED, "failed"))
@@ -26,34 +26,25 @@ class Milestones:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._reached: dict[Key, tuple[str, frozenset[str]]] = {}
 
-    def wrote(self, job: model.TrainJob, write: model.Write, now: datetime) -> None:
+    def wrote(self, memory: Memory, job: model.TrainJob, write: model.Write, now: datetime) -> None:
         """A write of the TrainJob's plan was carried out."""
         if isinstance(write, model.Create) and write.manifest["kind"] == names.JOBSET:
-            self._reach(job, "jobset", now)
+            self._reach(memory, job, "jobset", now)
 
-    def said(self, job: model.TrainJob, status: model.Json, now: datetime) -> None:
+    def said(self, memory: Memory, job: model.TrainJob, status: model.Json, now: datetime) -> None:
         """These fields of its status were written."""
         jobs = status.get("jobsStatus") or ()
         if any(counts.get(field) for counts in jobs for field in _RAN):
-            self._reach(job, "running", now)
+            self._reach(memory, job, "running", now)
         found = status.get("conditions") or ()
-        for kind, milestone in _ENDS:
-            if conditions.is_true(found, kind) and not conditions.is_true(conditions.of(job.status), kind):
-                self._reach(job, milestone, now)
+        for type_, milestone in _ENDS:
+            if conditions.is_true(found, type_) and not conditions.is_true(conditions.of(job.status), type_):
+                self._reach(memory, job, milestone, now)
 
-    def forget(self, key: Key) -> None:
-        """The TrainJob is gone."""
-        self._reached.pop(key, None)
-
-    def _reach(self, job: model.TrainJob, milestone: str, now: datetime) -> None:
-        key = Key(job.namespace, job.name)
-        uid, reached = self._reached.get(key, (job.uid, frozenset()))
-        if uid != job.uid:
-            reached = frozenset()
-        if milestone in reached:
+    def _reach(self, memory: Memory, job: model.TrainJob, milestone: str, now: datetime) -> None:
+        if milestone in memory.milestones:
             return
-        self._reached[key] = (job.uid, reached | {milestone})
+        memory.milestones |= {milestone}
         took = (now - job.created).total_seconds()
         self._metrics.trainjob_seconds.labels(milestone).observe(max(0.0, took))

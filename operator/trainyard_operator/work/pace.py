@@ -11,12 +11,10 @@ older than 16 seconds. A condition begins it anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..core import conditions
 from ..core.model import Json
-from ..watch.cache import Key
 
 CONDITIONS = 1.0
 """Seconds from a write to the next one that changes conditions."""
@@ -26,42 +24,31 @@ LONGEST = 16.0
 
 
 @dataclass(slots=True)
-class _Last:
-    at: float
+class Pace:
+    """When the next status of one TrainJob is due. Times are in seconds of one monotonic clock."""
+
+    written_at: float | None = None
     hold: float = COUNTS
-    changed: float | None = None
+    changed_at: float | None = None
     """When counts became other than what was written."""
 
-
-class Pace:
-    """When the next status of each TrainJob is due. `clock` counts seconds."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._last: dict[Key, _Last] = {}
-
-    def wait(self, key: Key, status: Json) -> float:
+    def wait(self, status: Json, now: float) -> float:
         """Seconds until a status, given as the fields that change, may be written: 0 for now."""
-        last, now = self._last.get(key), self._clock()
-        if last is None or conditions.finished(conditions.of(status)):
+        if self.written_at is None or conditions.finished(conditions.of(status)):
             return 0.0
         if "conditions" in status:
-            return max(0.0, last.at + CONDITIONS - now)
-        if last.changed is None:
-            last.changed = now
-        return max(0.0, last.changed + last.hold - now)
+            return max(0.0, self.written_at + CONDITIONS - now)
+        if self.changed_at is None:
+            self.changed_at = now
+        return max(0.0, self.changed_at + self.hold - now)
 
-    def written(self, key: Key, status: Json) -> None:
+    def written(self, status: Json, now: float) -> None:
         """A status has been written now."""
-        last = self._last.get(key)
-        hold = COUNTS if last is None or "conditions" in status else min(2 * last.hold, LONGEST)
-        self._last[key] = _Last(self._clock(), hold)
+        afresh = self.written_at is None or "conditions" in status
+        self.hold = COUNTS if afresh else min(2 * self.hold, LONGEST)
+        self.written_at = now
+        self.changed_at = None
 
-    def unchanged(self, key: Key) -> None:
+    def unchanged(self) -> None:
         """There is nothing to write: counts that were held are as before again."""
-        if (last := self._last.get(key)) is not None:
-            last.changed = None
-
-    def forget(self, key: Key) -> None:
-        """The TrainJob is gone."""
-        self._last.pop(key, None)
+        self.changed_at = None

@@ -22,7 +22,6 @@ from ..core import model, revisions
 from ..kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
 from ..watch.cache import (
     Cache,
-    Key,
     Revision,
     RuntimeKey,
     VersionedRuntime,
@@ -33,6 +32,7 @@ from ..watch.cache import (
 )
 from ..watch.informer import State
 from .apply import CONFIGMAPS, REVISIONS
+from .memory import Memories, Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -65,13 +65,15 @@ class Runtimes:
         cache: Cache,
         *,
         namespace: str,
+        memories: Memories,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._cache = cache
         self._namespace = namespace
+        self._memories = memories
         self._clock = clock
-        self._snapshots: dict[Key, tuple[str, model.Runtime | None]] = {}
+        self._reading = asyncio.Lock()
 
     async def choose(
         self,
@@ -116,10 +118,6 @@ class Runtimes:
             self._cache.revisions_used[chosen.runtime.revision] = self._clock()
         return chosen
 
-    def forget(self, key: Key) -> None:
-        """The TrainJob is gone."""
-        self._snapshots.pop(key, None)
-
     async def _find_runtime(self, reference: RuntimeKey) -> VersionedRuntime | None:
         if not reference.name:
             return None
@@ -142,20 +140,17 @@ class Runtimes:
 
     async def _snapshot(self, trainjob: model.TrainJob) -> model.Runtime | None:
         """What Trainer kept for the job; read once, for it never changes it either."""
-        key = Key(trainjob.namespace, trainjob.name)
-        uid, snapshot = self._snapshots.get(key, ("", None))
-        if uid == trainjob.uid:
-            return snapshot
-        path = CONFIGMAPS.path(key.namespace, key.name + revisions.SNAPSHOT_SUFFIX)
-        try:
-            found = await self._client.get(path)
-        except NotFoundError:
-            snapshot = None
-        else:
-            snapshot = await asyncio.to_thread(revisions.read_snapshot, found, trainjob)
-            snapshot = None if snapshot is None else packed(snapshot)
-        self._snapshots[key] = (trainjob.uid, snapshot)
-        return snapshot
+        memory = self._memories.of(trainjob)
+        if memory.snapshot is None:
+            path = CONFIGMAPS.path(trainjob.namespace, trainjob.name + revisions.SNAPSHOT_SUFFIX)
+            try:
+                config_map = await self._client.get(path)
+                async with self._reading:  # one at a time: parsed YAML takes much memory
+                    found = await asyncio.to_thread(revisions.read_snapshot, config_map, trainjob)
+            except NotFoundError:
+                found = None
+            memory.snapshot = Snapshot(None if found is None else packed(found))
+        return memory.snapshot.runtime
 
 
 class RevisionSink:

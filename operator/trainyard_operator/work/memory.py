@@ -1,0 +1,111 @@
+"""What this process remembers of each TrainJob from one look to the next, beyond what the cache shows.
+
+Nothing here is needed to be right: a replica that has just started knows none
+of it. It saves requests, spaces writes and shows refusals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
+
+from ..core import model
+from ..watch.cache import Cache, Key
+from .apply import Stripped, Written
+from .pace import Pace
+
+C = TypeVar("C", model.JobSet, model.Companion)
+
+_NONE: Mapping[model.Identity, Stripped] = {}
+
+
+class Refusal(NamedTuple):
+    """A write that was refused, and a digest of what it was made of."""
+
+    rejection: model.Rejection
+    inputs: str
+
+
+class Snapshot(NamedTuple):
+    """What was found of the runtime that Kubeflow Trainer's controller kept for the job."""
+
+    runtime: model.Runtime | None
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is remembered of the TrainJob with this uid."""
+
+    uid: str
+    refusal: Refusal | None = None
+    companions: tuple[model.Companion, ...] = ()
+    """As the last writes left them; only the look that follows at once relies on them."""
+    stripped: Mapping[model.Identity, Stripped] = field(default_factory=lambda: _NONE)
+    """Children from which the cluster removes annotations of ours."""
+    checked_jobset: tuple[str, int] | None = None
+    """Uid and generation of the JobSet whose spec was last seen to be as it should be."""
+    foreign_jobset: str | None = None
+    """Uid of the JobSet of another owner that was read from the API server itself."""
+    had_jobset: bool = False
+    """The TrainJob was seen with a JobSet of its own."""
+    confirmed: bool = False
+    """The TrainJob was read from the API server itself since this replica leads."""
+    snapshot: Snapshot | None = None
+    milestones: frozenset[str] = frozenset()
+    """Those that have been counted."""
+    pace: Pace = field(default_factory=Pace)
+
+    def wrote(self, written: Written) -> None:
+        """Remember what the answer to a write has shown."""
+        self.checked_jobset = written.checked_jobset or self.checked_jobset
+        child = written.stripped
+        if child is not None and child.annotations:
+            self.stripped = {**self.stripped, child.identity: child}
+        elif child is not None and child.identity in self.stripped:
+            self.stripped = {of: other for of, other in self.stripped.items() if of != child.identity}
+
+    def is_checked(self, jobset: model.JobSet) -> bool:
+        """Whether nobody has edited its spec since it was as it should be."""
+        return self.checked_jobset == (jobset.uid, jobset.generation)
+
+    def complete(self, child: C) -> C:
+        """The child with the annotations that the cluster has removed from it."""
+        for stripped in self.stripped.values():
+            if stripped.uid == child.uid:
+                return replace(child, annotations={**stripped.annotations, **child.annotations})
+        return child
+
+
+class Memories:
+    """The `Memory` of each TrainJob of the cache; it goes when its TrainJob goes."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._of: dict[Key, Memory] = {}
+        cache.trainjob_gone = self.forget
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def of(self, trainjob: model.TrainJob) -> Memory:
+        """The memory of this TrainJob; an empty one that nobody keeps if it is not in the cache."""
+        key = Key(trainjob.namespace, trainjob.name)
+        found = self._of.get(key)
+        if found is not None and found.uid == trainjob.uid:
+            return found
+        found = Memory(trainjob.uid)
+        current = self._cache.trainjobs.get(key)
+        if current is not None and current.uid == trainjob.uid:
+            self._of[key] = found
+        return found
+
+    def forget(self, key: Key) -> None:
+        """The TrainJob is gone."""
+        self._of.pop(key, None)
+
+    def begin_to_lead(self) -> None:
+        """Others may have led meanwhile: what they can have changed is not relied on."""
+        for memory in self._of.values():
+            memory.companions = ()
+            memory.confirmed = False
