@@ -23,7 +23,7 @@ from .core import framework, plugins
 from .core.limits import Limits
 from .core.plugins.trainjobstatus import GATE
 from .kube.client import ApiError, Client
-from .kube.credentials import Credentials
+from .kube.credentials import Credentials, CredentialsError
 from .metrics import Metrics
 from .serve.admission import Decider, WebhookServer
 from .serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
@@ -37,6 +37,7 @@ from .watch.informer import JOBSETS, Informer, JobSetSink, State
 from .watch.kopf_thread import WATCHED, KopfThread
 from .watch.sweep import Sweep
 from .work.apply import REVISIONS, Applier
+from .work.authorities import Authorities
 from .work.companions import Companions
 from .work.controller import Controller, SweptRuntimes, SweptTrainJobs
 from .work.election import Election
@@ -55,9 +56,14 @@ GRACE = 2.0
 """Seconds for a reconciliation in the middle of its writes to end."""
 DEAD_AFTER = 180.0
 """Seconds without any sign of life of a task after which only a restart helps."""
+SILENT_AFTER = 180.0
+"""Seconds without a word of the API server after which a replica does not count as ready."""
+CREDENTIALS_INTERVAL = 30.0
+"""Seconds between two looks at the files that say whom to trust and who we are."""
 STUCK_AFTER = 600.0
 """Seconds that the work on one TrainJob may take: its requests have bounds far below."""
-COLLECT_INTERVAL = 600.0
+COLLECT_INTERVAL = 30.0
+"""Seconds between two looks for revisions to collect. A look at the cache; most lead to no request."""
 ELECTION_CONNECTIONS = 2
 """One for the request under way, one for the request that follows a broken one."""
 SERVICE = "trainyard-operator"
@@ -92,13 +98,14 @@ class Wiring:
         memories = Memories(cache)
         self.runtimes = Runtimes(client, cache, namespace=settings.namespace, memories=memories)
         self.applier = Applier(client, cache, namespace=settings.namespace)
+        companions = Companions(client)
         self.controller = Controller(
             cache=cache,
             queue=self.queue,
             applier=self.applier,
             runtimes=self.runtimes,
             memories=memories,
-            companions=Companions(client),
+            companions=companions,
             jobs=Jobs(client),
             events=Events(client, now=client.time.now),
             metrics=self.metrics,
@@ -110,6 +117,15 @@ class Wiring:
         )
         self.workers = Workers(
             self.queue, self.controller.reconcile, self._failed, count=settings.controller.concurrency
+        )
+        self.authorities = Authorities(
+            cache,
+            memories,
+            companions,
+            self.applier,
+            settings=self.build_settings,
+            working=lambda: self.workers.running,
+            leading=lambda: self.elector.safe,
         )
         self.collector = Collector(client, cache, namespace=settings.namespace, now=client.time.now)
         self.reaper: Reaper | None = None
@@ -250,11 +266,14 @@ class Wiring:
             "sweep": self.sweep.run,
             "upstream": self.upstream.run,
             "collector": self._collect,
+            "credentials": self._keep_credentials,
         }
         if settings.webhook.enabled or self.reporting:
             found["certificates"] = self._keep_certificates
         if settings.webhook.enabled and settings.cert_management.folder is None:
             found["webhook-configurations"] = self.publisher.run
+        if self.reporting:
+            found["authorities"] = self.authorities.run
         if self.reaper is not None:
             found["retention"] = self.reaper.run
         return found
@@ -276,6 +295,7 @@ class Wiring:
             for name, beat in beats.items()
             if now - beat > DEAD_AFTER
         ]
+        reasons += self._silent(STUCK_AFTER)
         if self.queue.longest > STUCK_AFTER:
             reasons.append(f"a worker has been at one TrainJob for {self.queue.longest:.0f} s")
         if self.sweep.reverted:
@@ -295,6 +315,8 @@ class Wiring:
             reasons.append(self.kopf.reason)
         elif not self.sweep.synced:
             reasons.append("TrainJobs and runtimes are not all read yet")
+        if self.tasks:
+            reasons += self._silent(SILENT_AFTER)
         if self.upstream.reason:
             reasons.append(self.upstream.reason)
         if self.settings.webhook.enabled:
@@ -306,6 +328,20 @@ class Wiring:
         if self.stopping.is_set():
             reasons.append("stopping")
         return reasons
+
+    def _silent(self, after: float) -> list[str]:
+        """What the API server has said nothing about for so long; a watch that only tries still beats."""
+        now = time.monotonic()
+        heard = {
+            "JobSets": self.jobsets.heard,
+            "runtime revisions": self.revisions.heard,
+            "TrainJobs and runtimes": self.sweep.heard,
+        }
+        return [
+            f"the API server has said nothing about {what} for {now - at:.0f} s"
+            for what, at in heard.items()
+            if now - at > after
+        ]
 
     @property
     def synced(self) -> bool:
@@ -337,6 +373,7 @@ class Wiring:
         self.queue.clear()
         self.workers.start()
         self.controller.everything()
+        self.authorities.begin_to_lead()
         logger.info(
             "%d workers on %d TrainJobs", self.settings.controller.concurrency, len(self.cache.trainjobs)
         )
@@ -355,6 +392,20 @@ class Wiring:
             self._starting.cancel()
         await self.workers.stop(GRACE if self.stopping.is_set() else 0.0)
         self.queue.clear()
+
+    async def _keep_credentials(self) -> None:
+        problem = ""
+        while (files := self.credentials.tls_files) is not None:
+            try:
+                if files.reload():
+                    logger.info("new certificates of %s are in use", self.credentials.source)
+                problem = ""
+            except CredentialsError as error:
+                if str(error) != problem:
+                    logger.warning("%s", error)
+                problem = str(error)
+            await asyncio.sleep(CREDENTIALS_INTERVAL)
+        await asyncio.Event().wait()  # plain HTTP: there is nothing to keep
 
     async def _collect(self) -> None:
         while True:

@@ -62,7 +62,7 @@ OWN_NAMESPACE: Rules = [
     {
         "api_groups": ["apps"],
         "resources": ["controllerrevisions"],
-        "verbs": ["create", "delete", "get", "list", "watch"],
+        "verbs": ["create", "delete", "get", "list", "patch", "watch"],
     },
 ]
 """The election's Lease and the revisions of runtimes."""
@@ -86,8 +86,9 @@ ADMISSION: Rules = [
 REPORTS: Rules = [
     {"api_groups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     {"api_groups": [""], "resources": ["pods"], "verbs": ["get"]},
+    {"api_groups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
 ]
-"""To find out which TrainJob's pod reports its progress (feature gate TrainJobStatus)."""
+"""To find out which TrainJob's pod, made by which Job, reports its progress (feature gate TrainJobStatus)."""
 
 RETENTION: Rules = [
     {"api_groups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": ["delete"]},

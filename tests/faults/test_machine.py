@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 )
 
 from tests.trainyard_operator import objects
+from tests.trainyard_operator.controller_scene import START, Scene
 from tests.trainyard_operator.fake_api import FakeApi
-from tests.trainyard_operator.test_controller import START, Scene
 from trainyard_operator.watch.cache import Key, revision_of
 from trainyard_operator.watch.informer import JobSetSink
 from trainyard_operator.work.queue import Workers

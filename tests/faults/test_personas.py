@@ -100,7 +100,7 @@ OPERATOR = {
     "trainer.kubeflow.org/trainjobs/finalizers": "update",
     "trainer.kubeflow.org/trainingruntimes": LOOK,
     "jobset.x-k8s.io/jobsets": "get list watch create update delete",
-    "batch/jobs": "list delete",
+    "batch/jobs": "get list delete",
     "/pods": "get",
     "/secrets": "get create",
     "/configmaps": "get create update",
@@ -120,7 +120,7 @@ MAY = {
     ("operator", OTHER): OPERATOR,
     ("operator", SYSTEM): {
         **OPERATOR,
-        "apps/controllerrevisions": "get list watch create delete",
+        "apps/controllerrevisions": "get list watch create patch delete",
         "coordination.k8s.io/leases": "create",
     },
     ("operator", CLUSTER): {**CATALOG, "authentication.k8s.io/tokenreviews": "create"},

@@ -46,12 +46,17 @@ ANSWERS = {
 
 
 def _pod(scene, namespace, job):
-    """A pod of the TrainJob's JobSet, as the Job controller makes it."""
+    """A pod of the TrainJob's JobSet, as JobSet's and the Job controller make it."""
     jobset = scene.api.get(JOBSET, "JobSet", job, namespace)
     labels = {f"{LABELS}/jobset-name": job, f"{LABELS}/jobset-uid": jobset["metadata"]["uid"]}
     pod = {"containers": [{"name": "node", "image": "image"}], "restartPolicy": "Never"}
     template = {"metadata": {"labels": labels}, "spec": pod}
-    meta = {"name": f"{job}-node-0", "namespace": namespace}
+    owner = {"apiVersion": JOBSET, "kind": "JobSet", "name": job, "uid": jobset["metadata"]["uid"]}
+    meta = {
+        "name": f"{job}-node-0",
+        "namespace": namespace,
+        "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+    }
     manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": template}}
     done(scene.api.create(manifest))
 

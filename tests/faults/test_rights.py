@@ -45,6 +45,7 @@ ANYWHERE = {
     f"{COSCHEDULING}/podgroups": {"create": "a gang", "get": "is it there", "update": "of another size"},
     f"{VOLCANO}/podgroups": {"create": "a gang", "get": "is it there", "update": "of another size"},
     "batch/jobs": {
+        "get": "elsewhere: tests/e2e/test_operator.py, whose Job the pod is that reports",
         "list": "elsewhere: tests/e2e/test_queues.py, a job that moves to another flavor",
         "delete": "elsewhere: the same",
     },
@@ -69,6 +70,7 @@ OWN = {
         **WATCHED,
         "create": "a runtime is used for the first time",
         "get": "one that another try has left",
+        "patch": "elsewhere: since when nothing names it (test_controller.py)",
         "delete": "elsewhere: a day after its last use (test_controller.py)",
     },
     "/secrets": {

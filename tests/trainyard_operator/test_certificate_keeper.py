@@ -24,6 +24,8 @@ from .fake_api import FakeApi, run, status
 NAMES = ["trainyard-operator.trainyard-system.svc"]
 SECRET = SECRETS.path("trainyard-system", NAME)
 NOW = datetime.now(UTC)
+LATER = NOW + certificates.AUTHORITY_LIFETIME - timedelta(days=300)
+"""When a new authority is due and the old one still good."""
 
 
 class Server:
@@ -262,5 +264,51 @@ def test_a_certificate_is_dated_by_the_servers_clock() -> None:
             assert abs(certificate.not_valid_before_utc + certificates.SKEW - hear.now()) < timedelta(
                 minutes=1
             )
+
+    run(test)
+
+
+async def rotated(api: FakeApi, client: Client) -> SecretKeeper:
+    """A replica with an authority that its predecessor has cross-signed."""
+    before, _ = keeper(client)
+    await before.step()
+    one, _ = keeper(client, LATER)
+    await one.step()
+    assert data(api)["tls.crt"].count(b"BEGIN CERTIFICATE") == 2
+    return one
+
+
+def test_a_new_replica_signs_again_with_the_authority_that_is_still_readable() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            await rotated(api, client)
+            before = data(api)
+            serving, cross, _ = before["tls.crt"].split(b"-----END CERTIFICATE-----\n")
+            damaged = (
+                serving[:200] + b"\n-----END CERTIFICATE-----\n" + cross + b"-----END CERTIFICATE-----\n"
+            )
+            encoded = base64.b64encode(damaged).decode()
+            api.put(SECRET, {"data": {**api.objects[SECRET]["data"], "tls.crt": encoded}})
+            new, _ = keeper(client, LATER)
+            await new.step()
+            after = data(api)
+            assert (after["ca.crt"], after["ca.key"]) == (before["ca.crt"], before["ca.key"])
+            assert after["tls.crt"].endswith(cross + b"-----END CERTIFICATE-----\n")
+            assert after["tls.crt"] != before["tls.crt"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("key", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
+def test_a_secret_that_becomes_unreadable_is_written_again_with_its_cross_signed_authority(key: str) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one = await rotated(api, client)
+            before = data(api)
+            api.put(SECRET, {"data": {**api.objects[SECRET]["data"], key: "eA=="}})
+            await one.step()
+            assert data(api) == before
 
     run(test)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ from trainyard_operator.kube.client import (
     error_from,
 )
 from trainyard_operator.kube.credentials import Credentials, CredentialsError, TokenFile
+from trainyard_operator.serve import certificates
 
 from . import objects
 from .fake_api import FakeApi, run, status
@@ -284,5 +289,58 @@ def test_sessions_do_not_ask_for_compression() -> None:
         session = Credentials(server="http://127.0.0.1:1", tls=None).session()
         async with session:
             assert aiohttp.hdrs.ACCEPT_ENCODING in session.skip_auto_headers
+
+    run(test)
+
+
+def served(tmp_path: Path, name: str) -> tuple[bytes, ssl.SSLContext]:
+    """An authority, and a server's context with a certificate of it."""
+    issued = certificates.issue([name], datetime.now(UTC))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    (tmp_path / "served.crt").write_bytes(issued.certificate)
+    (tmp_path / "served.key").write_bytes(issued.key)
+    context.load_cert_chain(tmp_path / "served.crt", tmp_path / "served.key")
+    return issued.authorities, context
+
+
+def service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Credentials:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    (tmp_path / "token").write_text("t")
+    return credentials.in_cluster(tmp_path)
+
+
+def a_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Credentials:
+    return credentials.load(str(kubeconfig(tmp_path, {"certificate-authority": "ca.crt"})))
+
+
+@pytest.mark.parametrize("source", [service_account, a_kubeconfig])
+def test_a_new_authority_of_the_cluster_is_trusted_without_a_restart(
+    source: Callable[[Path, pytest.MonkeyPatch], Credentials],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def test() -> None:
+        before, _ = served(tmp_path, "127.0.0.1")
+        (tmp_path / "ca.crt").write_bytes(before)
+        found = source(tmp_path, monkeypatch)
+        assert found.tls_files is not None
+        assert not found.tls_files.reload()
+        after, context = served(tmp_path, "127.0.0.1")
+        async with await asyncio.start_server(nothing, "127.0.0.1", 0, ssl=context) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await asyncio.open_connection("127.0.0.1", port, ssl=found.tls)
+            (tmp_path / "ca.crt").write_text("half of a file")
+            with pytest.raises(CredentialsError):
+                found.tls_files.reload()
+            (tmp_path / "ca.crt").write_bytes(after)
+            assert found.tls_files.reload()
+            assert not found.tls_files.reload()
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=found.tls)
+            writer.close()
+            await asyncio.sleep(0.01)
 
     run(test)

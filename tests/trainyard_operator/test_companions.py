@@ -12,8 +12,8 @@ import pytest
 from trainyard_operator.work.queue import RetryError
 
 from . import objects
+from .controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene
 from .fake_api import FakeApi, run, status
-from .test_controller import JOB, JOBSET, KEY, RUNTIME, Scene
 
 SECRETS = "/api/v1/namespaces/team/secrets"
 SECRET = f"{SECRETS}/tj-mpi-ssh-auth"

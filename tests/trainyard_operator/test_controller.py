@@ -6,126 +6,22 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 
 from trainyard_api import names
 from trainyard_operator.core import revisions
-from trainyard_operator.kube.client import Client
-from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key, revision_of
-from trainyard_operator.watch.informer import State, jobset_of
+from trainyard_operator.watch.informer import State
 from trainyard_operator.work.apply import Applier
-from trainyard_operator.work.companions import Companions
-from trainyard_operator.work.controller import Controller
-from trainyard_operator.work.events import Events
-from trainyard_operator.work.jobs import Jobs
 from trainyard_operator.work.memory import Memories, Memory
-from trainyard_operator.work.queue import Queue, RetryError
+from trainyard_operator.work.queue import RetryError
 from trainyard_operator.work.runtimes import IN_USE, KEPT, UNREFERENCED, Collector, Runtimes
 
 from . import objects
-from .fake_api import FakeApi, run, status
-
-KEY = Key("team", "tj")
-JOB = f"{objects.JOBS}/tj"
-JOBSET = f"{objects.JOBSETS}/tj"
-RUNTIME = f"{objects.RUNTIMES}/rt"
-START = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-class Scene:
-    """One replica's controller. Time is `second`."""
-
-    def __init__(self, api: FakeApi, client: Client) -> None:
-        self.api = api
-        self.client = client
-        self.second = 0.0
-        self.working = True
-        self.leading = True
-        self.cache = Cache()
-        self.queue: Queue[Key] = Queue(clock=self.clock)
-        self.metrics = Metrics()
-        self.memories = Memories(self.cache)
-        self.controller = Controller(
-            cache=self.cache,
-            queue=self.queue,
-            applier=Applier(client, self.cache, namespace="trainyard-system", clock=self.clock),
-            runtimes=Runtimes(
-                client,
-                self.cache,
-                namespace="trainyard-system",
-                memories=self.memories,
-                clock=self.clock,
-            ),
-            memories=self.memories,
-            companions=Companions(client),
-            jobs=Jobs(client),
-            events=Events(client, clock=self.clock, now=self.now),
-            metrics=self.metrics,
-            working=lambda: self.working,
-            leading=lambda: self.leading,
-            now=self.now,
-            clock=self.clock,
-        )
-        self.controller.jobsets = State.SYNCED
-
-    def clock(self) -> float:
-        return self.second
-
-    def now(self) -> datetime:
-        return START + timedelta(seconds=self.second)
-
-    def see(self, path: str, kind: str | None = "ADDED") -> None:
-        """Kopf delivers the object as it is now."""
-        self.controller.seen(path.split("/")[-2], kind, self.api.objects[path])
-
-    def see_jobset(self) -> None:
-        seen = jobset_of(msgspec.json.encode(self.api.objects[JOBSET]))
-        self.cache.jobsets.observe(KEY, seen)
-
-    def report(self, *, ready: int) -> None:
-        """JobSet's controller counts the pods of the JobSet."""
-        counts = {"name": "node", "ready": ready, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
-        status = {"replicatedJobsStatus": [counts]}
-        self.api.put(JOBSET, {**self.api.objects[JOBSET], "status": status})
-        self.see_jobset()
-
-    async def settle(self) -> float | None:
-        """Work the queue off, as one worker would; returns the last delay that was asked for."""
-        again = None
-        for _ in range(20):
-            if not self.queue.depth:
-                return again
-            key = await self.queue.get()
-            try:
-                again = await self.controller.reconcile(key)
-            except RetryError:
-                self.queue.add(key)
-            finally:
-                self.queue.done(key)
-        raise AssertionError("the queue never becomes empty")
-
-    def conditions(self) -> dict[str, str]:
-        found = self.api.objects[JOB].get("status", {}).get("conditions", [])
-        return {condition["type"]: condition["reason"] for condition in found}
-
-
-@asynccontextmanager
-async def scene(*, with_runtime: bool = True) -> AsyncIterator[Scene]:
-    api = FakeApi()
-    if with_runtime:
-        api.put(RUNTIME, objects.runtime())
-    api.put(JOB, objects.trainjob())
-    async with api.client() as client:
-        found = Scene(api, client)
-        if with_runtime:
-            found.see(RUNTIME)
-        found.see(JOB)
-        yield found
+from .controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene, scene
+from .fake_api import run, status
 
 
 def test_a_trainjob_becomes_a_jobset_of_its_own() -> None:
@@ -502,6 +398,54 @@ def test_a_revision_is_collected_a_day_after_its_last_jobset_and_not_before() ->
             assert await collector.collect() == 1
             assert f"{objects.REVISIONS}/{revision}" not in s.api.objects
             assert s.api.bodies[-1]["preconditions"].keys() == {"uid", "resourceVersion"}
+
+    run(test)
+
+
+def test_the_day_after_which_a_revision_is_collected_goes_on_under_another_leader() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.second = 2 * UNREFERENCED
+            s.cache.jobsets.remove(KEY)
+            (name,) = s.cache.revisions
+
+            async def collect() -> int:
+                """As a replica does that has just begun to lead."""
+                s.cache.revisions_used.clear()
+                return await Collector(s.client, s.cache, namespace="trainyard-system", now=s.now).collect()
+
+            for _ in range(3):
+                s.second += UNREFERENCED / 4
+                assert await collect() == 0
+            assert s.api.requests.count(("PATCH", f"{objects.REVISIONS}/{name}")) == 1
+            s.second += UNREFERENCED / 2
+            assert await collect() == 1
+
+    run(test)
+
+
+def test_a_revision_that_is_named_again_has_a_whole_day_when_it_is_not_any_more() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.second = 2 * UNREFERENCED
+            seen = s.cache.jobsets.get(KEY)
+            assert seen is not None
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            s.cache.jobsets.remove(KEY)
+            await collector.collect()
+            s.cache.jobsets.observe(KEY, seen)
+            for _ in range(3):
+                s.second += UNREFERENCED
+                assert await collector.collect() == 0
+            (revision,) = s.cache.revisions.values()
+            assert revision.unreferenced_since is None
+            assert len([path for method, path in s.api.writes() if method == "PATCH"]) == 2
+            s.cache.jobsets.remove(KEY)
+            assert await collector.collect() == 0
+            s.second += UNREFERENCED - 1
+            assert await collector.collect() == 0
 
     run(test)
 

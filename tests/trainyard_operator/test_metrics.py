@@ -17,9 +17,9 @@ from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.work.measured import measured
 from trainyard_operator.work.queue import Queue
 
+from .controller_scene import JOB, JOBSET, KEY, scene
 from .core_values import runtime, trainjob
 from .fake_api import run
-from .test_controller import JOB, JOBSET, KEY, scene
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -18,13 +18,14 @@ import pytest
 from trainyard_operator import main
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_operator.main import Operator
-from trainyard_operator.serve import certificates, webhook_configurations
+from trainyard_operator.serve import certificate_keeper, certificates, webhook_configurations
 from trainyard_operator.serve.admission import MUTATE_TRAINJOB
 from trainyard_operator.serve.certificate_keeper import NAME as SECRET_NAME
 from trainyard_operator.serve.certificate_keeper import SECRETS
 from trainyard_operator.settings import load
 from trainyard_operator.watch import kopf_thread
 from trainyard_operator.watch.cache import Key
+from trainyard_operator.work import authorities
 from trainyard_operator.work.lease import LEASES, NAME, UPSTREAM_NAME, UPSTREAM_NAMESPACE
 
 from . import objects, test_companions
@@ -99,6 +100,24 @@ def test_it_follows_trainjobs_from_its_start_to_its_stop() -> None:
             assert holder(api) == "", "the Lease is free for the next one"
         touched = {path for _, path in api.writes() if "trainjobs" in path}
         assert touched == set(), "no finalizer, no annotation, no write that nobody asked for"
+
+    run(test)
+
+
+def test_a_replica_to_which_the_api_server_says_nothing_is_not_ready_and_in_the_end_not_alive() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client, operator(client.credentials) as running:
+            await eventually(lambda: not running.unready())
+            for watch in (running.jobsets, running.sweep):
+                watch.heard -= 200
+            assert [reason.rsplit(" for ", 1)[0] for reason in running.unready()] == [
+                "the API server has said nothing about JobSets",
+                "the API server has said nothing about TrainJobs and runtimes",
+            ]
+            assert running.dead() == []
+            running.jobsets.heard -= 500
+            assert (await probe(running, "/readyz"))[0] == 503
+            assert (await probe(running, "/healthz"))[0] == 503
 
     run(test)
 
@@ -329,6 +348,45 @@ def test_with_the_gate_on_and_no_authority_in_the_folder_it_says_so_and_starts_n
             missing = "ca.crt is missing beside the certificate: training processes need it"
             await eventually(lambda: running.elector.leading and running.unready() == [missing])
             assert not running.workers.running
+
+    run(test)
+
+
+def test_a_job_that_runs_when_cert_manager_renews_its_authority_is_told_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in ((certificate_keeper, "FOLDER_INTERVAL"), (authorities, "INTERVAL")):
+        monkeypatch.setattr(module, name, 0.1)
+    options = {"featureGates.TrainJobStatus": True, "certManagement.folder": str(tmp_path)}
+
+    def renew() -> str:
+        issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+        for name, content in (
+            ("tls.crt", issued.certificate),
+            ("tls.key", issued.key),
+            ("ca.crt", issued.authorities),
+        ):
+            (tmp_path / name).write_bytes(content)
+        return issued.authorities.decode()
+
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        first = renew()
+        async with api.client() as client, operator(client.credentials, options=options) as running:
+            api.put(f"{objects.JOBS}/tj", objects.trainjob())
+            await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
+
+            def told() -> str:
+                found: str = api.objects["/api/v1/namespaces/team/configmaps/tj-tls-config"]["data"]["ca.crt"]
+                return found
+
+            assert told() == first
+            jobset = api.objects[f"{objects.JOBSETS}/tj"]["metadata"]["resourceVersion"]
+            second = renew()
+            await eventually(lambda: told() == second)
+            assert api.objects[f"{objects.JOBSETS}/tj"]["metadata"]["resourceVersion"] == jobset
+            assert running.workers.running
 
     run(test)
 

@@ -36,6 +36,7 @@ from .fake_api import FakeApi, run, status
 
 KEY = Key("team", "tj")
 JOB = f"{objects.JOBS}/tj"
+JOBS = "/apis/batch/v1/namespaces/team/jobs"
 PODS = "/api/v1/namespaces/team/pods"
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 AT = "2026-08-01T10:00:00.123456+02:00"
@@ -78,6 +79,25 @@ class Scene:
         self.cache.trainjobs.observe(Key("team", name), trainjob_of(job))
         self.cache.jobsets.observe(Key("team", name), jobset_of(msgspec.json.encode(jobset)))
 
+    def job(self, jobset: str, **metadata: Any) -> dict[str, Any]:
+        """A Job of the JobSet, as its pods' owner."""
+        owner = {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "name": jobset,
+            "uid": self.api.objects[f"{objects.JOBSETS}/{jobset}"]["metadata"]["uid"],
+            "controller": True,
+        }
+        name = f"{jobset}-node-0"
+        made = self.api.put(f"{JOBS}/{name}", {"metadata": {"ownerReferences": [owner], **metadata}})
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": name,
+            "uid": made["metadata"]["uid"],
+            "controller": True,
+        }
+
     def pod(self, job: str, *, audience: str | None = None, **metadata: Any) -> str:
         """A pod of the TrainJob's JobSet, and its token."""
         number = len(self.api.tokens)
@@ -86,7 +106,7 @@ class Scene:
             "jobset.sigs.k8s.io/jobset-name": job,
             "jobset.sigs.k8s.io/jobset-uid": self.api.objects[f"{objects.JOBSETS}/{job}"]["metadata"]["uid"],
         }
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+        owner = self.job(job) if "ownerReferences" not in metadata else None
         found = {"name": name, "labels": labels, "ownerReferences": [owner], **metadata}
         pod = self.api.put(f"{PODS}/{name}", {"metadata": found})
         meant_for = progress.audience("team", job) if audience is None else audience
@@ -326,8 +346,15 @@ def test_more_than_64_kib_are_413() -> None:
     run(test)
 
 
+EARLIER = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "name": "tj",
+    "uid": "earlier",
+    "controller": True,
+}
 NOT_ITS_POD = "the token's pod belongs to no JobSet of this TrainJob"
-REFUSED = {
+REFUSED: dict[str, tuple[Callable[[Any], Any], Any, int]] = {
     "the token of another job's pod": (
         lambda s: (s.add("other"), s.pod("other"))[1],
         refusal(403, "Forbidden", "the token is another TrainJob's"),
@@ -364,13 +391,27 @@ REFUSED = {
         2,
     ),
     "a pod of the JobSet that was there before": (
-        lambda s: s.pod(
-            "tj",
-            labels={
-                "jobset.sigs.k8s.io/jobset-name": "tj",
-                "jobset.sigs.k8s.io/jobset-uid": "earlier",
-            },
-        ),
+        lambda s: s.pod("tj", ownerReferences=[s.job("tj", ownerReferences=[EARLIER])]),
+        refusal(403, "Forbidden", NOT_ITS_POD),
+        3,
+    ),
+    "a pod of a Job that somebody made with the JobSet's labels": (
+        lambda s: s.pod("tj", ownerReferences=[s.job("tj", ownerReferences=[])]),
+        refusal(403, "Forbidden", NOT_ITS_POD),
+        3,
+    ),
+    "a pod of a Job that was there before": (
+        lambda s: s.pod("tj", ownerReferences=[{**s.job("tj"), "uid": "earlier"}]),
+        refusal(403, "Forbidden", NOT_ITS_POD),
+        3,
+    ),
+    "a pod of a Job that is gone": (
+        lambda s: s.pod("tj", ownerReferences=[{**s.job("tj"), "name": "gone"}]),
+        refusal(403, "Forbidden", NOT_ITS_POD),
+        3,
+    ),
+    "a pod of another group's Job": (
+        lambda s: s.pod("tj", ownerReferences=[{**s.job("tj"), "apiVersion": "batch.example.org/v1"}]),
         refusal(403, "Forbidden", NOT_ITS_POD),
         2,
     ),

@@ -337,7 +337,7 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
     assert rules(graph, "Role", "trainyard-operator") == [
         ("coordination.k8s.io", "leases", "", "create"),
         ("coordination.k8s.io", "leases", "trainyard-operator", "get,update"),
-        ("apps", "controllerrevisions", "", "create,delete,get,list,watch"),
+        ("apps", "controllerrevisions", "", "create,delete,get,list,patch,watch"),
         ("", "secrets", "", "create"),
         ("", "secrets", "trainyard-operator-webhook", "get,update"),
     ]
@@ -526,9 +526,10 @@ def test_what_the_stack_says_is_what_the_operator_is_told_and_a_change_means_new
 def test_for_reports_of_progress_there_are_a_port_and_the_rights_to_see_who_reports(tmp_path: Any) -> None:
     gate = {"featureGates": {"TrainJobStatus": True}}
     graph = stack(tmp_path, {"operator": {**MINIMAL["operator"], **gate}, "admission": {"enabled": False}})
-    assert rules(graph, "ClusterRole", "trainyard-operator")[-2:] == [
+    assert rules(graph, "ClusterRole", "trainyard-operator")[-3:] == [
         ("authentication.k8s.io", "tokenreviews", "", "create"),
         ("", "pods", "", "get"),
+        ("batch", "jobs", "", "get"),
     ]
     own = rules(graph, "Role", "trainyard-operator")
     assert [rule for rule in own if rule[1] == "secrets"] == [

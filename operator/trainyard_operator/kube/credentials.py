@@ -63,6 +63,48 @@ class TokenFile:
         return self._token != before
 
 
+Pems = tuple[bytes | None, bytes | None, bytes | None]
+"""The cluster's CA, a client certificate and its key; None for what there is not."""
+
+
+@dataclass(slots=True)
+class TlsFiles:
+    """What a TLS context was filled from, which somebody else may change while we run."""
+
+    context: ssl.SSLContext
+    read: Callable[[], Pems]
+    loaded: Pems
+
+    def reload(self) -> bool:
+        """Read again; if something changed, new connections use it, and the answer is True.
+
+        A CA that is no longer there stays trusted until the process ends: a
+        context can learn to trust, but not to stop.
+
+        Raises:
+            CredentialsError: What is there now cannot be used; the context is as it was.
+        """
+        try:
+            found = self.read()
+            if found == self.loaded:
+                return False
+            _fill(ssl.create_default_context(), found)  # one that fails half-way must not be the one in use
+            _fill(self.context, found)
+        except (OSError, ssl.SSLError, UnicodeDecodeError, binascii.Error) as error:
+            raise CredentialsError(f"certificates of the API server: {error}") from error
+        self.loaded = found
+        return True
+
+
+def _fill(context: ssl.SSLContext, pems: Pems) -> None:
+    authority, certificate, key = pems
+    if authority is not None:
+        context.load_verify_locations(cadata=authority.decode())
+    if certificate is not None and key is not None:
+        with as_file(certificate) as certificate_file, as_file(key) as key_file:
+            context.load_cert_chain(certificate_file, key_file)
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """One API server and one identity on it."""
@@ -71,6 +113,8 @@ class Credentials:
     """Base URL without a trailing slash."""
     tls: ssl.SSLContext | None
     """Verifying context, with the client certificate if there is one; None for plain HTTP on loopback."""
+    tls_files: TlsFiles | None = None
+    """What `tls` is filled from."""
     token: str | None = None
     token_file: TokenFile | None = None
     server_hostname: str | None = None
@@ -163,14 +207,18 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
     namespace = folder / "namespace"
     try:
         token.reload()
-        tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    except (OSError, ssl.SSLError) as error:
+        authority = (folder / "ca.crt").read_bytes()
+        tls = ssl.create_default_context(cadata=authority.decode())
+    except (OSError, ssl.SSLError, UnicodeDecodeError) as error:
         raise CredentialsError(f"service account in {folder}: {error}") from error
     if ":" in host:
         host = f"[{host}]"
     return Credentials(
         server=f"https://{host}:{port}",
         tls=tls,
+        tls_files=TlsFiles(
+            tls, lambda: ((folder / "ca.crt").read_bytes(), None, None), (authority, None, None)
+        ),
         token_file=token,
         source=f"service account in {folder}",
         in_cluster=True,
@@ -209,7 +257,15 @@ def from_kubeconfig(paths: list[Path], context: str | None = None) -> Credential
     user, user_file = find("users", chosen.get("user")) if chosen.get("user") else ({}, cluster_file)
     where = f"{source}, context {current!r}"
     credentials = _credentials(cluster, cluster_file.parent, user, user_file.parent, where)
+    if (files := credentials.tls_files) is not None:
+        files.read = lambda: _pems(paths, context)
     return replace(credentials, namespace=str(chosen.get("namespace") or "default"))
+
+
+def _pems(paths: list[Path], context: str | None) -> Pems:
+    """What the kubeconfig says now."""
+    files = from_kubeconfig(paths, context).tls_files
+    return (None, None, None) if files is None else files.loaded
 
 
 def _document(path: Path) -> Mapping[str, Any]:
@@ -250,6 +306,7 @@ def _credentials(
         raise CredentialsError(f"{where}: basic authentication is not supported")
 
     tls: ssl.SSLContext | None = None
+    tls_files: TlsFiles | None = None
     if url.scheme == "https":
         try:
             ca = _pem(cluster, "certificate-authority", cluster_dir)
@@ -258,9 +315,9 @@ def _credentials(
             key = _pem(user, "client-key", user_dir)
             if (certificate is None) != (key is None):
                 raise CredentialsError(f"{where}: client certificate and key come in pairs")
-            if certificate is not None and key is not None:
-                with as_file(certificate) as certfile, as_file(key) as keyfile:
-                    tls.load_cert_chain(certfile, keyfile)
+            _fill(tls, (None, certificate, key))
+            pems = (ca, certificate, key)
+            tls_files = TlsFiles(tls, lambda: pems, pems)
         except (OSError, ssl.SSLError, binascii.Error, UnicodeDecodeError) as error:
             raise CredentialsError(f"{where}: {error}") from error
     token_file = None
@@ -273,6 +330,7 @@ def _credentials(
     return Credentials(
         server=server,
         tls=tls,
+        tls_files=tls_files,
         token=user.get("token"),
         token_file=token_file,
         server_hostname=cluster.get("tls-server-name"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -121,8 +122,8 @@ class SecretKeeper:
             kept = _issued(secret)
             fresh = certificates.renewed(kept, self._names, now)
         except UnusableError as error:
-            logger.warning("Secret %s/%s: %s; made anew", self._namespace, NAME, error)
-            fresh = certificates.issue(self._names, now)
+            logger.warning("Secret %s/%s: %s; written again", self._namespace, NAME, error)
+            fresh = self._instead(secret, now)
         else:
             if fresh is None:
                 return kept
@@ -131,6 +132,20 @@ class SecretKeeper:
         secret["metadata"] = {**secret["metadata"], "resourceVersion": version}
         await self._client.replace(path, secret)
         return fresh
+
+    def _instead(self, secret: dict[str, Any], now: datetime) -> Issued:
+        """What takes the place of an unusable Secret, so that callers go on trusting us if that can be.
+
+        First what this replica holds, cross-signed authority and all; then
+        what the authority in the Secret signs; only then a new authority,
+        which callers must be told of first.
+        """
+        if self.issued is not None:
+            with contextlib.suppress(UnusableError):
+                return certificates.renewed(self.issued, self._names, now) or self.issued
+        with contextlib.suppress(UnusableError):
+            return certificates.signed_again(_decoded(secret), self._names, now)
+        return certificates.issue(self._names, now)
 
     def _manifest(self, issued: Issued) -> dict[str, Any]:
         return {
@@ -187,11 +202,22 @@ class FolderKeeper:
 
 
 def _issued(secret: dict[str, Any]) -> Issued:
+    found = _decoded(secret)
+    if not all(getattr(found, field) for field in _FIELDS.values()):
+        raise UnusableError("not all of ca.crt, ca.key, tls.crt and tls.key are there")
+    return found
+
+
+def _decoded(secret: dict[str, Any]) -> Issued:
+    """What the Secret holds; what is missing or cannot be decoded is empty."""
     data = secret.get("data") or {}
-    try:
-        return Issued(**{field: base64.b64decode(data[key]) for key, field in _FIELDS.items()})
-    except (KeyError, TypeError, binascii.Error):
-        raise UnusableError("not all of ca.crt, ca.key, tls.crt and tls.key are there") from None
+    found = {}
+    for key, field in _FIELDS.items():
+        try:
+            found[field] = base64.b64decode(data[key])
+        except (KeyError, TypeError, binascii.Error):
+            found[field] = b""
+    return Issued(**found)
 
 
 def _data(issued: Issued) -> dict[str, str]:

@@ -73,6 +73,39 @@ def renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | Non
         raise UnusableError(f"the certificates cannot be read ({type(error).__name__})") from None
 
 
+def signed_again(issued: Issued, names: Sequence[str], now: datetime) -> Issued:
+    """A new serving certificate of the authority in `issued`, whose serving certificate is unusable.
+
+    A cross-signed authority behind the old serving certificate is kept if it
+    can be read. Raises `UnusableError` if the authority is unusable too.
+    """
+    try:
+        authorities = x509.load_pem_x509_certificates(issued.authorities)
+        key = _key(issued.authority_key)
+        if key.public_key() != authorities[0].public_key():
+            raise ValueError("the authority's key is another's")
+        if not authorities[0].not_valid_before_utc <= now < authorities[0].not_valid_after_utc:
+            raise ValueError("the authority is not valid now")
+    except (ValueError, IndexError, TypeError) as error:
+        raise UnusableError(f"the authority cannot be used ({type(error).__name__})") from None
+    alive = [one for one in authorities if one.not_valid_after_utc > now]
+    return _serving(key, alive, _crosses(issued.certificate, authorities[0], now), names, now)
+
+
+def _crosses(chain: bytes, authority: x509.Certificate, now: datetime) -> list[x509.Certificate]:
+    """The authority as others have signed it, wherever it is in what is left of a chain."""
+    end = b"-----END CERTIFICATE-----\n"
+    found = []
+    for part in chain.split(end):
+        try:
+            one = x509.load_pem_x509_certificate(part + end)
+        except ValueError:
+            continue
+        if one.subject == authority.subject and one.not_valid_after_utc > now:
+            found.append(one)
+    return found
+
+
 def good_until(chain: bytes) -> datetime:
     """When the first certificate of a PEM chain runs out. Raises `UnusableError`."""
     try:

@@ -2,8 +2,8 @@
 
 A token says a namespace and whom it is meant for, and anybody who may create
 pods can have one made for any TrainJob there. So the pod itself is looked at:
-the API server vouches for token and pod (TokenReview), and pod, JobSet and
-TrainJob are held together by their uids.
+the API server vouches for token and pod (TokenReview), and pod, Job, JobSet
+and TrainJob are held together by their uids.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from trainyard_api.rate import Buckets
 from ..core import model, progress
 from ..kube.client import METADATA, Client, NotFoundError, Resource
 from ..watch.cache import Cache, Key
+from ..watch.informer import JOBSETS
 
 TOKEN_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
 )
 PODS: Final = Resource("", "v1", "pods", "Pod")
+JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
-JOBSET_UID_LABEL: Final = "jobset.sigs.k8s.io/jobset-uid"
 
 KNOWN_FOR: Final = 60.0
 """Seconds for which a token is not asked about again; a pod that is deleted may report as much longer."""
 MOST_KNOWN: Final = 10_000
 REVIEWS_AT_A_TIME: Final = 8
 ATTEMPTS_QPS, ATTEMPTS_BURST = 5.0, 20
-"""Of one address, with tokens that are not known: each costs the API server two requests."""
+"""Of one address, with tokens that are not known: each costs the API server three requests."""
 
 
 class RefusedReporterError(Exception):
@@ -82,7 +83,7 @@ class Reporters:
             return None
         seen = self._cache.jobsets.get(key)
         if seen is None or seen.uid != jobset or seen.jobset.owner_uid != trainjob.uid:
-            raise RefusedReporterError(403, "the token's pod belongs to no JobSet of this TrainJob")
+            raise _belongs_to_none()
         return trainjob
 
     async def _jobset_uid(self, token: str, key: Key, wanted: str, address: str) -> str:
@@ -95,17 +96,30 @@ class Reporters:
             raise RefusedReporterError(429, "too many tokens in a short time", wait)
         async with self._reviews:
             pod = await self._reviewed(token, key, wanted)
-        labels = pod["metadata"].get("labels") or {}
-        owners = pod["metadata"].get("ownerReferences") or ()
-        of_job = any(owner.get("controller") and owner.get("kind") == "Job" for owner in owners)
-        jobset = labels.get(JOBSET_UID_LABEL)
-        if not of_job or labels.get(names.JOBSET_NAME_LABEL) != key.name or not jobset:
-            raise RefusedReporterError(403, "the token's pod belongs to no JobSet of this TrainJob")
+            jobset = await self._owning_jobset(pod, key)
         self._known.pop(digest, None)
         self._known[digest] = _Known(self._clock() + KNOWN_FOR, jobset)
         if len(self._known) > MOST_KNOWN:
             del self._known[next(iter(self._known))]
-        return str(jobset)
+        return jobset
+
+    async def _owning_jobset(self, pod: dict[str, Any], key: Key) -> str:
+        """The uid of the JobSet whose Job made the pod.
+
+        Labels say what their writer likes, and whoever may create Jobs writes
+        the labels of their pods. Owners are known by uid.
+        """
+        owner = _controller(pod, JOBS)
+        labels = pod["metadata"].get("labels") or {}
+        if owner is not None and labels.get(names.JOBSET_NAME_LABEL) == key.name:
+            try:
+                job = await self._client.get(JOBS.path(key.namespace, owner["name"]), accept=METADATA)
+            except NotFoundError:
+                raise _belongs_to_none() from None
+            above = _controller(job, JOBSETS)
+            if job["metadata"]["uid"] == owner["uid"] and above is not None and above["name"] == key.name:
+                return str(above["uid"])
+        raise _belongs_to_none()
 
     async def _reviewed(self, token: str, key: Key, wanted: str) -> dict[str, Any]:
         """The metadata of the pod that the API server says the token is of."""
@@ -131,3 +145,16 @@ class Reporters:
         if pod["metadata"]["uid"] != uids[0]:
             raise RefusedReporterError(403, "the token's pod is gone")
         return pod
+
+
+def _controller(child: dict[str, Any], kind: Resource) -> dict[str, str] | None:
+    """The reference to the controller of this kind, whatever its version."""
+    for owner in child["metadata"].get("ownerReferences") or ():
+        group = str(owner.get("apiVersion", "")).split("/")[0]
+        if owner.get("controller") and (group, owner.get("kind")) == (kind.group, kind.kind):
+            return dict(owner)
+    return None
+
+
+def _belongs_to_none() -> RefusedReporterError:
+    return RefusedReporterError(403, "the token's pod belongs to no JobSet of this TrainJob")

@@ -180,6 +180,8 @@ class Revision:
     created: datetime
     runtime: model.Runtime | None
     """What it keeps; None if it is not what its own name and label say."""
+    unreferenced_since: str | None = None
+    """Since when no JobSet has named it, as it is noted on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +337,7 @@ def revision_of(manifest: model.Json) -> Revision:
         resource_version=metadata["resourceVersion"],
         created=time_of(metadata["creationTimestamp"]),
         runtime=None if runtime is None else packed(runtime),
+        unreferenced_since=(metadata.get("annotations") or {}).get(names.UNREFERENCED_SINCE_ANNOTATION),
     )
 
 

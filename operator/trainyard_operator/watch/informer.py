@@ -134,6 +134,8 @@ class Informer(Generic[K, V]):
         self.undecodable = 0
         self.beat = clock()
         """When the task last got anywhere: an event, a bookmark or a new try."""
+        self.heard = self.beat
+        """When the API server last said something about the resource."""
         self._client = client
         self._sink = sink
         self._path = resource.path(namespace)
@@ -172,6 +174,7 @@ class Informer(Generic[K, V]):
             except NotFoundError as error:
                 self._resume = None
                 if await self._is_missing():
+                    self.heard = self._clock()
                     self._set(State.MISSING)
                     await self._sleep(MISSING_RETRY)
                     continue
@@ -203,7 +206,7 @@ class Informer(Generic[K, V]):
         at = 0
         # Version 0 is any that the server has in memory; a store that has seen more refuses what is older.
         async for page in self._client.list(self._path, limit=PAGE, params=self._params):
-            self.beat = self._clock()
+            self.beat = self.heard = self._clock()
             at = version(page.metadata.resource_version)
             for raw in page.items or ():
                 with self._guarded("LIST"):
@@ -227,7 +230,7 @@ class Informer(Generic[K, V]):
             self._client.watch(self._path, params=params, inactivity=self._inactivity)
         ) as lines:
             async for line in lines:
-                self.beat = self._clock()
+                self.beat = self.heard = self._clock()
                 event = msgspec.json.decode(line, type=_Event)
                 if event.type == "ERROR":
                     raise _watch_error(event.object)

@@ -84,6 +84,8 @@ class Sweep:
         self.dropped = 0
         self.beat = clock()
         """When the last sweep got anywhere."""
+        self.heard = self.beat
+        """When the API server last answered a list."""
         self._client = client
         self._kinds = kinds
         self._late = late
@@ -143,7 +145,7 @@ class Sweep:
         listed: dict[Hashable, int] = {}
         at = ""
         async for page in self._client.list(kind.resource.path(), accept=METADATA):
-            self.beat = self._clock()
+            self.beat = self.heard = self._clock()
             at = page.metadata.resource_version
             for raw in page.items or ():
                 meta = msgspec.json.decode(raw, type=_Listed).metadata

@@ -51,6 +51,8 @@ class Memory:
     """The TrainJob was seen with a JobSet of its own."""
     confirmed: bool = False
     """The TrainJob was read from the API server itself since this replica leads."""
+    authorities: str | None = None
+    """The status server's authorities that its running pods are known to have."""
     snapshot: Snapshot | None = None
     milestones: frozenset[str] = frozenset()
     """Those that have been counted."""
@@ -109,3 +111,4 @@ class Memories:
         for memory in self._of.values():
             memory.companions = ()
             memory.confirmed = False
+            memory.authorities = None

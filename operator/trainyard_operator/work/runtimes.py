@@ -18,7 +18,7 @@ import msgspec
 
 from trainyard_api import names
 
-from ..core import model, revisions
+from ..core import conditions, model, revisions
 from ..kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
 from ..watch.cache import (
     Cache,
@@ -29,9 +29,10 @@ from ..watch.cache import (
     revision_of,
     runtime_key,
     runtime_of,
+    time_of,
 )
 from ..watch.informer import State
-from .apply import CONFIGMAPS, REVISIONS
+from .apply import CONFIGMAPS, MANAGER, REVISIONS
 from .memory import Memories, Snapshot
 
 logger = logging.getLogger(__name__)
@@ -195,6 +196,10 @@ class Collector:
 
     Whoever may edit a runtime can make a revision with each edit; the number
     bounds what that takes of the cluster's store and of every replica's memory.
+
+    Since when nothing names a revision is noted on the revision itself, so
+    that the day does not start again with each leader. `now` is the API
+    server's time, `clock` the one by which `Cache.revisions_used` is kept.
     """
 
     def __init__(
@@ -211,37 +216,33 @@ class Collector:
         self._namespace = namespace
         self._clock = clock
         self._now = now
-        self._unreferenced: dict[str, float] = {}
 
     async def collect(self) -> int:
         """Delete what is unreferenced for `UNREFERENCED` seconds or above `KEPT`; returns how many.
 
         Must be called only while the JobSets of the cache are complete.
         """
-        now = self._clock()
         used = self._cache.revisions_used
-        for name in [name for name, at in used.items() if now - at >= UNREFERENCED]:
+        for name in [name for name, at in used.items() if self._clock() - at >= UNREFERENCED]:
             del used[name]
         named = {
             seen.jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
             for seen in self._cache.jobsets.values()
         }
+        referenced = named | used.keys()
         surplus = self._surplus(named)
         deleted = 0
         for revision in list(self._cache.revisions.values()):
+            noted = _moment(revision.unreferenced_since)
             if revision.name in surplus and not self._in_use(revision):
                 deleted += await self._delete(revision)
-                continue
-            if revision.name in named or revision.name in used:
-                self._unreferenced.pop(revision.name, None)
-                continue
-            since = self._unreferenced.setdefault(revision.name, now)
-            age = (self._now() - revision.created).total_seconds()
-            if now - since < UNREFERENCED or age < UNREFERENCED:
-                continue
-            deleted += await self._delete(revision)
-        for name in [name for name in self._unreferenced if name not in self._cache.revisions]:
-            del self._unreferenced[name]
+            elif revision.name in referenced:
+                if revision.unreferenced_since is not None:
+                    await self._note(revision, None)
+            elif noted is None:
+                await self._note(revision, self._now())
+            elif (self._now() - max(noted, revision.created)).total_seconds() >= UNREFERENCED:
+                deleted += await self._delete(revision)
         return deleted
 
     def _surplus(self, named: Container[str | None]) -> set[str]:
@@ -270,6 +271,23 @@ class Collector:
             return True
         return (self._now() - revision.created).total_seconds() < IN_USE
 
+    async def _note(self, revision: Revision, since: datetime | None) -> None:
+        """Write down, or strike out, since when nothing names this very version of the revision."""
+        told = None if since is None else conditions.timestamp(since)
+        metadata = {
+            "resourceVersion": revision.resource_version,
+            "annotations": {names.UNREFERENCED_SINCE_ANNOTATION: told},
+        }
+        path = REVISIONS.path(self._namespace, revision.name)
+        try:
+            live = await self._client.patch(path, {"metadata": metadata}, manager=MANAGER)
+        except (NotFoundError, ConflictError):
+            return  # it has changed: the next round sees what is
+        except ApiError as error:
+            logger.warning("revision %s is not marked: %s", revision.name, error)
+            return
+        self._cache.revisions.answered(revision.name, revision_of(live))
+
     async def _delete(self, revision: Revision) -> int:
         try:
             await self._client.delete(
@@ -291,3 +309,11 @@ class Collector:
 def _age(revision: Revision) -> tuple[datetime, str]:
     """Sorts the oldest first, and those of one second the same way each time."""
     return revision.created, revision.name
+
+
+def _moment(text: str | None) -> datetime | None:
+    """The time that a revision is marked with; None for what is no time."""
+    try:
+        return None if text is None else time_of(text)
+    except ValueError:
+        return None

@@ -13,7 +13,7 @@ from trainyard_api import names
 
 from .. import templates
 from ..framework import Child, Info
-from ..model import Json
+from ..model import Json, TrainJob
 from . import owned
 
 GATE: Final = "TrainJobStatus"
@@ -55,9 +55,13 @@ class TrainJobStatusPlugin:
         """The ConfigMap with the status server's CA."""
         if GATE not in info.settings.feature_gates:
             return ()
-        metadata = owned.metadata(info.trainjob, _CONFIG_MAP_SUFFIX)
-        data = {_CA_FILE: info.settings.status_server_ca}
-        return (Child({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}),)
+        return (Child(config_map(info.trainjob, info.settings.status_server_ca)),)
+
+
+def config_map(trainjob: TrainJob, authorities: str) -> Json:
+    """The ConfigMap that tells the TrainJob's pods whom to trust. `authorities` are certificates as PEM."""
+    metadata = owned.metadata(trainjob, _CONFIG_MAP_SUFFIX)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {_CA_FILE: authorities}}
 
 
 def _resource(info: Info) -> str:

@@ -1,0 +1,132 @@
+"""Brings a renewed authority of the status server to the training processes that run.
+
+`reconcile` does not change a running JobSet's companions, so a job that runs for
+longer than an authority would end up trusting nobody, and its reports of
+progress would fail. Here the one ConfigMap with the authorities is brought up
+to date; kubelet brings its content to running pods, which mount it.
+
+Looks only after the authorities have changed, and once when this replica
+begins to lead, for another may have led when they did. Only metadata is read:
+a digest among it tells what the ConfigMap holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ..core import conditions, framework, marks, model, reconcile
+from ..core.plugins import trainjobstatus
+from ..kube.client import ApiError
+from ..watch.cache import Cache, Key
+from .apply import Applier, RefusedError
+from .companions import Companions
+from .memory import Memories
+from .queue import RetryError
+
+logger = logging.getLogger(__name__)
+
+INTERVAL: Final = 10.0
+AGAIN: Final = 60.0
+"""Seconds until a second look: a job may just be being built with the old authorities, or not be writable."""
+
+
+class Authorities:
+    """Keeps the ConfigMaps of running jobs up to date. `run` is its task.
+
+    Args:
+        applier: Writes, guarded by uid and resourceVersion.
+        settings: What manifests depend on, as it is now; the authorities are in it.
+        working: Whether this replica's workers run.
+        leading: Asked before each write: a process that stood still may not lead any more.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        memories: Memories,
+        companions: Companions,
+        applier: Applier,
+        *,
+        settings: Callable[[], framework.Settings],
+        working: Callable[[], bool],
+        leading: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cache = cache
+        self._memories = memories
+        self._companions = companions
+        self._applier = applier
+        self._settings = settings
+        self._working = working
+        self._leading = leading
+        self._clock = clock
+        self._known = ""
+        """The authorities that the last look was for."""
+        self._due: float | None = None
+        """When the next look is due; None while there is nothing to look for."""
+
+    def begin_to_lead(self) -> None:
+        """Look at each job that runs, once."""
+        self._known = ""
+
+    async def run(self) -> None:
+        """Look whenever it is due, until cancelled."""
+        while True:
+            await self.step()
+            await asyncio.sleep(INTERVAL)
+
+    async def step(self) -> None:
+        """Bring the new authorities, if there are any, to all jobs that run."""
+        authorities = self._settings().status_server_ca
+        if not authorities or not self._working():
+            return
+        now = self._clock()
+        changed = authorities != self._known
+        if not changed and (self._due is None or now < self._due):
+            return
+        self._known = authorities
+        complete = True
+        for trainjob in list(self._cache.trainjobs.values()):
+            if not self._working() or self._known != authorities:
+                return  # started again
+            if self._is_told(trainjob) and self._memories.of(trainjob).authorities != authorities:
+                complete &= await self._bring(trainjob, authorities)
+        self._due = None if complete and not changed else now + AGAIN
+
+    def _is_told(self, trainjob: model.TrainJob) -> bool:
+        """Whether the TrainJob runs and was built with the gate on."""
+        over = trainjob.deleting or conditions.finished(conditions.of(trainjob.status))
+        seen = self._cache.jobsets.get(Key.of(trainjob))
+        if over or seen is None or not reconcile.is_managed(trainjob):
+            return False
+        gates = marks.as_begun(self._settings(), seen.jobset).feature_gates
+        runs = seen.jobset.owner_uid == trainjob.uid and not seen.jobset.suspend
+        return runs and trainjobstatus.GATE in gates
+
+    async def _bring(self, trainjob: model.TrainJob, authorities: str) -> bool:
+        """Update the TrainJob's ConfigMap if it has others; False if that has to be tried again."""
+        key, memory = Key.of(trainjob), self._memories.of(trainjob)
+        wanted = marks.labelled(trainjobstatus.config_map(trainjob, authorities), trainjob)
+        identity = model.Identity(wanted["apiVersion"], wanted["kind"], wanted["metadata"]["name"])
+        try:
+            found = await self._companions.find(trainjob.namespace, (identity,), {})
+            if found.rejection is not None:
+                raise RefusedError(found.rejection)
+            for companion in map(memory.complete, found.companions):
+                if companion.owner_uid != trainjob.uid or companion.deleting:
+                    continue  # another's, or gone with its TrainJob in a moment
+                if marks.digest(companion.annotations) == marks.digest(wanted["metadata"]["annotations"]):
+                    continue
+                if not self._leading():
+                    return False
+                update = model.Update(wanted, companion.uid, companion.resource_version)
+                memory.wrote(await self._applier.write(key, update))
+        except (RefusedError, RetryError, ApiError) as error:
+            logger.warning("%s: its pods do not have the new authorities yet: %s", key, error)
+            return False
+        memory.authorities = authorities
+        return True
