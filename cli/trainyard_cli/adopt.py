@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Annotated, Any, Final, TextIO
 
 import typer
@@ -19,9 +19,10 @@ from trainyard_assist import takeover
 from trainyard_assist.explain.text import clean
 from trainyard_assist.takeover.model import NAMESPACE, Level
 from trainyard_operator import settings
-from trainyard_operator.kube import credentials
-from trainyard_operator.kube.client import ApiError, Client
+from trainyard_operator.kube.client import ApiError
+from trainyard_operator.kube.credentials import CredentialsError
 
+from . import connection
 from .explain import Output
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
 from .options import Context, Kubeconfig
@@ -52,9 +53,7 @@ def run(
     done: list[takeover.Step] = []
 
     async def adopt() -> takeover.Plan:
-        found = credentials.load(kubeconfig, context)
-        asking = replace(found, headers={"User-Agent": "trainyard-adopt"})
-        async with Client(asking) as client:
+        async with connection.client(connection.load(kubeconfig, context), "adopt") as client:
             names = sorted(path.stem for path in CATALOG.glob("*/*.yaml"))
             plan = (takeover.give_back if back else takeover.adopt)(
                 await observe(
@@ -74,7 +73,7 @@ def run(
 
     try:
         plan = asyncio.run(adopt())
-    except (credentials.CredentialsError, ApiError, TimeoutError) as error:
+    except (CredentialsError, ApiError, TimeoutError) as error:
         why = "a Deployment takes too long; see its pods" if isinstance(error, TimeoutError) else str(error)
         again = "; what is done is done, and the same command goes on from there" if yes else ""
         print(clean(f"{why}{again}"), file=err)

@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any, Final, TextIO
 
@@ -19,16 +19,16 @@ import typer
 from trainyard_assist.explain import Diagnosis, State, explain
 from trainyard_assist.explain.text import clean
 from trainyard_operator import settings
-from trainyard_operator.kube import credentials
-from trainyard_operator.kube.client import ApiError, Client, NotFoundError
+from trainyard_operator.kube.client import ApiError, NotFoundError
+from trainyard_operator.kube.credentials import Credentials, CredentialsError
 
+from . import connection
 from .manifests import CANNOT_ASK, FINE, REFUSED
 from .observe import is_name, observe
 from .options import Context, Kubeconfig
 
 API_VERSION: Final = "explain.trainyard.dev/v1alpha1"
 _MARKS: Final = {"fine": "ok", "held": "!!", "unseen": "??", "absent": "--"}
-_CONNECTIONS: Final = 16
 
 
 class Output(StrEnum):
@@ -60,9 +60,9 @@ def run(
             print(f"{name!r} is not the name of an object", file=err)
             return CANNOT_ASK
     try:
-        found = credentials.load(kubeconfig, context)
+        found = connection.load(kubeconfig, context)
         diagnosis = asyncio.run(_diagnose(found, namespace or found.namespace, job, operator_namespace))
-    except credentials.CredentialsError as error:
+    except CredentialsError as error:
         print(clean(str(error)), file=err)
         return CANNOT_ASK
     except NotFoundError as error:
@@ -79,11 +79,8 @@ def run(
     return FINE if diagnosis.state in (State.COMPLETE, State.RUNNING, State.STARTING) else REFUSED
 
 
-async def _diagnose(
-    found: credentials.Credentials, namespace: str, job: str, operator_namespace: str
-) -> Diagnosis:
-    asking = replace(found, headers={"User-Agent": "trainyard-explain"})
-    async with Client(asking, limit=_CONNECTIONS) as client:
+async def _diagnose(found: Credentials, namespace: str, job: str, operator_namespace: str) -> Diagnosis:
+    async with connection.client(found, "explain") as client:
         return explain(await observe(client, namespace, job, operator_namespace))
 
 

@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final, TextIO
@@ -18,15 +18,15 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_assist.explain.text import clean
-from trainyard_operator.kube import credentials
-from trainyard_operator.kube.client import ApiError, Client
+from trainyard_operator.kube.client import ApiError
+from trainyard_operator.kube.credentials import CredentialsError
 from trainyard_platform import impact as core
 from trainyard_platform import stack_runtimes
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
 from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left, root
 
-from . import stackfile
+from . import connection, stackfile
 from .explain import Output
 from .manifests import CANNOT_ASK, FINE
 from .options import Context, Kubeconfig
@@ -62,7 +62,7 @@ def run(
         found = core.changes(before, after)
         also = sorted({path.split("/")[0] for path in changes(since)} & set(_UNJUDGED))
         seen = asyncio.run(_look(kubeconfig, context, found)) if found else Seen()
-    except (CannotLintError, PlatformError, credentials.CredentialsError, ApiError) as error:
+    except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
         print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
         return CANNOT_ASK
     value = document(stack, since, found, seen, also)
@@ -153,8 +153,7 @@ def _asked(folder: Path, stack: str) -> Mapping[core.Ref, Mapping[str, Any]]:
 
 
 async def _look(kubeconfig: str | None, context: str | None, found: tuple[core.Change, ...]) -> Seen:
-    asking = replace(credentials.load(kubeconfig, context), headers={"User-Agent": "trainyard-impact"})
-    async with Client(asking) as client:
+    async with connection.client(connection.load(kubeconfig, context), "impact") as client:
         return await look(client, pools=any(change.ref.kind == core.NODE_POOL for change in found))
 
 

@@ -11,7 +11,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
@@ -20,13 +20,14 @@ import typer
 
 from trainyard_api import names
 from trainyard_assist import offline
-from trainyard_operator.kube import credentials
-from trainyard_operator.kube.client import ApiError, Client, Resource
+from trainyard_operator.kube.client import ApiError, Resource
+from trainyard_operator.kube.credentials import CredentialsError
 from trainyard_platform import catalog, catalog_changes
 from trainyard_platform.catalog_changes import ABSENT, Change, Kind
 from trainyard_platform.errors import PlatformError
 from trainyard_policies.lint.files import CannotLintError, at_revision
 
+from . import connection
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
 from .options import Context, Kubeconfig
 from .runtimes import Output, Printed, Stack, names_of, of_stack
@@ -73,7 +74,7 @@ def run(
             found = Comparison(_at(since, folder), _at(until, folder) if until else _forms(of_stack(folder)))
         else:
             found = asyncio.run(_with_cluster(_forms(_wanted(folder, stack)), kubeconfig, context))
-    except (CannotLintError, PlatformError, credentials.CredentialsError, ApiError) as error:
+    except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
         print(error, file=err)
         return CANNOT_ASK
     everything = {*found.before, *found.after}
@@ -162,10 +163,8 @@ def _at(revision: str, folder: Path) -> dict[str, Json]:
 async def _with_cluster(
     wanted: Mapping[str, Json], kubeconfig: str | None, context: str | None
 ) -> Comparison:
-    found = credentials.load(kubeconfig, context)
-    asking = replace(found, headers={"User-Agent": "trainyard-runtimes"})
     there: dict[str, Json] = {}
-    async with Client(asking) as client:
+    async with connection.client(connection.load(kubeconfig, context), "runtimes") as client:
         async for page in client.list(RUNTIMES.path()):
             for item in page.items or ():
                 runtime = msgspec.json.decode(item)

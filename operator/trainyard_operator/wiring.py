@@ -405,7 +405,7 @@ class Wiring:
                     logger.warning("%s", error)
                 problem = str(error)
             await asyncio.sleep(CREDENTIALS_INTERVAL)
-        await asyncio.Event().wait()  # plain HTTP: there is nothing to keep
+        await asyncio.Event().wait()  # plain HTTP, or a plugin that keeps them
 
     async def _collect(self) -> None:
         while True:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import ssl
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -77,6 +78,8 @@ class FakeApi:
         self.missing: set[str] = set()
         self.tokens: dict[str, tuple[str, dict[str, Any]]] = {}
         """By token: whom it is meant for, and whose it is; a TokenReview of any other fails."""
+        self.accepts: Callable[[web.Request], bool] = lambda _: True
+        """Whether a request has the credentials that it needs."""
         self.watch_list = True
         self.page_size = 500
         self._versions = itertools.count(100)
@@ -143,14 +146,18 @@ class FakeApi:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
         """Serve, and open a client to it."""
+        async with self.serving() as url, Client(Credentials(server=url, tls=None)) as client:
+            yield client
+
+    @asynccontextmanager
+    async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+        """Serve, and give the URL."""
         app = web.Application()
         app.router.add_route("*", "/{tail:.*}", self._serve)
-        server = TestServer(app)
-        await server.start_server(access_log=None)
-        credentials = Credentials(server=str(server.make_url("")).rstrip("/"), tls=None)
+        server = TestServer(app, scheme="http" if tls is None else "https")
+        await server.start_server(access_log=None, ssl=tls)
         try:
-            async with Client(credentials) as client:
-                yield client
+            yield str(server.make_url("")).rstrip("/")
         finally:
             self.hang_up()
             await server.close()
@@ -160,6 +167,8 @@ class FakeApi:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         path = request.path
         self.requests.append((request.method, path))
+        if not self.accepts(request):
+            return _answer(status(401, "Unauthorized"))
         body = await request.json() if request.can_read_body else None
         self.bodies.append(body)
         for refusal in self._refusals:

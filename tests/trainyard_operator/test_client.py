@@ -203,7 +203,7 @@ def test_a_rotated_token_is_read_again_when_the_old_one_is_refused(tmp_path: Pat
         token = TokenFile(file)
         token.reload()
         file.write_text("new\n")
-        who = Credentials(server=str(server.make_url("")).rstrip("/"), tls=None, token_file=token)
+        who = Credentials(server=str(server.make_url("")).rstrip("/"), tls=None, token_source=token)
         async with Client(who) as client:
             await client.get("/x")
         await server.close()
@@ -246,8 +246,8 @@ def test_a_kubeconfig_names_server_and_token(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("secret\n")
     found = credentials.load(str(kubeconfig(tmp_path, user={"tokenFile": "t"})))
     assert found.server == "https://10.0.0.1:6443"
-    assert found.token_file is not None
-    assert found.token_file.token() == "secret"
+    assert found.token_source is not None
+    assert found.token_source.token() == "secret"
     assert found.tls is not None
     assert found.tls.check_hostname
 
@@ -260,7 +260,9 @@ def test_a_kubeconfig_names_server_and_token(tmp_path: Path) -> None:
         ({"server": "nonsense"}, {}, "not a URL"),
         ({"certificate-authority": "gone.crt"}, {}, "gone.crt"),
         ({"certificate-authority-data": "%%%"}, {}, "here"),
-        ({}, {"exec": {"command": "aws"}}, "exec"),
+        ({}, {"exec": {"command": "aws"}}, "exec plugins are not supported here"),
+        ({}, {"auth-provider": {"name": "gcp"}}, "auth-provider no longer exists"),
+        ({"proxy-url": "socks5://proxy:1"}, {}, "use an http or https proxy"),
         ({}, {"client-certificate-data": "eA=="}, "pairs"),
         ({}, {"username": "u", "password": "p"}, "basic"),
     ],

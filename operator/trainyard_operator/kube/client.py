@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 import aiohttp
 import msgspec
 
-from .credentials import Credentials
+from .credentials import Credentials, CredentialsError
 from .messages import without_values
 from .server_clock import ServerClock
 
@@ -420,6 +420,8 @@ class _Response:
     async def __aenter__(self) -> aiohttp.ClientResponse:
         try:
             response: aiohttp.ClientResponse = await self._request.__aenter__()
+        except CredentialsError as error:
+            raise UnauthorizedError(str(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(self._method, self._path, error) from error
         self._clock.heard(response.headers.get("Date", ""))

@@ -2,7 +2,9 @@
 
 Read once at start by `main`; `client` and the Kopf thread open their sessions
 with the result. TLS is always verified: a kubeconfig that asks for less is
-refused, as is one that would have us run a program to get a token.
+rejected. The operator runs no programs to get its credentials: a kubeconfig
+with an exec plugin works only where the caller of `load` brings what runs it,
+as the command does (docs/adr/0015).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -34,6 +36,43 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 class CredentialsError(Exception):
     """The configuration does not say, in a way we accept, where the API server is or who we are."""
+
+
+class TokenSource(Protocol):
+    """A bearer token that changes over time."""
+
+    def token(self) -> str:
+        """The token to send now; empty if the client certificate says who we are.
+
+        Raises:
+            CredentialsError: There is no token to be had.
+            OSError: The token's file cannot be read.
+        """
+        ...
+
+    def replaces(self, refused: str) -> bool:
+        """Look for another token after the API server rejected this one; False if there is none to try."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExecPlugin:
+    """The program that a kubeconfig names to get credentials from, and what it is for."""
+
+    config: Any
+    """The kubeconfig's `exec`, as it stands there."""
+    cluster: Mapping[str, Any]
+    """The kubeconfig's `cluster`, which a plugin can ask for."""
+    folder: Path
+    """The folder of the kubeconfig, which a relative command starts from."""
+    tls: ssl.SSLContext | None
+    """Where a client certificate of the plugin belongs."""
+    where: str
+    """The kubeconfig and its context, for messages."""
+
+
+RunPlugin = Callable[[ExecPlugin], TokenSource]
+"""Runs a plugin once, so that what is wrong with it is said before any request."""
 
 
 @dataclass(slots=True)
@@ -61,6 +100,12 @@ class TokenFile:
                 raise
         self._read_at = self.clock()
         return self._token != before
+
+    def replaces(self, refused: str) -> bool:
+        """Read the file again unless another request has already done so; True if the token changed."""
+        if self._token == refused:
+            self.reload()
+        return self._token != refused
 
 
 Pems = tuple[bytes | None, bytes | None, bytes | None]
@@ -116,7 +161,12 @@ class Credentials:
     tls_files: TlsFiles | None = None
     """What `tls` is filled from."""
     token: str | None = None
-    token_file: TokenFile | None = None
+    token_source: TokenSource | None = None
+    """What gives the token if it changes over time, in place of `token`."""
+    keep_alive: bool = True
+    """False where the client certificate changes over time: a connection keeps the one that it began with."""
+    proxy: str | None = None
+    """URL of the proxy that leads to the API server."""
     server_hostname: str | None = None
     """`tls-server-name`: the name to check the certificate against, if not the URL's host."""
     source: str = ""
@@ -138,21 +188,23 @@ class Credentials:
         `observer` gets the method, path with query and status code (0 if there
         was no answer) of each request.
         """
-        connector = aiohttp.TCPConnector(limit=limit, ssl=self.tls if self.tls is not None else True)
+        connector = aiohttp.TCPConnector(
+            limit=limit,
+            ssl=self.tls if self.tls is not None else True,
+            force_close=not self.keep_alive,
+        )
 
         async def authenticate(
             request: aiohttp.ClientRequest,
             handler: Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]],
         ) -> aiohttp.ClientResponse:
-            if self.token_file is None:
-                if self.token is not None:
-                    request.headers["Authorization"] = f"Bearer {self.token}"
-                return await handler(request)
-            request.headers["Authorization"] = f"Bearer {self.token_file.token()}"
+            source = self.token_source
+            token = self.token if source is None else source.token()
+            _authorize(request, token)
             response = await handler(request)
-            if response.status == 401 and self.token_file.reload():
+            if response.status == 401 and source is not None and source.replaces(token or ""):
                 response.release()
-                request.headers["Authorization"] = f"Bearer {self.token_file.token()}"
+                _authorize(request, source.token())
                 response = await handler(request)
             return response
 
@@ -176,19 +228,33 @@ class Credentials:
             headers=dict(self.headers),
             middlewares=(count, authenticate),
             skip_auto_headers=("Accept-Encoding",),
+            proxy=self.proxy,
         )
 
 
-def load(kubeconfig: str | None = None, context: str | None = None) -> Credentials:
+def _authorize(request: aiohttp.ClientRequest, token: str | None) -> None:
+    if token:
+        request.headers["Authorization"] = f"Bearer {token}"
+
+
+def load(
+    kubeconfig: str | None = None, context: str | None = None, run_plugin: RunPlugin | None = None
+) -> Credentials:
     """Find credentials: the given kubeconfig, else $KUBECONFIG, else in-cluster, else ~/.kube/config.
 
-    `context` picks a context of the kubeconfig (default: its current one).
-    Raises `CredentialsError` with one line that says what is wrong and where.
+    Args:
+        kubeconfig: The file to read.
+        context: The context of the kubeconfig; its current one unless given.
+        run_plugin: Runs a kubeconfig's exec plugin; without it such a kubeconfig is rejected.
+
+    Raises:
+        CredentialsError: One line says what is wrong and where.
     """
     if kubeconfig is not None:
-        return from_kubeconfig([Path(kubeconfig).expanduser()], context)
+        return from_kubeconfig([Path(kubeconfig).expanduser()], context, run_plugin)
     if env := os.environ.get("KUBECONFIG"):
-        return from_kubeconfig([Path(p).expanduser() for p in env.split(os.pathsep) if p], context)
+        paths = [Path(p).expanduser() for p in env.split(os.pathsep) if p]
+        return from_kubeconfig(paths, context, run_plugin)
     if os.environ.get("KUBERNETES_SERVICE_HOST") and context is None:
         return in_cluster()
     default = Path("~/.kube/config").expanduser()
@@ -196,7 +262,7 @@ def load(kubeconfig: str | None = None, context: str | None = None) -> Credentia
         raise CredentialsError(
             "no kubeconfig: pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account"
         )
-    return from_kubeconfig([default], context)
+    return from_kubeconfig([default], context, run_plugin)
 
 
 def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
@@ -209,7 +275,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
         token.reload()
         authority = (folder / "ca.crt").read_bytes()
         tls = ssl.create_default_context(cadata=authority.decode())
-    except (OSError, ssl.SSLError, UnicodeDecodeError) as error:
+    except (OSError, ssl.SSLError) as error:
         raise CredentialsError(f"service account in {folder}: {error}") from error
     if ":" in host:
         host = f"[{host}]"
@@ -219,14 +285,16 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
         tls_files=TlsFiles(
             tls, lambda: ((folder / "ca.crt").read_bytes(), None, None), (authority, None, None)
         ),
-        token_file=token,
+        token_source=token,
         source=f"service account in {folder}",
         in_cluster=True,
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
     )
 
 
-def from_kubeconfig(paths: list[Path], context: str | None = None) -> Credentials:
+def from_kubeconfig(
+    paths: list[Path], context: str | None = None, run_plugin: RunPlugin | None = None
+) -> Credentials:
     """Read one or more kubeconfig files (the first one that names a thing wins)."""
     merged: dict[str, dict[str, tuple[Mapping[str, Any], Path]]] = {
         "contexts": {},
@@ -256,7 +324,9 @@ def from_kubeconfig(paths: list[Path], context: str | None = None) -> Credential
     cluster, cluster_file = find("clusters", chosen.get("cluster"))
     user, user_file = find("users", chosen.get("user")) if chosen.get("user") else ({}, cluster_file)
     where = f"{source}, context {current!r}"
-    credentials = _credentials(cluster, cluster_file.parent, user, user_file.parent, where)
+    credentials = _credentials(
+        cluster, cluster_file.parent, user, user_file.parent, where=where, run_plugin=run_plugin
+    )
     if (files := credentials.tls_files) is not None:
         files.read = lambda: _pems(paths, context)
     return replace(credentials, namespace=str(chosen.get("namespace") or "default"))
@@ -285,29 +355,19 @@ def _document(path: Path) -> Mapping[str, Any]:
 
 
 def _credentials(
-    cluster: Mapping[str, Any], cluster_dir: Path, user: Mapping[str, Any], user_dir: Path, where: str
+    cluster: Mapping[str, Any],
+    cluster_dir: Path,
+    user: Mapping[str, Any],
+    user_dir: Path,
+    *,
+    where: str,
+    run_plugin: RunPlugin | None,
 ) -> Credentials:
     server = str(cluster.get("server") or "").rstrip("/")
-    url = urlsplit(server)
-    if url.scheme not in {"https", "http"} or not url.hostname:
-        raise CredentialsError(f"{where}: server {server!r} is not a URL")
-    if url.scheme == "http" and url.hostname not in LOOPBACK:
-        raise CredentialsError(f"{where}: server {server} is not https")
-    if cluster.get("insecure-skip-tls-verify"):
-        raise CredentialsError(f"{where}: insecure-skip-tls-verify is not accepted; give the cluster's CA")
-    if cluster.get("proxy-url"):
-        raise CredentialsError(f"{where}: proxy-url is not supported")
-    if user.get("exec") or user.get("auth-provider"):
-        raise CredentialsError(
-            f"{where}: exec and auth-provider plugins are not supported; "
-            "use a token, tokenFile or client certificate"
-        )
-    if user.get("username"):
-        raise CredentialsError(f"{where}: basic authentication is not supported")
-
+    _require_acceptable(server, cluster, user, where)
     tls: ssl.SSLContext | None = None
     tls_files: TlsFiles | None = None
-    if url.scheme == "https":
+    if server.startswith("https:"):
         try:
             ca = _pem(cluster, "certificate-authority", cluster_dir)
             tls = ssl.create_default_context(cadata=ca.decode() if ca is not None else None)
@@ -316,13 +376,20 @@ def _credentials(
             if (certificate is None) != (key is None):
                 raise CredentialsError(f"{where}: client certificate and key come in pairs")
             _fill(tls, (None, certificate, key))
-            pems = (ca, certificate, key)
-            tls_files = TlsFiles(tls, lambda: pems, pems)
+            if not user.get("exec"):  # a plugin keeps the context itself
+                pems = (ca, certificate, key)
+                tls_files = TlsFiles(tls, lambda: pems, pems)
         except (OSError, ssl.SSLError, binascii.Error, UnicodeDecodeError) as error:
             raise CredentialsError(f"{where}: {error}") from error
-    token_file = None
-    if name := user.get("tokenFile"):
-        token_file = TokenFile(user_dir / Path(name).expanduser())
+    token_source: TokenSource | None = None
+    if plugin := user.get("exec"):
+        if run_plugin is None:
+            raise CredentialsError(
+                f"{where}: exec plugins are not supported here; use a token, tokenFile or client certificate"
+            )
+        token_source = run_plugin(ExecPlugin(plugin, cluster, user_dir, tls, where))
+    elif name := user.get("tokenFile"):
+        token_source = token_file = TokenFile(user_dir / Path(name).expanduser())
         try:
             token_file.reload()
         except OSError as error:
@@ -332,10 +399,33 @@ def _credentials(
         tls=tls,
         tls_files=tls_files,
         token=user.get("token"),
-        token_file=token_file,
+        token_source=token_source,
+        keep_alive=token_source is None or token_source.token() != "",
+        proxy=cluster.get("proxy-url"),
         server_hostname=cluster.get("tls-server-name"),
         source=f"kubeconfig {where}",
     )
+
+
+def _require_acceptable(server: str, cluster: Mapping[str, Any], user: Mapping[str, Any], where: str) -> None:
+    """Raise `CredentialsError` for what is not safe, or not known, to any client of ours."""
+    url = urlsplit(server)
+    if url.scheme not in {"https", "http"} or not url.hostname:
+        raise CredentialsError(f"{where}: server {server!r} is not a URL")
+    if url.scheme == "http" and url.hostname not in LOOPBACK:
+        raise CredentialsError(f"{where}: server {server} is not https")
+    if cluster.get("insecure-skip-tls-verify"):
+        raise CredentialsError(f"{where}: insecure-skip-tls-verify is not accepted; give the cluster's CA")
+    proxy = cluster.get("proxy-url")
+    if proxy and urlsplit(str(proxy)).scheme not in {"http", "https"}:
+        raise CredentialsError(f"{where}: proxy-url {proxy!r} is not supported; use an http or https proxy")
+    if user.get("auth-provider"):
+        raise CredentialsError(
+            f"{where}: auth-provider no longer exists in Kubernetes; get a kubeconfig with an exec plugin, "
+            "for example gke-gcloud-auth-plugin or kubelogin"
+        )
+    if user.get("username"):
+        raise CredentialsError(f"{where}: basic authentication is not supported")
 
 
 def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
@@ -348,7 +438,7 @@ def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
 
 @contextlib.contextmanager
 def as_file(data: bytes) -> Iterator[str]:
-    """Give the bytes a path, because `ssl` loads keys from files alone; not on disk if it can be helped."""
+    """Give the bytes a path, because `ssl` only loads keys from files; in memory where the kernel can."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("trainyard")
         try:

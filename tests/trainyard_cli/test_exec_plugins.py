@@ -1,0 +1,335 @@
+"""Kubeconfigs whose credentials come from a program, as EKS, GKE and AKS give them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import os
+import pty
+import ssl
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.trainyard_assist.explain.objects import HEALTHY
+from tests.trainyard_operator.fake_api import FakeApi, run
+from trainyard_cli import connection, explain
+from trainyard_operator.serve import certificates
+
+TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/tj"
+V1 = "client.authentication.k8s.io/v1"
+HINT = "pip install cloud-cli"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def plugin(folder: Path, *statuses: dict[str, Any]) -> dict[str, Any]:
+    """The `exec` of a kubeconfig: a program that gives these statuses one after the other, then the last."""
+    return script(
+        folder,
+        f"""
+        import json, pathlib
+        runs = pathlib.Path({str(folder / "runs")!r})
+        done = int(runs.read_text()) if runs.exists() else 0
+        runs.write_text(str(done + 1))
+        statuses = json.loads({json.dumps(json.dumps(statuses))})
+        status = statuses[min(done, len(statuses) - 1)]
+        print(json.dumps({{"apiVersion": {V1!r}, "kind": "ExecCredential", "status": status}}))
+        """,
+    )
+
+
+def script(folder: Path, body: str, **config: Any) -> dict[str, Any]:
+    file = folder / "cloud-cli"
+    lines = [line.removeprefix(" " * 8) for line in body.strip("\n").splitlines()]
+    file.write_text("\n".join([f"#!{sys.executable}", *lines]) + "\n")
+    file.chmod(0o755)
+    return {"apiVersion": V1, "command": "./cloud-cli", "installHint": HINT, **config}
+
+
+def credential(status: str) -> str:
+    """The body of a program that prints this as the status."""
+    return f"""print('{{"apiVersion": "{V1}", "kind": "ExecCredential", "status": {status}}}')"""
+
+
+def runs(folder: Path) -> int:
+    return int((folder / "runs").read_text())
+
+
+def kubeconfig(folder: Path, server: str, exec_: Any, **cluster: Any) -> str:
+    file = folder / "kubeconfig"
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "current-context": "cloud",
+                "contexts": [
+                    {"name": "cloud", "context": {"cluster": "c", "user": "u", "namespace": "team"}}
+                ],
+                "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+                "users": [{"name": "u", "user": {"exec": exec_}}],
+            }
+        )
+    )
+    return str(file)
+
+
+def cluster(accepts: Callable[[web.Request], bool]) -> FakeApi:
+    api = FakeApi()
+    api.put(TRAINJOB, dict(HEALTHY.trainjob))
+    api.accepts = accepts
+    return api
+
+
+def asked(config: str) -> tuple[int, str]:
+    """The exit code of `explain` and what it says on stderr."""
+    err = io.StringIO()
+    return explain.run("tj", kubeconfig=config, out=io.StringIO(), err=err), err.getvalue()
+
+
+def expiring(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def bearer(*tokens: str) -> Callable[[web.Request], bool]:
+    return lambda request: request.headers.get("Authorization") in {f"Bearer {token}" for token in tokens}
+
+
+def test_a_plugin_that_gives_a_token_is_run_once_while_the_token_is_good(folder: Path) -> None:
+    async def test() -> None:
+        async with cluster(bearer("first")).serving() as url:
+            config = kubeconfig(
+                folder, url, plugin(folder, {"token": "first", "expirationTimestamp": expiring(900)})
+            )
+            assert await asyncio.to_thread(asked, config) == (1, "")
+
+    run(test)
+    assert runs(folder) == 1
+
+
+def test_a_plugin_is_run_again_when_its_token_has_expired(folder: Path) -> None:
+    async def test() -> None:
+        async with cluster(bearer("second")).serving() as url:
+            statuses = ({"token": "first", "expirationTimestamp": expiring(5)}, {"token": "second"})
+            assert await asyncio.to_thread(asked, kubeconfig(folder, url, plugin(folder, *statuses))) == (
+                1,
+                "",
+            )
+
+    run(test)
+    assert runs(folder) == 2
+
+
+def test_a_plugin_is_run_again_when_its_token_is_refused_however_many_requests_are_under_way(
+    folder: Path,
+) -> None:
+    async def test() -> None:
+        api = cluster(bearer("first", "second"))
+        async with api.serving() as url:
+            found = connection.load(
+                kubeconfig(folder, url, plugin(folder, {"token": "first"}, {"token": "second"})), None
+            )
+            async with connection.client(found, "test") as client:
+                await client.get(TRAINJOB)
+                api.accepts = bearer("second")
+                await asyncio.gather(*(client.get(TRAINJOB) for _ in range(8)))
+
+    run(test)
+    assert runs(folder) == 2
+
+
+def test_a_plugin_that_no_longer_gives_a_token_ends_the_command_with_one_sentence(folder: Path) -> None:
+    async def test() -> None:
+        async with cluster(bearer("second")).serving() as url:
+            config = kubeconfig(
+                folder, url, plugin(folder, {"token": "first", "expirationTimestamp": expiring(5)}, {})
+            )
+            code, said = await asyncio.to_thread(asked, config)
+            assert code == 2
+            assert said.endswith(
+                f"kubeconfig, context 'cloud': exec plugin ./cloud-cli gave neither a token nor a client "
+                f"certificate. To install it: {HINT}\n"
+            )
+
+    run(test)
+
+
+def client_certificate(name: str) -> tuple[str, str]:
+    """A certificate that vouches for itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .sign(key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM).decode(), key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+
+
+def test_a_plugin_that_gives_a_client_certificate_is_run_again_when_it_is_refused(folder: Path) -> None:
+    serving = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    (folder / "server.pem").write_bytes(serving.certificate + serving.key)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(folder / "server.pem")
+    tls.verify_mode = ssl.CERT_OPTIONAL
+    statuses = []
+    for name in ("first", "second"):
+        certificate, key = client_certificate(name)
+        tls.load_verify_locations(cadata=certificate)
+        statuses.append({"clientCertificateData": certificate, "clientKeyData": key})
+
+    def presents(name: str) -> Callable[[web.Request], bool]:
+        def accepts(request: web.Request) -> bool:
+            peer = request.get_extra_info("peercert") or {}
+            return ((("commonName", name),),) == peer.get("subject")
+
+        return accepts
+
+    async def test() -> None:
+        api = cluster(presents("first"))
+        async with api.serving(tls) as url:
+            authority = base64.b64encode(serving.authorities).decode()
+            config = kubeconfig(
+                folder, url, plugin(folder, *statuses), **{"certificate-authority-data": authority}
+            )
+            found = connection.load(config, None)
+            async with connection.client(found, "test") as client:
+                assert (await client.get(TRAINJOB))["kind"] == "TrainJob"
+                api.accepts = presents("second")
+                assert (await client.get(TRAINJOB))["kind"] == "TrainJob"
+            assert await asyncio.to_thread(asked, config) == (1, "")
+
+    run(test)
+    assert runs(folder) == 3
+
+
+def test_a_plugin_that_asks_for_it_is_told_the_cluster(folder: Path) -> None:
+    body = f"""
+        import json, os
+        info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+        token = info["spec"]["cluster"]["server"] + " " + os.environ["REGION"]
+        print(json.dumps({{"apiVersion": {V1!r}, "kind": "ExecCredential", "status": {{"token": token}}}}))
+        """
+    config = script(folder, body, provideClusterInfo=True, env=[{"name": "REGION", "value": "north"}])
+    found = connection.load(kubeconfig(folder, "https://10.0.0.1", config), None)
+    assert found.token_source is not None
+    assert found.token_source.token() == "https://10.0.0.1 north"
+
+
+@pytest.mark.parametrize(
+    ("body", "config", "said"),
+    [
+        ("", {"command": "no-such-cloud-cli"}, "exec plugin no-such-cloud-cli is not installed"),
+        (
+            "import sys; sys.exit('session has expired,\\nlog in again')",
+            {},
+            "exec plugin ./cloud-cli failed: process returned 1. session has expired, log in again",
+        ),
+        ("print('Welcome!')", {}, "exec plugin ./cloud-cli failed: failed to decode process output: "),
+        ("print('[]')", {}, "exec plugin ./cloud-cli failed: malformed response. missing key 'apiVersion'"),
+        ("print(5)", {}, "exec plugin ./cloud-cli did not print an ExecCredential: "),
+        (
+            credential('{"token": 5}'),
+            {},
+            "exec plugin ./cloud-cli did not print an ExecCredential: "
+            "Expected `str`, got `int` - at `$.token`",
+        ),
+        (
+            "",
+            {"interactiveMode": "Always"},
+            "exec plugin ./cloud-cli needs a terminal (interactiveMode: Always), and there is none",
+        ),
+    ],
+)
+def test_a_plugin_without_credentials_is_one_sentence_with_its_install_hint(
+    folder: Path, body: str, config: dict[str, Any], said: str
+) -> None:
+    where = kubeconfig(folder, "https://10.0.0.1", script(folder, body, **config))
+    code, message = asked(where)
+    assert (code, message.count("\n")) == (2, 1)
+    assert message.startswith(f"{where}, context 'cloud': {said}")
+    assert message.endswith(f". To install it: {HINT}\n")
+
+
+def test_a_plugin_that_fails_in_a_terminal_has_said_why_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = kubeconfig(folder, "https://10.0.0.1", script(folder, "import sys; sys.exit('log in again')"))
+    controller, terminal = pty.openpty()
+    with os.fdopen(controller, "rb") as seen, os.fdopen(terminal, "w") as screen:
+        for stream in ("stdin", "stdout", "stderr"):
+            monkeypatch.setattr(sys, stream, screen)
+        code, message = asked(where)
+        assert seen.readline() == b"log in again\r\n"
+    assert (code, message) == (
+        2,
+        f"{where}, context 'cloud': exec plugin ./cloud-cli failed; see its messages above. "
+        f"To install it: {HINT}\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("aws", "exec: Expected `object`, got `str`"),
+        ({"apiVersion": V1}, "exec: Object missing required field `command`"),
+        (
+            {"apiVersion": f"{V1}alpha1", "command": "x"},
+            f"exec: Invalid enum value '{V1}alpha1' - at `$.apiVersion`",
+        ),
+        ({"apiVersion": V1, "command": "x", "args": [1]}, "exec: Expected `str`, got `int` - at `$.args[0]`"),
+    ],
+)
+def test_a_kubeconfig_that_describes_its_plugin_wrongly_is_told_the_field(
+    folder: Path, config: Any, said: str
+) -> None:
+    where = kubeconfig(folder, "https://10.0.0.1", config)
+    assert asked(where) == (2, f"{where}, context 'cloud': {said}\n")
+
+
+def test_a_proxy_is_taken_from_the_kubeconfig_or_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "10.0.0.2")
+    giving = plugin(folder, {"token": "t"})
+    assert connection.load(kubeconfig(folder, "https://10.0.0.1", giving), None).proxy == "http://proxy:3128"
+    assert connection.load(kubeconfig(folder, "https://10.0.0.2", giving), None).proxy is None
+    assert connection.load(kubeconfig(folder, "https://127.0.0.1:6443", giving), None).proxy is None
+    own = kubeconfig(folder, "https://10.0.0.1", giving, **{"proxy-url": "http://own:1"})
+    assert connection.load(own, None).proxy == "http://own:1"
+
+
+def test_requests_go_through_the_proxy(folder: Path) -> None:
+    async def test() -> None:
+        async with cluster(bearer("first")).serving() as url:
+            config = kubeconfig(
+                folder, "http://127.0.0.1:1", plugin(folder, {"token": "first"}), **{"proxy-url": url}
+            )
+            assert await asyncio.to_thread(asked, config) == (1, "")
+
+    run(test)
