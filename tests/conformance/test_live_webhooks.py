@@ -43,7 +43,8 @@ def rejected(side, case):
     gone = not any(runtime["metadata"]["name"] == name for runtime in RUNTIMES)
     if gone:
         side.api.apply(named(RUNTIMES[0], name))
-    live.done(side.api.create(old))
+    # The reference believes its cache, which may not have the new runtime yet.
+    eventually("it is created", lambda: live.done(side.api.create(old)))
     if gone:
         eventually("its JobSet", lambda: side.api.get(live.JOBSET, "JobSet", old["metadata"]["name"]))
         live.done(side.api.delete(live.TRAINER, "ClusterTrainingRuntime", name))
