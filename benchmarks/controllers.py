@@ -109,6 +109,11 @@ class Controller:
         return processes.memory(self._pid)
 
     @property
+    def peak(self) -> float:
+        """MiB of memory that it has had at most so far."""
+        return processes.peak(self._pid)
+
+    @property
     def _pid(self) -> int:
         if self._process is None:
             raise BenchmarkError("the controller does not run")

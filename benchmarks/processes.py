@@ -30,6 +30,11 @@ def memory(pid: int) -> float:
     return resident(Path(f"/proc/{pid}/status").read_text())
 
 
+def peak(pid: int) -> float:
+    """MiB of memory that a process has had at most so far."""
+    return resident(Path(f"/proc/{pid}/status").read_text(), "VmHWM")
+
+
 def load() -> float:
     """How many processes the machine has been busy with in the last minute."""
     return os.getloadavg()[0]

@@ -250,7 +250,12 @@ def made():
 
 
 def drawn(number):
-    """The pair of this number. Hypothesis starts with what is simplest; the last of a few is not."""
+    """The pair of this number."""
+    return drawn_of(pairs(), number)
+
+
+def drawn_of(strategy, number):
+    """What is drawn for this number. Hypothesis starts with what is simplest; the last of a few is not."""
     found = []
 
     @seed(number)
@@ -261,9 +266,9 @@ def drawn(number):
         suppress_health_check=list(HealthCheck),
         deadline=None,
     )
-    @given(pairs())
-    def collect(pair):
-        found.append(pair)
+    @given(strategy)
+    def collect(example):
+        found.append(example)
 
     collect()
     return found[-1]

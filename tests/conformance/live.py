@@ -83,6 +83,12 @@ class Api:
         other._headers = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
         return other
 
+    def as_tables(self):
+        """The same API server, which answers reads with what kubectl shows: of large objects, little."""
+        other = copy.copy(self)
+        other._headers = {**self._headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        return other
+
     def call(self, method, path, body=None, *, content_type="application/json"):
         """One request; its answer, whatever it is."""
         headers = {**self._headers, "Content-Type": content_type}

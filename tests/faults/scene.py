@@ -99,7 +99,9 @@ class Direct(Api):
     @contextmanager
     def stream(self, path) -> Iterator[Iterator[str]]:
         """The lines of a watch."""
-        answer = self._pool.request("GET", self._host + path, preload_content=False, timeout=None)
+        answer = self._pool.request(
+            "GET", self._host + path, headers=self._headers, preload_content=False, timeout=None
+        )
         try:
             assert answer.status == 200, answer.status
             yield (line for line in _lines(answer) if line)

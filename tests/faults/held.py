@@ -1,0 +1,77 @@
+"""The operator, which notes for how long it held its event loop: `python held.py FILE [argument ...]`.
+
+FILE says, in seconds of CPU, which step of the loop and which look at a
+TrainJob took longest so far. CPU and not time: others hold the cores too. The
+loop is Python's own, because uvloop's cannot be watched.
+"""
+
+import json
+import sys
+import threading
+import time
+import types
+from asyncio import events
+from collections.abc import Coroutine, Generator
+from pathlib import Path
+from typing import Any
+
+from trainyard_operator import main, settings
+from trainyard_operator.work.controller import Controller
+
+
+class Longest:
+    """The longest of each kind so far, in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._seconds = {"step": 0.0, "look": 0.0}
+
+    def note(self, kind: str, seconds: float) -> None:
+        """It took so long."""
+        if seconds > self._seconds[kind]:
+            self._seconds[kind] = seconds
+            self._file.write_text(json.dumps(self._seconds))
+
+
+def watch(longest: Longest) -> None:
+    """Note every step of the loop and every look from now on."""
+    run, reconcile = events.Handle._run, Controller.reconcile
+
+    def step(handle: events.Handle) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            run(handle)  # Kopf and the election have loops of their own
+            return
+        began = time.thread_time()
+        run(handle)
+        longest.note("step", time.thread_time() - began)
+
+    async def look(controller: Controller, key: Any) -> float | None:
+        return await _counted(reconcile(controller, key), longest)
+
+    events.Handle._run = step  # type: ignore[method-assign]
+    Controller.reconcile = look  # type: ignore[method-assign]
+    main._loop_factory = lambda: None
+
+
+@types.coroutine
+def _counted(work: Coroutine[Any, Any, Any], longest: Longest) -> Generator[Any, Any, Any]:
+    """The work, step by step, without the time between its steps."""
+    took, value, step = 0.0, None, work.send
+    while True:
+        began = time.thread_time()
+        try:
+            asked = step(value)
+        except StopIteration as end:
+            return end.value
+        finally:
+            took += time.thread_time() - began
+            longest.note("look", took)
+        try:
+            value, step = (yield asked), work.send
+        except BaseException as error:
+            value, step = error, work.throw
+
+
+if __name__ == "__main__":
+    watch(Longest(Path(sys.argv.pop(1))))
+    sys.exit(main.run(settings.parse()))
