@@ -171,7 +171,7 @@ def _snapshot(namespace: str, name: str, uid: str, runtime: Runtime) -> Json:
         "apiVersion": names.TRAINER_API_VERSION,
         "kind": runtime.kind,
         "metadata": {"name": runtime.name, **place},
-        "spec": runtime.spec,
+        "spec": dict(runtime.spec),
     }
     owner = {
         "apiVersion": names.TRAINER_API_VERSION,

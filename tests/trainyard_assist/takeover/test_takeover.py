@@ -12,6 +12,7 @@ from trainyard_assist.takeover import Check, Fate, ForeignJob, HandOver, Keep, L
 from trainyard_assist.takeover.model import Ref
 from trainyard_assist.takeover.ownership import handed_over, owners
 from trainyard_operator.core.model import Runtime, RuntimeProblem
+from trainyard_operator.watch.cache import packed
 
 NAMESPACE = "kubeflow-system"
 PLACE = {"namespace": NAMESPACE, "uid": "u", "resourceVersion": "5"}
@@ -353,7 +354,8 @@ def test_back_creates_what_a_destroyed_stack_took_away():
 
 
 def test_back_leaves_trainer_the_runtime_of_a_job_that_started_with_trainyard():
-    plan = takeover.give_back(observed(deployment(0), [], record=record(), jobs=[foreign(js=jobset())]))
+    job = foreign(js=jobset(), rt=packed(PLAIN))
+    plan = takeover.give_back(observed(deployment(0), [], record=record(), jobs=[job]))
     put = plan.steps[0]
     assert isinstance(put, Put)
     metadata = put.manifest["metadata"]
