@@ -16,13 +16,14 @@ from trainyard_platform.components.data_cache import DataCache, DataCacheArgs
 from trainyard_platform.components.jobset import JobSet, JobSetArgs
 from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
 from trainyard_platform.components.kueue import Kueue, KueueArgs
+from trainyard_platform.components.network_policies import NetworkPolicies, Served
 from trainyard_platform.components.node_pools.providers import provide
 from trainyard_platform.components.observability import Observability, ObservabilityArgs
-from trainyard_platform.components.operator import Operator, OperatorArgs
+from trainyard_platform.components.operator import Operator, OperatorArgs, served_ports
 from trainyard_platform.components.policies import PolicyRules, PolicyRulesArgs
 from trainyard_platform.components.queues import Queues, QueuesArgs
 from trainyard_platform.components.storage import Storage, StorageArgs
-from trainyard_platform.components.system import System
+from trainyard_platform.components.system import NAMESPACE, System
 from trainyard_platform.components.tenants import Tenants, TenantsArgs
 from trainyard_platform.components.volcano import Volcano, VolcanoArgs
 
@@ -37,35 +38,42 @@ on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack(),
 Accelerators("accelerators", AcceleratorsArgs.of(stack, artifacts), on_cluster)
 crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
 foundation: list[pulumi.Resource] = [crds]
+served: list[Served] = []
 if stack.jobset.enabled:
     jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
     foundation.append(jobset)
+    served.append(jobset.served)
     pulumi.export("jobsetNamespace", jobset.namespace)
 provide(stack.node_pools, stack.cluster, on_cluster, stays_without=foundation[-1])
 scraped: list[pulumi.Resource] = []
 tenants: list[pulumi.Resource] = []
+tenant_namespaces: dict[str, pulumi.Resource] = {}
 if stack.kueue.enabled:
     kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
     queues_args = QueuesArgs(queues=queues, kueue=kueue, integrations=stack.kueue.integrations)
     quota = Queues("queues", queues_args, on_cluster)
     scraped = [kueue]
+    served.append(kueue.served)
     tenants_args = TenantsArgs(
         tenants=stack.tenants,
         dns_ports=stack.cluster.dns_ports,
         reports=stack.operator.feature_gates.train_job_status,
         after=[quota],
     )
-    tenants = [Tenants("tenants", tenants_args, on_cluster)]
+    declared = Tenants("tenants", tenants_args, on_cluster)
+    tenants, tenant_namespaces = [declared], declared.namespaces
 if stack.volcano.enabled:
-    Volcano("volcano", VolcanoArgs.of(stack.volcano, artifacts, stack.cluster, after=[crds]), on_cluster)
+    volcano_args = VolcanoArgs.of(stack.volcano, artifacts, stack.cluster, after=[crds])
+    served.append(Volcano("volcano", volcano_args, on_cluster).served)
 if stack.coscheduling.enabled:
     gangs = CoschedulingArgs.of(stack.coscheduling, artifacts, after=[crds])
-    Coscheduling("coscheduling", gangs, on_cluster)
+    served.append(Coscheduling("coscheduling", gangs, on_cluster).served)
 storage = Storage("storage", StorageArgs(storage=stack.storage), on_cluster)
 if stack.data_cache.enabled:
     DataCache("data-cache", DataCacheArgs.of(stack, artifacts, after=[crds, *tenants]), on_cluster)
 system = System("system", on_cluster)
+served.append(Served(NAMESPACE, system, served_ports(stack)))
 rules = stack.policies.with_pools(stack.node_pools) if stack.admission.holds_rules else None
 held: list[pulumi.Resource] = []
 if rules is not None:
@@ -80,10 +88,13 @@ operator = Operator(
         stack.admission,
         stack.cluster,
         policies=rules,
+        tenants=tenant_namespaces,
         after=[system, *foundation, installed, kubeflow],
     ),
     on_cluster,
 )
+if stack.network_policies:
+    NetworkPolicies("network-policies", served, on_cluster)
 if stack.admission.enabled:
     by_cert_manager = stack.operator.certificates is settings.Certificates.CERT_MANAGER
     Admission(

@@ -108,7 +108,12 @@ class Metrics(Part):
     host: str | None = Field(default=None, min_length=1)
     """Address to listen on; all if left out."""
     port: Port = 8080
-    """Port; 0 picks a free one."""
+    """Port of probes, and of metrics unless they ask who reads; 0 picks a free one."""
+    authentication: bool = False
+    """Whether metrics are served over TLS, on securePort, to those alone whom the API server allows to get
+    the path /metrics."""
+    secure_port: Port = 8443
+    """Port of metrics that ask who reads; 0 picks a free one."""
 
 
 class CertManagement(Part):

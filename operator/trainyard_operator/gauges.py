@@ -33,14 +33,26 @@ def state(job: model.TrainJob) -> str:
 
 
 class TrainJobs(Collector):
-    """The TrainJobs of the cache by state, counted together at each reading."""
+    """The TrainJobs of the cache by state, counted together at each reading.
+
+    Of most TrainJobs nothing has changed since the last reading: their state
+    is known by their version.
+    """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self._known: dict[str, tuple[str, str]] = {}
+        """By uid: the version that was read, and its state."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """See prometheus_client."""
-        counted = Counter(state(job) for job in list(self._cache.trainjobs.values()))
+        before, self._known = self._known, {}
+        for job in list(self._cache.trainjobs.values()):
+            known = before.get(job.uid)
+            if known is None or known[0] != job.resource_version:
+                known = (job.resource_version, state(job))
+            self._known[job.uid] = known
+        counted = Counter(known for _, known in self._known.values())
         family = GaugeMetricFamily("trainyard_trainjobs", "TrainJobs by state", labels=["state"])
         for name in STATES:
             family.add_metric([name], counted[name])

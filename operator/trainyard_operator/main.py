@@ -76,7 +76,9 @@ class Operator(Wiring):
                         self.identity,
                         self.settings.namespace,
                         self.credentials.source,
-                        self.probes.port,
+                        self.metrics_server.port
+                        if self.settings.metrics.authentication
+                        else self.probes.port,
                     )
                     self._start_tasks()
                     await self.stopping.wait()
@@ -88,6 +90,8 @@ class Operator(Wiring):
         served: list[tuple[str, int, Callable[[], Awaitable[None]]]] = [
             ("metrics", settings.metrics.port, self.probes.start)
         ]
+        if settings.metrics.authentication:
+            served.append(("metrics over TLS", settings.metrics.secure_port, self.metrics_server.start))
         if settings.webhook.enabled:
             served.append(("webhooks", settings.webhook.port, self.webhook.start))
         if self.reporting:
@@ -140,6 +144,7 @@ class Operator(Wiring):
                 if self.webhook.good_until is not None and self.credentials.in_cluster:
                     self.webhook.closing = self.status.closing = True
                     await asyncio.sleep(LINGER)
+                await self.metrics_server.stop()
                 await self.status.stop()
                 await self.webhook.stop()
                 await self.probes.stop()

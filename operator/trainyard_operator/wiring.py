@@ -27,6 +27,7 @@ from .kube.credentials import Credentials, CredentialsError
 from .metrics import Metrics
 from .serve.admission import Decider, WebhookServer
 from .serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
+from .serve.metrics_server import Exposition, MetricsServer
 from .serve.probes import ProbeServer
 from .serve.reporters import Reporters
 from .serve.status_server import StatusServer
@@ -191,8 +192,16 @@ class Wiring:
 
     def _wire_servers(self, client: Client) -> None:
         settings = self.settings
+        exposition = Exposition(self.metrics)
+        self.metrics_server = MetricsServer(
+            client,
+            exposition,
+            host=settings.metrics.host,
+            port=settings.metrics.secure_port,
+            now=client.time.now,
+        )
         self.probes = ProbeServer(
-            self.metrics,
+            None if settings.metrics.authentication else exposition,
             alive=self.dead,
             ready=self.unready,
             host=settings.metrics.host,
@@ -227,7 +236,8 @@ class Wiring:
             port=reports.port,
             now=client.time.now,
         )
-        hosts = sorted({host for host in (settings.webhook.host, reports.host) if host})
+        own = settings.metrics.host if settings.metrics.authentication else None
+        hosts = sorted({host for host in (settings.webhook.host, reports.host, own) if host})
         folder = settings.cert_management.folder
         self.certificates: Keeper
         if folder is not None:
@@ -268,7 +278,7 @@ class Wiring:
             "collector": self._collect,
             "credentials": self._keep_credentials,
         }
-        if settings.webhook.enabled or self.reporting:
+        if settings.webhook.enabled or self.reporting or settings.metrics.authentication:
             found["certificates"] = self._keep_certificates
         if settings.webhook.enabled and settings.cert_management.folder is None:
             found["webhook-configurations"] = self.publisher.run
@@ -414,7 +424,7 @@ class Wiring:
                 await self.collector.collect()
 
     def _serve(self, certificate: bytes, key: bytes) -> None:
-        for server in (self.webhook, self.status):
+        for server in (self.webhook, self.status, self.metrics_server):
             server.load(certificate, key)
 
     def _failed(self, key: Key, error: Exception, delay: float) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,15 @@ MONITORING = "monitoring.coreos.com/v1"
 RBAC = "rbac.authorization.k8s.io"
 NAME = "trainyard-metrics"
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 (the path of a token, not a token)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The certificate of a server: a Secret with the authority that signed it, and the name in it."""
+
+    secret: str
+    server_name: str
+
 
 _DISCOVERY = [
     {"apiGroups": [""], "resources": ["endpoints", "pods", "services"], "verbs": ["get", "list", "watch"]},
@@ -41,9 +51,23 @@ def operator_service(name: str, namespace: str, selector: Mapping[str, str], por
     }
 
 
-def operator_monitor(name: str, namespace: str, settings: Observability) -> Manifest:
-    """How the operator is scraped, through the Service of that name."""
-    endpoint = {"port": "metrics", "interval": settings.scrape_interval}
+def operator_monitor(
+    name: str, namespace: str, settings: Observability, certificate: Certificate | None = None
+) -> Manifest:
+    """How the operator is scraped, through the Service of that name.
+
+    With a `certificate` it asks who reads, so Prometheus shows its token.
+    """
+    endpoint: Manifest = {"port": "metrics", "interval": settings.scrape_interval}
+    if certificate is not None:
+        endpoint |= {
+            "scheme": "https",
+            "bearerTokenFile": TOKEN,
+            "tlsConfig": {
+                "ca": {"secret": {"name": certificate.secret, "key": "ca.crt"}},
+                "serverName": certificate.server_name,
+            },
+        }
     return _monitor("trainyard-operator", namespace, settings, {"app.kubernetes.io/name": name}, endpoint)
 
 

@@ -39,9 +39,6 @@ CLUSTER: Rules = [
     # runtime in a ConfigMap `<job>-runtime-snapshot` beside it; names made of
     # others cannot be listed here.
     {"api_groups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "update"]},
-    # MPI's key: made once and never changed. RBAC cannot allow the metadata
-    # alone, which is all that the operator gets; list and watch it may not.
-    {"api_groups": [""], "resources": ["secrets"], "verbs": ["create", "get"]},
     {
         "api_groups": ["scheduling.x-k8s.io", "scheduling.volcano.sh"],
         "resources": ["podgroups"],
@@ -49,6 +46,13 @@ CLUSTER: Rules = [
     },
 ]
 """TrainJobs, the runtimes they name, the JobSets they become and what these need, wherever they are."""
+
+SECRETS: Rules = [
+    # RBAC cannot allow the metadata alone, which is all that the operator gets;
+    # list and watch it may not.
+    {"api_groups": [""], "resources": ["secrets"], "verbs": ["create", "get"]},
+]
+"""MPI's key, made once and never changed: bound in the namespaces where MPI jobs may run."""
 
 OWN_NAMESPACE: Rules = [
     # A rule with names cannot allow a create: the name is not known yet.
@@ -89,6 +93,12 @@ REPORTS: Rules = [
     {"api_groups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
 ]
 """To find out which TrainJob's pod, made by which Job, reports its progress (feature gate TrainJobStatus)."""
+
+METRICS: Rules = [
+    {"api_groups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+    {"api_groups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+]
+"""To find out whether whoever asks may read metrics."""
 
 RETENTION: Rules = [
     {"api_groups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": ["delete"]},

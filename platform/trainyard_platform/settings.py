@@ -34,12 +34,17 @@ from .tenancy import NAME, Tenant
 CONFIG_KEY = "trainyard:platform"
 KUBERNETES = r"^1\.[0-9]+$"
 
+EVERYWHERE = "*"
+MPI_NAMESPACE = rf"{NAME}|^\*$"
+
 TenantName = Annotated[str, Field(pattern=NAME)]
+MpiNamespace = Annotated[str, Field(pattern=MPI_NAMESPACE)]
 
 _PATTERN_WORDS = {
     KUBERNETES: "must be a minor version such as '1.35', in quotes",
     DURATION: "must be a duration such as 30m or 1h30m",
     NAME: "must be a name of small letters, digits and hyphens, such as team-a",
+    MPI_NAMESPACE: 'must be the name of a namespace, such as team-a, or "*" for all of them',
     QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
     **clouds.PATTERN_WORDS,
     IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
@@ -166,6 +171,17 @@ class Operator(Closed):
     """How large a TrainJob may be; admission refuses a larger one."""
     retention: Retention | None = None
     """Deletes finished TrainJobs; if left out, all stay."""
+    mpi_namespaces: tuple[MpiNamespace, ...] = ()
+    """Namespaces beside the tenants' where MPI jobs may run. The operator may read and create Secrets there
+    and in the tenants' namespaces, and nowhere else. "*" allows it everywhere."""
+    metrics_authentication: bool = False
+    """Whether its metrics are served over TLS, to those alone who may get the path /metrics."""
+    disruption_budget: bool = True
+    """Whether drains of nodes take one of two replicas at a time."""
+    priority_class: bool = True
+    """Whether the scheduler makes room for it where training fills the nodes."""
+    flow_schemas: bool = True
+    """Whether the API server answers it while other clients flood the API server."""
     kubeflow_namespace: KubeflowNamespace = KubeflowNamespace.CREATE
     """kubeflow-system, where the SDK reads the Trainer version: create, existing or absent."""
 
@@ -211,6 +227,8 @@ class StackSettings(Closed):
     """Trainyard's operator."""
     admission: Admission = Admission()
     """Whether TrainJobs and runtimes are checked before they are stored."""
+    network_policies: bool = True
+    """Whether the platform's own pods are reached at the ports that they serve, and at no others."""
     storage: Storage = Storage()
     """StorageClasses for the claims of the catalog, by role, and the object store."""
     data_cache: DataCache = DataCache()

@@ -48,6 +48,7 @@ def running(platform: Cluster) -> Iterator[Cluster]:
     document["config"]["trainyard:platform"]["operator"] |= {
         "replicas": 2,
         "featureGates": {"TrainJobStatus": True},
+        "metricsAuthentication": True,
         "retention": {},
     }
     stack = platform.sandbox.instance.dir / "running.yaml"
@@ -117,6 +118,44 @@ for port, path in ((9443, "/validate-trainer-kubeflow-org-v1alpha1-trainjob"), (
             *("/opt/trainyard/bin/python", "-c", script, bundle, pod["status"]["podIP"]),
         )
         assert said.split() == ["400", "404"], "an empty review is none, and no TrainJob lives at /"
+
+
+def test_metrics_are_read_by_accounts_that_may_and_by_nobody_else(running: Cluster) -> None:
+    secret = running.within(NAMESPACE).get("secret", "trainyard-operator-webhook")
+    assert secret is not None
+    for name in ("reads", "does-not"):
+        running.kubectl("create", "serviceaccount", name)
+    running.kubectl("create", "clusterrole", "reads", "--verb=get", "--non-resource-url=/metrics")
+    running.kubectl(
+        "create", "clusterrolebinding", "reads", "--clusterrole=reads", "--serviceaccount=default:reads"
+    )
+    tokens = [running.kubectl("create", "token", name).strip() for name in ("reads", "does-not")]
+    script = f"""
+import base64, http.client, socket, ssl, sys
+authority, address, *tokens = sys.argv[1:]
+trusted = ssl.create_default_context(cadata=base64.b64decode(authority).decode())
+for token in ("", *tokens):
+    with socket.create_connection((address, 8443)) as raw:
+        with trusted.wrap_socket(raw, server_hostname="{SERVER}") as connection:
+            head = f"GET /metrics HTTP/1.1\\r\\nHost: h\\r\\nAuthorization: Bearer {{token}}\\r\\n\\r\\n"
+            connection.sendall(head.encode())
+            print(connection.recv(100).split()[1].decode())
+with socket.create_connection((address, 8080)) as open_to_all:
+    open_to_all.sendall(b"GET /metrics HTTP/1.1\\r\\nHost: h\\r\\n\\r\\n")
+    print(open_to_all.recv(100).split()[1].decode())
+"""
+    try:
+        for pod in eventually("two replicas are ready", lambda: both_ready(running)):
+            said = running.kubectl(
+                *("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--", "/opt/trainyard/bin/python", "-c"),
+                *(script, secret["data"]["ca.crt"], pod["status"]["podIP"], *tokens),
+            )
+            assert said.split() == ["401", "200", "403", "404"], (
+                "without a token, with each, and on the old port"
+            )
+    finally:
+        running.kubectl("delete", "clusterrolebinding/reads", "clusterrole/reads")
+        running.kubectl("delete", "serviceaccount/reads", "serviceaccount/does-not")
 
 
 def test_a_job_reports_its_own_progress_and_no_other_ones(running: Cluster) -> None:
@@ -197,6 +236,25 @@ def test_a_finished_job_goes_when_its_annotation_says_so_and_takes_its_jobset_al
     eventually("it is gone", lambda: running.get("trainjob", "brief") is None)
     eventually("and its JobSet", lambda: running.get("jobset", "brief") is None)
     assert running.get("trainjob", "kept") is not None
+
+
+def test_a_drain_takes_one_replica_and_waits_with_the_other(running: Cluster) -> None:
+    def evict(pod: Object) -> str:
+        metadata = {"name": pod["metadata"]["name"], "namespace": NAMESPACE}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{metadata['name']}/eviction"
+        command = ("kubectl", "create", "--raw", path, "-f", "-")
+        return running.run(*command, stdin=json.dumps(eviction), check=False).stderr
+
+    def may_go() -> bool:
+        budget = running.within(NAMESPACE).get("poddisruptionbudget", "trainyard-operator")
+        return bool(budget and budget["status"]["disruptionsAllowed"] == 1)
+
+    first, second = eventually("two replicas are ready", lambda: both_ready(running))
+    eventually("one of them may go", may_go)
+    assert evict(first) == ""
+    assert "violate the pod's disruption budget" in evict(second)
+    eventually("there are two again", lambda: both_ready(running))
 
 
 def test_when_the_leader_is_killed_the_other_takes_over_within_the_lease(running: Cluster) -> None:

@@ -9,6 +9,7 @@ import yaml
 from tests.patience import STARTED, eventually
 
 from .cluster import Cluster, Object
+from .packets import connects, server
 
 pytestmark = pytest.mark.sandbox(area="tenants")
 
@@ -81,38 +82,13 @@ def test_somebody_who_belongs_to_no_tenant_sees_none(platform: Cluster) -> None:
     assert allowed(platform, "mallory", "team-a") == set()
 
 
-SERVE = "import http.server as h; h.HTTPServer(('', 8000), h.SimpleHTTPRequestHandler).serve_forever()"
-ASK = "import sys, socket; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=3).close()"
-
-
-def python(name: str, *arguments: str) -> Object:
-    container = {
-        "name": "python",
-        "image": "docker.io/trainyard/torch-cpu:sandbox",
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-c", *arguments],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
-    }
-
-
-def connects(asker: Cluster, host: str, port: int = 8000) -> bool:
-    """Whether packets go from the pod `server` of that namespace to this address and back."""
-    command = ("exec", "server", "--", "python3", "-c", ASK, host, str(port))
-    return asker.run("kubectl", "-n", str(asker.namespace), *command, check=False).returncode == 0
-
-
 @pytest.mark.core
 def test_packets_go_within_a_tenants_namespace_and_neither_into_it_nor_out_of_it(
     platform: Cluster, team_a: Cluster, team_b: Cluster
 ) -> None:
     everywhere = (team_a, team_b, platform.within("default"))
     for one in everywhere:
-        one.apply(python("server", SERVE), python("neighbour", SERVE))
+        one.apply(server("server", 8000), server("neighbour", 8000))
     try:
         servers = {}
         for one in everywhere:

@@ -7,7 +7,15 @@ NAMESPACE = "trainyard-system"
 NAME = "trainyard-operator"
 USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 GROUP = "rbac.authorization.k8s.io"
-CLUSTER = rbac.CLUSTER + rbac.ADMISSION + rbac.REPORTS + rbac.RETENTION + rbac.UPSTREAM
+CLUSTER = (
+    rbac.CLUSTER
+    + rbac.SECRETS
+    + rbac.ADMISSION
+    + rbac.REPORTS
+    + rbac.METRICS
+    + rbac.RETENTION
+    + rbac.UPSTREAM
+)
 """With everything on that can be; upstream's Lease is looked for where it is in no namespace of ours."""
 OWN = rbac.OWN_NAMESPACE + rbac.CERTIFICATE
 _FIELDS = {

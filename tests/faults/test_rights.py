@@ -55,6 +55,9 @@ ANYWHERE = {
     },
     "admissionregistration.k8s.io/validatingwebhookconfigurations": {"get": "the same", "patch": "the same"},
     "authentication.k8s.io/tokenreviews": {"create": "elsewhere: tests/e2e/test_operator.py, a job reports"},
+    "authorization.k8s.io/subjectaccessreviews": {
+        "create": "elsewhere: tests/e2e/test_operator.py, who reads metrics"
+    },
     "/pods": {"get": "elsewhere: tests/e2e/test_operator.py, a job reports its own progress"},
     "coordination.k8s.io/leases": {"get": "whether upstream's controller lives"},
 }

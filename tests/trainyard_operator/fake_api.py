@@ -37,6 +37,10 @@ SERVED = {
 }
 
 
+OWN_AUDIENCE = "https://kubernetes.default.svc"
+"""Whom tokens are meant for that are the API server's own."""
+
+
 def run(test: Callable[[], Coroutine[Any, Any, T]], timeout: float = 300.0) -> T:
     """Run an asynchronous test body, and no longer than `timeout` seconds."""
 
@@ -78,6 +82,8 @@ class FakeApi:
         self.missing: set[str] = set()
         self.tokens: dict[str, tuple[str, dict[str, Any]]] = {}
         """By token: whom it is meant for, and whose it is; a TokenReview of any other fails."""
+        self.readers: set[str] = set()
+        """Names of users that a SubjectAccessReview allows to get /metrics."""
         self.accepts: Callable[[web.Request], bool] = lambda _: True
         """Whether a request has the credentials that it needs."""
         self.watch_list = True
@@ -230,6 +236,10 @@ class FakeApi:
     async def _post(self, request: web.Request, body: Any) -> web.Response:
         if request.path.endswith("/tokenreviews"):
             return web.json_response({**body, "status": self._reviewed(body["spec"])}, status=201)
+        if request.path.endswith("/subjectaccessreviews"):
+            asked = body["spec"]["nonResourceAttributes"]
+            allowed = asked == {"path": "/metrics", "verb": "get"} and body["spec"]["user"] in self.readers
+            return web.json_response({**body, "status": {"allowed": allowed}}, status=201)
         path = f"{request.path}/{body['metadata']['name']}"
         if path in self.objects:
             return _answer(status(409, "AlreadyExists", name=body["metadata"]["name"]))
@@ -237,7 +247,7 @@ class FakeApi:
 
     def _reviewed(self, spec: dict[str, Any]) -> dict[str, Any]:
         audience, user = self.tokens.get(spec["token"], ("", {}))
-        if audience not in spec["audiences"]:
+        if audience not in spec.get("audiences", [OWN_AUDIENCE]):
             return {"authenticated": False, "error": "invalid bearer token"}
         return {"authenticated": True, "user": user, "audiences": [audience]}
 

@@ -13,7 +13,7 @@ from trainyard_operator.core import model, revisions
 from trainyard_operator.kube.client import Client, error_from
 from trainyard_operator.watch.cache import Cache, Key, trainjob_of
 from trainyard_operator.watch.informer import jobset_of
-from trainyard_operator.work.apply import JOBSETS, Applier, RefusedError, Written, refusal
+from trainyard_operator.work.apply import JOBSETS, SECRETS, Applier, RefusedError, Written, refusal
 from trainyard_operator.work.queue import RetryError
 
 from . import objects
@@ -313,6 +313,14 @@ def test_a_lasting_no_has_a_reason_that_a_user_can_act_on(code: int, message: st
     refused = refusal(error, JOBSETS, "tj")
     assert isinstance(refused, RefusedError)
     assert refused.rejection == model.Rejection(reason, f"JobSet tj: {message}")
+
+
+def test_where_mpi_jobs_may_not_run_the_refusal_says_who_decides_that() -> None:
+    message = 'secrets is forbidden: User "u" cannot create resource "secrets"'
+    refused = refusal(error_from(403, msgspec.json.encode(status(403, "Forbidden", message))), SECRETS, "key")
+    assert isinstance(refused, RefusedError)
+    way_out = "MPI jobs run in namespaces of tenants and of the stack's operator.mpiNamespaces"
+    assert refused.rejection == model.Rejection("Forbidden", f"Secret key: {message}. {way_out}")
 
 
 def test_a_missing_crd_is_a_lasting_no_and_a_missing_namespace_a_passing_one() -> None:

@@ -73,6 +73,31 @@ def test_trainjobs_are_counted_by_state_and_states_without_any_are_0() -> None:
     }
 
 
+def test_a_trainjob_that_has_not_changed_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    judge = gauges.state
+
+    def look(job: TrainJob) -> str:
+        looked.append(job.name)
+        return judge(job)
+
+    monkeypatch.setattr(gauges, "state", look)
+    cache, metrics = Cache(), Metrics()
+    metrics.registry.register(gauges.TrainJobs(cache))
+
+    def observe(name: str, version: str, status: dict[str, Any]) -> None:
+        job = TrainJob("team", name, name, version, CREATED, {}, status)
+        cache.trainjobs.observe(Key.of(job), job)
+
+    for number in range(3):
+        observe(f"job-{number}", str(number + 1), {})
+    assert value(metrics, "trainyard_trainjobs", state="Pending") == 3
+    looked.clear()
+    observe("job-1", "10", conditions("Complete"))
+    assert value(metrics, "trainyard_trainjobs", state="Complete") == 1
+    assert looked == ["job-1"]
+
+
 def test_measured_plugins_build_what_they_build_and_each_is_timed() -> None:
     metrics = Metrics()
     job, rt = trainjob({"trainer": {"numNodes": 2}}), runtime({"torch": {}})

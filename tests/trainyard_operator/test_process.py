@@ -15,6 +15,7 @@ from trainyard_operator import main as main_module
 from trainyard_operator.logs import JsonFormatter
 from trainyard_operator.main import run as run_operator
 from trainyard_operator.metrics import Metrics, describe
+from trainyard_operator.serve.metrics_server import Exposition
 from trainyard_operator.serve.probes import ProbeServer
 from trainyard_operator.settings import parse
 
@@ -62,7 +63,8 @@ def test_an_unreachable_server_is_one_line_and_exit_code_2(
 def test_a_probe_says_its_reasons_line_by_line() -> None:
     async def test() -> None:
         reasons = ["JobSets are not read yet", "upstream is alive"]
-        probes = ProbeServer(Metrics(), alive=list, ready=lambda: reasons, host="127.0.0.1", port=0)
+        exposition = Exposition(Metrics())
+        probes = ProbeServer(exposition, alive=list, ready=lambda: reasons, host="127.0.0.1", port=0)
         await probes.start()
         base = f"http://127.0.0.1:{probes.port}"
         async with aiohttp.ClientSession() as session:

@@ -44,7 +44,7 @@ logging: {{format: json}}
 leaderElection: {{identity: i, leaseDuration: 1m, renewDeadline: 40s, retryPeriod: 5s}}
 controller: {{concurrency: 3}}
 webhook: {{enabled: false, host: 127.0.0.2, port: 1, policies: p}}
-metrics: {{host: 127.0.0.1, port: 0}}
+metrics: {{host: 127.0.0.1, port: 0, authentication: true, securePort: 4}}
 certManagement: {{folder: d}}
 statusServer: {{host: 127.0.0.3, port: 2, qps: 2, burst: 3}}
 featureGates: {{TrainJobStatus: true}}
@@ -65,7 +65,7 @@ retention: {{afterFinished: 1d12h, maxFinishedPerNamespace: 7}}
         },
         "controller": {"concurrency": 3},
         "webhook": {"enabled": False, "host": "127.0.0.2", "port": 1, "policies": "p"},
-        "metrics": {"host": "127.0.0.1", "port": 0},
+        "metrics": {"host": "127.0.0.1", "port": 0, "authentication": True, "secure_port": 4},
         "cert_management": {"folder": "d"},
         "status_server": {"host": "127.0.0.3", "port": 2, "qps": 2.0, "burst": 3},
         "feature_gates": {"train_job_status": True},
@@ -208,7 +208,8 @@ def test_all_mistakes_are_named_at_once_each_where_it_was_made(
     assert sorted(capsys.readouterr().err.splitlines()) == [
         "--feature-gates: there is no such key (allowed here: TrainJobStatus)",
         "--webhook-port: must be less than or equal to 65535; is 70000",
-        f"{file}:3: metrics.hots: there is no such key (allowed here: host, port); did you mean 'host'?",
+        f"{file}:3: metrics.hots: there is no such key (allowed here: authentication, host, port, "
+        "securePort); did you mean 'host'?",
     ]
 
 

@@ -25,8 +25,9 @@ from trainyard_operator.core import progress
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates, status_server
-from trainyard_operator.serve.reporters import ATTEMPTS_BURST, KNOWN_FOR, Reporters
+from trainyard_operator.serve.reporters import Reporters
 from trainyard_operator.serve.status_server import StatusServer
+from trainyard_operator.serve.tokens import ATTEMPTS_BURST, KNOWN_FOR
 from trainyard_operator.watch.cache import Cache, Key, trainjob_of
 from trainyard_operator.watch.informer import jobset_of
 from trainyard_operator.work.apply import Applier

@@ -235,7 +235,7 @@ def test_the_operator_comes_after_what_it_needs_and_goes_before_it(graph: Graph)
         for one in graph.values()
         if one.type.startswith("kubernetes:rbac") and one.name.startswith("trainyard")
     ]
-    assert len(rights) == 6
+    assert len(rights) == 14
     assert set(rights) <= needs
 
 
@@ -256,7 +256,7 @@ def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
         for name in (
             *("KwokPool", "Crds", "JobSet", "Kueue", "Queues", "Tenants", "Volcano", "Catalog"),
             *("Kubeflow", "Operator", "Admission", "PolicyRules", "System"),
-            *("Coscheduling", "Observability", "Storage", "Accelerators"),
+            *("Coscheduling", "Observability", "Storage", "Accelerators", "NetworkPolicies"),
         )
     }
     own = {one.parent for one in graph.values() if one.type.startswith("kubernetes:")}
@@ -287,6 +287,7 @@ def test_the_operators_pod_has_no_privilege(graph: Graph) -> None:
         {"name": "configuration", "configMap": {"name": "trainyard-operator"}},
     ]
     assert pod["serviceAccountName"] == "trainyard-operator"
+    assert pod["priorityClassName"] == "trainyard-operator"
 
 
 def test_the_operators_pod_is_probed_and_bounded(graph: Graph) -> None:
@@ -319,7 +320,6 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
         ("batch", "jobs", "", "delete,list"),
         ("", "events", "", "create,get,patch"),
         ("", "configmaps", "", "create,get,update"),
-        ("", "secrets", "", "create,get"),
         ("scheduling.x-k8s.io,scheduling.volcano.sh", "podgroups", "", "create,get,update"),
         (
             "admissionregistration.k8s.io",
@@ -483,8 +483,7 @@ def test_without_admission_there_is_no_webhook_and_no_right_for_one(tmp_path: An
     assert [key for key in graph if "Webhook" in key or "Service trainyard" in key] == []
     everywhere = rules(graph, "ClusterRole", "trainyard-operator")
     assert [rule for rule in everywhere if rule[0] == "admissionregistration.k8s.io"] == []
-    # MPI's keys are the only Secrets that are left.
-    assert [rule for rule in everywhere if rule[1] == "secrets"] == [("", "secrets", "", "create,get")]
+    assert [rule for rule in everywhere if rule[1] == "secrets"] == []
     own = rules(graph, "Role", "trainyard-operator")
     assert [rule for rule in own if rule[1] == "secrets"] == []
     (container,) = graph[OPERATOR].inputs["spec"]["template"]["spec"]["containers"]
@@ -522,6 +521,25 @@ def test_what_the_stack_says_is_what_the_operator_is_told_and_a_change_means_new
     assert digest(graph) != digest(stack(tmp_path / "two", MINIMAL))
 
 
+def test_keys_of_mpi_jobs_are_made_in_tenants_namespaces_and_where_the_stack_says(graph: Graph) -> None:
+    found = {
+        one.inputs["metadata"]["namespace"]: (one.inputs["rules"], one.inputs["metadata"]["name"])
+        for one in of_type(graph, "kubernetes:rbac.authorization.k8s.io/v1:Role")
+        if one.name.startswith("trainyard-operator-mpi")
+    }
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get"]}
+    assert found == dict.fromkeys(("default", "gpus", "team-a", "team-b"), ([rule], "trainyard-operator-mpi"))
+
+
+@pytest.mark.usefixtures("pins")
+def test_keys_of_mpi_jobs_are_made_everywhere_only_where_the_stack_says_so(tmp_path: Any) -> None:
+    anywhere = {"operator": {**MINIMAL["operator"], "mpiNamespaces": ["*", "research"]}}
+    graphs = [stack(tmp_path / "all", anywhere), stack(tmp_path / "none", MINIMAL)]
+    key = ("", "secrets", "", "create,get")
+    assert [key in rules(one, "ClusterRole", "trainyard-operator") for one in graphs] == [True, False]
+    assert [[key for key in one if "Role trainyard-operator-mpi" in key] for one in graphs] == [[], []]
+
+
 @pytest.mark.usefixtures("pins")
 def test_for_reports_of_progress_there_are_a_port_and_the_rights_to_see_who_reports(tmp_path: Any) -> None:
     gate = {"featureGates": {"TrainJobStatus": True}}
@@ -538,6 +556,35 @@ def test_for_reports_of_progress_there_are_a_port_and_the_rights_to_see_who_repo
     ]
     assert graph["kubernetes:core/v1:Service trainyard-operator"].inputs["spec"]["ports"] == [
         {"name": "status", "port": 10443, "targetPort": 10443, "protocol": "TCP"}
+    ]
+
+
+@pytest.mark.usefixtures("pins")
+def test_metrics_that_ask_who_reads_have_a_port_a_certificate_and_the_rights_to_ask(tmp_path: Any) -> None:
+    asks = {
+        "operator": {**MINIMAL["operator"], "metricsAuthentication": True},
+        "admission": {"enabled": False},
+    }
+    graph = stack(tmp_path, {**asks, "observability": {"enabled": True}})
+    assert rules(graph, "ClusterRole", "trainyard-operator")[-2:] == [
+        ("authentication.k8s.io", "tokenreviews", "", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "", "create"),
+    ]
+    assert [rule for rule in rules(graph, "Role", "trainyard-operator") if rule[1] == "secrets"] == [
+        ("", "secrets", "", "create"),
+        ("", "secrets", "trainyard-operator-webhook", "get,update"),
+    ]
+    metrics = told(graph, tmp_path).metrics
+    assert (metrics.authentication, metrics.secure_port) == (True, 8443)
+    service = graph["kubernetes:core/v1:Service service-trainyard-system/trainyard-operator-metrics"].inputs
+    assert service["spec"]["ports"] == [
+        {"name": "metrics", "port": 8443, "targetPort": 8443, "protocol": "TCP"}
+    ]
+    (monitor,) = of_type(graph, "kubernetes:monitoring.coreos.com/v1:ServiceMonitor")
+    assert monitor.inputs["spec"]["endpoints"][0]["scheme"] == "https"
+    (network,) = [one for one in graph.values() if one.name == "networkpolicy-trainyard-system/trainyard"]
+    assert [rule["ports"] for rule in network.inputs["spec"]["ingress"]] == [
+        [{"protocol": "TCP", "port": 8443}]
     ]
 
 
@@ -576,6 +623,68 @@ def test_trainjobs_may_be_deleted_where_retention_is_asked_for_alone(tmp_path: A
         True,
         False,
     ]
+
+
+PROTECTION = (
+    "kubernetes:flowcontrol.apiserver.k8s.io/v1:FlowSchema flowschema-trainyard-operator",
+    "kubernetes:flowcontrol.apiserver.k8s.io/v1:FlowSchema flowschema-trainyard-operator-lease",
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy networkpolicy-trainyard-system/trainyard",
+    "kubernetes:policy/v1:PodDisruptionBudget poddisruptionbudget-trainyard-system/trainyard-operator",
+    "kubernetes:scheduling.k8s.io/v1:PriorityClass priorityclass-trainyard-operator",
+)
+
+
+def protection(graph: Graph) -> set[str]:
+    """What of the operator's protection there is; and whether its pods name the class."""
+    pod = graph[OPERATOR].inputs["spec"]["template"]["spec"]
+    return {key for key in PROTECTION if key in graph} | ({"class"} if "priorityClassName" in pod else set())
+
+
+@pytest.mark.usefixtures("pins")
+def test_what_protects_the_operator_is_there_unless_the_stack_leaves_it_out(tmp_path: Any) -> None:
+    two = {**MINIMAL["operator"], "replicas": 2}
+    assert protection(stack(tmp_path / "all", {"operator": two})) == {*PROTECTION, "class"}
+    flows, network, budget, priority = set(PROTECTION[:2]), {PROTECTION[2]}, {PROTECTION[3]}, {PROTECTION[4]}
+    for settings, left_out in (
+        ({"operator": {**two, "flowSchemas": False}}, flows),
+        ({"operator": two, "networkPolicies": False}, network),
+        ({"operator": {**two, "disruptionBudget": False}}, budget),
+        ({"operator": MINIMAL["operator"]}, budget),
+        ({"operator": {**two, "priorityClass": False}}, {*priority, "class"}),
+    ):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        assert {*PROTECTION, "class"} - protection(stack(folder, settings)) == left_out
+
+
+@pytest.mark.usefixtures("pins")
+def test_only_the_ports_that_a_stack_has_served_are_open_and_only_in_namespaces_of_its_own(
+    tmp_path: Any,
+) -> None:
+    def opened(graph: Graph) -> dict[str, list[int]]:
+        found = [one.inputs for one in of_type(graph, "kubernetes:networking.k8s.io/v1:NetworkPolicy")]
+        return {
+            one["metadata"]["namespace"]: [
+                port["port"] for rule in one["spec"]["ingress"] for port in rule["ports"]
+            ]
+            for one in found
+        }
+
+    gate = {"featureGates": {"TrainJobStatus": True}}
+    everything = {
+        "operator": {**MINIMAL["operator"], **gate},
+        "kueue": {"enabled": True},
+        "volcano": {"enabled": True},
+        "coscheduling": {"enabled": True},
+    }
+    assert opened(stack(tmp_path / "all", everything)) == {
+        "jobset-system": [9443, 8443],
+        "kueue-system": [9443, 8082, 8443],
+        "volcano-system": [8443, 8080, 8081],
+        "scheduler-plugins": [8080, 10259],
+        "trainyard-system": [9443, 10443, 8080],
+    }
+    least = {**MINIMAL, "admission": {"enabled": False}, "jobset": {"enabled": False}}
+    assert opened(stack(tmp_path / "least", least)) == {"trainyard-system": [8080]}
 
 
 @pytest.mark.usefixtures("pins")

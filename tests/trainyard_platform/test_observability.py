@@ -43,6 +43,27 @@ def test_every_replica_of_the_operator_is_scraped_through_a_service_without_an_a
     )
 
 
+def test_an_operator_that_asks_who_reads_is_shown_prometheus_own_token_and_is_known_by_its_authority() -> (
+    None
+):
+    certificate = manifests.Certificate(
+        "trainyard-operator-webhook", "trainyard-operator.trainyard-system.svc"
+    )
+    found = manifests.operator_monitor(SERVICE, HOME, SETTINGS, certificate)
+    assert found["spec"]["endpoints"] == [
+        {
+            "port": "metrics",
+            "scheme": "https",
+            "interval": "15s",
+            "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+            "tlsConfig": {
+                "ca": {"secret": {"name": "trainyard-operator-webhook", "key": "ca.crt"}},
+                "serverName": "trainyard-operator.trainyard-system.svc",
+            },
+        }
+    ]
+
+
 def test_kueue_is_scraped_with_prometheus_own_token() -> None:
     selector = kueue.METRICS_SERVICE_LABELS
     assert manifests.kueue_monitor(HOME, "kueue-system", selector, SETTINGS) == monitor(

@@ -32,23 +32,32 @@ CASES = [
         given={"operator": OPERATOR, "runtime": {}},
         message="trainyard:platform.runtime: there is no such key "
         "(allowed here: accelerators, admission, artifacts, cluster, coscheduling, dataCache, jobset, kueue, "
-        "nodePools, observability, operator, policies, queues, runtimes, storage, tenants, volcano); "
+        "networkPolicies, nodePools, observability, operator, policies, queues, runtimes, storage, tenants, "
+        "volcano); "
         "did you mean 'runtimes'?",
+    ),
+    Case(
+        id="a namespace for MPI jobs that is none",
+        given={"operator": {**OPERATOR, "mpiNamespaces": ["Research"]}},
+        message="trainyard:platform.operator.mpiNamespaces[0]: must be the name of a namespace, such as "
+        "team-a, or \"*\" for all of them; is 'Research'",
     ),
     Case(
         id="an unknown key in camelCase",
         given={"operator": {**OPERATOR, "imagePullpolicy": "Always"}},
         message="trainyard:platform.operator.imagePullpolicy: there is no such key "
-        "(allowed here: args, certificates, controller, featureGates, image, imagePullPolicy, "
-        "kubeflowNamespace, limits, replicas, resources, retention); "
+        "(allowed here: args, certificates, controller, disruptionBudget, featureGates, flowSchemas, image, "
+        "imagePullPolicy, kubeflowNamespace, limits, metricsAuthentication, mpiNamespaces, priorityClass, "
+        "replicas, resources, retention); "
         "did you mean 'imagePullPolicy'?",
     ),
     Case(
         id="a key as Python spells it",
         given={"operator": {**OPERATOR, "kubeflow_namespace": "absent"}},
         message="trainyard:platform.operator.kubeflow_namespace: there is no such key "
-        "(allowed here: args, certificates, controller, featureGates, image, imagePullPolicy, "
-        "kubeflowNamespace, limits, replicas, resources, retention); "
+        "(allowed here: args, certificates, controller, disruptionBudget, featureGates, flowSchemas, image, "
+        "imagePullPolicy, kubeflowNamespace, limits, metricsAuthentication, mpiNamespaces, priorityClass, "
+        "replicas, resources, retention); "
         "did you mean 'kubeflowNamespace'?",
     ),
     Case(

@@ -50,12 +50,6 @@ def audience(namespace: str, name: str) -> str:
     return _AUDIENCE.format(namespace=namespace, name=name)
 
 
-def bearer(header: str | None) -> str | None:
-    """The token of an Authorization header, None if it has none: the scheme and it, and nothing else."""
-    parts = (header or "").split(" ")
-    return parts[1] if len(parts) == 2 and parts[0].lower() == "bearer" and parts[1] else None
-
-
 def claimed_audiences(token: str) -> tuple[str, ...]:
     """Whom a token says that it is meant for, believed by nobody yet; empty for what is no JWT."""
     try:

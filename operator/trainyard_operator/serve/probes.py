@@ -1,7 +1,8 @@
 """The HTTP server of metrics and probes, on every replica.
 
 `/healthz`: this process still works and a restart would not help; `/readyz`:
-it has what it needs to work or to take over; `/metrics`. A probe that fails
+it has what it needs to work or to take over; `/metrics`, unless they are
+served to those alone who may read them (`metrics_server`). A probe that fails
 answers 503 and its reasons, one a line.
 """
 
@@ -11,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
-from ..metrics import CONTENT_TYPE, Metrics
 from .connections import Bounds, Listener
+from .metrics_server import Exposition
 
 BOUNDS = Bounds(keepalive=75.0, most=64)
 """Kubelet and whoever reads metrics are a handful of callers."""
@@ -25,10 +26,16 @@ class ProbeServer:
     """Serves on `host:port` between `start` and `stop`; port 0 picks a free one, see `port`."""
 
     def __init__(
-        self, metrics: Metrics, *, alive: Reasons, ready: Reasons, host: str | None = None, port: int = 8080
+        self,
+        exposition: Exposition | None,
+        *,
+        alive: Reasons,
+        ready: Reasons,
+        host: str | None = None,
+        port: int = 8080,
     ) -> None:
         self.port = port
-        self._metrics = metrics
+        self._exposition = exposition
         self._host = host
         self._listener: Listener | None = None
         self._checks = {"/healthz": alive, "/readyz": ready}
@@ -38,7 +45,8 @@ class ProbeServer:
         app = web.Application()
         for path, check in self._checks.items():
             app.router.add_get(path, _probe(check))
-        app.router.add_get("/metrics", self._serve_metrics)
+        if (exposition := self._exposition) is not None:
+            app.router.add_get("/metrics", _always(exposition.response))
         listener = Listener(app, BOUNDS, host=self._host, port=self.port, shutdown_timeout=1.0)
         await listener.start()
         self._listener, self.port = listener, listener.port
@@ -49,8 +57,12 @@ class ProbeServer:
             await self._listener.stop()
             self._listener = None
 
-    async def _serve_metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+def _always(response: Callable[[], web.Response]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        return response()
+
+    return answer
 
 
 def _probe(check: Reasons) -> Callable[[web.Request], Awaitable[web.Response]]:

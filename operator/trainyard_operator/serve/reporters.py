@@ -8,51 +8,22 @@ and TrainJob are held together by their uids.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from trainyard_api import names
-from trainyard_api.rate import Buckets
 
 from ..core import model, progress
 from ..kube.client import METADATA, Client, NotFoundError, Resource
 from ..watch.cache import Cache, Key
 from ..watch.informer import JOBSETS
+from .tokens import RefusedTokenError, Tokens, reviewed
 
-TOKEN_REVIEWS: Final = Resource(
-    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
-)
 PODS: Final = Resource("", "v1", "pods", "Pod")
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
-
-KNOWN_FOR: Final = 60.0
-"""Seconds for which a token is not asked about again; a pod that is deleted may report as much longer."""
-MOST_KNOWN: Final = 10_000
-REVIEWS_AT_A_TIME: Final = 8
-ATTEMPTS_QPS, ATTEMPTS_BURST = 5.0, 20
-"""Of one address, with tokens that are not known: each costs the API server three requests."""
-
-
-class RefusedReporterError(Exception):
-    """This token may not report on this TrainJob. `code` is the HTTP status; `retry_after` in seconds."""
-
-    def __init__(self, code: int, message: str, retry_after: float = 0.0) -> None:
-        super().__init__(message)
-        self.code = code
-        self.retry_after = retry_after
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    until: float
-    jobset: str
-    """uid of the JobSet that the pod belongs to."""
 
 
 class Reporters:
@@ -61,23 +32,22 @@ class Reporters:
     def __init__(self, client: Client, cache: Cache, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._cache = cache
-        self._clock = clock
-        self._known: dict[bytes, _Known] = {}
-        self._attempts: Buckets[str] = Buckets(ATTEMPTS_QPS, ATTEMPTS_BURST, clock=clock)
-        self._reviews = asyncio.Semaphore(REVIEWS_AT_A_TIME)
+        self._jobsets: Tokens[str] = Tokens(clock)
+        """By token: uid of the JobSet that its pod belongs to."""
 
     async def identify(self, token: str, key: Key, address: str) -> model.TrainJob | None:
         """The TrainJob `key` if the token is one of its pods', None if there is no such TrainJob.
 
-        `address` is the peer's. Raises `RefusedReporterError`, and the client's errors.
+        `address` is the peer's. Raises `RefusedTokenError`, and the client's errors.
         """
         wanted = progress.audience(*key)
         claimed = progress.claimed_audiences(token)
         if wanted not in claimed:
             if any(progress.is_trainjob_audience(other) for other in claimed):
-                raise RefusedReporterError(403, "the token is another TrainJob's")
-            raise RefusedReporterError(401, f"the token is not meant for {wanted}")
-        jobset = await self._jobset_uid(token, key, wanted, address)
+                raise RefusedTokenError(403, "the token is another TrainJob's")
+            raise RefusedTokenError(401, f"the token is not meant for {wanted}")
+        # The audience in it is the TrainJob's own, so a known token is known for no other.
+        jobset = await self._jobsets.find(token, address, lambda: self._jobset_uid(token, key, wanted))
         trainjob = self._cache.trainjobs.get(key)
         if trainjob is None:
             return None
@@ -86,22 +56,8 @@ class Reporters:
             raise _belongs_to_none()
         return trainjob
 
-    async def _jobset_uid(self, token: str, key: Key, wanted: str, address: str) -> str:
-        # The audience in it is the TrainJob's own, so a known token is known for no other.
-        digest = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
-        known = self._known.get(digest)
-        if known is not None and self._clock() < known.until:
-            return known.jobset
-        if wait := self._attempts.take(address):
-            raise RefusedReporterError(429, "too many tokens in a short time", wait)
-        async with self._reviews:
-            pod = await self._reviewed(token, key, wanted)
-            jobset = await self._owning_jobset(pod, key)
-        self._known.pop(digest, None)
-        self._known[digest] = _Known(self._clock() + KNOWN_FOR, jobset)
-        if len(self._known) > MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-        return jobset
+    async def _jobset_uid(self, token: str, key: Key, wanted: str) -> str:
+        return await self._owning_jobset(await self._pod(token, key, wanted), key)
 
     async def _owning_jobset(self, pod: dict[str, Any], key: Key) -> str:
         """The uid of the JobSet whose Job made the pod.
@@ -121,29 +77,21 @@ class Reporters:
                 return str(above["uid"])
         raise _belongs_to_none()
 
-    async def _reviewed(self, token: str, key: Key, wanted: str) -> dict[str, Any]:
+    async def _pod(self, token: str, key: Key, wanted: str) -> dict[str, Any]:
         """The metadata of the pod that the API server says the token is of."""
-        review = {
-            "apiVersion": TOKEN_REVIEWS.api_version,
-            "kind": TOKEN_REVIEWS.kind,
-            "spec": {"token": token, "audiences": [wanted]},
-        }
-        status = (await self._client.create(TOKEN_REVIEWS.path(), review)).get("status") or {}
-        if status.get("authenticated") is not True or wanted not in (status.get("audiences") or ()):
-            raise RefusedReporterError(401, "the API server does not accept the token")
-        user = status.get("user") or {}
+        user = await reviewed(self._client, token, wanted)
         extra = user.get("extra") or {}
         names: list[str] = extra.get(POD_NAME) or []
         uids: list[str] = extra.get(POD_UID) or []
         of_namespace = str(user.get("username")).startswith(f"system:serviceaccount:{key.namespace}:")
         if not of_namespace or len(names) != 1 or len(uids) != 1:
-            raise RefusedReporterError(403, "the token is not a pod's of this namespace")
+            raise RefusedTokenError(403, "the token is not a pod's of this namespace")
         try:
             pod = await self._client.get(PODS.path(key.namespace, names[0]), accept=METADATA)
         except NotFoundError:
-            raise RefusedReporterError(403, "the token's pod is gone") from None
+            raise RefusedTokenError(403, "the token's pod is gone") from None
         if pod["metadata"]["uid"] != uids[0]:
-            raise RefusedReporterError(403, "the token's pod is gone")
+            raise RefusedTokenError(403, "the token's pod is gone")
         return pod
 
 
@@ -156,5 +104,5 @@ def _controller(child: dict[str, Any], kind: Resource) -> dict[str, str] | None:
     return None
 
 
-def _belongs_to_none() -> RefusedReporterError:
-    return RefusedReporterError(403, "the token's pod belongs to no JobSet of this TrainJob")
+def _belongs_to_none() -> RefusedTokenError:
+    return RefusedTokenError(403, "the token's pod belongs to no JobSet of this TrainJob")

@@ -29,8 +29,9 @@ from ..watch.cache import Cache, Key
 from ..work.apply import Applier
 from ..work.queue import RetryError
 from .connections import Bounds
-from .reporters import RefusedReporterError, Reporters
+from .reporters import Reporters
 from .tls_server import TlsServer
+from .tokens import RefusedTokenError, bearer
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class StatusServer(TlsServer):
                 answer = await self._answer(request)
         except TimeoutError:
             answer = _refusal(504, "Timeout", "not done in time")
-        except RefusedReporterError as error:
+        except RefusedTokenError as error:
             answer = _refusal(error.code, REASONS[error.code], str(error), error.retry_after)
         except InvalidReportError as error:
             answer = _refusal(422, "Invalid", str(error))
@@ -113,15 +114,15 @@ class StatusServer(TlsServer):
     async def _answer(self, request: web.Request) -> web.Response:
         if not self._synced():
             return _refusal(503, "ServiceUnavailable", "this replica has not read all TrainJobs yet", 1.0)
-        token = progress.bearer(request.headers.get("Authorization"))
+        token = bearer(request.headers.get("Authorization"))
         if token is None:
-            raise RefusedReporterError(401, "a bearer token is required")
+            raise RefusedTokenError(401, "a bearer token is required")
         key = Key(request.match_info["namespace"], request.match_info["name"])
         trainjob = await self._reporters.identify(token, key, request.remote or "")
         if trainjob is None:
             return _refusal(404, "NotFound", "Train job not found")
         if wait := self._reports.take(trainjob.uid):
-            raise RefusedReporterError(429, "the TrainJob reports too often", wait)
+            raise RefusedTokenError(429, "the TrainJob reports too often", wait)
         body = await _body(request)
         if body is None:
             return _refusal(413, "RequestEntityTooLarge", "Payload too large")

@@ -327,6 +327,8 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
     if error.code == 403 and "exceeded quota" in message:
         return RefusedError(model.Rejection("QuotaExceeded", message))
     if error.code == 403 and not denied:
+        if resource is SECRETS:
+            message += ". MPI jobs run in namespaces of tenants and of the stack's operator.mpiNamespaces"
         return RefusedError(model.Rejection("Forbidden", message))
     return RefusedError(model.Rejection("JobSetRejected", message))
 

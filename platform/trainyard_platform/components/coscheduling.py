@@ -15,10 +15,13 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 from .. import queueing
 from ..artifacts import Artifacts, Chart
 from ..model import ComputeResources
+from ..protection_manifests import Ports
 from . import charts
+from .network_policies import Served
 
 RELEASE = "scheduler-plugins"
 NAMESPACE = "scheduler-plugins"
+PORTS = Ports(pods=(8080, 10259))
 SCHEDULER = "scheduler-plugins-scheduler"
 """What pods name as their schedulerName."""
 _REPOSITORY = "registry.k8s.io/scheduler-plugins"
@@ -53,6 +56,8 @@ class CoschedulingArgs:
 class Coscheduling(pulumi.ComponentResource):
     """Installs the second scheduler and its controller, and waits until they run."""
 
+    served: Served
+
     def __init__(self, name: str, args: CoschedulingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Coscheduling", name, {}, opts)
         namespace = Namespace(
@@ -76,4 +81,5 @@ class Coscheduling(pulumi.ComponentResource):
             values,
             pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
         )
+        self.served = Served(NAMESPACE, namespace, PORTS)
         self.register_outputs({})

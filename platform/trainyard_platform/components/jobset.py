@@ -14,9 +14,12 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 from .. import settings
 from ..artifacts import Artifacts, Chart
 from ..model import ComputeResources, PullPolicy
+from ..protection_manifests import Ports
 from . import charts
+from .network_policies import Served
 
 RELEASE = "jobset"
+PORTS = Ports(everybody=(9443,), pods=(8443,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,7 @@ class JobSet(pulumi.ComponentResource):
     """Installs JobSet's controller and waits until its webhooks answer."""
 
     namespace: pulumi.Output[str]
+    served: Served
 
     def __init__(self, name: str, args: JobSetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:JobSet", name, {}, opts)
@@ -71,5 +75,6 @@ class JobSet(pulumi.ComponentResource):
             },
             pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
         )
+        self.served = Served(args.namespace, namespace, PORTS)
         self.namespace = pulumi.Output.from_input(args.namespace)
         self.register_outputs({"namespace": self.namespace})

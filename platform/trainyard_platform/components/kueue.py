@@ -16,10 +16,16 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from .. import queueing
 from ..artifacts import Artifacts, Chart
+from ..protection_manifests import Ports
 from . import charts
+from .network_policies import Served
 
 RELEASE = "kueue"
 NAMESPACE = "kueue-system"
+WEBHOOK_PORT = 9443
+METRICS_PORT = 8443
+VISIBILITY_PORT = 8082
+PORTS = Ports(everybody=(WEBHOOK_PORT, VISIBILITY_PORT), pods=(METRICS_PORT,))
 METRICS_SERVICE_LABELS = {
     "app.kubernetes.io/name": "kueue",
     "app.kubernetes.io/instance": RELEASE,
@@ -63,8 +69,8 @@ def configuration(settings: queueing.Kueue) -> dict[str, Any]:
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": ":8081"},
-        "metrics": {"bindAddress": ":8443", "enableClusterQueueResources": True},
-        "webhook": {"port": 9443},
+        "metrics": {"bindAddress": f":{METRICS_PORT}", "enableClusterQueueResources": True},
+        "webhook": {"port": WEBHOOK_PORT},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
         "clientConnection": {"qps": 300, "burst": 500},
         "integrations": {"frameworks": [str(one) for one in settings.integrations]},
@@ -119,6 +125,7 @@ class Kueue(pulumi.ComponentResource):
     """Installs Kueue and waits until its webhooks answer."""
 
     namespace: Namespace
+    served: Served
 
     def __init__(self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Kueue", name, {}, opts)
@@ -157,4 +164,5 @@ class Kueue(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self, depends_on=[self.namespace, *args.after]),
             without=_ROLES_FOR_OTHER_JOBS,
         )
+        self.served = Served(NAMESPACE, self.namespace, PORTS)
         self.register_outputs({})

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pulumi
 
 from .. import monitoring_manifests as manifests
-from ..monitoring_manifests import Manifest
+from ..monitoring_manifests import Certificate, Manifest
 from ..observability import Observability as Settings
 from ..settings import StackSettings
 from . import kueue, operator
@@ -27,6 +27,8 @@ class ObservabilityArgs:
     settings: Settings
     admission: bool
     kueue: bool
+    certificate: Certificate | None = None
+    """Of the operator's metrics, where it asks who reads them."""
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
@@ -36,6 +38,7 @@ class ObservabilityArgs:
             settings=stack.observability,
             admission=stack.admission.enabled,
             kueue=stack.kueue.enabled,
+            certificate=operator.certificate(stack) if stack.operator.metrics_authentication else None,
             after=after,
         )
 
@@ -59,9 +62,10 @@ class Observability(pulumi.ComponentResource):
 
 def _manifests(args: ObservabilityArgs) -> list[Manifest]:
     settings, home = args.settings, NAMESPACE
+    port = operator.PORT if args.certificate is None else operator.METRICS_PORT
     declared = [
-        manifests.operator_service(SERVICE, home, operator.LABELS, operator.PORT),
-        manifests.operator_monitor(SERVICE, home, settings),
+        manifests.operator_service(SERVICE, home, operator.LABELS, port),
+        manifests.operator_monitor(SERVICE, home, settings, args.certificate),
         manifests.rules(home, args.parts, settings),
         *manifests.dashboard_maps(home, args.parts, settings),
     ]

@@ -1,8 +1,8 @@
 """Trainyard's operator: its identity, rights, configuration and Deployment."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pulumi
 from pulumi_kubernetes.apps.v1 import (
@@ -50,19 +50,24 @@ from pulumi_kubernetes.rbac.v1 import (
 )
 
 from trainyard_api import documents
-from trainyard_api.configuration import CertManagement, Configuration, Webhook
+from trainyard_api.configuration import CertManagement, Configuration, Metrics, Webhook
 from trainyard_policies.settings import Policies
 
+from .. import protection_manifests as manifests
 from .. import rbac, settings
 from ..model import ComputeResources, PullPolicy
+from ..monitoring_manifests import Certificate
 from ..settings import Certificates, KubeflowNamespace
 from . import cert_manager, kept, kubeflow
+from .declared import declare
 from .system import NAMESPACE
 
 NAME = "trainyard-operator"
 PORT = 8080
 WEBHOOK_PORT = 9443
 STATUS_PORT = 10443
+METRICS_PORT = 8443
+"""Of metrics that ask who reads."""
 CONFIGURATION = "configuration.yaml"
 POLICIES = "policies.yaml"
 CONFIGURATION_FOLDER = "/etc/trainyard"
@@ -75,6 +80,7 @@ FROM_STACK = {
     "controller",
     "feature_gates",
     "limits",
+    "metrics",
     "retention",
 }
 """What the configuration says; the rest is as the operator has it by default."""
@@ -111,8 +117,13 @@ class OperatorArgs:
     arguments: Sequence[str] = ()
     policies: Policies | None = None
     """The rules' levels and parameters, if its webhook is asked about them."""
+    mpi_namespaces: Mapping[str, Sequence[pulumi.Resource]] = field(default_factory=dict)
+    """Where it may make the keys of MPI jobs, and what must be there first."""
     kubeflow_namespace: str | None = None
     """Namespace where upstream's controller would hold its Lease; None if the cluster has none."""
+    disruption_budget: bool = True
+    priority_class: bool = True
+    flow_schemas: bool = True
     after: Sequence[pulumi.Resource] = ()
 
     @property
@@ -124,6 +135,11 @@ class OperatorArgs:
     def cert_manager(self) -> bool:
         """Whether cert-manager makes its certificate."""
         return self.configuration.cert_management.folder is not None
+
+    @property
+    def asks_readers(self) -> bool:
+        """Whether metrics are for those alone who may read them."""
+        return self.configuration.metrics.authentication
 
     @property
     def reports(self) -> bool:
@@ -138,6 +154,7 @@ class OperatorArgs:
         cluster: settings.Cluster,
         *,
         policies: Policies | None = None,
+        tenants: Mapping[str, pulumi.Resource],
         after: Sequence[pulumi.Resource],
     ) -> "OperatorArgs":
         """What the stack says."""
@@ -158,12 +175,20 @@ class OperatorArgs:
                 controller=operator.controller,
                 feature_gates=operator.feature_gates,
                 limits=operator.limits,
+                metrics=Metrics(authentication=operator.metrics_authentication, secure_port=METRICS_PORT),
                 retention=operator.retention,
             ),
             user=None if cluster.assigns_users else USER,
             arguments=operator.args,
             policies=policies,
+            mpi_namespaces={
+                **dict.fromkeys(operator.mpi_namespaces, ()),
+                **{name: [namespace] for name, namespace in tenants.items()},
+            },
             kubeflow_namespace=None if absent else kubeflow.NAMESPACE,
+            disruption_budget=operator.disruption_budget,
+            priority_class=operator.priority_class,
+            flow_schemas=operator.flow_schemas,
             after=after,
         )
 
@@ -189,10 +214,15 @@ class Operator(pulumi.ComponentResource):
             cluster_rules += rbac.ADMISSION
         if args.reports:
             cluster_rules += rbac.REPORTS
-        if (args.admission or args.reports) and not args.cert_manager:
+        if args.asks_readers:
+            cluster_rules += rbac.METRICS
+        if (args.admission or args.reports or args.asks_readers) and not args.cert_manager:
             own_rules += rbac.CERTIFICATE
         if args.configuration.retention is not None:
             cluster_rules += rbac.RETENTION
+        everywhere = settings.EVERYWHERE in args.mpi_namespaces
+        if everywhere:
+            cluster_rules += rbac.SECRETS
         if not args.kubeflow_namespace:
             # In a namespace that is not there no Role can be: the one Lease is
             # then allowed by its name, wherever it is.
@@ -203,6 +233,11 @@ class Operator(pulumi.ComponentResource):
         ]
         if args.kubeflow_namespace:
             rights += self._rights(f"{NAME}-kubeflow", args.kubeflow_namespace, rbac.UPSTREAM, inside)
+        for namespace, there in args.mpi_namespaces.items() if not everywhere else ():
+            opened = pulumi.ResourceOptions(parent=self, depends_on=list(there))
+            called = f"{NAME}-mpi"
+            rights += self._rights(f"{called}-{namespace}", namespace, rbac.SECRETS, opened, called)
+        protection = self._protection(args, inside)
         certificate: list[pulumi.Resource] = []
         if args.cert_manager:
             certificate = cert_manager.certificate(NAME, NAMESPACE, LABELS, inside)
@@ -221,7 +256,7 @@ class Operator(pulumi.ComponentResource):
             # On the way down the operator goes before its rights do.
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[account, configuration, *certificate, *rights, *after],
+                depends_on=[account, configuration, *certificate, *rights, *protection, *after],
                 custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m"),
             ),
         )
@@ -234,6 +269,19 @@ class Operator(pulumi.ComponentResource):
             )
         self.namespace = pulumi.Output.from_input(NAMESPACE)
         self.register_outputs({"namespace": self.namespace})
+
+    def _protection(self, args: OperatorArgs, inside: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        of_the_cluster: list[manifests.Manifest] = []
+        if args.priority_class:
+            of_the_cluster.append(manifests.priority_class(NAME, LABELS))
+        if args.flow_schemas:
+            of_the_cluster += manifests.flow_schemas(NAME, NAMESPACE, LABELS)
+        found: list[pulumi.Resource] = [
+            declare(manifest, pulumi.ResourceOptions(parent=self)) for manifest in of_the_cluster
+        ]
+        if args.disruption_budget and args.replicas > 1:
+            found.append(declare(manifests.disruption_budget(NAME, NAMESPACE, LABELS), inside))
+        return found
 
     def _cluster_rights(self, rules: rbac.Rules, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         metadata = ObjectMetaArgs(name=NAME, labels=LABELS)
@@ -250,18 +298,38 @@ class Operator(pulumi.ComponentResource):
         return [role, binding]
 
     def _rights(
-        self, name: str, namespace: str, rules: rbac.Rules, opts: pulumi.ResourceOptions
+        self,
+        name: str,
+        namespace: str,
+        rules: rbac.Rules,
+        opts: pulumi.ResourceOptions,
+        called: str = NAME,
     ) -> list[pulumi.Resource]:
-        metadata = ObjectMetaArgs(name=NAME, namespace=namespace, labels=LABELS)
+        metadata = ObjectMetaArgs(name=called, namespace=namespace, labels=LABELS)
         role = Role(name, metadata=metadata, rules=[PolicyRuleArgs(**rule) for rule in rules], opts=opts)
         binding = RoleBinding(
             name,
             metadata=metadata,
-            role_ref=RoleRefArgs(api_group=RBAC_GROUP, kind="Role", name=NAME),
+            role_ref=RoleRefArgs(api_group=RBAC_GROUP, kind="Role", name=called),
             subjects=[_subject()],
             opts=opts,
         )
         return [role, binding]
+
+
+def served_ports(stack: settings.StackSettings) -> manifests.Ports:
+    """What its pods serve."""
+    reports = stack.operator.feature_gates.train_job_status
+    servers = ((WEBHOOK_PORT, stack.admission.enabled), (STATUS_PORT, reports))
+    metrics = METRICS_PORT if stack.operator.metrics_authentication else PORT
+    return manifests.Ports(everybody=[port for port, wanted in servers if wanted], pods=(metrics,))
+
+
+def certificate(stack: settings.StackSettings) -> Certificate:
+    """What its servers are known by."""
+    by_cert_manager = stack.operator.certificates is Certificates.CERT_MANAGER
+    secret = cert_manager.secret(NAME) if by_cert_manager else rbac.WEBHOOK_CERTIFICATE
+    return Certificate(secret, f"{NAME}.{NAMESPACE}.svc")
 
 
 def _data(args: OperatorArgs) -> dict[str, str]:
@@ -304,6 +372,7 @@ def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
             metadata=ObjectMetaArgs(labels=LABELS, annotations={DIGEST: digest}),
             spec=PodSpecArgs(
                 service_account_name=NAME,
+                priority_class_name=NAME if args.priority_class else None,
                 automount_service_account_token=True,
                 security_context=PodSecurityContextArgs(
                     run_as_non_root=True,
@@ -367,6 +436,7 @@ def _container(args: OperatorArgs) -> ContainerArgs:
                 ("http", PORT, True),
                 ("webhook", WEBHOOK_PORT, args.admission),
                 ("status", STATUS_PORT, args.reports),
+                ("metrics", METRICS_PORT, args.asks_readers),
             )
             if wanted
         ],

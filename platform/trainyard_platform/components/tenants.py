@@ -31,15 +31,21 @@ class TenantsArgs:
 class Tenants(pulumi.ComponentResource):
     """Declares the tenants."""
 
+    namespaces: dict[str, pulumi.Resource]
+
     def __init__(self, name: str, args: TenantsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Tenants", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
         roles = [declare(role, inside) for role in tenant_manifests.roles()] if args.tenants else []
-        for tenant_name, tenant in args.tenants.items():
-            self._tenant(tenant_name, tenant, args, [*roles, *args.after])
+        self.namespaces = {
+            tenant_name: self._tenant(tenant_name, tenant, args, [*roles, *args.after])
+            for tenant_name, tenant in args.tenants.items()
+        }
         self.register_outputs({})
 
-    def _tenant(self, name: str, tenant: Tenant, args: TenantsArgs, after: list[pulumi.Resource]) -> None:
+    def _tenant(
+        self, name: str, tenant: Tenant, args: TenantsArgs, after: list[pulumi.Resource]
+    ) -> pulumi.Resource:
         namespace = declare(
             annotated(tenant_manifests.namespace(name, tenant), kept.ANNOTATIONS), kept.options(self, after)
         )
@@ -51,3 +57,4 @@ class Tenants(pulumi.ComponentResource):
             declare(annotated(manifest, kept.ANNOTATIONS), stays)
         for manifest in tenant_manifests.bindings(name, tenant):
             declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[namespace, *after]))
+        return namespace

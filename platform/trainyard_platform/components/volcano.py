@@ -32,10 +32,13 @@ from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRef
 from .. import queueing, settings
 from ..artifacts import Artifacts, Chart
 from ..model import ComputeResources, PullPolicy
+from ..protection_manifests import Ports
 from . import charts
+from .network_policies import Served
 
 RELEASE = "volcano"
 NAMESPACE = "volcano-system"
+PORTS = Ports(everybody=(8443,), pods=(8080, 8081))
 SERVICE = f"{RELEASE}-admission-service"
 CERTIFICATE = "volcano-admission-secret"
 CERTIFICATE_JOB = f"{RELEASE}-admission-init"
@@ -86,6 +89,8 @@ class VolcanoArgs:
 class Volcano(pulumi.ComponentResource):
     """Installs Volcano and waits until its webhooks are trusted."""
 
+    served: Served
+
     def __init__(self, name: str, args: VolcanoArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Volcano", name, {}, opts)
         namespace = Namespace(
@@ -117,6 +122,7 @@ class Volcano(pulumi.ComponentResource):
             values,
             pulumi.ResourceOptions(parent=self, depends_on=[certificate]),
         )
+        self.served = Served(NAMESPACE, namespace, PORTS)
         self.register_outputs({})
 
     def _certificate(self, args: VolcanoArgs, after: list[pulumi.Resource]) -> Job:
