@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from tests.harness import rights
 from tests.harness.leftovers import note
 from tests.patience import STARTED, Limit, eventually
 from trainyard_sandbox.cluster import Sandbox
@@ -76,13 +77,14 @@ def up(name: str, *arguments: str) -> None:
 
 
 def down(name: str) -> None:
-    """Take the sandbox down; the gate keeps its logs (tests/harness)."""
+    """Take the sandbox down; the gate keeps its logs, and what the operator did there (tests/harness)."""
     keep_logs(name)
     trainyard("sandbox", "down", "--name", name)
 
 
 def keep_logs(name: str) -> None:
-    """Copy the logs of a sandbox to where the gate keeps them, if it is the gate that runs."""
+    """Copy the logs of a sandbox, and what they say that the operator did, to where the gate keeps them."""
+    rights.note(name, Instance(name).logs / "audit.log")
     if folder := os.environ.get("TRAINYARD_TEST_LOGS"):
         with contextlib.suppress(OSError, shutil.Error):  # they may still be written, or have never been
             shutil.copytree(Instance(name).logs, Path(folder, name), dirs_exist_ok=True)

@@ -204,7 +204,7 @@ def _be_retired(scene):
     gaps.complete(case)
 
 
-@pytest.mark.soak
+@pytest.mark.sandbox
 def test_every_right_is_needed_and_none_is_missing(unhurt, references, tried):
     scene = unhurt
     _webhooks(scene)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import leftovers, process, results
+from . import leftovers, process, results, rights
 from .phases import AREAS, PROJECT, Step, steps
 from .verdict import SECOND_LOOK, Phase, judged, junit, told
 
@@ -77,7 +77,8 @@ def _run(step: Step, folder: Path, reports: Path) -> Phase:
     name = step.name.replace(" ", "-")
     log = reports / f"{name}.jsonl"
     command = [*step.command, *([step.log.format(log)] if step.log else [])]
-    ended = process.run(command, folder, step.limit, {LOGS: str(reports / "logs" / name)})
+    variables = {LOGS: str(reports / "logs" / name), rights.FOLDER: str(reports / "rights")}
+    ended = process.run(command, folder, step.limit, variables)
     found = results.Results()
     if log.exists():
         with log.open() as lines:

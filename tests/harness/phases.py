@@ -70,6 +70,7 @@ def steps(area: str | None = None) -> dict[str, Step]:
         Step(
             "e2e", pytest("-m", sandbox, "--numprocesses=2", patience=1800), 7200, log, pytest(patience=1800)
         ),
+        Step("rights", [sys.executable, "-m", "tests.harness.rights", ".reports/rights"], 60),
         Step("soak", pytest("-m", "sandbox or soak", patience=0), 12 * 3600, log, pytest(patience=0)),
     ]
     return {step.name: step for step in every}
