@@ -87,7 +87,8 @@ class MetricsServer(TlsServer):
         except RefusedTokenError as error:
             answer = _refusal(error.code, str(error), error.retry_after)
         except (ApiError, TimeoutError) as error:
-            logger.warning("metrics: whether a reader may have them is not known: %s", error or "timed out")
+            why = str(error) or "timed out"
+            logger.warning("metrics: whether a reader may have them is not known: %s", why)
             answer = _refusal(503, "the API server does not say whether you may read metrics, try again", 1.0)
         if self.closing:
             answer.force_close()
