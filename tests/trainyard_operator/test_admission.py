@@ -24,12 +24,13 @@ from trainyard_operator.core.limits import DEFAULT, Limits
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import admission, bodies, certificates
-from trainyard_operator.serve.admission import MUTATE_TRAINJOB, VALIDATE, Decider, WebhookServer
+from trainyard_operator.serve.admission import MUTATE_TRAINJOB, POLICIES, VALIDATE, Decider, WebhookServer
 from trainyard_operator.serve.bodies import Bodies
 from trainyard_operator.watch.cache import Cache, Key, SeenJobSet
 from trainyard_operator.watch.informer import jobset_of
 from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
+from trainyard_policies.settings import Policies
 
 from . import objects
 from .admission_reviews import body
@@ -48,6 +49,7 @@ class Webhooks:
     cache: Cache
     metrics: Metrics
     session: aiohttp.ClientSession
+    trust: ssl.SSLContext
     synced: bool = True
 
     async def send(self, path: str, data: Any, **options: Any) -> tuple[int, str]:
@@ -67,12 +69,21 @@ class Webhooks:
 
 @asynccontextmanager
 async def webhooks(
-    client: Client, limits: Limits = DEFAULT, bodies: Bodies | None = None
+    client: Client,
+    limits: Limits = DEFAULT,
+    bodies: Bodies | None = None,
+    policies: Policies | None = None,
 ) -> AsyncIterator[Webhooks]:
     cache, metrics = Cache(), Metrics()
     runtimes = Runtimes(client, cache, namespace="trainyard-system", memories=Memories(cache))
     decider = Decider(
-        client, cache, runtimes, synced=lambda: running.synced, allowed=limits, clock=lambda: 0.0
+        client,
+        cache,
+        runtimes,
+        synced=lambda: running.synced,
+        allowed=limits,
+        policies=policies,
+        clock=lambda: 0.0,
     )
     server = WebhookServer(decider.routes(), metrics, host="127.0.0.1", port=0, bodies=bodies)
     await server.start()
@@ -81,7 +92,7 @@ async def webhooks(
     trust = ssl.create_default_context(cadata=issued.authorities.decode())
     try:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-            running = Webhooks(server, cache, metrics, session)
+            running = Webhooks(server, cache, metrics, session, trust)
             yield running
     finally:
         await server.stop()
@@ -222,6 +233,21 @@ def test_patches_may_not_change_while_pods_of_the_jobset_are_active() -> None:
     run(test)
 
 
+def test_pods_of_a_jobset_that_is_another_jobs_keep_no_job_from_changing() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        active = {"replicatedJobsStatus": [{"name": "node", "active": 1}]}
+        before, patched = suspended(True), suspended(True, runtimePatches=[{"manager": "a.io/x"}])
+        for job in (before, patched):
+            job["metadata"]["uid"] = "another"
+        async with api.client() as client, webhooks(client) as hooks:
+            hooks.cache.jobsets.observe(Key("team", "tj"), started(api, status=active))
+            assert (await hooks.ask(TRAINJOB, patched, before))["allowed"]
+
+    run(test)
+
+
 def test_the_time_of_a_patch_is_set() -> None:
     async def test() -> None:
         api = FakeApi()
@@ -253,6 +279,59 @@ def test_runtimes_of_both_kinds_are_looked_at_on_create_and_update() -> None:
                     assert message == (
                         "spec.template.spec.replicatedJobs[0].replicas: Invalid value: 2: always must be 1"
                     )
+
+    run(test)
+
+
+def excepted(**rules: str) -> dict[str, Any]:
+    """A TrainJob whose image has a tag that moves, with exceptions from rules."""
+    job = objects.trainjob(trainer={"image": "registry.example.com/train:latest"})
+    annotations = {
+        f"policy.trainyard.dev/{rule.replace('_', '-')}": written for rule, written in rules.items()
+    }
+    job["metadata"]["annotations"] = annotations
+    return job
+
+
+def test_the_rules_say_what_no_admission_policy_asks() -> None:
+    async def test() -> None:
+        policies = Policies.model_validate({"parameters": {"exceptionsIn": ["TrainJob"]}})
+        moves = "image-tag: spec.trainer.image: must not have the tag latest, which is another image tomorrow"
+        async with FakeApi().client() as client, webhooks(client, policies=policies) as hooks:
+            let_pass = {"uid": "review-uid", "allowed": True}
+            good, over = "until=2999-01-01; for now", "until=2020-01-01; for now"
+            holds = f"{moves}, excepted until 2999-01-01: for now"
+            ended = f"{moves} (the exception ended on 2020-01-01). Name a version's tag, better its digest."
+            for exception, warning in ((good, holds), (over, ended)):
+                answer = await hooks.ask(f"{POLICIES}trainjob", excepted(image_tag=exception))
+                assert answer == {**let_pass, "warnings": [warning]}
+            wrong = excepted(image_tag=good, nothing="x", never="x")
+            answer = await hooks.ask(f"{POLICIES}trainjob", wrong)
+            remedy = (
+                'Write policy.trainyard.dev/<rule-id>: "until=YYYY-MM-DD; reason", or remove the annotation.'
+            )
+            assert denial(answer) == (
+                403,
+                "; ".join(
+                    f"exception-form: metadata.annotations[policy.trainyard.dev/{rule}]: "
+                    f"names no rule: there is no {rule}. {remedy}"
+                    for rule in ("never", "nothing")
+                ),
+            )
+            assert answer["warnings"] == [holds]
+            assert (await hooks.ask(f"{POLICIES}trainjob", wrong, wrong))["allowed"], "it was wrong before"
+            for kind in ("TrainingRuntime", "ClusterTrainingRuntime"):
+                runtime = {**objects.runtime(), "kind": kind}
+                assert await hooks.ask(f"{POLICIES}{kind.lower()}", runtime, kind=kind) == let_pass
+
+    run(test)
+
+
+def test_without_rules_there_is_nobody_to_ask_about_them() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            for kind in ("trainjob", "trainingruntime", "clustertrainingruntime"):
+                assert (await hooks.send(f"{POLICIES}{kind}", body(excepted(nothing="x"))))[0] == 404
 
     run(test)
 
@@ -341,6 +420,66 @@ def test_all_bodies_together_have_a_bound() -> None:
     run(test)
 
 
+def test_a_body_that_is_said_to_be_too_large_is_refused_before_it_is_sent() -> None:
+    async def test() -> None:
+        async with (
+            FakeApi().client() as client,
+            webhooks(client, bodies=Bodies(most=9, seconds=0.5)) as hooks,
+        ):
+            for length, answered in ((10, b" 413 "), (9, b" 504 ")):
+                reader, writer = await asyncio.open_connection(
+                    "127.0.0.1", hooks.server.port, ssl=hooks.trust
+                )
+                head = f"POST {TRAINJOB} HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n"
+                writer.write(head.encode())
+                assert answered in await reader.readline()
+                writer.close()
+
+    run(test)
+
+
+def test_a_body_of_which_nobody_says_how_large_it_is_may_be_no_larger_than_others() -> None:
+    async def pieces(size: int) -> AsyncIterator[bytes]:
+        for _ in range(size):
+            yield b" "
+
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client, bodies=Bodies(most=9)) as hooks:
+            assert (await hooks.send(TRAINJOB, pieces(10))) == (413, "more than 9 bytes\n")
+            assert (await hooks.send(TRAINJOB, pieces(9)))[0] == 400
+
+    run(test)
+
+
+def test_a_body_that_is_whole_makes_no_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Decider, request: review.Request) -> Any:
+        begun.set()
+        await go.wait()
+        return review.allowed(request)
+
+    monkeypatch.setattr(Decider, "default_trainjob", slow)
+
+    async def test() -> None:
+        sent = body(objects.trainjob(trainer={"args": ["x" * 900]}))
+        async with (
+            FakeApi().client() as client,
+            webhooks(client, bodies=Bodies(held=len(sent) + 99)) as hooks,
+        ):
+            waiting = asyncio.create_task(hooks.send(MUTATE_TRAINJOB, sent))
+            await begun.wait()
+            assert (await hooks.send(TRAINJOB, b" " * 100)) == (
+                503,
+                "too much is sent at a time, try again\n",
+            )
+            assert (await hooks.send(TRAINJOB, b" " * 99))[0] == 400, "there is room for this one"
+            go.set()
+            assert (await waiting)[0] == 200
+
+    run(test)
+
+
 def test_a_failure_of_ours_is_a_500_with_the_traceback_in_the_log_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -372,7 +511,7 @@ def test_a_certificate_is_replaced_without_a_restart_and_a_bad_one_is_not_taken(
             assert (await hooks.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"], "it stays open"
             trust = ssl.create_default_context(cadata=issued.authorities.decode())
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-                new = Webhooks(hooks.server, hooks.cache, hooks.metrics, session)
+                new = Webhooks(hooks.server, hooks.cache, hooks.metrics, session, trust)
                 assert (await new.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"]
 
     run(test)
@@ -389,7 +528,7 @@ def test_nobody_is_turned_away_while_certificates_take_turns() -> None:
                 answers = []
                 for _ in range(20):  # each with a connection of its own
                     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-                        one = Webhooks(hooks.server, hooks.cache, hooks.metrics, session)
+                        one = Webhooks(hooks.server, hooks.cache, hooks.metrics, session, trust)
                         answers.append((await one.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"])
                 return answers
 
@@ -419,7 +558,7 @@ def test_a_caller_does_not_take_a_certificate(wrong: str) -> None:
         async with FakeApi().client() as client, webhooks(client) as hooks:
             hooks.server.load(served.certificate, served.key)
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-                caller = Webhooks(hooks.server, hooks.cache, hooks.metrics, session)
+                caller = Webhooks(hooks.server, hooks.cache, hooks.metrics, session, trust)
                 with pytest.raises(aiohttp.ClientConnectorCertificateError):
                     await caller.ask(MUTATE_TRAINJOB, objects.trainjob())
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from trainyard_operator.core.framework import Settings
 from trainyard_operator.work.apply import Applier
@@ -86,6 +87,27 @@ def test_a_running_job_gets_renewed_authorities_and_then_nothing_is_asked_for() 
     run(test)
 
 
+def test_whoever_loses_the_lease_meanwhile_brings_them_to_no_other_job() -> None:
+    async def test() -> None:
+        async with running() as r:
+            s = r.scene
+            r.api.put(f"{objects.JOBS}/other", objects.trainjob("other"))
+            s.see(f"{objects.JOBS}/other")
+            await s.settle()
+            r.renew()
+
+            def answers(request: web.Request) -> bool:
+                s.working = request.method != "PUT"
+                return True
+
+            r.api.accepts = answers
+            await r.authorities.step()
+            other = CONFIG_MAP.replace("/tj-", "/other-")
+            assert [r.api.objects[path]["data"]["ca.crt"] for path in (CONFIG_MAP, other)] == ["new", "old"]
+
+    run(test)
+
+
 def test_what_is_written_is_what_a_look_at_the_suspended_job_would_write() -> None:
     async def test() -> None:
         async with running() as r:
@@ -132,6 +154,29 @@ def test_a_job_that_was_being_built_at_the_change_gets_the_new_authorities_with_
     run(test)
 
 
+def test_one_that_stood_still_brings_them_once_it_may_write_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with running() as r:
+            r.renew()
+            r.scene.leading = False
+            for _ in range(2):
+                await r.authorities.step()
+                r.scene.second += AGAIN
+            assert r.told() == "old"
+            r.scene.leading = True
+            r.api.refuse_next("GET", "/tj-tls-config", status(403, "Forbidden", "not yours"))
+            await r.authorities.step()
+            r.scene.second += AGAIN
+            await r.authorities.step()
+            assert r.told() == "new"
+        assert [record.getMessage() for record in caplog.records] == [
+            "team/tj: its pods do not have the new authorities yet: "
+            "Forbidden: ConfigMap tj-tls-config: not yours"
+        ]
+
+    run(test)
+
+
 @pytest.mark.parametrize("change", ["standby", "stood still", "another's", "finished", "suspended", "gone"])
 def test_nothing_is_written_for(change: str) -> None:
     async def test() -> None:
@@ -163,14 +208,17 @@ def test_nothing_is_written_for(change: str) -> None:
     run(test)
 
 
-def test_a_write_that_fails_is_tried_again() -> None:
+def test_a_write_that_fails_is_tried_again_after_a_minute() -> None:
     async def test() -> None:
         async with running() as r:
             r.renew()
-            r.api.refuse_next("PUT", "/tj-tls-config", status(409, "Conflict"))
-            await r.authorities.step()
-            assert r.told() == "old"
-            r.scene.second += AGAIN
+            for _ in range(3):
+                r.api.refuse_next("PUT", "/tj-tls-config", status(409, "Conflict"))
+                await r.authorities.step()
+                assert r.told() == "old"
+                r.scene.second += AGAIN - 1
+                assert await r.requests() == []
+                r.scene.second += 1
             await r.authorities.step()
             assert r.told() == "new"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,12 @@ from cryptography import x509
 
 from trainyard_operator.kube.client import Client
 from trainyard_operator.kube.server_clock import ServerClock
-from trainyard_operator.serve import certificates
-from trainyard_operator.serve.certificate_keeper import NAME, SECRETS, FolderKeeper, SecretKeeper
+from trainyard_operator.serve import certificate_keeper, certificates, webhook_configurations
+from trainyard_operator.serve.certificate_keeper import NAME, SECRETS, FolderKeeper, Keeper, SecretKeeper
 from trainyard_operator.serve.certificates import LIFETIME
-from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS, Publisher
+from trainyard_operator.serve.webhook_configurations import Publisher
 
-from .fake_api import FakeApi, run, status
+from .fake_api import FakeApi, eventually, run, status
 
 NAMES = ["trainyard-operator.trainyard-system.svc"]
 SECRET = SECRETS.path("trainyard-system", NAME)
@@ -47,6 +49,20 @@ def keeper(client: Client, now: datetime = NOW) -> tuple[SecretKeeper, Server]:
 
 def data(api: FakeApi) -> dict[str, bytes]:
     return {name: base64.b64decode(value) for name, value in api.objects[SECRET]["data"].items()}
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@asynccontextmanager
+async def running(one: Keeper | Publisher) -> AsyncIterator[None]:
+    task = asyncio.create_task(one.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def test_the_secret_is_made_once_and_read_by_the_next_replica() -> None:
@@ -131,6 +147,10 @@ def test_a_secret_that_cannot_be_used_is_made_anew_beside_what_else_is_in_it(
     with caplog.at_level(logging.DEBUG):
         run(test)
     assert "PRIVATE" not in caplog.text
+    missing = "not all of ca.crt, ca.key, tls.crt and tls.key are there"
+    assert warnings(caplog) == [
+        f"Secret trainyard-system/trainyard-operator-webhook: {missing}; written again"
+    ]
 
 
 def test_what_the_api_server_refuses_is_the_problem_until_it_does_not() -> None:
@@ -147,6 +167,117 @@ def test_what_the_api_server_refuses_is_the_problem_until_it_does_not() -> None:
             assert len(server.served) == 1
 
     run(test)
+
+
+def test_a_problem_is_logged_once_while_it_lasts_and_anew_when_it_comes_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one, _ = keeper(client)
+            for problem in ("first", "first", "second", None, "second"):
+                if problem is not None:
+                    api.refuse_next("GET", NAME, status(403, "Forbidden", problem))
+                await one.step()
+
+    run(test)
+    told = [text.partition("trainyard-operator-webhook: ")[2] for text in warnings(caplog)]
+    assert ["first" in text for text in told] == [True, False, False]
+    assert ["second" in text for text in told] == [False, True, True]
+
+
+@pytest.mark.parametrize("problem", [True, False])
+def test_the_secret_is_looked_at_again_and_soon_if_there_is_a_problem(
+    problem: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificate_keeper, "RETRY", 0.01 if problem else 3600.0)
+    monkeypatch.setattr(certificate_keeper, "INTERVAL", 3600.0 if problem else 0.01)
+
+    async def test() -> None:
+        api = FakeApi()
+        if problem:
+            api.refuse_next("GET", NAME, status(403, "Forbidden"))
+        async with api.client() as client:
+            one, server = keeper(client)
+            async with running(one):
+                await eventually(lambda: SECRET in api.objects and len(server.served) == 1)
+                if not problem:
+                    api.remove(SECRET)
+                    await eventually(lambda: SECRET in api.objects)
+
+    run(test)
+
+
+def test_the_secret_is_left_alone_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate_keeper, "INTERVAL", 3600.0)
+
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one, server = keeper(client)
+            async with running(one):
+                await eventually(lambda: len(server.served) == 1)
+                await asyncio.sleep(0.05)
+                assert api.requests == [("GET", SECRET), ("POST", SECRET.removesuffix(f"/{NAME}"))]
+
+    run(test)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_files_of_others_are_looked_at_again_and_soon_if_they_cannot_be_used(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificate_keeper, "RETRY", 3600.0 if there else 0.01)
+    monkeypatch.setattr(certificate_keeper, "FOLDER_INTERVAL", 0.01 if there else 3600.0)
+
+    def write(number: int) -> tuple[bytes, bytes]:
+        pair = b"CERTIFICATE %d" % number, b"key %d" % number
+        for name, content in zip(("tls.crt", "tls.key"), pair, strict=True):
+            (tmp_path / name).write_bytes(content)
+        return pair
+
+    async def test() -> None:
+        served = [write(1)] if there else []
+        server = Server()
+        one = FolderKeeper(tmp_path, server.load)
+        async with running(one):
+            await eventually(lambda: server.served == served and bool(one.problem) is not there)
+            served.append(write(2))
+            await eventually(lambda: server.served == served)
+
+    run(test)
+
+
+def test_whom_to_trust_is_said_by_ca_crt_beside_the_files_if_it_is_there(tmp_path: Path) -> None:
+    one = FolderKeeper(tmp_path, Server().load)
+    for name, content in (("tls.crt", b"CERTIFICATE"), ("tls.key", b"key"), ("ca.crt", b"authorities")):
+        (tmp_path / name).write_bytes(content)
+    one.step()
+    assert one.authorities == b"authorities"
+    (tmp_path / "ca.crt").write_bytes(b"renewed")
+    one.step()
+    assert one.authorities == b"renewed"
+    (tmp_path / "ca.crt").unlink()
+    one.step()
+    assert one.authorities is None
+
+
+def test_a_problem_with_files_is_logged_once_while_it_lasts_and_anew_when_it_comes_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = FolderKeeper(tmp_path, Server().load)
+    (tmp_path / "tls.key").write_bytes(b"key")
+    for content in (None, None, b"half of a file", b"CERTIFICATE", b"half of a file"):
+        if content is not None:
+            (tmp_path / "tls.crt").write_bytes(content)
+        one.step()
+    unusable = f"{tmp_path}: tls.crt and tls.key cannot be used"
+    assert warnings(caplog) == [
+        f"{unusable}: No such file or directory",
+        f"{unusable}: ValueError",
+        f"{unusable}: ValueError",
+    ]
 
 
 def test_files_of_others_are_read_again_when_they_change(tmp_path: Path) -> None:
@@ -175,7 +306,11 @@ def configuration(*called: dict[str, Any]) -> dict[str, Any]:
 
 OURS = {"service": {"namespace": "trainyard-system", "name": "trainyard-operator"}}
 UPSTREAMS = {"service": {"namespace": "kubeflow-system", "name": "kubeflow-trainer-controller-manager"}}
-PATHS = [resource.path(name=name) for resource, name in CONFIGURATIONS]
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+PATHS = [
+    f"{GROUP}/mutatingwebhookconfigurations/defaulter.trainer.kubeflow.org",
+    f"{GROUP}/validatingwebhookconfigurations/validator.trainer.kubeflow.org",
+]
 
 
 def publisher(client: Client, *, leading: bool = True, bundle: bytes | None = b"PEM") -> Publisher:
@@ -247,6 +382,68 @@ def test_a_configuration_that_changes_meanwhile_is_left_for_the_next_look() -> N
             assert await one.step()
             (sent, *_) = [b for b in api.bodies if isinstance(b, list)]
             assert sent[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "100"}
+
+    run(test)
+
+
+@pytest.mark.parametrize("between", ["works", "is gone"])
+def test_a_problem_with_a_configuration_is_logged_once_while_it_lasts_and_anew_when_it_comes_back(
+    between: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        for path in PATHS:
+            api.put(path, configuration(OURS))
+        async with api.client() as client:
+            one = publisher(client)
+            for problem in ("first", "first", "second", None, "second"):
+                if problem is not None:
+                    api.refuse_next("GET", PATHS[0], status(403, "Forbidden", problem))
+                elif between == "is gone":
+                    api.remove(PATHS[0])
+                assert await one.step() is (problem is None and between == "works")
+
+    run(test)
+    told = warnings(caplog)
+    name = "MutatingWebhookConfiguration defaulter.trainer.kubeflow.org: "
+    assert [text.startswith(name) for text in told] == [True] * 3
+    assert ["first" in text for text in told] == [True, False, False]
+    assert ["second" in text for text in told] == [False, True, True]
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_configurations_are_looked_at_again_and_soon_if_one_is_missing(
+    missing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_configurations, "SOON", 0.01 if missing else 3600.0)
+    monkeypatch.setattr(webhook_configurations, "INTERVAL", 3600.0 if missing else 0.01)
+
+    async def test() -> None:
+        api = FakeApi()
+        if not missing:
+            for path in PATHS:
+                api.put(path, configuration(OURS))
+        async with api.client() as client, running(publisher(client)):
+            if missing:
+                await eventually(lambda: ("GET", PATHS[1]) in api.requests)
+            else:
+                await eventually(lambda: bundles(api, PATHS[1]) == ["UEVN"])
+            for path in PATHS:
+                api.put(path, configuration(OURS))
+            await eventually(lambda: [bundles(api, path) for path in PATHS] == [["UEVN"], ["UEVN"]])
+
+    run(test)
+
+
+def test_configurations_are_left_alone_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook_configurations, "SOON", 3600.0)
+
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, running(publisher(client)):
+            await eventually(lambda: len(api.requests) == len(PATHS))
+            await asyncio.sleep(0.05)
+            assert api.requests == [("GET", path) for path in PATHS]
 
     run(test)
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from trainyard_operator.kube.credentials import as_file
 from trainyard_operator.serve import certificates
@@ -96,7 +98,7 @@ def test_a_new_authority_is_trusted_by_those_who_know_only_the_old_and_the_other
     assert len(parsed(new.authorities)) == 2
     assert new.authority_key != old.authority_key
     (newest, *_) = parsed(new.authorities)
-    only_new = newest.public_bytes(certificates.serialization.Encoding.PEM)
+    only_new = newest.public_bytes(serialization.Encoding.PEM)
     assert trusts(old.authorities, new), "a caBundle that is not written yet"
     assert trusts(only_new, new), "a caBundle from which the old one has gone"
     assert trusts(new.authorities, old), "a replica that has not read the Secret yet"
@@ -149,10 +151,153 @@ def test_what_does_not_belong_together_is_unusable_and_not_quoted(broken: dict[s
     assert caught.value.__cause__ is None
 
 
-def test_an_authority_that_has_run_out_is_unusable() -> None:
-    issued = certificates.issue([NAME], NOW - AUTHORITY_LIFETIME - DAY)
+@pytest.fixture(scope="module")
+def rotated() -> Issued:
+    """An authority that its predecessor, which has a year less a day to live, has cross-signed."""
+    old = certificates.issue([NAME], NOW - (AUTHORITY_LIFETIME - RENEW_AUTHORITY_BEFORE) - DAY)
+    new = certificates.renewed(old, [NAME], NOW)
+    assert new is not None
+    return new
+
+
+OLD_ENDS = NOW + RENEW_AUTHORITY_BEFORE - DAY
+
+
+def of_another_kind() -> dict[str, bytes]:
+    """An authority, good by its dates, whose key is not on an elliptic curve as ours are."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "another")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, NOW - DAY, NOW + 1000 * DAY)
+    return {
+        "authorities": builder.sign(key, None).public_bytes(serialization.Encoding.PEM),
+        "authority_key": key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+    }
+
+
+def test_what_is_made_is_good_from_an_hour_ago_for_clocks_that_are_behind(rotated: Issued) -> None:
+    serving, cross = parsed(rotated.certificate)
+    authority, old = parsed(rotated.authorities)
+    dates = [(one.not_valid_before_utc, one.not_valid_after_utc) for one in (serving, cross, authority)]
+    begin = NOW - timedelta(hours=1)
+    assert dates == [(begin, NOW + LIFETIME), (begin, OLD_ENDS), (begin, NOW + AUTHORITY_LIFETIME)]
+    assert old.not_valid_after_utc == OLD_ENDS
+
+
+def test_a_certificate_is_good_for_what_it_is_for_and_nothing_else(rotated: Issued) -> None:
+    serving, cross = parsed(rotated.certificate)
+    authority, _ = parsed(rotated.authorities)
+
+    def said(certificate: x509.Certificate) -> tuple[bool, set[str], list[str]]:
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage)
+        assert constraints.critical
+        assert usage.critical
+        names = "digital_signature content_commitment key_encipherment data_encipherment key_agreement"
+        names += " key_cert_sign crl_sign"
+        extended = [
+            purpose.dotted_string
+            for one in certificate.extensions
+            if isinstance(one.value, x509.ExtendedKeyUsage)
+            for purpose in one.value
+        ]
+        return constraints.value.ca, {n for n in names.split() if getattr(usage.value, n)}, extended
+
+    assert said(serving) == (False, {"digital_signature"}, ["1.3.6.1.5.5.7.3.1"])
+    for one in (authority, cross):
+        assert said(one) == (True, {"digital_signature", "key_cert_sign", "crl_sign"}, [])
+
+
+def test_no_two_authorities_have_the_same_name_for_verifiers_look_them_up_by_it() -> None:
+    names = {parsed(certificates.issue([NAME], NOW).authorities)[0].subject for _ in range(3)}
+    assert len(names) == 3
+
+
+def test_an_authority_and_a_cross_signed_one_are_kept_until_they_have_run_out(rotated: Issued) -> None:
+    at = OLD_ENDS - timedelta(seconds=1)
+    before = certificates.renewed(rotated, [NAME], at)
+    assert before is not None
+    assert before.authorities == rotated.authorities
+    assert parsed(before.certificate)[1:] == parsed(rotated.certificate)[1:]
+    assert certificates.renewed(before, [NAME], at) is None
+    after = certificates.renewed(before, [NAME], OLD_ENDS)
+    assert after is not None
+    assert parsed(after.authorities) == parsed(rotated.authorities)[:1]
+    assert len(parsed(after.certificate)) == 1
+    assert after.authority_key == rotated.authority_key
+    parsed(after.certificate)[0].verify_directly_issued_by(parsed(after.authorities)[0])
+
+
+def test_an_authority_that_has_run_out_goes_even_if_no_certificate_is_due(rotated: Issued) -> None:
+    without_cross = certificates.signed_again(replace(rotated, certificate=b""), [NAME], OLD_ENDS - DAY)
+    assert len(parsed(without_cross.certificate)) == 1
+    after = certificates.renewed(without_cross, [NAME], OLD_ENDS)
+    assert after is not None
+    assert parsed(after.authorities) == parsed(rotated.authorities)[:1]
+
+
+def test_a_serving_certificate_that_is_not_good_yet_or_that_another_has_signed_is_replaced() -> None:
+    issued, other = (certificates.issue([NAME], NOW) for _ in range(2))
+    of_the_future = certificates.renewed(issued, [NAME], NOW + LIFETIME)
+    assert of_the_future is not None
+    of_another = replace(issued, certificate=other.certificate, key=other.key)
+    for wrong in (of_the_future, of_another):
+        fresh = certificates.renewed(wrong, [NAME], NOW)
+        assert fresh is not None
+        assert fresh.authorities == issued.authorities
+        assert trusts(issued.authorities, fresh)
+
+
+@pytest.mark.parametrize("left", [b"", b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"])
+def test_an_authority_signs_again_when_its_serving_certificate_is_unusable(left: bytes) -> None:
+    issued = certificates.issue([NAME], NOW)
+    for at in (NOW - timedelta(hours=1), NOW, NOW + AUTHORITY_LIFETIME - timedelta(seconds=1)):
+        fresh = certificates.signed_again(replace(issued, certificate=left, key=b""), [NAME], at)
+        assert fresh.authorities == issued.authorities
+        assert fresh.authority_key == issued.authority_key
+        assert certificates.good_until(fresh.certificate) == at + LIFETIME
+        (serving,) = parsed(fresh.certificate)
+        serving.verify_directly_issued_by(parsed(issued.authorities)[0])
+
+
+def test_an_authority_that_signs_again_keeps_what_its_predecessor_signed_while_that_is_good(
+    rotated: Issued,
+) -> None:
+    (_, cross), (newest, _) = parsed(rotated.certificate), parsed(rotated.authorities)
+    before = certificates.signed_again(rotated, [NAME], OLD_ENDS - timedelta(seconds=1))
+    assert before.authorities == rotated.authorities
+    assert parsed(before.certificate)[1:] == [cross]
+    after = certificates.signed_again(rotated, [NAME], OLD_ENDS)
+    assert parsed(after.authorities) == [newest]
+    assert len(parsed(after.certificate)) == 1
+
+
+@pytest.mark.parametrize(
+    ("broken", "at"),
+    [
+        ({"authorities": b""}, NOW),
+        ({"authorities": b"nothing"}, NOW),
+        ({"authority_key": b""}, NOW),
+        ({"authority_key": certificates.issue([NAME], NOW).authority_key}, NOW),
+        (of_another_kind(), NOW),
+        ({}, NOW - timedelta(hours=1, seconds=1)),
+        ({}, NOW + AUTHORITY_LIFETIME),
+    ],
+)
+def test_an_authority_that_is_unusable_or_not_good_now_does_not_sign_again(
+    broken: dict[str, bytes], at: datetime
+) -> None:
+    issued = replace(certificates.issue([NAME], NOW), **broken)
+    with pytest.raises(UnusableError, match="the authority cannot be used") as caught:
+        certificates.signed_again(issued, [NAME], at)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("at", [NOW - timedelta(hours=1, seconds=1), NOW + AUTHORITY_LIFETIME])
+def test_an_authority_that_is_not_good_now_cannot_be_renewed(at: datetime) -> None:
     with pytest.raises(UnusableError):
-        certificates.renewed(issued, [NAME], NOW)
+        certificates.renewed(certificates.issue([NAME], NOW), [NAME], at)
 
 
 def test_keys_do_not_show_in_a_traceback() -> None:

@@ -16,8 +16,11 @@ from trainyard_operator.kube.credentials import as_file
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.connections import Bounds, Listener
 
+from .fake_api import eventually
+
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 QUICK = Bounds(keepalive=30.0, most=4, header_timeout=0.3)
+MIB, MUCH = 1024 * 1024, 48
 PATIENT = Bounds(keepalive=30.0, most=4, header_timeout=30.0)
 
 
@@ -29,22 +32,36 @@ def tls_context(issued: certificates.Issued) -> ssl.SSLContext:
 
 
 class Server:
-    """A server with one path that answers at once and one that answers when it is told to."""
+    """A server that answers at once at one path, when it is told to at another, and with much at a third."""
 
-    def __init__(self, bounds: Bounds, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, bounds: Bounds, tls: ssl.SSLContext | None, shutdown_timeout: float) -> None:
         app = web.Application()
-        app.router.add_get("/now", self._now)
+        app.router.add_route("*", "/now", self._now)
         app.router.add_get("/later", self._later)
-        self.go = asyncio.Event()
+        app.router.add_get("/much", self._much)
+        self.sent = 0
+        """MiB that `/much` has sent."""
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
         self.streams: list[Stream] = []
-        self.listener = Listener(app, bounds, host="127.0.0.1", port=0, tls=tls)
+        self.listener = Listener(
+            app, bounds, host="127.0.0.1", port=0, tls=tls, shutdown_timeout=shutdown_timeout
+        )
 
     async def _now(self, _: web.Request) -> web.Response:
         return web.Response(text="ok")
 
     async def _later(self, _: web.Request) -> web.Response:
+        self.begun.set()
         await self.go.wait()
         return web.Response(text="ok")
+
+    async def _much(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": str(MUCH * MIB)})
+        await response.prepare(request)
+        for _ in range(MUCH):
+            await response.write(b" " * MIB)
+            self.sent += 1
+        return response
 
     async def connect(self, source: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> Stream:
         stream = await asyncio.open_connection(
@@ -56,11 +73,13 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(bounds: Bounds, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
-    server = Server(bounds, tls)
+async def serving(
+    bounds: Bounds, tls: ssl.SSLContext | None = None, shutdown_timeout: float = 2.0
+) -> AsyncIterator[Server]:
+    server = Server(bounds, tls, shutdown_timeout)
     await server.listener.start()
     try:
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(25):  # less than PATIENT's
             yield server
     finally:
         await server.listener.stop()
@@ -104,7 +123,7 @@ def test_who_sends_no_whole_header_is_closed_in_time(sent: bytes) -> None:
         async with serving(QUICK) as server:
             stream = await server.connect()
             stream[1].write(sent)
-            assert await is_closed(stream, within=2)
+            assert await is_closed(stream, within=20)
 
     run(test)
 
@@ -127,7 +146,24 @@ def test_a_handshake_that_never_begins_is_closed_in_time() -> None:
     async def test() -> None:
         issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
         async with serving(QUICK, tls_context(issued)) as server:
-            assert await is_closed(await server.connect(), within=2)
+            assert await is_closed(await server.connect(), within=20)
+            trust = ssl.create_default_context(cadata=issued.authorities.decode())
+            assert await answer(await server.connect(tls=trust)) == "HTTP/1.1 200 OK"
+
+    run(test)
+
+
+@pytest.mark.parametrize("way", ["sends no TLS", "hangs up"])
+def test_a_handshake_that_fails_leaves_its_place_at_once(way: str) -> None:
+    async def test() -> None:
+        issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+        async with serving(PATIENT, tls_context(issued)) as server:
+            for _, writer in [await server.connect() for _ in range(PATIENT.most)]:
+                if way == "sends no TLS":
+                    writer.write(b"GET /now HTTP/1.1\r\n\r\n")
+                else:
+                    writer.transport.abort()
+            await eventually(lambda: len(server.listener) == 0, within=20)
             trust = ssl.create_default_context(cadata=issued.authorities.decode())
             assert await answer(await server.connect(tls=trust)) == "HTTP/1.1 200 OK"
 
@@ -145,11 +181,14 @@ def test_one_who_was_answered_may_be_idle() -> None:
     run(test)
 
 
-def test_idle_connections_make_room_for_an_honest_request() -> None:
+@pytest.mark.parametrize("tls", [False, True])
+def test_idle_connections_make_room_for_an_honest_request(tls: bool) -> None:
     async def test() -> None:
-        async with serving(PATIENT) as server:
+        issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+        trust = ssl.create_default_context(cadata=issued.authorities.decode())
+        async with serving(PATIENT, tls_context(issued) if tls else None) as server:
             idle = [await server.connect() for _ in range(PATIENT.most)]
-            honest = await server.connect()
+            honest = await server.connect(tls=trust if tls else None)
             assert await answer(honest) == "HTTP/1.1 200 OK"
             assert [await is_closed(one, within=0.05) for one in idle] == [True, False, False, False]
             assert len(server.listener) == PATIENT.most
@@ -184,12 +223,117 @@ def test_a_request_that_is_being_answered_is_never_closed() -> None:
     run(test)
 
 
+def test_the_rest_of_a_body_that_nobody_reads_is_not_waited_for() -> None:
+    async def test() -> None:
+        async with serving(PATIENT) as server:
+            stream = await server.connect()
+            stream[1].write(b"POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n")
+            assert b" 200 " in await stream[0].readuntil(b"\r\n\r\nok")
+            stream[1].write(b"rest")
+            assert await answer(stream) == ""
+
+    run(test)
+
+
+def test_who_reads_slowly_is_sent_no_more_than_he_takes_and_gets_all_of_it() -> None:
+    async def test() -> None:
+        async with serving(PATIENT) as server:
+            reader, writer = await server.connect()
+            writer.write(b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            await asyncio.sleep(0.2)
+            assert server.sent < MUCH, "the rest would be in our memory"
+            await reader.readexactly(MUCH * MIB)
+            await eventually(lambda: server.sent == MUCH)
+
+    run(test)
+
+
+def test_what_is_being_answered_when_it_stops_is_answered_if_that_is_soon() -> None:
+    async def test() -> None:
+        async with serving(PATIENT, shutdown_timeout=30.0) as server:
+            waiting = asyncio.create_task(answer(await server.connect(), "/later"))
+            await server.begun.wait()
+            stopping = asyncio.create_task(server.listener.stop())
+            await asyncio.sleep(0.05)
+            server.go.set()
+            assert await waiting == "HTTP/1.1 200 OK"
+            await stopping
+            assert len(server.listener) == 0
+
+    run(test)
+
+
+def test_what_is_not_answered_soon_when_it_stops_is_ended() -> None:
+    async def test() -> None:
+        async with serving(PATIENT, shutdown_timeout=0.1) as server:
+            waiting = asyncio.create_task(answer(await server.connect(), "/later"))
+            await server.begun.wait()
+            await server.listener.stop()
+            assert await waiting == ""
+            assert len(server.listener) == 0
+
+    run(test)
+
+
+def test_who_does_not_read_is_not_waited_for_when_it_stops() -> None:
+    async def test() -> None:
+        async with serving(PATIENT, shutdown_timeout=0.1) as server:
+            reader, writer = await server.connect()
+            writer.write(b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            await asyncio.sleep(0.1)
+            assert len(server.listener) == 1
+            await server.listener.stop()
+            assert len(server.listener) == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("host", "there"),
+    [
+        ("127.0.0.1", {"127.0.0.1": True, "127.0.0.2": False}),
+        ("127.0.0.2", {"127.0.0.1": False, "127.0.0.2": True}),
+        (None, {"127.0.0.1": True, "127.0.0.2": True}),
+    ],
+)
+def test_it_listens_at_its_host_alone_and_without_one_at_every_address(
+    host: str | None, there: dict[str, bool]
+) -> None:
+    async def reached(address: str, port: int) -> bool:
+        """Whether it is there: others may have a port of this number at another address."""
+        try:
+            reader, writer = await asyncio.open_connection(address, port)
+        except ConnectionRefusedError:
+            return False
+        writer.write(b"GET /of-this-test HTTP/1.0\r\n\r\n")
+        told = await reader.read()
+        writer.close()
+        return told.endswith(b"here")
+
+    async def here(_: web.Request) -> web.Response:
+        return web.Response(text="here")
+
+    async def test() -> None:
+        app = web.Application()
+        app.router.add_get("/of-this-test", here)
+        listener = Listener(app, PATIENT, host=host, port=0)
+        await listener.start()
+        try:
+            assert {address: await reached(address, listener.port) for address in there} == there
+        finally:
+            await listener.stop()
+
+    run(test)
+
+
 def test_all_are_closed_when_it_stops() -> None:
     async def test() -> None:
         async with serving(PATIENT) as server:
             stream = await server.connect()
             await server.listener.stop()
-            assert await is_closed(stream, within=1)
+            assert await is_closed(stream, within=20)
             with pytest.raises(ConnectionRefusedError):
                 await server.connect()
 

@@ -8,16 +8,26 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from trainyard_api import names
 from trainyard_operator.core import revisions
-from trainyard_operator.watch.cache import Cache, Key, revision_of
+from trainyard_operator.watch.cache import Cache, Key, RuntimeKey, revision_of
 from trainyard_operator.watch.informer import State
-from trainyard_operator.work.apply import Applier
+from trainyard_operator.work.apply import TRAINJOBS, Applier
+from trainyard_operator.work.controller import SweptRuntimes, SweptTrainJobs
 from trainyard_operator.work.memory import Memories, Memory
 from trainyard_operator.work.queue import RetryError
-from trainyard_operator.work.runtimes import IN_USE, KEPT, UNREFERENCED, Collector, Runtimes
+from trainyard_operator.work.runtimes import (
+    IN_USE,
+    KEPT,
+    RESOURCES,
+    UNREFERENCED,
+    Collector,
+    RevisionSink,
+    Runtimes,
+)
 
 from . import objects
 from .controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene, scene
@@ -139,6 +149,35 @@ def test_a_refusal_becomes_a_condition_and_is_tried_again_within_a_minute() -> N
     run(test)
 
 
+def test_a_refusal_that_is_over_asks_for_no_more_looks() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.refuse_next("POST", "/jobsets", status(422, "Invalid", "no"))
+            again = await s.settle()
+            assert again is not None
+            s.second = again
+            s.controller.touched(KEY)
+            assert await s.settle() is None
+
+    run(test)
+
+
+def test_a_refusal_is_logged_when_it_is_a_new_one(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            for message in ("no", "no", "neither"):
+                s.api.refuse_next("POST", "/jobsets", status(422, "Invalid", message))
+                s.controller.touched(KEY)
+                s.second += await s.settle() or 0.0
+        said = [record.getMessage() for record in caplog.records if "JobSetRejected" in record.getMessage()]
+        assert said == [
+            "team/tj: JobSetRejected: JobSet tj: no",
+            "team/tj: JobSetRejected: JobSet tj: neither",
+        ]
+
+    run(test)
+
+
 def test_a_refusal_is_forgotten_when_what_was_refused_changes() -> None:
     async def test() -> None:
         async with scene() as s:
@@ -191,6 +230,20 @@ def test_a_jobset_of_another_owner_blocks_and_is_left_alone() -> None:
             await s.settle()
             assert s.conditions() == {"Blocked": "JobSetConflict"}
             assert s.api.objects[JOBSET] == foreign
+
+    run(test)
+
+
+def test_what_a_jobset_of_another_owner_names_is_not_asked_for() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            foreign = objects.jobset(owner="somebody else")
+            foreign["metadata"]["annotations"] = {names.RUNTIME_REVISION_ANNOTATION: "of-others"}
+            s.api.put(JOBSET, foreign)
+            s.see_jobset()
+            await s.settle()
+            assert s.conditions() == {"Blocked": "JobSetConflict"}
+            assert ("GET", f"{objects.REVISIONS}/of-others") not in s.api.requests
 
     run(test)
 
@@ -309,6 +362,81 @@ def test_a_deleted_trainjob_is_forgotten() -> None:
     run(test)
 
 
+def test_the_sweep_compares_lists_with_what_was_seen_readable_or_not() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            bad_job, bad_runtime = f"{objects.JOBS}/bad", f"{objects.RUNTIMES}/bad"
+            for path in (bad_job, bad_runtime):
+                s.api.put(path, {"spec": "what"})
+                s.see(path, None)
+            at = {path: int(body["metadata"]["resourceVersion"]) for path, body in s.api.objects.items()}
+            jobs = SweptTrainJobs(s.cache, s.controller, TRAINJOBS)
+            of_teams = SweptRuntimes(s.cache, s.controller, RESOURCES["TrainingRuntime"])
+            of_all = SweptRuntimes(s.cache, s.controller, RESOURCES["ClusterTrainingRuntime"])
+            bad, rt, unread = jobs.key("team", "bad"), of_all.key(None, "rt"), of_all.key(None, "bad")
+            assert jobs.versions() == {KEY: at[JOB], bad: at[bad_job]}
+            assert of_all.versions() == {rt: at[RUNTIME], unread: at[bad_runtime]}
+            assert of_teams.versions() == {}
+            assert [jobs.version(key) for key in (KEY, bad)] == [at[JOB], at[bad_job]]
+            assert jobs.version(Key("team", "none")) == -1
+            assert [of_all.version(key) for key in (rt, unread)] == [at[RUNTIME], at[bad_runtime]]
+            for swept, keys in ((jobs, (KEY, bad)), (of_all, (rt, unread))):
+                for key in keys:
+                    swept.vanished(key, "1000")
+                assert swept.versions() == {}
+
+    run(test)
+
+
+def test_a_list_that_begins_anew_asks_for_a_sweep_for_it_tells_of_no_deletion() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            asked: list[str] = []
+            s.controller.relisted = lambda: asked.append("sweep")
+            s.see(JOB, "MODIFIED")
+            assert asked == []
+            s.see(JOB, None)
+            assert asked == ["sweep"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("told", ["by its event", "by a list without it"])
+def test_nothing_is_built_from_a_runtime_that_is_deleted(told: str) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            if told == "by its event":
+                s.see(RUNTIME, "DELETED")
+            else:
+                key = RuntimeKey("ClusterTrainingRuntime", None, "rt")
+                s.controller.runtime_vanished("clustertrainingruntimes", key, "1000")
+            s.api.remove(RUNTIME)
+            await s.settle()
+            assert s.conditions() == {"Blocked": "RuntimeNotFound"}
+            assert JOBSET not in s.api.objects
+
+    run(test)
+
+
+def test_an_unreadable_runtime_that_is_gone_is_noted_no_more() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            key = RuntimeKey("ClusterTrainingRuntime", None, "bad")
+            for gone in (
+                lambda: s.controller.runtime_vanished("clustertrainingruntimes", key, "1000"),
+                lambda: s.see(objects.RUNTIMES + "/bad", "DELETED"),
+            ):
+                bad = s.api.put(f"{objects.RUNTIMES}/bad", {"spec": "what"})
+                s.see(f"{objects.RUNTIMES}/bad")
+                version = int(bad["metadata"]["resourceVersion"])
+                assert s.controller.unreadable == {("clustertrainingruntimes", key): version}
+                s.api.put(f"{objects.RUNTIMES}/bad", objects.runtime("bad"))
+                gone()
+                assert s.controller.unreadable == {}
+
+    run(test)
+
+
 def test_the_event_of_a_runtime_looks_at_the_jobs_that_have_not_finished() -> None:
     async def test() -> None:
         async with scene() as s:
@@ -402,6 +530,41 @@ def test_a_revision_is_collected_a_day_after_its_last_jobset_and_not_before() ->
     run(test)
 
 
+def test_a_revision_that_was_used_within_a_day_counts_as_named() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.second = 0.6 * UNREFERENCED
+            await s.settle()
+            s.cache.jobsets.remove(KEY)
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            for day, is_noted in ((1.2, False), (1.6, True)):
+                s.second = day * UNREFERENCED
+                await collector.collect()
+                (revision,) = s.cache.revisions.values()
+                assert (revision.unreferenced_since is not None) is is_noted
+
+    run(test)
+
+
+def test_a_list_of_revisions_is_what_there_is_of_them() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            (stored,) = (body for path, body in s.api.objects.items() if path.startswith(objects.REVISIONS))
+            states: list[State] = []
+            cache = Cache()
+            sink = RevisionSink(cache, states.append)
+            name, revision = sink.decode(msgspec.json.encode(stored))
+            key = sink.key("trainyard-system", name)
+            sink.replace({key: revision}, 1000)
+            sink.changed(State.SYNCED)
+            assert (list(cache.revisions.values()), states) == ([revision], [State.SYNCED])
+            sink.replace({}, 1001)
+            assert list(cache.revisions) == []
+
+    run(test)
+
+
 def test_the_day_after_which_a_revision_is_collected_goes_on_under_another_leader() -> None:
     async def test() -> None:
         async with scene() as s:
@@ -461,9 +624,8 @@ def edited(s: Scene, times: int, *, uid: str) -> list[str]:
         manifest = revisions.manifest_of(revisions.live(edition), "trainyard-system")
         created = {**manifest["metadata"], "creationTimestamp": s.now().isoformat()}
         path = f"{objects.REVISIONS}/{created['name']}"
-        s.cache.revisions.observe(
-            created["name"], revision_of(s.api.put(path, {**manifest, "metadata": created}))
-        )
+        stored = json.dumps(s.api.put(path, {**manifest, "metadata": created}))
+        s.cache.revisions.observe(created["name"], revision_of(json.loads(stored)))
         found.append(created["name"])
     return found
 
@@ -479,6 +641,18 @@ def test_of_a_runtimes_unreferenced_revisions_the_newest_twenty_are_kept_and_wha
             collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
             assert await collector.collect() == 5
             assert set(s.cache.revisions) == {named, *made[5:]}
+            assert await collector.collect() == 0
+
+    run(test)
+
+
+def test_what_is_left_of_runtimes_that_are_gone_takes_no_place_of_the_live_ones() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            edited(s, KEPT, uid=s.api.objects[RUNTIME]["metadata"]["uid"])
+            edited(s, KEPT, uid="gone")
+            s.second += IN_USE
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
             assert await collector.collect() == 0
 
     run(test)

@@ -55,7 +55,7 @@ def test_what_is_said_again_is_counted_once_a_minute() -> None:
         async with api.client() as client:
             poster = events(client, now)
             for second in (0, 1, 2, 61):
-                now[0] = float(second)
+                now[0] = 1000.0 + second
                 await poster.post(JOB, NOTE)
         assert [method for method, _ in api.requests] == ["POST", "PATCH"]
         assert api.objects[PATH]["count"] == 4
@@ -116,7 +116,9 @@ def test_a_long_message_is_cut_to_what_the_api_server_takes() -> None:
         api = FakeApi()
         async with api.client() as client:
             await events(client, [0.0]).post(JOB, EventNote("Warning", "Long", "x" * 5000))
-        (event,) = api.objects.values()
-        assert len(event["message"]) == 1024
+            await events(client, [0.0]).post(JOB, EventNote("Warning", "Long", "y" * 1024))
+        cut, whole = (event["message"] for event in api.objects.values())
+        assert cut == "x" * 1020 + " ..."
+        assert whole == "y" * 1024
 
     run(test)

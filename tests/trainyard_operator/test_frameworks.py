@@ -8,6 +8,7 @@ from trainyard_operator.core.framework import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.plugins.jax import JAX
 from trainyard_operator.core.plugins.torchtune import TorchTune
 from trainyard_operator.core.plugins.xgboost import XGBoost
+from trainyard_operator.core.validation import validate
 
 from .core_values import built, containers, replicated_job, runtime, trainjob
 
@@ -50,6 +51,29 @@ def test_it_injects_nothing_without_a_trainer(policy):
 def test_a_runtime_without_a_trainer_is_left_alone(policy):
     rt = runtime({policy: {}}, [replicated_job(ancestor=None)])
     assert containers(trainjob(), rt)["node"] == node()
+
+
+RESERVED = {
+    "torch": ["PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"],
+    "xgboost": ["DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"],
+    "mpi": [
+        "OMPI_MCA_orte_default_hostfile",
+        "OMPI_MCA_orte_keep_fqdn_hostnames",
+        "OMPI_MCA_orte_set_default_slots",
+        "OMPI_MCA_plm_rsh_args",
+    ],
+}
+
+
+@pytest.mark.parametrize("policy", ["jax", *RESERVED])
+def test_a_variable_is_reserved_for_its_own_framework_alone(policy: str) -> None:
+    def errors(*names: str) -> list[str]:
+        job = trainjob({"trainer": {"env": [{"name": name, "value": "1"} for name in ("MINE", *names)]}})
+        return [error.detail for error in validate(job, None, runtime({policy: {}})).errors]
+
+    own = RESERVED.get(policy, [])
+    assert errors(*(name for names in RESERVED.values() for name in names if name not in own)) == []
+    assert all(name in " ".join(errors(name)) for name in own)
 
 
 # --- jax --------------------------------------------------------------------
@@ -146,6 +170,12 @@ def command(trainer, rt=None):
             id="full, one process",
         ),
         pytest.param(
+            {"numProcPerNode": 2},
+            2,
+            [RENDEZVOUS, "full_finetune_distributed", "llama3_2/1B_full"],
+            id="full, two processes",
+        ),
+        pytest.param(
             {"args": [LORA]},
             2,
             [RENDEZVOUS, "lora_finetune_distributed", "llama3_2/1B_lora"],
@@ -208,6 +238,13 @@ def test_of_the_runtimes_command_only_its_own_settings_are_kept():
     assert found[5:] == own
 
 
+def test_of_a_helpers_command_nothing_is_kept() -> None:
+    rt = torchtune_runtime(gpus=1, command=["tune", "run", "output_dir=/o"])
+    helper = replicated_job("helper", None, [node(command=["tune", "run", "output_dir=/h"])])
+    rt.spec["template"]["spec"]["replicatedJobs"].append(helper)
+    assert command({}, rt)[5:] == ["output_dir=/o"]
+
+
 def test_the_model_is_read_off_the_name_of_the_runtime_and_is_empty_for_other_names():
     assert command({}, torchtune_runtime("torchtune-qwen2.5-1.5b", 1))[4] == "qwen2_5/1.5B_full_single_device"
     assert command({}, torchtune_runtime("mine", 1))[4] == "_full_single_device"
@@ -216,3 +253,97 @@ def test_the_model_is_read_off_the_name_of_the_runtime_and_is_empty_for_other_na
 @pytest.mark.parametrize("words", [["tune"], ["tune", "run", "x"], ["torchrun"]], ids=" ".join)
 def test_another_command_is_left_alone(words):
     assert command({"command": words}) == words
+
+
+SMALL, LARGE, QWEN = "torchtune-llama3.2-3b", "torchtune-llama3.3-70b", "torchtune-qwen2.5-1.5b"
+QLORA = {"args": [LORA, QUANTIZED]}
+NO_MODEL = "must have a supported pretrained model, invalid model configured:"
+ONE_NODE = (
+    "spec.trainer.numNodes: Invalid value: 2: "
+    "LoRA fine-tuning is not supported for multi-node training in TorchTune"
+)
+
+
+def one_gpu(processes: object, resources: str) -> list[str]:
+    return [
+        f"spec.trainer.numProcPerNode: Invalid value: {processes}: "
+        "must be auto or 1 for llama3_2/3B model when using QLoRA",
+        f"spec.trainer.resourcesPerNode: Invalid value: {resources}: "
+        "must have gpu resource with value 1 for llama3_2/3B model when using QLoRA",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "trainer", "errors"),
+    [
+        pytest.param(SMALL, 2, {}, [], id="nothing where there is a recipe"),
+        pytest.param(
+            "mine",
+            2,
+            {},
+            [f'spec.runtimeRef.name: Invalid value: "mine": {NO_MODEL}'],
+            id="a runtime that names no model",
+        ),
+        pytest.param(
+            "torchtune-gemma-2b",
+            2,
+            {},
+            [f'spec.runtimeRef.name: Invalid value: "torchtune-gemma-2b": {NO_MODEL} gemma/2B'],
+            id="a model without a recipe",
+        ),
+        pytest.param(
+            SMALL,
+            2,
+            {"numNodes": 2},
+            ["spec.trainer.numNodes: Invalid value: 2: must be 1 for llama3_2/3B model"],
+            id="several nodes for a small model",
+        ),
+        pytest.param(LARGE, 2, {"numNodes": 2}, [], id="not several nodes for the large one"),
+        pytest.param(LARGE, 2, {"numNodes": 2, "args": [LORA]}, [ONE_NODE], id="LoRA on several nodes"),
+        pytest.param(LARGE, 2, {"numNodes": 2, "args": [QUANTIZED]}, [ONE_NODE], id="QLoRA on several"),
+        pytest.param(LARGE, 2, QLORA, [], id="not QLoRA on one node"),
+        pytest.param(SMALL, 1, QLORA, [], id="not QLoRA on one GPU"),
+        pytest.param(SMALL, 2, {**QLORA, "numProcPerNode": 1}, [], id="nor in one process"),
+        pytest.param(SMALL, 2, QLORA, one_gpu('"auto"', "null"), id="QLoRA of a small model on several GPUs"),
+        pytest.param(
+            SMALL,
+            1,
+            {**QLORA, "numProcPerNode": 4, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 4}}},
+            one_gpu(4, '{"limits":{"nvidia.com/gpu":4}}'),
+            id="also if the TrainJob asks for them",
+        ),
+        pytest.param(
+            QWEN,
+            1,
+            QLORA,
+            [f'spec.runtimeRef.name: Invalid value: "{QWEN}": QLoRA is not supported for qwen2_5/1.5B model'],
+            id="QLoRA of a model that has none",
+        ),
+        pytest.param(QWEN, 1, {"args": [LORA]}, [], id="not LoRA of that model"),
+        pytest.param(
+            SMALL,
+            2,
+            {"args": ["a=b", "output_dir=/x", "tokenizer.path"]},
+            [
+                f'spec.trainer.args[{position}]: Invalid value: "{argument}": must not set immutable config '
+                f'"{key}" in trainer args; it is managed by the runtime'
+                for position, argument, key in (
+                    (1, "output_dir=/x", "output_dir"),
+                    (2, "tokenizer.path", "tokenizer.path"),
+                )
+            ],
+            id="settings that are the runtime's",
+        ),
+        pytest.param("mine", 2, {"command": ["torchrun"]}, [], id="nothing of another command"),
+    ],
+)
+def test_torchtune_refuses(name: str, gpus: int, trainer: dict[str, object], errors: list[str]) -> None:
+    rt = torchtune_runtime(name, gpus)
+    spec = {"trainer": {"command": ["tune", "run"], **trainer}, "runtimeRef": {"name": name}}
+    assert [str(error) for error in validate(trainjob(spec), None, rt).errors] == errors
+
+
+@pytest.mark.parametrize("command", [["tune", "run"], ["torchrun"]], ids=" ".join)
+def test_torchtune_asks_nothing_of_another_framework(command: list[str]) -> None:
+    job = trainjob({"trainer": {"command": command, "args": ["output_dir=/x"]}})
+    assert validate(job, None, runtime({"jax": {}})).errors == ()

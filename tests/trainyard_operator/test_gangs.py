@@ -92,6 +92,14 @@ def test_coscheduling_labels_the_gang_alone():
     assert pods == {"node": {"labels": {"scheduling.x-k8s.io/pod-group": "tj"}}, "launcher": {}}
 
 
+@pytest.mark.parametrize(("said", "seconds"), [({}, 60), ({"scheduleTimeoutSeconds": 0}, 0)])
+def test_coscheduling_waits_a_minute_for_the_gang_unless_the_runtime_says_how_long(
+    said: dict[str, int], seconds: int
+) -> None:
+    group, _ = built(grouped(MPI, policy=said))
+    assert group["spec"]["scheduleTimeoutSeconds"] == seconds
+
+
 def test_volcano_annotates_the_gang_alone():
     group, pods = built(grouped(MPI, "volcano"))
     assert group["spec"] == {"minMember": 3, "minResources": {"cpu": "3"}}
@@ -113,6 +121,20 @@ def test_volcanos_group_has_the_queue_the_last_priority_class_and_the_topology()
         "priorityClassName": "high",
         "networkTopology": {"mode": "soft", "highestTierAllowed": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("said", "topology"),
+    [
+        ({}, {"mode": "hard", "highestTierAllowed": 1}),
+        ({"highestTierAllowed": 2}, {"mode": "hard", "highestTierAllowed": 2}),
+    ],
+)
+def test_volcanos_topology_is_the_narrowest_unless_the_runtime_says_another(
+    said: dict[str, object], topology: dict[str, object]
+) -> None:
+    group, _ = built(grouped(MPI, "volcano", {"networkTopology": said}))
+    assert group["spec"]["networkTopology"] == topology
 
 
 def test_a_group_counts_the_nodes_that_the_trainjob_asks_for():

@@ -90,6 +90,12 @@ def test_with_junk_in_the_trainjob(place, rt, junk):
     comes_back(trainjob(spoiled(SPEC, place, junk)), rt)
 
 
-def test_what_is_nested_too_deep_is_refused():
-    (error,) = validate(trainjob({"trainer": DEEP}), None, RUNTIMES[0]).errors
-    assert str(error) == 'spec: Invalid value: "...": must not be nested deeper than 100 levels'
+def test_what_is_nested_too_deep_is_refused() -> None:
+    rt = RUNTIMES[0]
+    for answer in (
+        validate(trainjob({"trainer": DEEP}), None, rt),
+        validate_runtime(replace(rt, spec={**rt.spec, "unknown": DEEP})),
+        validate_runtime(replace(rt, spec={**rt.spec, "unknown": DEEP}), rt),
+    ):
+        (error,) = answer.errors
+        assert str(error) == 'spec: Invalid value: "...": must not be nested deeper than 100 levels'

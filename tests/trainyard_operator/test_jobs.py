@@ -46,14 +46,24 @@ def test_of_its_jobs_it_is_known_what_they_were_made_from_and_whether_they_may_g
     assert found(busy) == (model.Job("team", "job-0", "u", "100", True, 2, False, deleting=True),)
 
 
-@pytest.mark.parametrize(("kind", "finished"), [("Complete", True), ("Failed", True), ("Suspended", False)])
-def test_a_job_that_has_ended_is_told_from_one_that_has_not(kind: str, finished: bool) -> None:
-    (seen,) = found(job(status={"conditions": [{"type": kind, "status": "True"}]}))
+@pytest.mark.parametrize(
+    ("kind", "held", "finished"),
+    [
+        ("Complete", "True", True),
+        ("Failed", "True", True),
+        ("Failed", "False", False),
+        ("Suspended", "True", False),
+    ],
+)
+def test_a_job_that_has_ended_is_told_from_one_that_has_not(kind: str, held: str, finished: bool) -> None:
+    (seen,) = found(job(status={"conditions": [{"type": kind, "status": held}]}))
     assert seen.finished is finished
 
 
 def test_the_jobs_of_another_jobset_are_none_of_its_own() -> None:
-    assert found(job(owner="another"), {**job(), "metadata": {}}) == ()
+    referred = job()
+    referred["metadata"]["ownerReferences"][0]["controller"] = False
+    assert found(job(owner="another"), {**job(), "metadata": {}}, referred) == ()
 
 
 def test_jobs_that_may_not_be_listed_are_a_lasting_no() -> None:

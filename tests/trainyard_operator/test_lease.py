@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from trainyard_operator.kube.client import Client
-from trainyard_operator.work.lease import Elector, Upstream
+from trainyard_operator.work.lease import Elector, Timing, Upstream
 
 from . import objects
-from .fake_api import FakeApi, run, status
+from .fake_api import FakeApi, eventually, run, status
 
 LEASE = f"{objects.SYSTEM_LEASES}/trainyard-operator"
 UPSTREAM = "/apis/coordination.k8s.io/v1/namespaces/kubeflow-system/leases/trainer.kubeflow.org"
@@ -17,7 +20,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Replica:
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: Client, name: str, timing: Timing | None = None) -> None:
         self.now = 0.0
         self.allowed = True
         self.history: list[str] = []
@@ -28,6 +31,7 @@ class Replica:
             started=self._started,
             stopped=self._stopped,
             allowed=lambda: self.allowed,
+            timing=timing,
             clock=lambda: self.now,
             now=lambda: NOON + timedelta(seconds=self.now),
         )
@@ -76,7 +80,13 @@ def test_a_lease_that_is_not_renewed_is_taken_over() -> None:
             assert not await two.at(0)
             assert not await two.at(14.9)
             assert await two.at(15)
-            assert api.objects[LEASE]["spec"]["leaseTransitions"] == 1
+            assert api.objects[LEASE]["spec"] == {
+                "holderIdentity": "two",
+                "leaseDurationSeconds": 15,
+                "leaseTransitions": 1,
+                "acquireTime": "2026-01-01T12:00:15.000000Z",
+                "renewTime": "2026-01-01T12:00:15.000000Z",
+            }
             assert not await one.at(16), "it wakes up and sees who holds the Lease"
             assert one.history == ["started", "stopped"]
 
@@ -96,17 +106,28 @@ def test_the_clocks_of_other_machines_do_not_matter() -> None:
 
 def test_a_released_lease_is_taken_at_once() -> None:
     async def test() -> None:
-        async with FakeApi().client() as client:
+        api = FakeApi()
+        async with api.client() as client:
             one, two = Replica(client, "one"), Replica(client, "two")
             await one.at(0)
+            one.now = 1.0
             await one.elector.release()
             assert one.history == ["started", "stopped"]
-            assert await two.at(0.5)
+            assert api.objects[LEASE]["spec"] == {
+                "holderIdentity": "",
+                "leaseDurationSeconds": 1,
+                "leaseTransitions": 0,
+                "acquireTime": "2026-01-01T12:00:00.000000Z",
+                "renewTime": "2026-01-01T12:00:01.000000Z",
+            }
+            assert await two.at(1.5)
 
     run(test)
 
 
-def test_a_leader_that_cannot_renew_stops_before_anybody_else_can_start() -> None:
+def test_a_leader_that_cannot_renew_stops_before_anybody_else_can_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         api = FakeApi()
         async with api.client() as client:
@@ -118,6 +139,36 @@ def test_a_leader_that_cannot_renew_stops_before_anybody_else_can_start() -> Non
             assert "ServiceUnavailable" in one.elector.problem
             assert await one.at(12)
             assert one.history == ["started", "stopped", "started"]
+            (said,) = (record.getMessage() for record in caplog.records)
+            assert said.startswith("lease trainyard-system/trainyard-operator: ")
+            assert one.elector.problem == ""
+
+    run(test)
+
+
+class Slow(Client):
+    """Its answers take as long as `takes` says, in seconds."""
+
+    takes = 0.0
+
+    async def get(self, path: str, **options: Any) -> Any:
+        await asyncio.sleep(self.takes)
+        return await super().get(path, **options)
+
+
+def test_a_leader_waits_for_no_answer_that_would_come_after_its_deadline() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, Slow(client.credentials) as slow:
+            one = Replica(slow, "one")
+            await one.at(100)
+            slow.takes = 0.1
+            await one.at(102)
+            assert one.elector.problem == ""
+            slow.takes = 2.0
+            await one.at(111.9)
+            assert one.elector.problem == "no answer in time to renew it"
+            assert api.requests.count(("PUT", LEASE)) == 1
 
     run(test)
 
@@ -127,9 +178,13 @@ def test_of_two_takers_the_api_server_lets_one_win() -> None:
         api = FakeApi()
         async with api.client() as client:
             one = Replica(client, "one")
-            api.refuse_next("POST", "/leases", status(409, "AlreadyExists"))
+            api.refuse_next("GET", "/trainyard-operator", status(503, "ServiceUnavailable"))
             assert not await one.at(0)
-            assert await one.at(2)
+            assert one.elector.problem
+            api.refuse_next("POST", "/leases", status(409, "AlreadyExists"))
+            assert not await one.at(2)
+            assert one.elector.problem == "", "somebody else was faster, and nothing is wrong"
+            assert await one.at(4)
 
     run(test)
 
@@ -166,7 +221,11 @@ def test_without_upstreams_lease_nothing_speaks_against_working() -> None:
     run(test)
 
 
-def test_beside_a_living_controller_of_upstream_we_are_passive_and_say_why() -> None:
+def test_beside_a_living_controller_of_upstream_we_are_passive_and_say_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+
     async def test() -> None:
         api = FakeApi()
         api.put(UPSTREAM, held(renewed=-3))
@@ -175,26 +234,39 @@ def test_beside_a_living_controller_of_upstream_we_are_passive_and_say_why() -> 
             watch = upstream(client, second)
             await watch.step()
             assert "up holds Lease kubeflow-system/trainer.kubeflow.org" in watch.reason
+            for _ in range(2):
+                await watch.step()
             second[0] = 13.0
             await watch.step()
             assert watch.absent, "nobody has renewed it"
 
     run(test)
+    assert [record.getMessage() for record in caplog.records] == [
+        "passive: Kubeflow Trainer's controller is alive: up holds Lease "
+        "kubeflow-system/trainer.kubeflow.org; scale it down first",
+        "no living controller of Kubeflow Trainer in namespace kubeflow-system",
+    ]
 
 
 def test_a_controller_whose_clock_is_wrong_is_alive_while_it_renews() -> None:
     async def test() -> None:
         api = FakeApi()
         api.put(UPSTREAM, held(renewed=-9000))
-        second = [0.0]
+        second = [1000.0]
         async with api.client() as client:
             watch = upstream(client, second)
             await watch.step()
             assert watch.absent
             api.put(UPSTREAM, held(renewed=-8990))
-            second[0] = 5.0
+            second[0] = 1005.0
             await watch.step()
             assert not watch.absent
+            second[0] = 1019.9
+            await watch.step()
+            assert not watch.absent
+            second[0] = 1020.0
+            await watch.step()
+            assert watch.absent, "nobody has renewed it"
 
     run(test)
 
@@ -237,5 +309,49 @@ def test_one_that_stood_still_knows_at_once_that_another_may_lead() -> None:
             assert (one.elector.leading, one.elector.safe) == (True, True)
             one.now = 10
             assert (one.elector.leading, one.elector.safe) == (True, False)
+
+    run(test)
+
+
+def test_a_lease_that_another_has_taken_is_not_released() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one, two = Replica(client, "one"), Replica(client, "two")
+            await one.at(0)
+            await two.at(0)
+            assert await two.at(15)
+            held = api.objects[LEASE]
+            await one.elector.release()
+            assert (one.history, api.objects[LEASE]) == (["started", "stopped"], held)
+
+    run(test)
+
+
+def test_one_that_does_not_lead_has_nothing_to_release() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            one = Replica(client, "one")
+            await one.elector.release()
+            assert (one.history, api.requests) == ([], [])
+
+    run(test)
+
+
+def test_the_lease_is_renewed_and_upstreams_is_looked_at_again_and_again() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            elector = Replica(client, "one", timing=Timing(retry=0.001)).elector
+            watch = Upstream(client, interval=0.001)
+            tasks = [asyncio.create_task(elector.run()), asyncio.create_task(watch.run())]
+            await eventually(
+                lambda: api.requests.count(("PUT", LEASE)) > 1 and api.requests.count(("GET", UPSTREAM)) > 1
+            )
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            assert (elector.leading, watch.absent) == (True, True)
 
     run(test)

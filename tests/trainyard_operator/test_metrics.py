@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
 from trainyard_operator import gauges
@@ -15,11 +17,11 @@ from trainyard_operator.core.model import TrainJob
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.work.measured import measured
-from trainyard_operator.work.queue import Queue
+from trainyard_operator.work.queue import Queue, RetryError
 
 from .controller_scene import JOB, JOBSET, KEY, scene
 from .core_values import runtime, trainjob
-from .fake_api import run
+from .fake_api import run, status
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -56,9 +58,9 @@ def test_a_trainjob_is_in_one_state(status: dict[str, Any], state: str) -> None:
 
 def test_trainjobs_are_counted_by_state_and_states_without_any_are_0() -> None:
     cache = Cache()
-    for number, status in enumerate([conditions("Complete"), conditions("Complete"), {}]):
+    for number, said in enumerate([conditions("Complete"), conditions("Complete"), {}]):
         name = f"job-{number}"
-        job = TrainJob("team", name, name, str(number + 1), CREATED, {}, status)
+        job = TrainJob("team", name, name, str(number + 1), CREATED, {}, said)
         cache.trainjobs.observe(Key.of(job), job)
     metrics = Metrics()
     metrics.registry.register(gauges.TrainJobs(cache))
@@ -102,6 +104,7 @@ def test_measured_plugins_build_what_they_build_and_each_is_timed() -> None:
     metrics = Metrics()
     job, rt = trainjob({"trainer": {"numNodes": 2}}), runtime({"torch": {}})
     using = measured(plugins.ALL, metrics)
+    began = time.perf_counter()
     assert framework.children(job, rt, using, DEFAULT_SETTINGS) == framework.children(
         job, rt, plugins.ALL, DEFAULT_SETTINGS
     )
@@ -109,6 +112,9 @@ def test_measured_plugins_build_what_they_build_and_each_is_timed() -> None:
         name: value(metrics, "trainyard_plugin_seconds_count", plugin=name) for name in ("torch", "jobset")
     }
     assert times == {"torch": 1, "jobset": 2}, "one phase, and two"
+    spent = value(metrics, "trainyard_plugin_seconds_sum", plugin="jobset")
+    assert spent is not None
+    assert 0 < spent <= time.perf_counter() - began
 
 
 def test_a_plugin_that_cannot_work_with_what_it_is_given_is_counted() -> None:
@@ -181,5 +187,35 @@ def test_the_longest_work_on_a_key_is_known() -> None:
         assert queue.longest == 2
         queue.done("b")
         assert queue.longest == 0
+
+    run(test)
+
+
+def test_each_look_at_a_trainjob_is_timed_and_what_went_wrong_is_counted_by_its_kind() -> None:
+    async def test() -> None:
+        async with scene() as s:
+
+            def a_second_later(_: web.Request) -> bool:
+                s.second += 1
+                return True
+
+            s.api.accepts = a_second_later
+            s.api.refuse_next("POST", "/controllerrevisions", status(503, "ServiceUnavailable"))
+            with pytest.raises(RetryError):
+                await s.controller.reconcile(KEY)
+            s.api.refuse_next("POST", "/jobsets", status(422, "Invalid", "no"))
+            s.api.refuse_next("PATCH", "/status", status(409, "Conflict"))
+            with pytest.raises(RetryError):
+                await s.controller.reconcile(KEY)
+            s.second += 60
+            await s.controller.reconcile(KEY)
+            assert JOBSET in s.api.objects
+            errors = {
+                cause: value(s.metrics, "trainyard_reconcile_errors_total", cause=cause)
+                for cause in ("api", "conflict", "refused")
+            }
+            assert errors == {"api": 1, "conflict": 1, "refused": 1}
+            assert value(s.metrics, "trainyard_reconcile_seconds_count") == 3
+            assert value(s.metrics, "trainyard_reconcile_seconds_sum") == len(s.api.requests)
 
     run(test)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import aiohttp
 import pytest
 
 from trainyard_operator.metrics import Metrics
-from trainyard_operator.serve import certificates
+from trainyard_operator.serve import certificates, metrics_server
 from trainyard_operator.serve.metrics_server import RENDERED_FOR, Exposition, MetricsServer
 from trainyard_operator.serve.tokens import ATTEMPTS_BURST, KNOWN_FOR
 
@@ -30,15 +32,20 @@ class Scene:
         self.server = server
         self.trusted = trusted
         self.retry_after: str | None = None
+        self.connection: str | None = None
 
-    async def get(self, authorization: str | None = "Bearer reader") -> tuple[int, str]:
+    async def get(
+        self, authorization: str | None = "Bearer reader", source: str = "127.0.0.1"
+    ) -> tuple[int, str]:
         headers = {} if authorization is None else {"Authorization": authorization}
         url = f"https://127.0.0.1:{self.server.port}/metrics"
+        connector = aiohttp.TCPConnector(ssl=self.trusted, local_addr=(source, 0))
         async with (
-            aiohttp.ClientSession() as session,
-            session.get(url, headers=headers, ssl=self.trusted) as answer,
+            aiohttp.ClientSession(connector=connector) as session,
+            session.get(url, headers=headers) as answer,
         ):
             self.retry_after = answer.headers.get("Retry-After")
+            self.connection = answer.headers.get("Connection")
             return answer.status, await answer.text()
 
 
@@ -88,6 +95,7 @@ def test_everybody_else_is_told_what_is_missing(authorization: str | None, code:
     async def test() -> None:
         async with scene() as s:
             assert await s.get(authorization) == (code, text)
+            assert s.retry_after is None, "waiting does not help"
 
     run(test)
 
@@ -114,20 +122,116 @@ def test_who_tries_tokens_costs_the_api_server_only_so_many_requests() -> None:
             assert codes == [401] * ATTEMPTS_BURST + [429] * 5
             assert s.retry_after == "1"
             assert s.api.requests == [("POST", REVIEWS)] * ATTEMPTS_BURST
+            assert (await s.get(source="127.0.0.2"))[0] == 200, "those at other addresses read meanwhile"
 
     run(test)
 
 
-def test_while_the_api_server_does_not_say_nobody_reads_and_it_is_asked_again() -> None:
+@pytest.mark.parametrize(
+    ("user", "asked"),
+    [
+        (
+            {"username": READER, "uid": "u", "groups": ["g"], "extra": {"scope": ["metrics"]}},
+            {"user": READER, "uid": "u", "groups": ["g"], "extra": {"scope": ["metrics"]}},
+        ),
+        (
+            {"username": READER, "groups": None, "extra": None},
+            {"user": READER, "uid": "", "groups": [], "extra": {}},
+        ),
+        ({}, {"user": "", "uid": "", "groups": [], "extra": {}}),
+    ],
+)
+def test_the_right_is_asked_for_with_all_that_is_known_of_whose_the_token_is(
+    user: dict[str, Any], asked: dict[str, Any]
+) -> None:
     async def test() -> None:
         async with scene() as s:
-            s.api.refuse_next("POST", ACCESS, status(500, "InternalError"))
+            s.api.tokens["some"] = (OWN_AUDIENCE, user)
+            await s.get("Bearer some")
+            assert s.api.bodies == [
+                {
+                    "apiVersion": "authentication.k8s.io/v1",
+                    "kind": "TokenReview",
+                    "spec": {"token": "some"},
+                },
+                {
+                    "apiVersion": "authorization.k8s.io/v1",
+                    "kind": "SubjectAccessReview",
+                    "spec": {**asked, "nonResourceAttributes": {"path": "/metrics", "verb": "get"}},
+                },
+            ]
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("review", "said", "code"),
+    [
+        (ACCESS, {"allowed": True}, 200),
+        (ACCESS, {"allowed": True, "denied": False}, 200),
+        (ACCESS, {"allowed": True, "denied": True}, 403),
+        (ACCESS, {"allowed": "true"}, 403),
+        (ACCESS, {}, 403),
+        (ACCESS, None, 403),
+        (REVIEWS, {"authenticated": "true", "user": {"username": READER}}, 401),
+        (REVIEWS, {"authenticated": True}, 403),
+        (REVIEWS, None, 401),
+    ],
+)
+def test_nothing_but_a_plain_yes_of_the_api_server_lets_somebody_read(
+    review: str, said: dict[str, Any] | None, code: int
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.refuse_next("POST", review, {"code": 201, "status": said})
+            assert (await s.get())[0] == code
+
+    run(test)
+
+
+def test_before_its_end_it_closes_the_connections_of_its_readers() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.get()
+            assert s.connection is None
+            s.server.closing = True
+            assert (await s.get())[0] == 200
+            assert s.connection == "close"
+
+    run(test)
+
+
+def test_while_the_api_server_does_not_say_nobody_reads_and_it_is_asked_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.refuse_next("POST", ACCESS, status(500, "InternalError", "etcd is away"))
             text = "the API server does not say whether you may read metrics, try again\n"
             assert await s.get() == (503, text)
             assert s.retry_after == "1"
             assert (await s.get())[0] == 200
 
     run(test)
+    (line,) = caplog.messages
+    assert "etcd is away" in line
+
+
+def test_an_api_server_that_does_not_answer_in_time_is_named_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def silent(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(metrics_server, "TIMEOUT", 0.05)
+    monkeypatch.setattr(metrics_server, "reviewed", silent)
+
+    async def test() -> None:
+        async with scene() as s:
+            assert (await s.get())[0] == 503
+
+    run(test)
+    assert caplog.messages == ["metrics: whether a reader may have them is not known: timed out"]
 
 
 def test_metrics_are_made_once_a_second_however_often_they_are_read() -> None:

@@ -7,6 +7,7 @@ from trainyard_operator.core import plugins
 from trainyard_operator.core.framework import DEFAULT_SETTINGS, Child, build, children, new_info
 from trainyard_operator.core.model import Generated
 from trainyard_operator.core.plugins.mpi import MPI
+from trainyard_operator.core.validation import validate
 
 from .core_values import containers, replicated_job, runtime, trainjob
 
@@ -85,6 +86,8 @@ GPUS = {"name": "node", "image": "i", "resources": {"limits": {"nvidia.com/gpu":
         pytest.param({}, mpi_runtime(numProcPerNode=2), 2, id="what the runtime says"),
         pytest.param({}, mpi_runtime(GPUS), 4, id="one for each GPU if the runtime says one"),
         pytest.param({}, mpi_runtime(GPUS, numProcPerNode=2), 2, id="the runtime before its GPUs"),
+        pytest.param({}, mpi_runtime(GPUS, numProcPerNode=None), 4, id="one for each GPU if it says nothing"),
+        pytest.param({}, mpi_runtime(numProcPerNode=None), 1, id="one if nobody says anything"),
         pytest.param(
             {"resourcesPerNode": {"limits": {"cpu": 2}}},
             mpi_runtime(GPUS),
@@ -119,6 +122,47 @@ def test_the_trainjobs_variables_go_to(policy, expected):
         ]
         for name in ("launcher", "node")
     } == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "folder"), [({}, "/root/.ssh"), ({"sshAuthMountPath": "/home/mpi/.ssh"}, "/home/mpi/.ssh")]
+)
+def test_the_key_is_mounted_where_the_runtime_says_or_at_home(policy: dict[str, str], folder: str) -> None:
+    rt = mpi_runtime(**policy)
+    key = {"name": "mpi-ssh-auth", "mountPath": folder}
+    worker, launcher = (containers(trainjob(), rt, name)["node"] for name in ("node", "launcher"))
+    assert worker["volumeMounts"] == [key]
+    assert launcher["volumeMounts"] == [key, {"name": "mpi-hostfile", "mountPath": "/etc/mpi"}]
+
+
+NEEDS_BOTH = (
+    "spec.trainer.numNodes: Invalid value: 2: must have 1 when MPI trainingRuntime with enabled "
+    "runLauncherAsNode does not have either launcher and node"
+)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "policy", "trainer", "errors"),
+    [
+        pytest.param(["node", "launcher"], {}, {"numNodes": 2}, [], id="with launcher and workers"),
+        pytest.param(["node", "launcher", "store"], {}, {"numNodes": 2}, [], id="and with others"),
+        pytest.param(["launcher"], {}, {"numNodes": 2}, [NEEDS_BOTH], id="not without workers"),
+        pytest.param(["node"], {}, {"numNodes": 2}, [NEEDS_BOTH], id="not without a launcher"),
+        pytest.param(["node"], {}, {"numNodes": 1}, [], id="one node"),
+        pytest.param(["node"], {}, {}, [], id="as many as the runtime says"),
+        pytest.param(["node"], {}, None, [], id="as many as the runtime says without a trainer"),
+        pytest.param(
+            ["node"], {"runLauncherAsNode": False}, {"numNodes": 2}, [], id="a launcher that does not train"
+        ),
+    ],
+)
+def test_several_nodes_are_allowed(
+    jobs: list[str], policy: dict[str, bool], trainer: dict[str, int] | None, errors: list[str]
+) -> None:
+    mpi = {"mpi": {"runLauncherAsNode": True, **policy}}
+    rt = runtime(mpi, [replicated_job(name) for name in jobs])
+    job = trainjob({} if trainer is None else {"trainer": trainer})
+    assert [str(error) for error in validate(job, None, rt).errors] == errors
 
 
 def test_another_implementation_is_refused():

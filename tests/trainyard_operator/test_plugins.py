@@ -133,6 +133,73 @@ def test_resources_per_node_do_nothing_without_an_ml_policy():
     assert containers(job, runtime())["node"]["resources"] == {}
 
 
+def test_quantities_are_written_as_kubernetes_prints_them_wherever_they_are() -> None:
+    def claim(amount: str) -> dict[str, object]:
+        return {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": amount}}}}
+
+    def divided(**by: object) -> dict[str, object]:
+        reference = {"resource": "limits.cpu", **by}
+        return {"name": "CPUS", "valueFrom": {"resourceFieldRef": reference}}
+
+    def pod(cpu: object, size: str, variable: dict[str, object]) -> dict[str, object]:
+        amounts = {"requests": {"cpu": cpu}}
+        return {
+            "containers": [node(resources=amounts, env=[{"name": "A", "value": "1"}, variable])],
+            "volumes": [
+                {"name": "a", "emptyDir": {"sizeLimit": size}},
+                {"name": "b", "ephemeral": {"volumeClaimTemplate": claim(size)}},
+                {"name": "c", "emptyDir": {}},
+                {"name": "d", "ephemeral": {}},
+                {"name": "e", "configMap": {"name": "c"}},
+            ],
+            "overhead": {"cpu": cpu},
+            "resources": amounts,
+        }
+
+    job = replicated_job()
+    job["template"]["spec"]["template"]["spec"] = pod(0.5, "1024Mi", divided())
+    rt = runtime({}, [job])
+    policies = [{"templates": [claim("2048Gi")]}]
+    rt.spec["template"]["spec"]["volumeClaimPolicies"] = policies
+    spec = built(trainjob(), rt)["spec"]
+    assert spec["volumeClaimPolicies"] == [{"templates": [{**claim("2Ti"), "status": {}}]}]
+    (found,) = spec["replicatedJobs"]
+    assert found["template"]["spec"]["template"]["spec"] == pod("500m", "1Gi", divided(divisor="0"))
+
+
+def test_variables_of_the_trainjob_are_written_as_trainer_copies_them() -> None:
+    env = [
+        {"name": "A", "value": "1"},
+        {"name": "B", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
+        {"name": "C", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1000m"}}},
+        {"name": "D", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        {"name": "E", "valueFrom": None},
+    ]
+    assert containers(trainjob({"trainer": {"env": env}}), runtime({}))["node"]["env"] == [
+        env[0],
+        {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "C", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1"}}},
+        *env[3:],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "trained"),
+    [
+        pytest.param({}, ["launcher"], id="the trainer"),
+        pytest.param({"mpi": {}}, ["launcher"], id="not workers whose launcher does not train"),
+        pytest.param({"mpi": {"runLauncherAsNode": True}}, ["node", "launcher"], id="a launcher's workers"),
+    ],
+)
+def test_resources_per_node_are_for(policy: dict[str, object], trained: list[str]) -> None:
+    jobs = {"node": None, "launcher": "trainer", "helper": None, "store": "dataset-initializer"}
+    rt = runtime(policy, [replicated_job(name, ancestor) for name, ancestor in jobs.items()])
+    job = trainjob({"trainer": {"resourcesPerNode": {"limits": {"cpu": "2"}}}})
+    assert {name: containers(job, rt, name)["node"]["resources"] for name in jobs} == {
+        name: {"limits": {"cpu": "2"}} if name in trained else {} for name in jobs
+    }
+
+
 def test_patched_jobs_keep_the_runtimes_order_and_new_ones_come_behind_the_first():
     rt = runtime({}, [replicated_job("a", None), replicated_job("node")])
     added = {"name": "z", "template": {"spec": {"template": {"spec": {}}}}}
@@ -314,6 +381,12 @@ def test_injection_targets_get_them_without_a_trainer_too():
     assert found["node"] == node(resources={})
 
 
+def test_injection_targets_of_a_runtime_where_nobody_trains_are_told_of_one_node() -> None:
+    rt = injecting([{"name": "side"}], "side")
+    del rt.spec["template"]["spec"]["replicatedJobs"][0]["template"]["metadata"]["labels"]
+    assert containers(trainjob(), rt)["side"]["env"] == pet("1", "1")
+
+
 def test_an_injection_target_that_is_missing_is_an_error():
     with pytest.raises(InvalidFieldError) as raised:
         containers(trainjob({"trainer": {}}), injecting([], "zz"))
@@ -362,6 +435,23 @@ def test_initializers_get_their_uri_variables_and_secret():
         "envFrom": [{"secretRef": {"name": "token"}}],
         "resources": {},
     }
+
+
+def test_the_uri_of_an_initializer_comes_before_its_other_variables() -> None:
+    step = "model-initializer"
+    rt = runtime({}, [replicated_job(step, step, [{"name": step}]), replicated_job()])
+    model = {"storageUri": "hf://a/b", "env": [{"name": "X", "value": "1"}]}
+    found = containers(trainjob({"initializer": {"model": model}}), rt, step)[step]
+    assert found["env"] == [{"name": "STORAGE_URI", "value": "hf://a/b"}, {"name": "X", "value": "1"}]
+
+
+def test_a_job_of_no_known_step_is_left_as_it_is() -> None:
+    helpers = [{**replicated_job(name, step), "replicas": 2} for name, step in (("a", "other"), ("b", None))]
+    job = trainjob({"trainer": {"image": "mine"}, "initializer": {"model": {"storageUri": "hf://a/b"}}})
+    jobs = built(job, runtime({}, [*helpers, replicated_job()]))["spec"]["replicatedJobs"]
+    pods = [j["template"]["spec"]["template"]["spec"]["containers"] for j in jobs]
+    assert [j["replicas"] for j in jobs] == [2, 2, 1]
+    assert pods == [[node(resources={})], [node(resources={})], [node(image="mine", resources={})]]
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,36 @@ def test_of_two_delays_the_sooner_one_counts_and_an_add_overrides_both() -> None
     run(test)
 
 
+def test_a_delay_that_a_sooner_one_replaced_brings_the_key_no_second_time() -> None:
+    async def test() -> None:
+        clock = Clock()
+        queue: Queue[str] = Queue(clock=clock)
+        queue.add_after("other", 100.0)
+        queue.add_after("a", 60.0)
+        queue.add_after("a", 5.0)
+        clock.now = 5.0
+        assert await queue.get() == "a"
+        queue.done("a")
+        clock.now = 60.0
+        assert (queue.depth, queue.delayed) == (0, 1)
+
+    run(test)
+
+
+def test_a_key_that_waits_for_work_already_needs_no_delay() -> None:
+    async def test() -> None:
+        clock = Clock()
+        queue: Queue[str] = Queue(clock=clock)
+        queue.add("a")
+        queue.add_after("a", 5.0)
+        assert await queue.get() == "a"
+        queue.done("a")
+        clock.now = 5.0
+        assert (queue.depth, queue.delayed) == (0, 0)
+
+    run(test)
+
+
 def test_a_waiting_worker_wakes_up_for_a_delayed_key() -> None:
     async def test() -> None:
         queue: Queue[str] = Queue()
@@ -154,8 +184,9 @@ def test_depth_and_age_tell_how_far_behind_the_workers_are() -> None:
         clock = Clock()
         queue: Queue[str] = Queue(clock=clock)
         assert queue.age == 0.0
+        clock.now = 1.0
         queue.add("a")
-        clock.now = 3.0
+        clock.now = 4.0
         queue.add("b")
         assert (queue.depth, queue.age) == (2, 3.0)
 
@@ -203,6 +234,72 @@ def test_work_may_ask_for_its_key_again() -> None:
         await eventually(lambda: len(seen) == 6)
         await workers.stop()
         assert queue.failures("retry") == 0
+
+    run(test)
+
+
+def test_a_key_comes_back_after_a_backoff_that_grows_until_its_work_goes_well() -> None:
+    async def test() -> None:
+        queue: Queue[str] = Queue(backoff=Backoff(base=0.001))
+        failures: list[int] = []
+
+        async def work(key: str) -> float | None:
+            failures.append(queue.failures(key))
+            if len(failures) < 3:
+                raise RetryError("it has changed")
+            if len(failures) == 3:
+                raise ValueError("hostile")
+            return None
+
+        workers = Workers(queue, work, lambda *_: None, count=1)
+        workers.start()
+        queue.add("a")
+        await eventually(lambda: len(failures) == 4 and not queue.running)
+        queue.add("a")
+        await eventually(lambda: len(failures) == 5)
+        await workers.stop()
+        assert failures == [0, 1, 2, 3, 0]
+
+    run(test)
+
+
+def test_a_queue_that_is_cleared_owes_nothing_more() -> None:
+    async def test() -> None:
+        clock = Clock()
+        queue: Queue[str] = Queue(clock=clock)
+        queue.add("running")
+        await queue.get()
+        queue.add("running")
+        queue.add("ready")
+        queue.add_after("later", 5.0)
+        queue.retry("failed")
+        queue.clear()
+        assert (queue.depth, queue.delayed, queue.held, queue.failures("failed")) == (0, 0, 0, 0)
+        queue.done("running")
+        clock.now = 100.0
+        assert (queue.depth, queue.running) == (0, 0)
+
+    run(test)
+
+
+def test_workers_that_are_started_twice_are_as_many_as_before() -> None:
+    async def test() -> None:
+        queue: Queue[str] = Queue()
+
+        async def work(key: str) -> float | None:
+            await asyncio.sleep(60)
+            return None
+
+        workers = Workers(queue, work, lambda *_: None, count=2)
+        workers.start()
+        workers.start()
+        for key in "abcd":
+            queue.add(key)
+        await eventually(lambda: queue.running == 2)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (queue.running, queue.depth) == (2, 2)
+        await workers.stop()
 
     run(test)
 
@@ -255,6 +352,9 @@ def test_delays_that_are_no_longer_in_force_never_outnumber_those_that_are() -> 
     async def test() -> None:
         clock = Clock()
         queue: Queue[str] = Queue(clock=clock)
+        for seconds in range(100, 0, -1):
+            queue.add_after("ever sooner", 3600.0 + seconds)
+            assert queue.held <= 2 * queue.delayed
         for number in range(10):
             queue.add_after(f"quiet-{number}", 3600.0)
         for _ in range(1000):

@@ -461,6 +461,11 @@ CASES = [
         Plan(requeue_after=60.0),
     ),
     Case(
+        "it has all of its last second",
+        observed(trainjob({"activeDeadlineSeconds": 6}), in_sync(), RECORDED),
+        Plan(requeue_after=1.0),
+    ),
+    Case(
         "past its deadline the TrainJob fails first, and its JobSet is left for the next round",
         observed(trainjob({"activeDeadlineSeconds": 5}), in_sync(), RECORDED),
         Plan(status={"conditions": [deadline_exceeded(5)]}, requeue_after=0.0),
@@ -515,6 +520,11 @@ CASES = [
         Plan(requeue_after=2.0),
     ),
     Case(
+        "a deadline after no time at all is none",
+        observed(trainjob({"activeDeadlineSeconds": 0}), in_sync(), RECORDED),
+        NOTHING,
+    ),
+    Case(
         "a deadline in a billion years is no reason to wait as long",
         observed(trainjob({"activeDeadlineSeconds": 2**63 - 1}), in_sync(), RECORDED),
         Plan(requeue_after=86400.0),
@@ -530,6 +540,14 @@ def test_reconcile(case):
 NOT_BUILT = 'no JobSet can be built from ClusterTrainingRuntime "rt": '
 STEP = "; correct the runtime or the TrainJob"
 JOBS = "spec.template.spec.replicatedJobs"
+
+
+def nested(depth: int) -> object:
+    value: object = "x"
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
 
 INVALID = [
     (
@@ -553,6 +571,29 @@ INVALID = [
         {},
         "RuntimeInvalid",
         f"{NOT_BUILT}{JOBS}: Required value: a runtime needs at least one ReplicatedJob{STEP}",
+    ),
+    (
+        "a runtime that is nested too deep",
+        runtime({}, [replicated_job(unknown=nested(200))]),
+        {},
+        "RuntimeInvalid",
+        f'{NOT_BUILT}spec.template.spec: Invalid value: "...": '
+        f"must not be nested deeper than 100 levels{STEP}",
+    ),
+    (
+        "a patch that is nested too deep",
+        PLAIN,
+        {"runtimePatches": [{"trainingRuntimeSpec": {"template": {"spec": {"unknown": nested(2000)}}}}]},
+        "RuntimeInvalid",
+        f'{NOT_BUILT}spec.runtimePatches[0].trainingRuntimeSpec.template: Invalid value: "...": '
+        f"must not be nested deeper than 100 levels{STEP}",
+    ),
+    (
+        "a number of pods that is none",
+        runtime({}, [replicated_job(), replicated_job("helper", None, parallelism="two")]),
+        {},
+        "RuntimeInvalid",
+        f'{NOT_BUILT}{JOBS}[1].template.spec.parallelism: Invalid value: "two": must be an integer{STEP}',
     ),
     (
         "no job that trains, though the TrainJob sets a trainer",
@@ -613,15 +654,17 @@ def test_a_very_long_cause_leaves_room_for_the_next_step():
     )
 
 
-def test_a_patch_that_makes_the_jobset_malformed_is_named():
-    def patch(**spec):
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_patch_that_makes_the_jobset_malformed_is_named_wherever_it_is(place: int) -> None:
+    def patch(**spec: object) -> dict[str, object]:
         jobs = [{"name": "node", "template": {"spec": {"template": {"spec": spec}}}}]
         return {"trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
 
-    patches = [patch(), patch(volumes=[{"name": ""}]), patch(hostNetwork=True)]
+    patches = [patch(), patch(hostNetwork=True)]
+    patches.insert(place, patch(volumes=[{"name": ""}]))
     (event,) = reconcile(observed(trainjob({"runtimePatches": patches}), rt=PLAIN), at(5)).events
     assert event.message == (
-        f"{NOT_BUILT}spec.runtimePatches[1].trainingRuntimeSpec.template.spec.replicatedJobs[0]"
+        f"{NOT_BUILT}spec.runtimePatches[{place}].trainingRuntimeSpec.template.spec.replicatedJobs[0]"
         f".template.spec.template.spec.volumes[0].name: Required value{STEP}"
     )
 

@@ -3,9 +3,10 @@
 import pytest
 
 from trainyard_operator.core import resources, templates
+from trainyard_operator.core.framework import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.templates import SPEC_PATH
 
-from .core_values import replicated_job
+from .core_values import replicated_job, runtime, trainjob
 
 
 def requests(**amounts):
@@ -44,6 +45,14 @@ def test_gpus_are_counted(wanted, count):
             {"initContainers": [requests(cpu="3"), requests(cpu="2")], "containers": [requests(cpu="1")]},
             {"cpu": "3"},
             id="the largest init container if that is more",
+        ),
+        pytest.param(
+            {
+                "initContainers": [requests(memory="1073741824")],
+                "containers": [requests(memory="1Gi")],
+            },
+            {"memory": "1Gi"},
+            id="the containers' own if an init container asks for as much",
         ),
         pytest.param(
             {
@@ -87,3 +96,25 @@ def test_a_pod_requests(pod, expected):
     job["template"]["spec"]["template"]["spec"] = {**pod, "containers": named, "initContainers": started}
     (checked,) = templates.checked({"replicatedJobs": [job]}, SPEC_PATH)["replicatedJobs"]
     assert {name: str(amount) for name, amount in resources.pod_requests(checked).items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("jobs", "cpus"),
+    [
+        ({"helper": None, "node": None, "trainer": "trainer"}, "2"),
+        ({"helper": None, "trainer": "trainer", "node": None}, "2"),
+        ({"helper": "dataset-initializer", "trainer": "trainer"}, "2"),
+        ({"helper": None}, None),
+    ],
+)
+def test_the_resources_of_a_node_are_those_of_the_first_that_trains_or_works(
+    jobs: dict[str, str | None], cpus: str | None
+) -> None:
+    made = [
+        replicated_job(
+            name, ancestor, [{"name": "node", "resources": {"limits": {"cpu": str(position + 1)}}}]
+        )
+        for position, (name, ancestor) in enumerate(jobs.items())
+    ]
+    found = resources.per_node(new_info(trainjob(), runtime({}, made), DEFAULT_SETTINGS))
+    assert found == ({} if cpus is None else {"limits": {"cpu": cpus}})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from trainyard_api.configuration import Retention
 from trainyard_operator.core import retention
@@ -15,7 +17,7 @@ from trainyard_operator.watch.cache import Cache, Key, trainjob_of
 from trainyard_operator.work.reaper import INTERVAL, SOONEST, Reaper
 
 from . import objects
-from .fake_api import FakeApi, run, status
+from .fake_api import FakeApi, eventually, run, status
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 HOUR = 3600.0
@@ -175,5 +177,49 @@ def test_only_the_leader_deletes() -> None:
             s.leads = True
             await s.reaper.step()
             assert len(api.writes()) == 1
+
+    run(test)
+
+
+def test_whoever_loses_the_lease_meanwhile_deletes_no_more() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            s = Scene(api, client, after_finished="1h")
+            first, second = s.add("first", status=ended(3)), s.add("second", status=ended(2))
+
+            def answers(request: web.Request) -> bool:
+                s.leads = False
+                return True
+
+            api.accepts = answers
+            await s.reaper.step()
+            assert (first in api.objects, second in api.objects) == (False, True)
+
+    run(test)
+
+
+def test_one_that_somebody_has_deleted_already_is_not_counted() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            s = Scene(api, client, after_finished="1h")
+            api.remove(s.add("tj", status=ended(2)))
+            await s.reaper.step()
+            assert "trainyard_trainjobs_retired_total 0.0" in s.metrics.render().decode()
+
+    run(test)
+
+
+def test_it_looks_by_itself_until_it_is_cancelled() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            s = Scene(api, client, after_finished="1h")
+            path = s.add("tj", status=ended(2))
+            task = asyncio.create_task(s.reaper.run())
+            await eventually(lambda: path not in api.objects)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     run(test)

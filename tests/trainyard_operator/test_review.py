@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
 from trainyard_operator.core import review
-from trainyard_operator.core.review import MalformedError
+from trainyard_operator.core.model import Runtime, TrainJob
+from trainyard_operator.core.review import MalformedError, Request
 
 from . import objects
 from .admission_reviews import body, request
@@ -32,12 +33,34 @@ def patch(manager: str = "a.io/x", **fields: Any) -> dict[str, Any]:
     return {"manager": manager, **fields}
 
 
-def test_a_review_is_read() -> None:
-    read = review.read(body(objects.trainjob(), old=objects.trainjob("before")))
-    assert (read.uid, read.kind, read.operation) == ("review-uid", "TrainJob", "UPDATE")
-    assert (read.namespace, read.name) == ("team", "tj")
-    assert read.old is not None
-    assert read.old["metadata"]["name"] == "before"
+def test_a_review_is_read_whole() -> None:
+    new, old = objects.trainjob(), objects.trainjob("before")
+    sent = body(new, old=old)
+    assert review.read(sent) == Request(
+        uid="review-uid",
+        kind="TrainJob",
+        operation="UPDATE",
+        namespace="team",
+        name="tj",
+        manifest=new,
+        old=old,
+        subresource="",
+        user="",
+        size=len(sent),
+    )
+
+
+def test_of_who_asks_and_what_for_nothing_is_left_out() -> None:
+    read = review.read(changed(subResource="status", userInfo={"username": "eve"}, oldObject={"a": "b"}))
+    assert (read.subresource, read.user, read.old) == ("status", "eve", None)
+
+
+def test_a_body_may_have_400_000_values_and_no_more() -> None:
+    most = b"[" + b"0," * 399_999 + b"0]"
+    with pytest.raises(MalformedError, match="no AdmissionReview"):
+        review.read(most)
+    with pytest.raises(MalformedError, match="more than 400000 values"):
+        review.read(most.replace(b"]", b",0]"))
 
 
 def changed(**fields: Any) -> bytes:
@@ -190,14 +213,62 @@ def test_a_denial_is_403_in_the_words_of_the_errors_each_once() -> None:
 
 def test_an_answer_does_not_repeat_megabytes() -> None:
     asked = review.read(body(objects.trainjob()))
-    error = FieldError(ErrorType.INVALID, "spec", "x" * 3_000_000, "no")
-    assert len(review.denied(asked, [error])["response"]["status"]["message"]) < 40_000
+
+    def message(length: int) -> str:
+        answer = review.refused(asked, 422, "Invalid", "x" * length)["response"]["status"]["message"]
+        assert isinstance(answer, str)
+        return answer
+
+    assert message(32_768) == "x" * 32_768
+    assert message(3_000_000) == "x" * 32_768 + "..."
+
+
+def test_errors_are_named_until_they_are_too_long_to_be_read() -> None:
+    def error(length: int, name: str) -> FieldError:
+        path = name * (length - len(": Required value"))
+        return FieldError(ErrorType.REQUIRED, path, None)
+
+    long, rest, last = error(32_000, "a"), error(768, "b"), error(50, "c")
+    assert review.joined([long, rest, last]) == f"[{long}, {rest}, {last}]"
+    assert review.joined([long, error(769, "b"), last]) == f"[{long}, {error(769, 'b')}]"
 
 
 def test_before_it_is_stored_a_trainjob_has_neither_uid_nor_age() -> None:
-    asked = review.read(body(objects.trainjob()))
-    read = review.trainjob(asked, asked.manifest, NOW)
-    assert (read.uid, read.created, read.namespace, read.name) == ("", NOW, "team", "tj")
+    asked = review.read(body({"spec": {"suspend": True}}))
+    assert review.trainjob(asked, asked.manifest, NOW) == TrainJob(
+        namespace="team",
+        name="tj",
+        uid="",
+        resource_version="",
+        created=NOW,
+        spec={"suspend": True},
+    )
+
+
+def test_a_stored_trainjob_is_read_with_all_that_its_metadata_says() -> None:
+    metadata = {"uid": "job-uid", "creationTimestamp": EARLY, "labels": {"a": "b"}, "annotations": {"c": "d"}}
+    asked = review.read(body({"metadata": {"name": "mine", "namespace": "ours", **metadata}}))
+    assert review.trainjob(asked, asked.manifest, NOW) == TrainJob(
+        namespace="ours",
+        name="mine",
+        uid="job-uid",
+        resource_version="",
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        spec={},
+        labels={"a": "b"},
+        annotations={"c": "d"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace"), [("TrainingRuntime", "team"), ("ClusterTrainingRuntime", None)]
+)
+def test_a_runtime_is_read_as_one_of_its_namespace_or_of_none(kind: str, namespace: str | None) -> None:
+    metadata = {"name": "rt", "uid": "rt-uid", "labels": {"a": "b"}}
+    asked = review.read(body({"metadata": metadata, "spec": {"template": {}}}, kind=kind))
+    stored = Runtime(kind, "rt", namespace, "rt-uid", {"template": {}}, labels={"a": "b"})
+    assert review.runtime(asked, asked.manifest, kind) == stored
+    assert review.runtime(asked, {}, kind) == Runtime(kind, "tj", namespace, "", {})
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-01-01T00:00:00", 7, None])

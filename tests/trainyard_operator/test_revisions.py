@@ -30,6 +30,7 @@ def recorded(content, changed, **fields):
 
 JOB = trainjob()
 OLD, NEW = recorded("old", -90), recorded("new", 10)
+WITH_IT = recorded("with it", 0)
 EDITED = replace(LIVE, changed=at(20))
 SNAPSHOT = replace(LIVE, uid="", created=None, changed=None)
 
@@ -61,6 +62,27 @@ CASES = [
         "a runtime created after the job has lost nothing",
         Chosen(replace(LIVE, created=at(5), changed=at(5))),
         replace(LIVE, created=at(5), changed=at(5)),
+    ),
+    Case(
+        "a runtime created in the same second as the job",
+        Chosen(replace(LIVE, created=at(0), changed=at(0))),
+        replace(LIVE, created=at(0), changed=at(0)),
+    ),
+    Case(
+        "a runtime created in the same second as the job and edited since: the live one, and that is said",
+        Chosen(replace(EDITED, created=at(0)), lost=True),
+        replace(EDITED, created=at(0)),
+    ),
+    Case(
+        "a revision that came into force in the same second as the job, before older ones",
+        Chosen(WITH_IT),
+        EDITED,
+        (OLD, WITH_IT, NEW),
+    ),
+    Case(
+        "a runtime that does not tell when it was edited: the live one, and nobody says what is not known",
+        Chosen(replace(LIVE, changed=None)),
+        replace(LIVE, changed=None),
     ),
     Case("a runtime that tells no times", Chosen(SNAPSHOT), SNAPSHOT),
     Case("no runtime", Chosen(RuntimeProblem.NOT_FOUND), None),
@@ -256,3 +278,10 @@ def test_a_snapshot_is_read_without_believing_its_identity():
 )
 def test_a_snapshot_is_not_read(config_map):
     assert revisions.read_snapshot(config_map, trainjob()) is None
+
+
+def test_a_snapshot_may_have_256_kib_and_no_more() -> None:
+    text = snapshot()["data"]["runtime"]
+    largest = text + "#" * (256 * 1024 - len(text))
+    assert revisions.read_snapshot({**snapshot(), "data": {"runtime": largest}}, trainjob()) is not None
+    assert revisions.read_snapshot({**snapshot(), "data": {"runtime": largest + "#"}}, trainjob()) is None

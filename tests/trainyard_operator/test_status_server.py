@@ -59,13 +59,15 @@ class Scene:
         self.metrics = Metrics()
         self.authorities: bytes
         self.trusted: ssl.SSLContext
+        self.synced = True
         self.retry_after: str | None = None
+        self.connection: str | None = None
         self.server = StatusServer(
             Reporters(client, self.cache, clock=clock),
             Applier(client, self.cache, namespace="trainyard-system"),
             self.cache,
             self.metrics,
-            synced=lambda: True,
+            synced=lambda: self.synced,
             reports=Buckets(1.0, 5, clock=clock),
             host="127.0.0.1",
             port=0,
@@ -124,19 +126,30 @@ class Scene:
             },
         }
 
-    async def post(self, body: Any = REPORT, *, token: str | None = None, job: str = "tj") -> tuple[int, Any]:
+    async def post(
+        self,
+        body: Any = REPORT,
+        *,
+        token: str | None = None,
+        job: str = "tj",
+        source: str = "127.0.0.1",
+    ) -> tuple[int, Any]:
         """Send a report; a body that is not bytes is sent as JSON."""
         headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return await self.send(f"/apis/{progress.audience('team', job)}", data, headers)
+        return await self.send(f"/apis/{progress.audience('team', job)}", data, headers, source)
 
-    async def send(self, path: str, data: bytes, headers: dict[str, str]) -> tuple[int, Any]:
+    async def send(
+        self, path: str, data: bytes, headers: dict[str, str], source: str = "127.0.0.1"
+    ) -> tuple[int, Any]:
         url = f"https://127.0.0.1:{self.server.port}{path}"
+        connector = aiohttp.TCPConnector(ssl=self.trusted, local_addr=(source, 0))
         async with (
-            aiohttp.ClientSession() as session,
-            session.post(url, data=data, headers=headers, ssl=self.trusted) as answer,
+            aiohttp.ClientSession(connector=connector) as session,
+            session.post(url, data=data, headers=headers) as answer,
         ):
             self.retry_after = answer.headers.get("Retry-After")
+            self.connection = answer.headers.get("Connection")
             return answer.status, await answer.json()
 
     def reported(self, job: str = "tj") -> Any:
@@ -328,18 +341,22 @@ def test_a_report_that_is_none_is_422_and_says_which_field(body: Any, message: s
     run(test)
 
 
-def test_what_the_api_server_finds_invalid_is_said_in_its_words() -> None:
+def test_what_the_api_server_finds_invalid_is_said_in_its_words_to_the_reporter_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         async with scene() as s:
             s.api.refuse_next("PATCH", "/status", status(422, "Invalid", "its own words"))
             assert await s.post() == refusal(422, "Invalid", "its own words")
 
     run(test)
+    assert caplog.messages == []
 
 
 def test_more_than_64_kib_are_413() -> None:
     async def test() -> None:
         async with scene() as s:
+            assert await s.post(b"{}" + b" " * (64 * 1024 - 2)) == (200, {})
             assert await s.post(b" " * (64 * 1024 + 1)) == refusal(
                 413, "RequestEntityTooLarge", "Payload too large"
             )
@@ -505,6 +522,21 @@ def test_a_job_that_vanishes_while_it_reports_is_404() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("became", ["made anew", "deleted"])
+def test_a_job_that_is_no_longer_the_one_that_reported_is_not_written_to(became: str) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.remove(JOB)
+            if became == "made anew":
+                s.api.put(JOB, objects.trainjob())
+            s.api.refuse_next("PATCH", "/status", status(409, "Conflict"))
+            assert await s.post() == refusal(404, "NotFound", "Train job not found")
+            assert s.api.requests.count(("PATCH", f"{JOB}/status")) == 1
+            assert JOB not in s.api.objects or s.reported() is None
+
+    run(test)
+
+
 def test_other_paths_and_methods_are_404() -> None:
     async def test() -> None:
         async with scene() as s:
@@ -540,6 +572,7 @@ def test_bad_tokens_cost_the_api_server_no_more_than_a_few_requests() -> None:
             ]
             assert answers == [401] * ATTEMPTS_BURST + [429] * 5
             assert s.api.requests.count(("POST", REVIEWS)) == ATTEMPTS_BURST
+            assert (await s.post(source="127.0.0.2"))[0] == 200, "pods on other nodes report meanwhile"
 
     run(test)
 
@@ -558,15 +591,24 @@ def test_a_body_that_never_ends_is_given_up_on(monkeypatch: pytest.MonkeyPatch) 
     run(test)
 
 
-@pytest.mark.parametrize(("code", "answered"), [(500, 503), (429, 503), (403, 500)])
-def test_an_api_server_that_fails_is_not_the_reporters_fault(code: int, answered: int) -> None:
+BUSY = refusal(503, "ServiceUnavailable", "the API server cannot take it now, try again")
+
+
+@pytest.mark.parametrize(
+    ("code", "answered"), [(500, BUSY), (429, BUSY), (403, refusal(500, "InternalError", "Internal error"))]
+)
+def test_an_api_server_that_fails_is_not_the_reporters_fault(
+    code: int, answered: tuple[int, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     async def test() -> None:
         async with scene() as s:
-            s.api.refuse_next("PATCH", "/status", status(code, "Any"))
-            assert (await s.post())[0] == answered
+            s.api.refuse_next("PATCH", "/status", status(code, "Any", "the API server's words"))
+            assert await s.post() == answered
             assert (await s.post())[0] == 200
 
     run(test)
+    (line,) = caplog.messages
+    assert "the API server's words" in line, "whoever runs the operator is told"
 
 
 def test_a_status_that_others_write_all_the_time_is_given_up_on() -> None:
@@ -574,7 +616,38 @@ def test_a_status_that_others_write_all_the_time_is_given_up_on() -> None:
         async with scene() as s:
             for _ in range(status_server.TRIES):
                 s.api.refuse_next("PATCH", "/status", status(409, "Conflict"))
-            assert (await s.post())[0] == 503
+            assert await s.post() == BUSY
+            assert s.reported() is None
+
+    run(test)
+
+
+def test_a_replica_that_does_not_know_all_trainjobs_yet_sends_reporters_elsewhere() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.synced = False
+            message = "this replica has not read all TrainJobs yet"
+            assert await s.post() == refusal(503, "ServiceUnavailable", message)
+            assert s.retry_after == "1"
+            assert s.api.requests == []
+            s.synced = True
+            assert (await s.post())[0] == 200
+
+    run(test)
+
+
+def test_who_is_refused_is_told_that_the_connection_ends_and_who_reports_may_keep_it() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.post()
+            assert (s.connection, s.retry_after) == (None, None)
+            await s.post(token="none")
+            assert (s.connection, s.retry_after) == ("close", None)
+            await s.send("/", b"", {})
+            assert s.connection == "close"
+            s.server.closing = True
+            assert (await s.post())[0] == 200
+            assert s.connection == "close", "before its end it sends reporters elsewhere"
 
     run(test)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from trainyard_operator.core.limits import Limits
+from trainyard_operator.core.model import Runtime
 from trainyard_operator.core.plugins.jobset import JobSetPlugin
 from trainyard_operator.core.validation import Answer, validate, validate_runtime
 
@@ -45,6 +46,9 @@ MISSING = (
         pytest.param({"suspend": True}, {"suspend": False}, [], id="but suspension"),
         pytest.param(
             {"suspend": True}, {"suspend": False, **patches({})}, [], id="suspension that withdraws patches"
+        ),
+        pytest.param(
+            {"suspend": True}, {"suspend": True, **patches({})}, [MISSING], id="not the withdrawal alone"
         ),
         pytest.param(
             {"suspend": True, **patches({})}, {"suspend": True, **patches({})}, [], id="and metadata"
@@ -215,10 +219,25 @@ def test_the_time_of_a_patch_is_no_change():
             id="no path",
         ),
         pytest.param(
+            "/x",
+            'Invalid value: "/x": must be a domain-prefixed path (such as "acme.io/foo")',
+            id="no domain",
+        ),
+        pytest.param("a" * 253 + "/x", None, id="the longest domain"),
+        pytest.param(
             "a" * 254 + "/x",
             f'Invalid value: "{"a" * 254}": must be no more than 253 characters',
             id="a long domain",
         ),
+        pytest.param(
+            "A.io/x",
+            'Invalid value: "A.io": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
+            "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. "
+            "'example.com', regex used for validation is "
+            "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+            id="a domain in upper case",
+        ),
+        pytest.param("a.io/x/Y-z", None, id="a path of several parts"),
         pytest.param(
             "a.io/x y",
             'Invalid value: "x y": Invalid path '
@@ -228,7 +247,8 @@ def test_the_time_of_a_patch_is_no_change():
     ],
 )
 def test_a_patch_names_its_manager(manager, problem):
-    assert asked(patches({"manager": manager})) == [f"spec.runtimePatches.manager: {problem}"]
+    expected = [f"spec.runtimePatches.manager: {problem}"] if problem else []
+    assert asked(patches({"manager": manager})) == expected
 
 
 # --- gang schedulers --------------------------------------------------------
@@ -337,13 +357,26 @@ def test_the_runtimes_number_of_nodes_has_the_same_limit():
     ]
 
 
-def test_a_name_leaves_room_for_those_of_the_pods():
-    job = trainjob({"trainer": {"numNodes": 1000}}, name="t" * 49)
-    assert said(validate(replace(job, name="t" * 46), None, PLAIN)) == []
-    assert said(validate(job, None, PLAIN)) == [
-        f'metadata.name: Invalid value: "{"t" * 49}": must be no more than 46 characters with this runtime, '
-        "whose pods are named <name>-node-0-999-abcde in at most 63"
+@pytest.mark.parametrize(
+    ("nodes", "room", "last"),
+    [(0, 48, "node-0-0"), (1, 48, "node-0-0"), (10, 48, "node-0-9"), (11, 47, "node-0-10")],
+)
+def test_a_name_leaves_room_for_those_of_the_pods(nodes: int, room: int, last: str) -> None:
+    job = trainjob({"trainer": {"numNodes": nodes}}, name="t" * room)
+    assert said(validate(job, None, PLAIN)) == []
+    assert said(validate(replace(job, name="t" * (room + 1)), None, PLAIN)) == [
+        f'metadata.name: Invalid value: "{"t" * (room + 1)}": must be no more than {room} characters '
+        f"with this runtime, whose pods are named <name>-{last}-abcde in at most 63"
     ]
+
+
+def test_a_name_leaves_room_for_the_longest_of_the_pods() -> None:
+    rt = runtime({}, [replicated_job("a", None), replicated_job("x" * 60, None), replicated_job()])
+    (error,) = said(validate(trainjob(), None, rt))
+    assert error == (
+        'metadata.name: Invalid value: "tj": must be no more than 0 characters with this runtime, '
+        f"whose pods are named <name>-{'x' * 60}-0-0-abcde in at most 63"
+    )
 
 
 def test_sizes_have_limits():
@@ -351,6 +384,38 @@ def test_sizes_have_limits():
     assert asked(long) == ["spec: Too long: may not be more than 262144 bytes as JSON, but has 300052"]
     assert asked({}, allowed=Limits(max_jobset_bytes=100)) == [
         "spec: Too long: may not make a JobSet of more than 100 bytes as JSON, but makes one of 583"
+    ]
+    assert asked(long, allowed=Limits(max_trainjob_bytes=300_052)) == []
+    assert asked({}, allowed=Limits(max_jobset_bytes=583)) == []
+    assert asked({"trainer": {"args": ["ä" * 100_000, "\ud800"]}}) == []
+
+
+def test_replicated_jobs_have_a_limit_in_a_runtime_and_in_a_patch() -> None:
+    def jobs(number: int) -> list[dict[str, object]]:
+        return [replicated_job(f"n{n}", None) for n in range(number)]
+
+    def patch(number: int) -> dict[str, object]:
+        return patches({"trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs(number)}}}})
+
+    assert said(validate_runtime(runtime({}, jobs(32)))) == []
+    assert asked(patch(32)) == []
+    problem = "Too long: may not have more than 32 items, but has 33"
+    assert said(validate_runtime(runtime({"numNodes": 20_000}, jobs(33)))) == [
+        f"spec.template.spec.replicatedJobs: {problem}"
+    ]
+    assert asked(patch(33)) == [f"{IN_PATCHES}.spec.replicatedJobs: {problem}"]
+
+
+@pytest.mark.parametrize("fields", [("limits",), ("requests",), ("limits", "requests")])
+def test_limits_and_requests_of_resources_have_a_limit_together(fields: tuple[str, ...]) -> None:
+    def amounts(number: int) -> dict[str, object]:
+        shares = {field: {f"a.io/{n}": 1 for n in range(number // len(fields))} for field in fields}
+        return {"trainer": {"resourcesPerNode": shares}}
+
+    assert asked(amounts(2_000)) == []
+    most, more = 2_000, 2_000 + len(fields)
+    assert asked(amounts(more)) == [
+        f"spec: Too long: may not have more than {most} limits and requests of resources, but has {more}"
     ]
 
 
@@ -399,6 +464,11 @@ JOBS = "spec.template.spec.replicatedJobs"
             id="nothing to build from",
         ),
         pytest.param(
+            runtime({}, [replicated_job("a", None), replicated_job(), replicated_job("a", None)]),
+            [f'{JOBS}[2].name: Duplicate value: "a"'],
+            id="two ReplicatedJobs of one name",
+        ),
+        pytest.param(
             runtime({"numNodes": 10_001}, [replicated_job(parallelism=10_001)]),
             [
                 "spec.mlPolicy.numNodes: Invalid value: 10001: must be less than or equal to 10000",
@@ -415,6 +485,124 @@ def test_a_runtime_is_checked(rt, errors, kind, old):
     assert said(validate_runtime(replace(rt, kind=kind), old)) == errors
 
 
+def with_pod(**pod: object) -> Runtime:
+    job = replicated_job()
+    job["template"]["spec"]["template"]["spec"] |= pod
+    return runtime({}, [job])
+
+
+def with_container(**container: object) -> Runtime:
+    return with_pod(containers=[{"name": "node", **container}])
+
+
+def with_variable(source: object) -> Runtime:
+    return with_container(env=[{"name": "A", "valueFrom": source}])
+
+
+def with_template(**template: object) -> Runtime:
+    job = replicated_job()
+    return runtime({}, [{**job, "template": {**job["template"], **template}}])
+
+
+def with_jobset(**spec: object) -> Runtime:
+    return replace(PLAIN, spec={"template": {"spec": {"replicatedJobs": [replicated_job()], **spec}}})
+
+
+def with_claim(**claim: object) -> Runtime:
+    return with_jobset(volumeClaimPolicies=[{"templates": [claim]}])
+
+
+NO_CLAIM = {"spec": {"resources": {"requests": {"storage": "many"}}}}
+CLAIM_POLICIES = "spec.template.spec.volumeClaimPolicies"
+TEMPLATE = f"{JOBS}[0].template"
+POD = f"{TEMPLATE}.spec.template.spec"
+NODE = f"{POD}.containers[0]"
+NO_OBJECT, NO_OBJECTS = "must be an object", "must be a list of objects"
+NO_TEXT, NO_TEXTS = "must be a string", "must be a list of strings"
+QUANTITY = "must be a quantity, such as 500m or 4Gi"
+NO_QUANTITY = f'Invalid value: "many": {QUANTITY}'
+
+
+@pytest.mark.parametrize(
+    ("rt", "where", "problem"),
+    [
+        (with_jobset(network="n"), "spec.template.spec.network", f'Invalid value: "n": {NO_OBJECT}'),
+        (
+            with_jobset(network={"subdomain": 7}),
+            "spec.template.spec.network.subdomain",
+            f"Invalid value: 7: {NO_TEXT}",
+        ),
+        (with_jobset(volumeClaimPolicies="p"), CLAIM_POLICIES, f'Invalid value: "p": {NO_OBJECTS}'),
+        (
+            with_jobset(volumeClaimPolicies=[{"templates": "t"}]),
+            f"{CLAIM_POLICIES}[0].templates",
+            f'Invalid value: "t": {NO_OBJECTS}',
+        ),
+        (
+            with_claim(metadata={"labels": {"a": 1}}),
+            f"{CLAIM_POLICIES}[0].templates[0].metadata.labels[a]",
+            f"Invalid value: 1: {NO_TEXT}",
+        ),
+        (
+            with_claim(**NO_CLAIM),
+            f"{CLAIM_POLICIES}[0].templates[0].spec.resources.requests[storage]",
+            NO_QUANTITY,
+        ),
+        (
+            with_template(metadata={"labels": {"a": 1}}),
+            f"{TEMPLATE}.metadata.labels[a]",
+            f"Invalid value: 1: {NO_TEXT}",
+        ),
+        (with_template(spec="s"), f"{TEMPLATE}.spec", f'Invalid value: "s": {NO_OBJECT}'),
+        (
+            with_template(spec={"template": {"metadata": {"annotations": {"a": 1}}}}),
+            f"{TEMPLATE}.spec.template.metadata.annotations[a]",
+            f"Invalid value: 1: {NO_TEXT}",
+        ),
+        (with_pod(containers="c"), f"{POD}.containers", f'Invalid value: "c": {NO_OBJECTS}'),
+        (with_pod(initContainers=[{"image": "i"}]), f"{POD}.initContainers[0].name", "Required value"),
+        (with_pod(volumes=[{"emptyDir": {}}]), f"{POD}.volumes[0].name", "Required value"),
+        (
+            with_pod(volumes=[{"name": "v", "emptyDir": {"sizeLimit": "many"}}]),
+            f"{POD}.volumes[0].emptyDir.sizeLimit",
+            NO_QUANTITY,
+        ),
+        (
+            with_pod(volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": NO_CLAIM}}]),
+            f"{POD}.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests[storage]",
+            NO_QUANTITY,
+        ),
+        (with_pod(overhead={"cpu": "many"}), f"{POD}.overhead[cpu]", NO_QUANTITY),
+        (
+            with_pod(overhead={"cpu": "x" * 5000}),
+            f"{POD}.overhead[cpu]",
+            f'Invalid value: "{"x" * 100}": {QUANTITY}',
+        ),
+        (with_pod(overhead={"cpu": {}}), f"{POD}.overhead[cpu]", f'Invalid value: "object": {QUANTITY}'),
+        (with_pod(resources={"limits": {"cpu": "many"}}), f"{POD}.resources.limits[cpu]", NO_QUANTITY),
+        (
+            with_container(resources={"requests": {"cpu": "many"}}),
+            f"{NODE}.resources.requests[cpu]",
+            NO_QUANTITY,
+        ),
+        (with_container(env=[{"value": "1"}]), f"{NODE}.env[0].name", "Required value"),
+        (with_variable("v"), f"{NODE}.env[0].valueFrom", f'Invalid value: "v": {NO_OBJECT}'),
+        (
+            with_variable({"resourceFieldRef": {"divisor": "many"}}),
+            f"{NODE}.env[0].valueFrom.resourceFieldRef.divisor",
+            NO_QUANTITY,
+        ),
+        (with_container(envFrom="e"), f"{NODE}.envFrom", f'Invalid value: "e": {NO_OBJECTS}'),
+        (with_container(ports=[80]), f"{NODE}.ports[0]", f"Invalid value: 80: {NO_OBJECT}"),
+        (with_container(volumeMounts=[{"name": "v"}]), f"{NODE}.volumeMounts[0].mountPath", "Required value"),
+        (with_container(command="c"), f"{NODE}.command", f'Invalid value: "c": {NO_TEXTS}'),
+        (with_container(args=[1]), f"{NODE}.args[0]", f"Invalid value: 1: {NO_TEXT}"),
+    ],
+)
+def test_what_is_malformed_in_a_runtime_is_named(rt: Runtime, where: str, problem: str) -> None:
+    assert said(validate_runtime(rt)) == [f"{where}: {problem}"]
+
+
 @pytest.mark.parametrize("kind", ["ClusterTrainingRuntime", "TrainingRuntime"])
 def test_a_runtime_has_a_size_limit_for_what_is_new(kind):
     env = [{"name": "X", "value": "x" * 300_000}]
@@ -423,7 +611,7 @@ def test_a_runtime_has_a_size_limit_for_what_is_new(kind):
     assert said(validate_runtime(large)) == refusal
     assert said(validate_runtime(large, PLAIN)) == refusal
     assert said(validate_runtime(large, large)) == []
-    assert said(validate_runtime(large, allowed=Limits(max_runtime_bytes=2**20))) == []
+    assert said(validate_runtime(large, allowed=Limits(max_runtime_bytes=300_294))) == []
 
 
 def test_annotations_of_the_operator_are_not_for_users_to_set():

@@ -122,7 +122,6 @@ def _manager_errors(patch: Json) -> Iterator[FieldError]:
 
 
 def _env_errors(patches: Sequence[Json], patch: Json, path: FieldPath) -> Iterator[FieldError]:
-    fields.require_shallow(patch, path)
     spec, path = fields.below(patch, path, "trainingRuntimeSpec", "template", "spec")
     path = path.child("replicatedJobs")
     for position, job in enumerate(fields.objects(spec.get("replicatedJobs"), path)):

@@ -53,10 +53,10 @@ class Request:
     name: str
     manifest: Json
     old: Json | None
-    subresource: str = ""
-    user: str = ""
+    subresource: str
+    user: str
     """Who asks."""
-    size: int = 0
+    size: int
     """Bytes of the review."""
 
 

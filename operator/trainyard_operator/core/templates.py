@@ -251,8 +251,8 @@ def _container(item: Json, path: FieldPath) -> Json:
 
 
 def _variable(item: Json, path: FieldPath) -> Json:
-    source = fields.optional_mapping(item.get("valueFrom"), path.child("valueFrom"))
-    if source is None or source.get("fieldRef") is None:
+    source = fields.mapping(item.get("valueFrom"), path.child("valueFrom"))
+    if source.get("fieldRef") is None:
         return _with_divisor(item, path)
     reference = fields.mapping(source["fieldRef"], path.child("valueFrom", "fieldRef"))
     kept = {name: value for name, value in reference.items() if name != "apiVersion"}

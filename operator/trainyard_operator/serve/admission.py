@@ -191,8 +191,9 @@ class Decider:
                 seen = jobset_of(msgspec.json.encode(found))
             except NotFoundError:
                 return None
-        ours = seen is not None and seen.jobset.owner_uid == job.uid
-        return seen.jobset if seen is not None and ours else None
+        if seen is None or seen.jobset.owner_uid != job.uid:
+            return None
+        return seen.jobset
 
     async def _runtime(
         self, job: model.TrainJob, jobset: model.JobSet | None

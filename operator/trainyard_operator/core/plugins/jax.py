@@ -30,8 +30,6 @@ class JAX:
         nodes = fields.integer(trainer.get("numNodes"), _NODES)
         count = pods.count if nodes is None else nodes
         info = info.with_count(pods.name, count)
-        if info.container(pods.name, names.NODE) is None:
-            return info
         job = info.trainjob.name
         env = (
             {"name": "JAX_NUM_PROCESSES", "value": str(count)},

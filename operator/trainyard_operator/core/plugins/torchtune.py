@@ -72,8 +72,6 @@ class TorchTune:
         trainer = info.trainer
         if info.policy("torch") is None or pods is None or trainer is None or not runs_torchtune(trainer):
             return info
-        if info.container(pods.name, names.NODE) is None:
-            return info
         wanted = processes(info, trainer)
         gpus = resources.gpu_count(resources.per_node(info))
         recipe = _recipe(pods.count, wanted, gpus, _arguments(trainer))

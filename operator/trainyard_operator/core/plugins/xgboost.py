@@ -50,8 +50,6 @@ class XGBoost:
         nodes = fields.integer(trainer.get("numNodes"), _NODES)
         count = pods.count if nodes is None else nodes
         info = info.with_count(pods.name, count)
-        if info.container(pods.name, names.NODE) is None:
-            return info
         workers = count * max(1, resources.gpu_count(resources.per_node(info)))
         job = info.trainjob.name
         env = (
