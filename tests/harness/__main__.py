@@ -1,8 +1,9 @@
 """The command: `python -m tests.harness toolchain check core`.
 
-Runs these phases one after the other, up to the first that fails, and says at
-the end what happened. Exit codes: 0 all is well; 1 something failed; 2 there is
-no such phase or area; 130 it was told to end.
+Runs these phases one after the other, up to the first that fails and does not
+pass at a second look, and says at the end what happened. Exit codes: 0 all is
+well; 1 something failed; 2 there is no such phase or area; 130 it was told to
+end.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(chosen: Sequence[Step], folder: Path) -> int:
-    """Run steps in a folder up to the first that fails, look twice where that is said, and tell."""
+    """Run steps in a folder up to the first that fails, twice where a second look is said, and tell."""
     reports = folder / REPORTS
     shutil.rmtree(reports, ignore_errors=True)
     (reports / "logs").mkdir(parents=True)
@@ -59,8 +60,10 @@ def run(chosen: Sequence[Step], folder: Path) -> int:
     for step in chosen:
         phases.append(_run(step, folder, reports))
         if phases[-1].code or phases[-1].limit is not None:
-            phases += _second_look(step, phases[-1], folder, reports)
-            break
+            again = _second_look(step, phases[-1], folder, reports)
+            phases += again
+            if not again or again[-1].code or again[-1].limit is not None:
+                break
     verdict = judged(phases)
     load = f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
     for phase in phases:

@@ -42,14 +42,19 @@ def test_that_passes(): ...
 
 
 def looked_at(
-    folder: Path, capsys: pytest.CaptureFixture[str], *texts: str, patience: int = 60, limit: float = 120
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    *texts: str,
+    patience: int = 60,
+    limit: float = 120,
+    after: tuple[Step, ...] = (),
 ) -> tuple[int, str]:
-    """The exit code of a run of these tests, and what it says at its end."""
+    """The exit code of a run of these tests and of what comes after, and what it says at its end."""
     (folder / "conftest.py").write_text((PROJECT / "tests" / "conftest.py").read_text())
     for number, text in enumerate(texts):
         (folder / f"test_{number}.py").write_text(text)
     command = run_of_pytest(f"--rootdir={folder}", "-p", "no:cacheprovider", patience=patience)
-    code = run([Step("core", command, limit, "--report-log={}", again=command)], folder)
+    code = run([Step("core", command, limit, "--report-log={}", again=command), *after], folder)
     said = capsys.readouterr().out
     return code, said[said.index("== where the time went") :]
 
@@ -112,6 +117,16 @@ def test_a_test_that_passes_when_it_is_run_again_is_unsteady_and_named_with_both
     ), said
     [flaky] = case(tmp_path, "test_that_is_unsteady")
     assert (flaky.tag, flaky.get("message")) == ("flakyFailure", "AssertionError: not yet")
+
+
+@pytest.mark.parametrize(("text", "goes_on"), [(PASSES_THEN.format(number=""), True), (FAILS, False)])
+def test_a_run_goes_on_behind_what_passes_when_it_is_run_again_and_behind_nothing_else(
+    text: str, goes_on: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    after = Step("after", [sys.executable, "-c", "open('ran', 'w')"], 60)
+    code, said = looked_at(tmp_path, capsys, text, after=(after,))
+    assert (code == 0, (tmp_path / "ran").exists()) == (goes_on, goes_on)
+    assert (re.search(r"\n   second look .*\n   after +\d+ s\n", said) is not None) is goes_on, said
 
 
 def test_more_than_two_unsteady_tests_fail_the_run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TypeVar
 from xml.etree import ElementTree
 
@@ -72,14 +73,13 @@ class Verdict:
 
 
 def judged(phases: Sequence[Phase]) -> Verdict:
-    """The verdict on these phases; the last may be a second look at what failed in the one before."""
+    """The verdict on these phases; a second look is at what failed in the one before it."""
     failed: dict[str, list[Failure]] = {}
     unsteady = []
-    second = phases[-1].results if phases and phases[-1].name == SECOND_LOOK else Results()
-    passed_again = set(second.passed)
-    for phase in phases:
+    for phase, after in zip_longest(phases, phases[1:]):
+        second = after.results if after is not None and after.name == SECOND_LOOK else Results()
         for test, failure in phase.results.failures.items():
-            if test in passed_again:
+            if test in second.passed:
                 unsteady.append(Unsteady(failure, phase.results.seconds[test], second.seconds[test]))
             else:
                 failed.setdefault(test, []).append(failure)
