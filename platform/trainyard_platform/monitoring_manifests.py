@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -37,12 +37,22 @@ _DISCOVERY = [
 ]
 
 
+_TAKEN_AS_ANSWERED: Final = {"pulumi.com/skipAwait": "true"}
+"""There is nothing to wait for at a headless Service, but the provider would take what its watch shows
+first, be it the object before an update, for the result. A change back would then be none to Pulumi."""
+
+
 def operator_service(name: str, namespace: str, selector: Mapping[str, str], port: int) -> Manifest:
     """A Service that leads to the metrics of every replica of the operator; its name is their `job`."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/name": name}},
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/name": name},
+            "annotations": dict(_TAKEN_AS_ANSWERED),
+        },
         "spec": {
             "clusterIP": "None",
             "selector": dict(selector),

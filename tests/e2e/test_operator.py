@@ -54,9 +54,21 @@ def running(platform: Cluster) -> Iterator[Cluster]:
     stack = platform.sandbox.instance.dir / "running.yaml"
     stack.write_text(yaml.safe_dump(document))
     up = ("up", "--stack", "sandbox", "--yes", "--skip-preview")
+    before = served(platform)
     platform.pulumi(*up, "--config-file", str(stack))
+    assert served(platform) != before
     yield platform
     platform.pulumi(*up)
+    assert served(platform) == before
+
+
+def served(platform: Cluster) -> dict[str, list[int]]:
+    """The ports of the operator's Services, as the cluster has them."""
+    services = platform.within(NAMESPACE).list("services")
+    return {
+        service["metadata"]["name"]: [port["port"] for port in service["spec"]["ports"]]
+        for service in services
+    }
 
 
 def replicas(running: Cluster) -> list[Object]:

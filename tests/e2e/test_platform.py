@@ -27,8 +27,8 @@ def test_a_second_up_changes_nothing_and_leaves_no_credentials_behind(
     platform: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
-    assert set(changes(platform)) == {"same"}
+    up = platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview", "--diff")
+    assert set(changes(platform)) == {"same"}, up.stdout
     assert [path.name for path in tmp_path.iterdir() if "kubeconfig" in path.name] == []
 
 

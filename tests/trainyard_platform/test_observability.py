@@ -27,7 +27,12 @@ def test_every_replica_of_the_operator_is_scraped_through_a_service_without_an_a
     assert manifests.operator_service(SERVICE, HOME, operator.LABELS, operator.PORT) == {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": "trainyard-operator-metrics", "namespace": HOME, "labels": labels},
+        "metadata": {
+            "name": "trainyard-operator-metrics",
+            "namespace": HOME,
+            "labels": labels,
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        },
         "spec": {
             "clusterIP": "None",
             "selector": {
