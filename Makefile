@@ -71,6 +71,7 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
 # shell as variables, so that no name in a branch is ever read as a command. All
 # three look at the cluster first: without that, Pulumi believes its own state.
+# Drift is what Pulumi would do, and what it does not see because others have added it.
 # Git wins over whoever wrote a field that a stack says: a person, or an `up` that was killed.
 PULUMI = PULUMI_K8S_ENABLE_PATCH_FORCE=true pulumi --non-interactive --color never
 ON_STACK = --refresh --stack "$${STACK:?Say which stack: make $@ STACK=name}" --policy-pack policies --suppress-progress
@@ -100,8 +101,11 @@ up: environment ## Roll a stack out, under the policies: STACK=name
 	@$(PULUMI) up $(ON_STACK) --yes
 
 .PHONY: drift
-drift: environment ## Is the cluster what git says? STACK=name
-	@$(PULUMI) preview $(ON_STACK) --expect-no-changes
+drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json]
+	@code=0; \
+	$(PULUMI) preview $(ON_STACK) --expect-no-changes >&2 || code=$$?; \
+	$(TRAINYARD) drift --stack "$$STACK" --output "$${FORMAT:-text}" || code=$$?; \
+	exit $$code
 
 # CONTRIBUTING.md says what each of the three is for. What they print last is all that one needs to read.
 HARNESS := $(BIN)/python -m tests.harness

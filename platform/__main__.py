@@ -33,7 +33,8 @@ stack = settings.load(config.get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
 versions.check(stack, artifacts)
 runtimes = stack_runtimes.load(root / "runtimes", stack, artifacts.registry, pulumi.log.info)
-on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack(), config.get("renderTo")))
+render_to = config.get("renderTo")
+on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack(), render_to))
 
 Accelerators("accelerators", AcceleratorsArgs.of(stack, artifacts), on_cluster)
 crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
@@ -44,7 +45,13 @@ if stack.jobset.enabled:
     foundation.append(jobset)
     served.append(jobset.served)
     pulumi.export("jobsetNamespace", jobset.namespace)
-provide(stack.node_pools, stack.cluster, on_cluster, stays_without=foundation[-1])
+provide(
+    stack.node_pools,
+    stack.cluster,
+    on_cluster,
+    stays_without=foundation[-1],
+    node_groups=render_to is None,  # to render is to make nothing
+)
 scraped: list[pulumi.Resource] = []
 tenants: list[pulumi.Resource] = []
 tenant_namespaces: dict[str, pulumi.Resource] = {}

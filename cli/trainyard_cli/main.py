@@ -11,7 +11,7 @@ import typer
 
 from trainyard_sandbox.errors import SandboxError
 
-from . import adopt, explain, impact, lint, migrate, plain, render, runtimes_diff, stacks, validate
+from . import adopt, drift, explain, impact, lint, migrate, plain, render, runtimes_diff, stacks, validate
 from .operator import app as operator_app
 from .runtimes import app as runtimes_app
 from .sandbox import app as sandbox_app
@@ -26,6 +26,7 @@ app.add_typer(sandbox_app, name="sandbox")
 app.add_typer(operator_app, name="operator")
 app.add_typer(runtimes_app, name="runtimes")
 app.command(name="adopt")(adopt.command)
+app.command(name="drift")(drift.command)
 app.command(name="impact")(impact.command)
 app.command(name="lint")(lint.command)
 app.command(name="manifests")(plain.command)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from trainyard_api.pools import NODE_GROUPS
 
+from . import pulumi_state
 from .errors import PlatformError
 from .settings import CONFIG_KEY, StackSettings
 
@@ -20,7 +21,6 @@ Json = Mapping[str, Any]
 WAVE: Final = "argocd.argoproj.io/sync-wave"
 _FOR_PULUMI: Final = ("pulumi.com/", "config.kubernetes.io/depends-on")
 """Prefixes of annotations that only Pulumi reads: to wait, to force, to order."""
-_PREFIX: Final = "kubernetes:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def waves(state: Json) -> list[Placed]:
     """
     resources = {one["urn"]: one for one in state["deployment"]["resources"]}
     level = _Levels(resources)
-    objects = [one for one in resources.values() if _is_object(one)]
+    objects = list(pulumi_state.objects(state))
     # A component's own level is nobody's wave: those that are used become 0, 1, 2 and so on.
     used = {number: wave for wave, number in enumerate(sorted({level.of(one["urn"]) for one in objects}))}
     placed = [_placed(one["inputs"], used[level.of(one["urn"])]) for one in objects]
@@ -102,14 +102,6 @@ class _Levels:
             yield urn
         for child in self._children.get(urn, ()):
             yield from self._parts(child)
-
-
-def _is_object(resource: Json) -> bool:
-    return (
-        bool(resource.get("custom"))
-        and str(resource["type"]).startswith(_PREFIX)
-        and "kind" in (resource.get("inputs") or {})
-    )
 
 
 def _placed(inputs: Json, wave: int) -> Placed:

@@ -37,13 +37,10 @@ def trusted(platform: Cluster) -> set[bytes]:
     return {base64.b64decode(one["clientConfig"]["caBundle"]) for one in found["webhooks"]}
 
 
-@pytest.mark.core
-def test_a_certificate_that_is_due_is_renewed_as_the_operator_starts_and_jobs_are_judged_as_before(
-    platform: Cluster,
-) -> None:
-    due = certificates.LIFETIME - certificates.RENEW_BEFORE + timedelta(days=1)
-    now = datetime.now(UTC)
-    old = certificates.issue(names_of(kept(platform)["tls.crt"]), now - due)
+def due(platform: Cluster) -> certificates.Issued:
+    """The certificate is one that is to be renewed, and the operator starts anew; returns the old one."""
+    age = certificates.LIFETIME - certificates.RENEW_BEFORE + timedelta(days=1)
+    old = certificates.issue(names_of(kept(platform)["tls.crt"]), datetime.now(UTC) - age)
     put = {
         "ca.crt": old.authorities,
         "ca.key": old.authority_key,
@@ -54,7 +51,21 @@ def test_a_certificate_that_is_due_is_renewed_as_the_operator_starts_and_jobs_ar
     place = ("patch", "secret", NAME, "-n", "trainyard-system", "--type=merge", "--patch-file=/dev/stdin")
     platform.kubectl(*place, stdin=json.dumps(patch))
     platform.kubectl("delete", "pods", "--all", "-n", "trainyard-system", "--wait=false")
+    return old
+
+
+def renewed_since(platform: Cluster, old: certificates.Issued) -> None:
+    """Returns when there is another certificate."""
     eventually("it is another one", lambda: kept(platform)["tls.crt"] != old.certificate)
+
+
+@pytest.mark.core
+def test_a_certificate_that_is_due_is_renewed_as_the_operator_starts_and_jobs_are_judged_as_before(
+    platform: Cluster,
+) -> None:
+    now = datetime.now(UTC)
+    old = due(platform)
+    renewed_since(platform, old)
     renewed = kept(platform)
     assert (renewed["ca.crt"], renewed["ca.key"]) == (old.authorities, old.authority_key)
     assert certificates.good_until(renewed["tls.crt"]) > now + certificates.LIFETIME - timedelta(hours=1)

@@ -101,7 +101,7 @@ def test_only_jobs_of_a_stacks_environment_get_secrets() -> None:
     assert with_secrets == {
         "pull-request.yml:preview": "${{ matrix.stack }}-preview",
         "deploy.yml:up": "${{ matrix.stack }}",
-        "drift.yml:drift": "${{ matrix.stack }}-preview",
+        "drift.yml:drift": "${{ matrix.stack }}-drift",
     }
     for name in with_secrets:  # not the whole job: only the step that needs them
         assert "secrets." not in str(jobs()[name]["env"])

@@ -257,6 +257,8 @@ class FakeApi:
             return _answer(status(404, "NotFound", name=body["metadata"]["name"]))
         if body["metadata"].get("resourceVersion") not in {None, live["metadata"]["resourceVersion"]}:
             return _answer(status(409, "Conflict", "the object has been modified"))
+        if request.query.get("dryRun") == "All":
+            return web.json_response(body)
         return web.json_response(self.put(request.path, body))
 
     async def _patch(self, request: web.Request, body: Any) -> web.Response:

@@ -22,16 +22,21 @@ def pins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def graph_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Registered]]:
+def artifacts_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small stand-ins for upstream's files."""
+    return program.artifacts_folder(tmp_path_factory.mktemp("artifacts"))
+
+
+@pytest.fixture(scope="session")
+def graph_of(artifacts_folder: Path) -> Callable[[str], dict[str, Registered]]:
     """What the program registers for a stack file, by type and name."""
-    folder = program.artifacts_folder(tmp_path_factory.mktemp("artifacts"))
     small = TypeAdapter(dict[str, ArtifactPin]).validate_python(program.pinned())
 
     @functools.cache
     def graph(name: str) -> dict[str, Registered]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(artifacts, "pins", lambda: small)
-            registered = program.run(program.stack(name, folder))
+            registered = program.run(program.stack(name, artifacts_folder))
         return {one.key: one for one in registered}
 
     return graph

@@ -197,8 +197,8 @@ def stack(name: str, artifacts: Path) -> dict[str, Any]:
     }
 
 
-def run(settings: dict[str, Any]) -> list[Registered]:
-    """What `platform/__main__.py` registers for a stack with these settings."""
+def run(settings: dict[str, Any], **config: str) -> list[Registered]:
+    """What `platform/__main__.py` registers for a stack with these settings, and with more keys."""
 
     def program() -> None:
         runpy.run_path(str(ROOT / "platform"), run_name="__main__")
@@ -210,7 +210,8 @@ def run(settings: dict[str, Any]) -> list[Registered]:
     try:
         recorder = Recorder()
         pulumi.runtime.set_mocks(_Echo(), project="trainyard", stack="sandbox", monitor=recorder)
-        pulumi.runtime.set_all_config({"trainyard:platform": json.dumps(settings)})
+        more = {f"trainyard:{key}": value for key, value in config.items()}
+        pulumi.runtime.set_all_config({"trainyard:platform": json.dumps(settings), **more})
         driver(program)()
     finally:
         asyncio.set_event_loop(None)

@@ -4,11 +4,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .program import ROOT, Registered
+from .program import ROOT, Registered, run
+from .program import stack as settings_of
 
 Graph = dict[str, Registered]
 GraphOf = Callable[[str], Graph]
@@ -55,6 +57,17 @@ def recorded(one: Registered) -> dict[str, Any]:
         **({"deletedWith": one.deleted_with} if one.deleted_with else {}),
         **({"protect": True} if one.protect else {}),
     }
+
+
+@pytest.mark.parametrize("stack", ["aks", "eks", "gke"])
+def test_a_stack_that_is_rendered_is_its_objects_and_no_machines(
+    stack: str, graph_of: GraphOf, artifacts_folder: Path, pins: None, tmp_path: Path
+) -> None:
+    rendered = {one.key for one in run(settings_of(stack, artifacts_folder), renderTo=str(tmp_path))}
+    objects = {key for key in graph_of(stack) if key.startswith("kubernetes:")}
+    assert {key for key in rendered if key.startswith("kubernetes:")} == objects
+    others = {key.split(":")[0] for key in rendered} - {"kubernetes", "trainyard", "pulumi"}
+    assert others == set()
 
 
 @pytest.mark.parametrize("stack", STACKS)

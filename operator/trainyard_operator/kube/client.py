@@ -273,10 +273,13 @@ class Client:
         return _object(await self._request("POST", path, body=body, params=params, accept=accept))
 
     async def replace(
-        self, path: str, body: Mapping[str, Any], *, manager: str | None = None
+        self, path: str, body: Mapping[str, Any], *, manager: str | None = None, dry_run: bool = False
     ) -> dict[str, Any]:
-        """PUT an object; `metadata.resourceVersion` in the body makes it conditional."""
-        params = _of_a_write(manager)
+        """PUT an object; `metadata.resourceVersion` in the body makes it conditional.
+
+        With `dry_run` the server answers what it would have stored, and stores nothing.
+        """
+        params = {**_of_a_write(manager), **({"dryRun": "All"} if dry_run else {})}
         return _object(await self._request("PUT", path, body=body, params=params))
 
     async def patch(

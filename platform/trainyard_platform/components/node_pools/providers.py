@@ -24,6 +24,7 @@ def provide(
     on_cluster: pulumi.ResourceOptions,
     *,
     stays_without: pulumi.Resource,
+    node_groups: bool = True,
 ) -> None:
     """Make what each pool's nodes come from; nodes that exist need nothing.
 
@@ -32,6 +33,7 @@ def provide(
         clouds: Where the cluster is.
         on_cluster: Options of components with objects in the cluster.
         stays_without: A resource that goes with the whole stack alone.
+        node_groups: Whether those that a cloud has are made.
     """
     connections: dict[Provider, pulumi.ProviderResource] = {}
     for name, pool in pools.items():
@@ -40,7 +42,7 @@ def provide(
         if pool.provider is Provider.KARPENTER and clouds.karpenter:
             karpenter = KarpenterPoolArgs(pool=pool, cluster=clouds.karpenter, stays_without=stays_without)
             KarpenterPool(name, karpenter, on_cluster)
-        if pool.provider in NODE_GROUPS:
+        if node_groups and pool.provider in NODE_GROUPS:
             cluster = getattr(clouds, pool.provider)
             cloud = package(pool.provider)
             if pool.provider not in connections:

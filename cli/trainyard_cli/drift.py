@@ -1,0 +1,189 @@
+"""`trainyard drift`: is the cluster what git says, down to what others have added.
+
+Called by `main`, which adds `command` to the application. Renders the stack,
+asks the cluster (`drift_judge`) and prints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Final, TextIO
+
+import typer
+
+from trainyard_assist.explain.text import clean
+from trainyard_operator.kube.client import ApiError
+from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_platform.drift import expected, writers
+from trainyard_platform.drift.comparison import Row
+from trainyard_platform.drift.differences import ABSENT
+from trainyard_platform.drift.verdicts import State, Verdict, exit_code
+from trainyard_platform.errors import PlatformError
+
+from . import connection, rendering, stackfile
+from .drift_judge import judge
+from .explain import Output
+from .manifests import CANNOT_ASK
+from .options import Context, Kubeconfig
+from .stackfile import STACKS
+
+API_VERSION: Final = "drift.trainyard.dev/v1alpha1"
+_LEGEND: Final = (
+    "+ only in the cluster, - only in git, ~ differs; by: what the client that wrote it calls itself"
+)
+_LONGEST: Final = 120
+"""Characters of a value that is shown."""
+_MOST: Final = 10
+"""Objects that could not be judged and are listed; where nothing can, there are hundreds."""
+
+
+def run(
+    stack: str,
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    output: Output = Output.TEXT,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print what of a stack's objects is not as git says; returns the exit code.
+
+    0: everything is. 1: something is not. 2: it could not be asked, of one
+    object or of all; why goes to `out` with the object, or to `err`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    try:
+        stackfile.read(stack, STACKS)  # what is wrong is said without Pulumi's words around it
+        credentials = connection.load(kubeconfig, context)
+        print(f"Rendering the stack {stack} ...", file=err)
+        with TemporaryDirectory() as folder:
+            file = STACKS / f"Pulumi.{stack}.yaml"
+            manifests = expected.objects(rendering.state(stack, file, Path(folder)))
+        print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
+        verdicts = asyncio.run(_judged(credentials, manifests))
+    except (PlatformError, CredentialsError, ApiError) as error:
+        print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
+        return CANNOT_ASK
+    value = document(stack, verdicts)
+    out.write(json.dumps(value, indent=2) + "\n" if output is Output.JSON else as_text(value))
+    return exit_code(verdicts)
+
+
+def document(stack: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """The answer as JSON values, in the shape that docs/drift.md describes; by kind, namespace and name."""
+    found = [verdict for verdict in verdicts if verdict.state is not State.SAME]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Drift",
+        "stack": stack,
+        "objects": dict(sorted(Counter(verdict.state.value for verdict in verdicts).items())),
+        "findings": [
+            {
+                "apiVersion": verdict.ref.api_version,
+                "kind": verdict.ref.kind,
+                "namespace": verdict.ref.namespace,
+                "name": verdict.ref.name,
+                "state": verdict.state.value,
+                "why": verdict.why,
+                "fields": [_field(row) for row in verdict.rows],
+            }
+            for verdict in sorted(found, key=lambda one: one.ref[1:])
+        ],
+    }
+
+
+def _field(row: Row) -> dict[str, Any]:
+    said = {name: value for name, value in (("git", row.git), ("there", row.there)) if value is not ABSENT}
+    writer = row.writer
+    by = (
+        None
+        if writer is None
+        else {"manager": writer.manager, "operation": writer.operation, "at": writer.at}
+    )
+    return {"path": row.path, **said, "writer": by}
+
+
+def as_text(value: Mapping[str, Any]) -> str:
+    """The answer for people."""
+    return "".join(f"{clean(line)}\n" for line in _lines(value))
+
+
+def _lines(value: Mapping[str, Any]) -> Iterator[str]:
+    stack, states = value["stack"], value["objects"]
+    number = sum(states.values())
+    if not value["findings"]:
+        yield f"{stack}: all {number} objects are what git says"
+        return
+    judged = [one for one in value["findings"] if one["state"] != State.UNJUDGED]
+    unjudged = [one for one in value["findings"] if one["state"] == State.UNJUDGED]
+    for one in judged:
+        yield _heading(one)
+        for field in one["fields"]:
+            yield f"  {_change(field)}{_by(field['writer'])}"
+        yield ""
+    for one in unjudged[:_MOST]:
+        yield _heading(one)
+    if unjudged[_MOST:]:
+        yield f"and {len(unjudged) - _MOST} more that are not judged: --output json has them all"
+    if unjudged:
+        yield ""
+    if any(one["fields"] for one in judged):
+        yield _LEGEND
+    counted = ", ".join(f"{count} {state}" for state, count in states.items())
+    yield f"{stack}, of {number} objects: {counted}"
+
+
+def _heading(one: Mapping[str, Any]) -> str:
+    name = f"{one['namespace']}/{one['name']}" if one["namespace"] else one["name"]
+    return f"{one['kind']} {name}: {one['state']}" + (f", {one['why']}" if one["why"] else "")
+
+
+def _change(field: Mapping[str, Any]) -> str:
+    if "there" not in field:
+        return f"- {field['path']}: {_short(field['git'])}"
+    if "git" not in field:
+        return f"+ {field['path']}: {_short(field['there'])}"
+    return f"~ {field['path']}: {_short(field['git'])} in git, {_short(field['there'])} in the cluster"
+
+
+def _by(writer: Mapping[str, str] | None) -> str:
+    if writer is None:
+        return ""
+    at = f", {writer['at']}" if writer["at"] else ""
+    return f" (by {writer['manager'] or 'a client without a name'}{at})"
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+async def _judged(credentials: Any, manifests: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    async with connection.client(credentials, "drift") as client:
+        await client.get("/version")  # where nobody answers, that is said once and not of each object
+        return await judge(client, manifests, writers.table())
+
+
+def command(
+    stack: Annotated[str, typer.Option(help="The stack that the cluster is of.", metavar="NAME")],
+    *,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+) -> None:
+    """Say what in the cluster is not what git says, field by field, and who wrote it.
+
+    Nothing is changed: each object is replaced by what git says in a dry run,
+    which takes the rights of a rollout. What others rightly write, such as an
+    autoscaler or whoever makes a certificate, is no drift. Exit code 1: there
+    is drift. Exit code 2: it could not be asked, of some objects or of all.
+
+    Example: trainyard drift --stack prod
+    """
+    raise typer.Exit(run(stack, kubeconfig=kubeconfig, context=context, output=output))

@@ -1,0 +1,104 @@
+"""How each object of a stack is in the cluster: read, and replaced by what git says in a dry run.
+
+Called by `drift`. What follows from the answers is `trainyard_platform.drift`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from trainyard_operator.kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
+from trainyard_platform.drift import comparison, writers
+from trainyard_platform.drift.verdicts import Ref, State, Verdict
+
+Json = Mapping[str, Any]
+
+MANAGER: Final = "pulumi-kubernetes-trainyard"
+"""Begins as the provider's own do: it takes over what was written under such a name."""
+AT_A_TIME: Final = 8
+LARGE_AT_A_TIME: Final = 2
+"""CRDs at a time; the largest have a megabyte there and back."""
+TRIES: Final = 5
+"""Of an object that somebody writes to between the read and the dry run."""
+_CRD: Final = "CustomResourceDefinition"
+
+
+class Kinds:
+    """Where the API server has the objects of a kind, asked once for each group and version."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._asked: dict[str, asyncio.Task[dict[str, Resource]]] = {}
+
+    async def resource(self, api_version: str, kind: str) -> Resource | None:
+        """The resource; None if the API server does not serve it. Raises the client's errors."""
+        if api_version not in self._asked:
+            self._asked[api_version] = asyncio.create_task(self._ask(api_version))
+        return (await self._asked[api_version]).get(kind)
+
+    async def _ask(self, api_version: str) -> dict[str, Resource]:
+        group, _, version = api_version.rpartition("/")
+        try:
+            served = await self._client.get(Resource(group, version, "", "").base)
+        except NotFoundError:
+            return {}
+        return {
+            one["kind"]: Resource(group, version, one["name"], one["kind"], namespaced=one["namespaced"])
+            for one in served["resources"]
+            if "/" not in one["name"]
+        }
+
+
+async def judge(client: Client, manifests: Sequence[Json], rights: Sequence[writers.Right]) -> list[Verdict]:
+    """A verdict for each of the objects, in their order."""
+    kinds = Kinds(client)
+    small, large = asyncio.Semaphore(AT_A_TIME), asyncio.Semaphore(LARGE_AT_A_TIME)
+
+    async def one(manifest: Json) -> Verdict:
+        async with large if manifest["kind"] == _CRD else small:
+            return await _verdict(client, kinds, manifest, rights)
+
+    return await asyncio.gather(*(one(manifest) for manifest in manifests))
+
+
+def ref(manifest: Json) -> Ref:
+    """Which object it is."""
+    metadata = manifest["metadata"]
+    return Ref(manifest["apiVersion"], manifest["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+async def _verdict(client: Client, kinds: Kinds, manifest: Json, rights: Sequence[writers.Right]) -> Verdict:
+    found = ref(manifest)
+    try:
+        resource = await kinds.resource(found.api_version, found.kind)
+        if resource is None:
+            return Verdict(
+                found, State.MISSING, why=f"the cluster has no {found.kind} of {found.api_version}"
+            )
+        path = resource.path(found.namespace or None, found.name)
+        for _ in range(TRIES):
+            live = await client.get(path)
+            if live["metadata"].get("deletionTimestamp"):
+                return Verdict(found, State.GOING, why=_what_holds(live))
+            try:
+                answer = await client.replace(
+                    path, comparison.body(manifest, live, rights), manager=MANAGER, dry_run=True
+                )
+            except ConflictError:
+                continue
+            rows = comparison.rows(live, answer)
+            return Verdict(found, State.DIFFERS if rows else State.SAME, rows)
+    except NotFoundError:
+        return Verdict(found, State.MISSING)
+    except ApiError as error:
+        if error.code == 422 and "immutable" in error.message:
+            return Verdict(found, State.REPLACED, why=error.message)
+        return Verdict(found, State.UNJUDGED, why=str(error))
+    return Verdict(found, State.UNJUDGED, why=f"somebody wrote to it each time, {TRIES} times; try again")
+
+
+def _what_holds(live: Json) -> str:
+    held = ", ".join(live["metadata"].get("finalizers") or ())
+    return f"since {live['metadata']['deletionTimestamp']}" + (f", held by {held}" if held else "")

@@ -1,0 +1,80 @@
+"""One object: what the API server is asked, and what its answer says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .differences import ABSENT, Absent, differences
+from .ownership import Writer, writer
+from .paths import Path, text
+from .writers import Right, with_others
+
+Json = Any
+
+_OF_THE_SERVER: Final = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+"""Of `metadata`: what nobody says in git."""
+NOT_SHOWN: Final = "(not shown)"
+_SECRET: Final = ("data", "stringData")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing in the cluster that is not as git says."""
+
+    path: str
+    git: Json
+    """What git says; `ABSENT` for nothing."""
+    there: Json
+    """What is there; `ABSENT` for nothing."""
+    writer: Writer | None
+    """Who says that he wrote it; None if nobody does."""
+
+
+def body(manifest: Mapping[str, Json], live: Mapping[str, Json], rights: Sequence[Right]) -> dict[str, Json]:
+    """The replace by which the live object would be what git says, and nothing that another has meanwhile
+    made of it; what others rightly write stays."""
+    wanted = with_others(manifest, live, rights)
+    wanted.pop("status", None)
+    wanted["metadata"] = {**wanted["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
+    return wanted
+
+
+def rows(live: Mapping[str, Json], answer: Mapping[str, Json]) -> tuple[Row, ...]:
+    """What is in the live object and not in what the API server would make of it, and the other way round.
+
+    Args:
+        live: The object as it was read.
+        answer: What the API server answered to a dry run of `body`.
+    """
+    is_secret = live.get("kind") == "Secret"
+    return tuple(
+        Row(
+            text(one.path),
+            _shown(one.git, one.path, is_secret),
+            _shown(one.there, one.path, is_secret),
+            None if one.there is ABSENT else writer(live, one.path),
+        )
+        for one in differences(_content(answer), _content(live))
+    )
+
+
+def _content(manifest: Mapping[str, Json]) -> dict[str, Json]:
+    metadata = {key: value for key, value in manifest["metadata"].items() if key not in _OF_THE_SERVER}
+    return {**{key: value for key, value in manifest.items() if key != "status"}, "metadata": metadata}
+
+
+def _shown(value: Json, path: Path, is_secret: bool) -> Json:
+    hidden = is_secret and path[0] in _SECRET and not isinstance(value, Absent)
+    return NOT_SHOWN if hidden else value

@@ -1,0 +1,122 @@
+"""What differs between two states of one object, each difference at its own path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .paths import Item, Path
+
+Json = Any
+
+
+class Absent:
+    """Nothing is there; JSON's null is something."""
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT: Final = Absent()
+
+_IDENTITIES: Final = (
+    ("name",),
+    ("mountPath",),
+    ("containerPort", "protocol"),
+    ("port", "protocol"),
+    ("kind", "namespace", "name"),
+    ("key",),
+    ("type",),
+    ("flavor",),
+)
+"""The fields that tell the items of a list apart, the first that all items have and no two have alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as git says."""
+
+    path: Path
+    git: Json
+    """What git says; `ABSENT` for nothing."""
+    there: Json
+    """What is there; `ABSENT` for nothing."""
+
+
+def differences(git: Json, there: Json, path: Path = ()) -> Iterator[Difference]:
+    """Each difference, in the order of the fields' names.
+
+    What is wholly new or wholly gone is one difference, however much it is.
+    Items of a list are told apart by their names or the like; without these,
+    an item that is in only one of the lists is new or gone.
+    """
+    if git == there:
+        return
+    if isinstance(git, dict) and isinstance(there, dict):
+        for key in sorted({*git, *there}):
+            yield from differences(git.get(key, ABSENT), there.get(key, ABSENT), (*path, key))
+    elif isinstance(git, list) and isinstance(there, list):
+        identity = _identity(git, there)
+        yield from _items(git, there, path) if identity is None else _named(git, there, identity, path)
+    else:
+        yield Difference(path, git, there)
+
+
+def _identity(git: Sequence[Json], there: Sequence[Json]) -> tuple[str, ...] | None:
+    for fields in _IDENTITIES:
+        if all(_tells_apart(items, fields) for items in (git, there)):
+            return fields
+    return None
+
+
+def _tells_apart(items: Sequence[Json], fields: Sequence[str]) -> bool:
+    found = set()
+    for item in items:
+        if not isinstance(item, dict) or fields[0] not in item or fields[-1] not in item:
+            return False
+        values = tuple(item.get(name) for name in fields)
+        if any(isinstance(value, dict | list) for value in values):
+            return False
+        found.add(values)
+    return len(found) == len(items)
+
+
+def _named(
+    git: Sequence[Json], there: Sequence[Json], fields: Sequence[str], path: Path
+) -> Iterator[Difference]:
+    def item(value: Json) -> Item:
+        return Item(tuple((name, value[name]) for name in fields if name in value))
+
+    of_git, of_there = ({item(value): value for value in items} for items in (git, there))
+    for one in {**of_git, **of_there}:
+        yield from differences(of_git.get(one, ABSENT), of_there.get(one, ABSENT), (*path, one))
+    common = [one for one in of_git if one in of_there]
+    if common != [one for one in of_there if one in of_git]:
+        yield Difference(path, git, there)
+
+
+def _items(git: Sequence[Json], there: Sequence[Json], path: Path) -> Iterator[Difference]:
+    missing = list(enumerate(git))
+    added = []
+    for position, item in enumerate(there):
+        same = next((one for one in missing if one[1] == item), None)
+        if same is None:
+            added.append((position, item))
+        else:
+            missing.remove(same)
+    if not missing and not added:
+        yield Difference(path, git, there)
+    elif len(missing) == len(added) == 1 and _is_alike(missing[0][1], added[0][1]):
+        yield from differences(missing[0][1], added[0][1], (*path, added[0][0]))
+    else:
+        for position, item in missing:
+            yield Difference((*path, position), item, ABSENT)
+        for position, item in added:
+            yield Difference((*path, position), ABSENT, item)
+
+
+def _is_alike(one: Json, other: Json) -> bool:
+    """Whether the one can have been made of the other: objects that have a field alike."""
+    are_objects = isinstance(one, dict) and isinstance(other, dict)
+    return are_objects and any(key in other and other[key] == value for key, value in one.items())

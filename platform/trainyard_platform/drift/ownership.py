@@ -1,0 +1,66 @@
+"""Who wrote what into an object, by its managedFields.
+
+That is a witness and no proof: a client chooses the name that it writes under,
+and can empty the list. So it only ever says who, never whether.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .paths import Item, Path, Step, below
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A client, as it called itself."""
+
+    manager: str
+    operation: str
+    """`Apply` or `Update`."""
+    at: str
+    """When it wrote last, as metav1.Time; empty if it is not said."""
+
+
+def writers(live: Json, path: Path) -> Iterator[Writer]:
+    """Those who own what is at a path, or the whole value that it is in, the latest first."""
+    entries = live["metadata"].get("managedFields") or ()
+    owners = [entry for entry in entries if _owns(entry.get("fieldsV1") or {}, live, path)]
+    for entry in sorted(owners, key=lambda one: one.get("time") or "", reverse=True):
+        yield Writer(entry.get("manager") or "", entry.get("operation") or "", entry.get("time") or "")
+
+
+def writer(live: Json, path: Path) -> Writer | None:
+    """Who wrote last what is at a path; None if nobody says so, as of what is gone."""
+    return next(writers(live, path), None)
+
+
+def _owns(fields: Any, live: Any, path: Path) -> bool:
+    if not isinstance(fields, dict) or not fields:
+        return False
+    for step in path:
+        found = _field(fields, below(live, step), step)
+        if found is None:
+            return False
+        fields, live = fields[found], below(live, step)
+        if not fields:
+            return True  # a value that has one owner as a whole, and the path leads into it
+    return True
+
+
+def _field(fields: Mapping[str, Any], value: Any, step: Step) -> str | None:
+    """The key by which managedFields call a step (structured-merge-diff, `fieldpath.PathElement`)."""
+    if isinstance(step, str):
+        return f"f:{step}" if f"f:{step}" in fields else None
+    if not isinstance(value, dict):
+        written = f"v:{json.dumps(value, separators=(',', ':'))}"
+        return written if written in fields else None
+    for key in fields:
+        if key.startswith("k:") and Item(tuple(json.loads(key[2:]).items())).is_(value):
+            return key
+    return None

@@ -1,0 +1,45 @@
+"""Where something is inside an object."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+Json = Any
+
+
+class Item(NamedTuple):
+    """The item of a list of objects that has these values in these fields."""
+
+    fields: tuple[tuple[str, Json], ...]
+
+    def is_(self, item: Json) -> bool:
+        """Whether this is the item."""
+        return isinstance(item, dict) and all(item.get(name) == value for name, value in self.fields)
+
+
+Step = str | int | Item
+Path = tuple[Step, ...]
+
+
+def text(path: Path) -> str:
+    """The path as people read it: `spec.containers[name=node].env[0]`, and a key with dots in brackets."""
+    written = ""
+    for step in path:
+        if isinstance(step, Item):
+            written += f"[{','.join(f'{name}={value}' for name, value in step.fields)}]"
+        elif isinstance(step, int) or "." in step or "/" in step:
+            written += f"[{step}]"
+        else:
+            written += f".{step}" if written else step
+    return written
+
+
+def below(value: Json, step: Step) -> Json:
+    """What is one step below a value; None if there is nothing."""
+    if isinstance(value, dict):
+        return value.get(step) if isinstance(step, str) else None
+    if not isinstance(value, list):
+        return None
+    if isinstance(step, Item):
+        return next((item for item in value if step.is_(item)), None)
+    return value[step] if isinstance(step, int) and step < len(value) else None

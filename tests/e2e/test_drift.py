@@ -1,0 +1,132 @@
+"""What somebody changes by hand in the cluster is seen, each change with its path and who made it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.patience import STARTED, eventually
+
+from .cluster import Cluster, Object, trainjob
+from .drift_changes import CHANGES, HAND, Change
+from .test_certificates import due, renewed_since
+from .test_life import accepted
+
+pytestmark = pytest.mark.sandbox(area="platform")
+
+CONFIG = ("configmap", "trainyard-operator", "-n", "trainyard-system")
+
+
+def drift(platform: Cluster) -> tuple[int, dict[str, Any]]:
+    """The exit code, and the answer as JSON."""
+    answer = platform.run("trainyard", "drift", "--stack", "sandbox", "--output", "json", check=False)
+    assert answer.stdout, answer.stderr
+    return answer.returncode, json.loads(answer.stdout)
+
+
+def put_back(platform: Cluster, before: Object) -> None:
+    """Make the object again what it was, whoever has changed it since."""
+    metadata = {
+        key: value
+        for key, value in before["metadata"].items()
+        if key not in ("managedFields", "resourceVersion")
+    }
+    platform.run("kubectl", "replace", "-f", "-", stdin=json.dumps({**before, "metadata": metadata}))
+
+
+@pytest.fixture
+def changed(platform: Cluster) -> Iterator[Cluster]:
+    """All the changes by hand are made; afterwards the objects are as they were."""
+    before: dict[tuple[str, str, str], Object] = {}
+    try:
+        for one in CHANGES:
+            where = ("-n", one.namespace) if one.namespace else ()
+            key = (one.kind, one.namespace, one.name)
+            if key not in before:
+                before[key] = json.loads(platform.kubectl("get", one.kind, one.name, *where, "-o", "json"))
+            kind = "json" if isinstance(one.patch, tuple) else "merge"
+            patch = ("--type", kind, "--field-manager", HAND, "-p", json.dumps(one.patch))
+            platform.kubectl("patch", one.kind, one.name, *where, *patch)
+        yield platform
+    finally:
+        for manifest in before.values():
+            put_back(platform, manifest)
+
+
+@pytest.mark.core
+def test_each_change_by_hand_is_seen_with_its_path_and_who_made_it_and_nothing_else(changed: Cluster) -> None:
+    code, found = drift(changed)
+    assert [str(one) for one in CHANGES if not _is_seen(one, found["findings"])] == []
+    touched = {(one.kind, one.namespace, one.name) for one in CHANGES}
+    assert {_key(one) for one in found["findings"]} == touched
+    assert (code, set(found["objects"])) == (1, {"same", "different"})
+
+
+def _key(finding: dict[str, Any]) -> tuple[str, str, str]:
+    return finding["kind"].lower(), finding["namespace"], finding["name"]
+
+
+def _is_seen(change: Change, findings: list[dict[str, Any]]) -> bool:
+    return any(
+        field["path"].startswith(change.path)
+        and (change.removes or (field["writer"] or {}).get("manager") == HAND)
+        for one in findings
+        if _key(one) == (change.kind, change.namespace, change.name)
+        for field in one["fields"]
+    )
+
+
+def test_what_controllers_and_jobs_do_is_no_drift(platform: Cluster, team_a: Cluster) -> None:
+    old = due(platform)
+    for namespace in ("trainyard-system", "jobset-system"):
+        platform.kubectl("rollout", "restart", "deployments", "-n", namespace)
+        platform.kubectl("rollout", "status", "deployments", "-n", namespace, f"--timeout={STARTED}")
+    renewed_since(platform, old)
+    job = trainjob("undrifted", "true")
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "default"}
+    eventually("it is let in", lambda: accepted(team_a, job))
+    team_a.apply(job)
+    team_a.wait_for_condition("undrifted", "Complete")
+    code, found = drift(platform)
+    assert (found["findings"], code) == ([], 0)
+
+
+@pytest.fixture
+def config_map(platform: Cluster) -> Iterator[Object]:
+    """An object of the stack, which is afterwards as it was."""
+    before: Object = json.loads(platform.kubectl("get", *CONFIG, "--show-managed-fields", "-o", "json"))
+    yield before
+    put_back(platform, before)
+
+
+def manager_of_the_stack(manifest: Object) -> str:
+    [entry] = [one for one in manifest["metadata"]["managedFields"] if "pulumi" in one["manager"]]
+    return str(entry["manager"])
+
+
+def test_who_writes_under_our_name_or_wipes_out_the_names_is_seen_all_the_same(
+    platform: Cluster, config_map: Object
+) -> None:
+    ours = manager_of_the_stack(config_map)
+    added = json.dumps({"data": {"more": "1"}})
+    platform.kubectl("patch", *CONFIG, "--type", "merge", "--field-manager", ours, "-p", added)
+    [finding] = drift(platform)[1]["findings"]
+    [field] = finding["fields"]
+    assert (finding["name"], field["path"], field["there"]) == ("trainyard-operator", "data.more", "1")
+    assert field["writer"].keys() == {"manager", "operation", "at"}
+    assert (field["writer"]["manager"], field["writer"]["operation"]) == (ours, "Update")
+    emptied = json.dumps([{"op": "replace", "path": "/metadata/managedFields", "value": [{}]}])
+    platform.kubectl("patch", *CONFIG, "--type", "json", "-p", emptied)
+    [finding] = drift(platform)[1]["findings"]
+    assert finding["fields"] == [{"path": "data.more", "there": "1", "writer": None}]
+
+
+def test_make_drift_says_what_pulumi_does_not_see(platform: Cluster, config_map: Object) -> None:
+    platform.kubectl("patch", *CONFIG, "--type", "merge", "-p", json.dumps({"data": {"more": "1"}}))
+    answer = platform.run("make", "drift", "STACK=sandbox", "FORMAT=json", check=False)
+    assert answer.returncode != 0
+    assert json.loads(answer.stdout)["objects"]["different"] == 1
+    assert "unchanged" in answer.stderr, "Pulumi's own preview goes before it"
