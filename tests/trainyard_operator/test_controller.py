@@ -1085,3 +1085,20 @@ def test_where_the_cluster_strips_our_annotations_nothing_is_written_in_a_steady
             assert s.api.objects[JOBSET]["spec"]["suspend"] is False
 
     run(test)
+
+
+def test_annotations_that_the_cluster_no_longer_strips_come_back_when_somebody_takes_them_away() -> None:
+    async def test() -> None:
+        async with suspended(stripped=True) as s:
+            s.api.stripped = set()
+            edited_by_others(s, replicatedJobs=[])
+            await s.settle()
+            written = s.api.objects[JOBSET]["metadata"]["annotations"]
+            bare = dict(s.api.objects[JOBSET]["metadata"])
+            del bare["annotations"]
+            s.api.put(JOBSET, {**s.api.objects[JOBSET], "metadata": bare})
+            s.see_jobset()
+            await s.settle()
+            assert s.api.objects[JOBSET]["metadata"]["annotations"] == written
+
+    run(test)
