@@ -97,8 +97,9 @@ impact: environment ## The TrainJobs that a change touches: STACK=name SINCE=REF
 	@$(TRAINYARD) impact --stack "$${STACK:?Say which stack: make $@ STACK=name}" --since "$${SINCE:?Say since when: make $@ SINCE=origin/main}"
 
 .PHONY: up
-up: environment ## Roll a stack out, under the policies: STACK=name
+up: environment ## Roll a stack out, under the policies, and undo what others have added: STACK=name [KEEP="Kind/name ..."]
 	@$(PULUMI) up $(ON_STACK) --yes
+	@$(TRAINYARD) drift --stack "$$STACK" --repair --keep "$${KEEP:-}"
 
 .PHONY: drift
 drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json]

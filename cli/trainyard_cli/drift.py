@@ -10,7 +10,8 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final, TextIO
@@ -19,7 +20,7 @@ import typer
 
 from trainyard_assist.explain.text import clean
 from trainyard_operator.kube.client import ApiError
-from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_operator.kube.credentials import Credentials, CredentialsError
 from trainyard_platform.drift import expected, writers
 from trainyard_platform.drift.comparison import Row
 from trainyard_platform.drift.differences import ABSENT
@@ -27,11 +28,13 @@ from trainyard_platform.drift.verdicts import State, Verdict, exit_code
 from trainyard_platform.errors import PlatformError
 
 from . import connection, rendering, stackfile
-from .drift_judge import judge
+from .drift_judge import judge, put_right, ref
 from .explain import Output
 from .manifests import CANNOT_ASK
 from .options import Context, Kubeconfig
 from .stackfile import STACKS
+
+Json = Mapping[str, Any]
 
 API_VERSION: Final = "drift.trainyard.dev/v1alpha1"
 _LEGEND: Final = (
@@ -46,6 +49,8 @@ _MOST: Final = 10
 def run(
     stack: str,
     *,
+    repair: bool = False,
+    keep: Sequence[str] = (),
     kubeconfig: str | None = None,
     context: str | None = None,
     output: Output = Output.TEXT,
@@ -54,10 +59,21 @@ def run(
 ) -> int:
     """Print what of a stack's objects is not as git says; returns the exit code.
 
-    0: everything is. 1: something is not. 2: it could not be asked, of one
-    object or of all; why goes to `out` with the object, or to `err`.
+    With `repair` it is put right after it is printed, but for the objects that
+    `keep` names. 0: everything is as it is to be. 1: something is not. 2: it
+    could not be asked, of one object or of all; why goes to `out` with the
+    object, or to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
+
+    def tell(verdicts: Sequence[Verdict]) -> None:
+        if output is Output.TEXT:
+            out.write(as_text(document(stack, verdicts)))
+            out.flush()
+        number = sum(verdict.state is State.DIFFERENT for verdict in verdicts)
+        if number:
+            print(f"Putting right {number} of them ...", file=err)
+
     try:
         stackfile.read(stack, STACKS)  # what is wrong is said without Pulumi's words around it
         credentials = connection.load(kubeconfig, context)
@@ -65,13 +81,19 @@ def run(
         with TemporaryDirectory() as folder:
             file = STACKS / f"Pulumi.{stack}.yaml"
             manifests = expected.objects(rendering.state(stack, file, Path(folder)))
+        kept = _named(keep, manifests)
         print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
-        verdicts = asyncio.run(_judged(credentials, manifests))
+        verdicts = asyncio.run(_judged(credentials, manifests, kept, tell if repair else None))
     except (PlatformError, CredentialsError, ApiError) as error:
         print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
         return CANNOT_ASK
     value = document(stack, verdicts)
-    out.write(json.dumps(value, indent=2) + "\n" if output is Output.JSON else as_text(value))
+    if output is Output.JSON:
+        out.write(json.dumps(value, indent=2) + "\n")
+    elif not repair:
+        out.write(as_text(value))
+    elif any(verdict.state is not State.SAME for verdict in verdicts):
+        out.write(_printed(_outcome(value)))
     return exit_code(verdicts)
 
 
@@ -109,16 +131,18 @@ def _field(row: Row) -> dict[str, Any]:
     return {"path": row.path, **said, "writer": by}
 
 
-def as_text(value: Mapping[str, Any]) -> str:
+def as_text(value: Json) -> str:
     """The answer for people."""
-    return "".join(f"{clean(line)}\n" for line in _lines(value))
+    return _printed(_lines(value))
 
 
-def _lines(value: Mapping[str, Any]) -> Iterator[str]:
-    stack, states = value["stack"], value["objects"]
-    number = sum(states.values())
+def _printed(lines: Iterable[str]) -> str:
+    return "".join(f"{clean(line)}\n" for line in lines)
+
+
+def _lines(value: Json) -> Iterator[str]:
     if not value["findings"]:
-        yield f"{stack}: all {number} objects are what git says"
+        yield f"{value['stack']}: all {sum(value['objects'].values())} objects are what git says"
         return
     judged = [one for one in value["findings"] if one["state"] != State.UNJUDGED]
     unjudged = [one for one in value["findings"] if one["state"] == State.UNJUDGED]
@@ -135,16 +159,28 @@ def _lines(value: Mapping[str, Any]) -> Iterator[str]:
         yield ""
     if any(one["fields"] for one in judged):
         yield _LEGEND
+    yield _counted(value)
+
+
+def _outcome(value: Json) -> Iterator[str]:
+    """What came of it, after the answer itself has been printed."""
+    yield ""
+    yield from map(_heading, value["findings"])
+    yield _counted(value)
+
+
+def _counted(value: Json) -> str:
+    states = value["objects"]
     counted = ", ".join(f"{count} {state}" for state, count in states.items())
-    yield f"{stack}, of {number} objects: {counted}"
+    return f"{value['stack']}, of {sum(states.values())} objects: {counted}"
 
 
-def _heading(one: Mapping[str, Any]) -> str:
+def _heading(one: Json) -> str:
     name = f"{one['namespace']}/{one['name']}" if one["namespace"] else one["name"]
     return f"{one['kind']} {name}: {one['state']}" + (f", {one['why']}" if one["why"] else "")
 
 
-def _change(field: Mapping[str, Any]) -> str:
+def _change(field: Json) -> str:
     if "there" not in field:
         return f"- {field['path']}: {_short(field['git'])}"
     if "git" not in field:
@@ -164,26 +200,65 @@ def _short(value: object) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-async def _judged(credentials: Any, manifests: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+def _named(keep: Sequence[str], manifests: Sequence[Json]) -> frozenset[str]:
+    """The keys of the objects that are to be kept; each argument may name several."""
+    named = frozenset(key for one in keep for key in one.split())
+    if unknown := sorted(named - {ref(manifest).key for manifest in manifests}):
+        raise PlatformError(
+            f"--keep {unknown[0]}: the stack has no such object; say Kind/name, or Kind/namespace/name"
+        )
+    return named
+
+
+async def _judged(
+    credentials: Credentials,
+    manifests: Sequence[Json],
+    keep: frozenset[str],
+    tell: Callable[[Sequence[Verdict]], None] | None,
+) -> list[Verdict]:
+    """The verdicts; after `tell`, and only with it, what differs is put right."""
     async with connection.client(credentials, "drift") as client:
         await client.get("/version")  # where nobody answers, that is said once and not of each object
-        return await judge(client, manifests, writers.table())
+        verdicts = [
+            replace(verdict, state=State.KEPT)
+            if verdict.state is State.DIFFERENT and verdict.ref.key in keep
+            else verdict
+            for verdict in await judge(client, manifests, writers.table())
+        ]
+        if tell is None:
+            return verdicts
+        tell(verdicts)
+        return [verdict async for verdict in put_right(client, manifests, verdicts, writers.table())]
 
 
 def command(
     stack: Annotated[str, typer.Option(help="The stack that the cluster is of.", metavar="NAME")],
     *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Make it what git says. Without it nothing is changed.")
+    ] = False,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Objects to leave as they are: Kind/name or Kind/namespace/name, with spaces between.",
+            metavar="OBJECT",
+        ),
+    ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
     """Say what in the cluster is not what git says, field by field, and who wrote it.
 
-    Nothing is changed: each object is replaced by what git says in a dry run,
-    which takes the rights of a rollout. What others rightly write, such as an
-    autoscaler or whoever makes a certificate, is no drift. Exit code 1: there
-    is drift. Exit code 2: it could not be asked, of some objects or of all.
+    Each object is replaced by what git says in a dry run, which takes the
+    rights of a rollout. What others rightly write, such as an autoscaler or
+    whoever makes a certificate, is no drift. With --repair what differs is
+    printed first and then made what git says: whatever others have added goes.
+    Exit code 1: there is drift. Exit code 2: it could not be asked, of some
+    objects or of all.
 
     Example: trainyard drift --stack prod
     """
-    raise typer.Exit(run(stack, kubeconfig=kubeconfig, context=context, output=output))
+    raise typer.Exit(
+        run(stack, repair=repair, keep=keep or (), kubeconfig=kubeconfig, context=context, output=output)
+    )

@@ -1,17 +1,19 @@
 """How each object of a stack is in the cluster: read, and replaced by what git says in a dry run.
 
-Called by `drift`. What follows from the answers is `trainyard_platform.drift`'s.
+Called by `drift`, which may have what differs put right: then the same replace
+is no dry run. What follows from the answers is `trainyard_platform.drift`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from trainyard_operator.kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
 from trainyard_platform.drift import comparison, writers
-from trainyard_platform.drift.verdicts import Ref, State, Verdict
+from trainyard_platform.drift.comparison import Row
+from trainyard_platform.drift.verdicts import Ref, State, Verdict, consequence
 
 Json = Mapping[str, Any]
 
@@ -52,15 +54,28 @@ class Kinds:
 
 
 async def judge(client: Client, manifests: Sequence[Json], rights: Sequence[writers.Right]) -> list[Verdict]:
-    """A verdict for each of the objects, in their order."""
-    kinds = Kinds(client)
+    """A verdict for each of the objects, in their order; nothing is written."""
+    judge = _Judge(client, rights)
     small, large = asyncio.Semaphore(AT_A_TIME), asyncio.Semaphore(LARGE_AT_A_TIME)
 
     async def one(manifest: Json) -> Verdict:
         async with large if manifest["kind"] == _CRD else small:
-            return await _verdict(client, kinds, manifest, rights)
+            return await judge.verdict(manifest)
 
     return await asyncio.gather(*(one(manifest) for manifest in manifests))
+
+
+async def put_right(
+    client: Client, manifests: Sequence[Json], verdicts: Sequence[Verdict], rights: Sequence[writers.Right]
+) -> AsyncIterator[Verdict]:
+    """Make each object that differs what git says, in their order, and say what came of it.
+
+    What has been written is what the verdict says: where an object has changed since, it is left.
+    """
+    judge = _Judge(client, rights)
+    for manifest, verdict in zip(manifests, verdicts, strict=True):
+        differs = verdict.state is State.DIFFERENT
+        yield await judge.verdict(manifest, put_right=verdict.rows) if differs else verdict
 
 
 def ref(manifest: Json) -> Ref:
@@ -69,34 +84,54 @@ def ref(manifest: Json) -> Ref:
     return Ref(manifest["apiVersion"], manifest["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
-async def _verdict(client: Client, kinds: Kinds, manifest: Json, rights: Sequence[writers.Right]) -> Verdict:
-    found = ref(manifest)
-    try:
-        resource = await kinds.resource(found.api_version, found.kind)
-        if resource is None:
-            return Verdict(
-                found, State.MISSING, why=f"the cluster has no {found.kind} of {found.api_version}"
-            )
-        path = resource.path(found.namespace or None, found.name)
-        for _ in range(TRIES):
-            live = await client.get(path)
-            if live["metadata"].get("deletionTimestamp"):
-                return Verdict(found, State.GOING, why=_what_holds(live))
-            try:
-                answer = await client.replace(
-                    path, comparison.body(manifest, live, rights), manager=MANAGER, dry_run=True
+class _Judge:
+    """Asks the API server about one object after another."""
+
+    def __init__(self, client: Client, rights: Sequence[writers.Right]) -> None:
+        self._client = client
+        self._kinds = Kinds(client)
+        self._rights = rights
+
+    async def verdict(self, manifest: Json, put_right: Sequence[Row] = ()) -> Verdict:
+        """How the object is; if these are its differences, they are put right."""
+        found = ref(manifest)
+        try:
+            resource = await self._kinds.resource(found.api_version, found.kind)
+            if resource is None:
+                return Verdict(
+                    found, State.MISSING, why=f"the cluster has no {found.kind} of {found.api_version}"
                 )
-            except ConflictError:
-                continue
-            rows = comparison.rows(live, answer)
-            return Verdict(found, State.DIFFERS if rows else State.SAME, rows)
-    except NotFoundError:
-        return Verdict(found, State.MISSING)
-    except ApiError as error:
-        if error.code == 422 and "immutable" in error.message:
-            return Verdict(found, State.REPLACED, why=error.message)
-        return Verdict(found, State.UNJUDGED, why=str(error))
-    return Verdict(found, State.UNJUDGED, why=f"somebody wrote to it each time, {TRIES} times; try again")
+            path = resource.path(found.namespace or None, found.name)
+            for _ in range(TRIES):
+                try:
+                    return await self._tried(found, path, manifest, put_right)
+                except ConflictError:
+                    continue
+        except NotFoundError:
+            return Verdict(found, State.MISSING)
+        except ApiError as error:
+            if error.code == 422 and "immutable" in error.message:
+                return Verdict(found, State.REPLACED, why=error.message)
+            return Verdict(found, State.UNJUDGED, why=str(error))
+        return Verdict(found, State.UNJUDGED, why=f"somebody wrote to it each time, {TRIES} times; try again")
+
+    async def _tried(self, found: Ref, path: str, manifest: Json, put_right: Sequence[Row]) -> Verdict:
+        live = await self._client.get(path)
+        if live["metadata"].get("deletionTimestamp"):
+            return Verdict(found, State.GOING, why=_what_holds(live))
+        body = comparison.body(manifest, live, self._rights)
+        rows = comparison.rows(live, await self._client.replace(path, body, manager=MANAGER, dry_run=True))
+        if not rows:
+            return Verdict(found, State.SAME)
+        if owner := comparison.controller(live):
+            return Verdict(found, State.OWNED, rows, f"{owner} controls it")
+        if not put_right:
+            return Verdict(found, State.DIFFERENT, rows, consequence(found, rows))
+        if rows != put_right:
+            return Verdict(found, State.UNJUDGED, rows, "somebody has changed it since; try again")
+        # The very object that was compared: its resourceVersion is in the body.
+        await self._client.replace(path, body, manager=MANAGER)
+        return Verdict(found, State.REPAIRED, rows)
 
 
 def _what_holds(live: Json) -> str:

@@ -1,4 +1,4 @@
-"""What somebody changes by hand in the cluster is seen, each change with its path and who made it."""
+"""What somebody changes by hand is seen, each change with its path and who made it, and put right."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.patience import STARTED, eventually
+from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, Object, trainjob
 from .drift_changes import CHANGES, HAND, Change
@@ -17,12 +19,14 @@ from .test_life import accepted
 
 pytestmark = pytest.mark.sandbox(area="platform")
 
+FLAVOR = ("resourceflavor", "cpu")
 CONFIG = ("configmap", "trainyard-operator", "-n", "trainyard-system")
 
 
-def drift(platform: Cluster) -> tuple[int, dict[str, Any]]:
+def drift(platform: Cluster, *options: str) -> tuple[int, dict[str, Any]]:
     """The exit code, and the answer as JSON."""
-    answer = platform.run("trainyard", "drift", "--stack", "sandbox", "--output", "json", check=False)
+    command = ("trainyard", "drift", "--stack", "sandbox", "--output", "json", *options)
+    answer = platform.run(*command, check=False)
     assert answer.stdout, answer.stderr
     return answer.returncode, json.loads(answer.stdout)
 
@@ -57,12 +61,19 @@ def changed(platform: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.mark.core
-def test_each_change_by_hand_is_seen_with_its_path_and_who_made_it_and_nothing_else(changed: Cluster) -> None:
+def test_each_change_by_hand_is_seen_with_its_path_and_who_made_it_and_put_right(changed: Cluster) -> None:
     code, found = drift(changed)
     assert [str(one) for one in CHANGES if not _is_seen(one, found["findings"])] == []
     touched = {(one.kind, one.namespace, one.name) for one in CHANGES}
     assert {_key(one) for one in found["findings"]} == touched
     assert (code, set(found["objects"])) == (1, {"same", "different"})
+    code, found = drift(changed, "--repair")
+    assert (code, set(found["objects"])) == (0, {"same", "put right"})
+    assert {_key(one) for one in found["findings"]} == touched
+    assert drift(changed) == (
+        0,
+        {**found, "objects": {"same": sum(found["objects"].values())}, "findings": []},
+    )
 
 
 def _key(finding: dict[str, Any]) -> tuple[str, str, str]:
@@ -130,3 +141,44 @@ def test_make_drift_says_what_pulumi_does_not_see(platform: Cluster, config_map:
     assert answer.returncode != 0
     assert json.loads(answer.stdout)["objects"]["different"] == 1
     assert "unchanged" in answer.stderr, "Pulumi's own preview goes before it"
+
+
+def test_make_up_undoes_what_others_have_added_but_for_what_is_kept(
+    platform: Cluster, config_map: Object
+) -> None:
+    platform.kubectl("patch", *CONFIG, "--type", "merge", "-p", json.dumps({"data": {"more": "1"}}))
+    kept = "KEEP=ConfigMap/trainyard-system/trainyard-operator Namespace/team-a"
+    assert "ConfigMap trainyard-system/trainyard-operator: kept" in up(platform, kept)
+    assert platform.within("trainyard-system").get(*CONFIG[:2])["data"]["more"] == "1"
+    said = up(platform)
+    assert "  + data.more: 1 (by kubectl-patch, " in said
+    assert "ConfigMap trainyard-system/trainyard-operator: put right" in said
+    assert "more" not in platform.within("trainyard-system").get(*CONFIG[:2])["data"]
+    platform.pulumi("preview", "--stack", "sandbox", "--refresh", "--expect-no-changes")
+
+
+def up(platform: Cluster, *options: str) -> str:
+    return platform.run("make", "up", "STACK=sandbox", *options).stdout
+
+
+def test_what_was_put_right_goes_when_git_no_longer_says_it(platform: Cluster) -> None:
+    """It has not become the property of whoever put it right."""
+    other = json.dumps({"spec": {"nodeLabels": {"kubernetes.io/os": "windows"}}})
+    platform.kubectl("patch", *FLAVOR, "--type", "merge", "--field-manager", HAND, "-p", other)
+    [finding] = drift(platform, "--repair")[1]["findings"]
+    assert (finding["name"], finding["state"]) == ("cpu", "put right")
+    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    before = document["config"]["trainyard:platform"]["queues"]["flavors"]["cpu"].pop("nodeLabels")
+    assert labels_of_nodes(platform) == before
+    without = platform.sandbox.instance.dir / "without.yaml"
+    without.write_text(yaml.safe_dump(document))
+    try:
+        platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview", "--config-file", str(without))
+        assert labels_of_nodes(platform) is None
+    finally:
+        platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
+    assert labels_of_nodes(platform) == before
+
+
+def labels_of_nodes(platform: Cluster) -> Any:
+    return (platform.get(*FLAVOR) or {})["spec"].get("nodeLabels")

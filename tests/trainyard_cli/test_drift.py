@@ -54,7 +54,7 @@ def judged(api: FakeApi, *manifests: dict[str, Any]) -> list[Verdict]:
     ("live", "verdict"),
     [
         pytest.param(config_map(), Verdict(REF, State.SAME), id="same"),
-        pytest.param(edited(), Verdict(REF, State.DIFFERS, (ADDED,)), id="something added"),
+        pytest.param(edited(), Verdict(REF, State.DIFFERENT, (ADDED,)), id="something added"),
         pytest.param(None, Verdict(REF, State.MISSING), id="missing"),
         pytest.param(
             edited(deletionTimestamp=AT, finalizers=["a.io/keep", "b.io/keep"]),
@@ -91,7 +91,7 @@ def test_where_the_api_server_has_the_objects_of_a_version_is_asked_once() -> No
     assert api.requests.count(("GET", "/api/v1")) == 1
 
 
-@pytest.mark.parametrize(("times", "state"), [(4, State.DIFFERS), (5, State.UNJUDGED)])
+@pytest.mark.parametrize(("times", "state"), [(4, State.DIFFERENT), (5, State.UNJUDGED)])
 def test_an_object_that_somebody_writes_to_meanwhile_is_read_again_five_times(
     times: int, state: State
 ) -> None:
@@ -151,12 +151,62 @@ def test_what_the_api_server_refuses_is_never_called_the_same(
     assert judged(api) == [verdict]
 
 
+def repaired(api: FakeApi, *verdicts: Verdict) -> list[Verdict]:
+    found: list[Verdict] = []
+
+    async def test() -> None:
+        async with api.client() as client:
+            answers = drift_judge.put_right(client, [config_map()], verdicts, writers.table())
+            found.extend([verdict async for verdict in answers])
+
+    run(test)
+    return found
+
+
+def test_what_differs_is_put_right_with_one_write() -> None:
+    api = FakeApi()
+    api.put(PATH, edited(uid="u"))
+    assert repaired(api, Verdict(REF, State.DIFFERENT, (ADDED,))) == [Verdict(REF, State.REPAIRED, (ADDED,))]
+    live = api.objects[PATH]
+    assert (live["data"], live["metadata"]["uid"]) == ({"a": "1"}, "u")
+    assert judged(api) == [Verdict(REF, State.SAME)]
+
+
+def test_what_has_changed_since_it_was_told_is_left_as_it_is() -> None:
+    api = FakeApi()
+    live = api.put(PATH, edited())
+    told = Row("data.b", ABSENT, "another", HAND)
+    [verdict] = repaired(api, Verdict(REF, State.DIFFERENT, (told,)))
+    assert (verdict.state, verdict.why) == (State.UNJUDGED, "somebody has changed it since; try again")
+    assert api.objects[PATH] == live
+
+
+@pytest.mark.parametrize("state", [one for one in State if one is not State.DIFFERENT])
+def test_only_what_differs_is_written_to(state: State) -> None:
+    api = FakeApi()
+    live = api.put(PATH, edited())
+    verdict = Verdict(REF, state, (ADDED,))
+    assert repaired(api, verdict) == [verdict]
+    assert (api.objects[PATH], api.requests) == (live, [])
+
+
+def test_what_a_controller_owns_is_left_to_it() -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": "u", "controller": True}
+    api = FakeApi()
+    live = api.put(PATH, config_map(ownerReferences=[owner]))
+    rows = (Row("metadata.ownerReferences", ABSENT, [owner], None),)
+    verdict = Verdict(REF, State.OWNED, rows, "ConfigMap theirs controls it")
+    assert judged(api) == [verdict]
+    assert repaired(api, Verdict(REF, State.DIFFERENT, rows)) == [verdict]
+    assert api.objects[PATH] == live
+
+
 VERDICTS = (
     Verdict(Ref("v1", "Secret", "b", "same"), State.SAME),
     Verdict(Ref("v1", "Secret", "b", "unknown"), State.UNJUDGED, why="403 Forbidden: no"),
     Verdict(
         REF,
-        State.DIFFERS,
+        State.DIFFERENT,
         (
             ADDED,
             Row("data.c", {"a": "x" * 200}, ABSENT, None),
@@ -257,7 +307,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answer:
     state = {"deployment": {"resources": [resource]}}
     monkeypatch.setattr(command.rendering, "state", lambda *_: state)
 
-    def run_it(server: str, stack: str = "sandbox", output: Output = Output.TEXT) -> tuple[int, str, str]:
+    def run_it(server: str, stack: str = "sandbox", **options: Any) -> tuple[int, str, str]:
         kubeconfig = tmp_path / "kubeconfig"
         parts: dict[str, Sequence[Any]] = {
             "clusters": [{"name": "c", "cluster": {"server": server}}],
@@ -266,7 +316,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answer:
         }
         kubeconfig.write_text(json.dumps({"current-context": "x", **parts}))
         out, err = io.StringIO(), io.StringIO()
-        code = command.run(stack, kubeconfig=str(kubeconfig), output=output, out=out, err=err)
+        code = command.run(stack, kubeconfig=str(kubeconfig), out=out, err=err, **options)
         return code, out.getvalue(), err.getvalue()
 
     return run_it
@@ -282,13 +332,70 @@ def test_the_exit_code_says_whether_the_cluster_is_what_git_says(
     api = FakeApi()
     api.put(PATH, live)
 
-    async def test() -> tuple[int, str, str]:
-        async with api.serving() as url:
-            return await asyncio.to_thread(ask, url, output=Output.JSON)
-
-    answered, out, err = run(test)
+    answered, out, err = asked(ask, api, output=Output.JSON)
     assert (answered, err) == (code, f"{SAID}Comparing 1 objects with the cluster ...\n")
     assert [one["name"] for one in json.loads(out)["findings"]] == ["one"] * code
+
+
+def asked(ask: Answer, api: FakeApi, **options: Any) -> tuple[int, str, str]:
+    async def test() -> tuple[int, str, str]:
+        async with api.serving() as url:
+            return await asyncio.to_thread(ask, url, **options)
+
+    return run(test)
+
+
+def test_what_is_put_right_is_said_before_and_after(ask: Answer) -> None:
+    api = FakeApi()
+    api.put(PATH, edited())
+    code, out, err = asked(ask, api, repair=True)
+    assert (code, out) == (
+        0,
+        "ConfigMap team-a/one: different\n"
+        "  + data.b: 2 (by kubectl-edit, 2026-02-01T00:00:00Z)\n"
+        "\n"
+        "+ only in the cluster, - only in git, ~ differs; by: what the client that wrote it calls itself\n"
+        "sandbox, of 1 objects: 1 different\n"
+        "\n"
+        "ConfigMap team-a/one: put right\n"
+        "sandbox, of 1 objects: 1 put right\n",
+    )
+    assert err.endswith("Putting right 1 of them ...\n")
+    assert api.objects[PATH]["data"] == {"a": "1"}
+
+
+def test_what_is_put_right_is_in_the_json(ask: Answer) -> None:
+    api = FakeApi()
+    api.put(PATH, edited())
+    code, out, _ = asked(ask, api, repair=True, output=Output.JSON)
+    [finding] = json.loads(out)["findings"]
+    assert (code, finding["state"], finding["fields"][0]["path"]) == (0, "put right", "data.b")
+
+
+def test_where_nothing_is_to_be_put_right_one_line_says_so(ask: Answer) -> None:
+    api = FakeApi()
+    api.put(PATH, config_map())
+    code, out, _ = asked(ask, api, repair=True)
+    assert (code, out) == (0, "sandbox: all 1 objects are what git says\n")
+    assert api.writes() == [("PUT", PATH)], "the dry run alone"
+
+
+@pytest.mark.parametrize("keep", [["ConfigMap/team-a/one"], ["", " ConfigMap/team-a/one "]])
+def test_what_is_to_be_kept_is_named_and_stays(ask: Answer, keep: list[str]) -> None:
+    api = FakeApi()
+    live = api.put(PATH, edited())
+    code, out, _ = asked(ask, api, repair=True, keep=keep)
+    assert code == 0
+    assert out.endswith("ConfigMap team-a/one: kept\nsandbox, of 1 objects: 1 kept\n")
+    assert api.objects[PATH] == live
+
+
+def test_what_is_to_be_kept_and_is_not_there_is_a_mistake(ask: Answer) -> None:
+    code, out, err = ask("http://127.0.0.1:1", repair=True, keep=["ConfigMap/one ConfigMap/team-a/one"])
+    assert (code, out) == (2, "")
+    assert err == (
+        f"{SAID}--keep ConfigMap/one: the stack has no such object; say Kind/name, or Kind/namespace/name\n"
+    )
 
 
 def test_where_nobody_answers_that_is_said_once(ask: Answer) -> None:

@@ -13,7 +13,7 @@ from trainyard_platform.drift.comparison import NOT_SHOWN, Row
 from trainyard_platform.drift.differences import ABSENT, Difference, differences
 from trainyard_platform.drift.ownership import Writer, writer
 from trainyard_platform.drift.paths import Item, text
-from trainyard_platform.drift.verdicts import Ref, State, Verdict, exit_code
+from trainyard_platform.drift.verdicts import Ref, State, Verdict, consequence, exit_code
 from trainyard_platform.errors import PlatformError
 
 NODE, SIDE = Item((("name", "node"),)), Item((("name", "side"),))
@@ -219,8 +219,39 @@ REVISION = {"deployment.kubernetes.io/revision": "3"}
             manifest("Secret", "kueue-webhook-server-cert"),
             manifest("Secret", "kueue-webhook-server-cert", data={"tls.key": "eA=="}),
         ),
+        (
+            with_metadata("ClusterQueue", finalizers=["a.io/git"]),
+            with_metadata("ClusterQueue", finalizers=["kueue.x-k8s.io/resource-in-use", "a.io/git"]),
+        ),
+        (
+            manifest("Node", spec={"taints": [{"key": "nvidia.com/gpu"}]}),
+            manifest(
+                "Node",
+                spec={"taints": [{"key": "nvidia.com/gpu"}, {"key": "node.kubernetes.io/unreachable"}]},
+            ),
+        ),
         (manifest("Job", spec={}), manifest("Job", spec={"selector": {"matchLabels": {"a": "b"}}})),
         (with_metadata("Node"), with_metadata("Node", labels={"beta.kubernetes.io/os": "linux"})),
+        (
+            with_metadata("NodePool"),
+            with_metadata("NodePool", annotations={"karpenter.sh/nodepool-hash": "1"}),
+        ),
+        (
+            with_metadata("Namespace", labels={"a": "b"}),
+            with_metadata(
+                "Namespace",
+                labels={"a": "b", "pod-security.kubernetes.io/warn": "restricted"},
+                annotations={"openshift.io/sa.scc.uid-range": "1000/10000"},
+            ),
+        ),
+        (
+            manifest("ServiceAccount"),
+            manifest(
+                "ServiceAccount",
+                secrets=[{"name": "one-dockercfg-x2x4z"}],
+                imagePullSecrets=[{"name": "one-dockercfg-x2x4z"}],
+            ),
+        ),
     ],
     ids=lambda value: value["kind"],
 )
@@ -258,6 +289,16 @@ def test_what_others_rightly_write_is_left_as_it_is(git: dict[str, Any], live: d
             manifest("Secret", "mine"), manifest("Secret", "mine", data={"a": "eA=="}), id="another Secret"
         ),
         pytest.param(
+            manifest("ServiceAccount"),
+            manifest("ServiceAccount", imagePullSecrets=[{"name": "mine"}]),
+            id="another account's Secret",
+        ),
+        pytest.param(
+            with_metadata("Namespace"),
+            with_metadata("Namespace", labels={"pod-security.kubernetes.io/enforce": "privileged"}),
+            id="what is enforced",
+        ),
+        pytest.param(
             with_metadata("ConfigMap"),
             with_metadata("ConfigMap", annotations=REVISION),
             id="an object of another kind",
@@ -266,6 +307,13 @@ def test_what_others_rightly_write_is_left_as_it_is(git: dict[str, Any], live: d
 )
 def test_everything_else_is_what_git_says(git: dict[str, Any], live: dict[str, Any]) -> None:
     assert writers.with_others(git, live, writers.table()) == git
+
+
+def test_of_a_list_in_which_others_may_write_only_their_items_are_left() -> None:
+    live = with_metadata("ClusterQueue", finalizers=["mine", "kueue.x-k8s.io/resource-in-use"])
+    assert writers.with_others(with_metadata("ClusterQueue"), live, writers.table()) == with_metadata(
+        "ClusterQueue", finalizers=["kueue.x-k8s.io/resource-in-use"]
+    )
 
 
 def test_the_guide_has_a_row_for_each_right_to_write() -> None:
@@ -278,7 +326,7 @@ def row(right: writers.Right) -> str:
     named = "".join(f" `{name}`" for name in right.names)
     asked = f" with `{right.asked}`" if right.asked else ""
     what = ", ".join(f"`{text(path)}`" for path in right.paths)
-    only = "".join(f", `{value}` alone" for value in right.values)
+    only = f", these items alone: {', '.join(f'`{value}`' for value in right.values)}" if right.values else ""
     shape = f", {right.shape} alone" if right.shape else ""
     return f"| {', '.join(right.kinds)}{named}{asked} | {what}{only}{shape} | {right.reason} |"
 
@@ -310,6 +358,17 @@ def test_a_row_says_what_is_where_and_by_whom() -> None:
         Row("data.c", "3", ABSENT, None),
     )
     assert comparison.rows(live, live) == ()
+
+
+def test_an_owner_that_somebody_has_given_an_object_is_a_difference() -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u"}
+    live = with_metadata("ConfigMap", ownerReferences=[owner])
+    assert comparison.rows(live, with_metadata("ConfigMap")) == (
+        Row("metadata.ownerReferences", ABSENT, [owner], None),
+    )
+    assert comparison.controller(live) == ""
+    live["metadata"]["ownerReferences"][0]["controller"] = True
+    assert comparison.controller(live) == "ConfigMap gone"
 
 
 def test_no_value_of_a_secret_is_shown() -> None:
@@ -349,13 +408,34 @@ def test_what_a_state_keeps_encrypted_cannot_be_compared() -> None:
 REF = Ref("v1", "ConfigMap", "team", "one")
 
 
+def test_an_object_is_named_by_its_kind_its_namespace_and_its_name() -> None:
+    assert REF.key == "ConfigMap/team/one"
+    assert Ref("v1", "Namespace", "", "one").key == "Namespace/one"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "said"),
+    [
+        ("Deployment", "spec.template.spec.hostNetwork", "putting it right makes its pods anew"),
+        ("Deployment", "spec.replicas", ""),
+        ("ConfigMap", "spec.template.a", ""),
+    ],
+)
+def test_that_pods_are_made_anew_is_said_before(kind: str, path: str, said: str) -> None:
+    assert consequence(Ref("v1", kind, "team", "one"), [Row(path, ABSENT, 1, None)]) == said
+
+
 @pytest.mark.parametrize(
     ("states", "code"),
     [
         ([], 0),
         ([State.SAME, State.SAME], 0),
-        *(([State.SAME, state], 1) for state in (State.DIFFERS, State.MISSING, State.GOING, State.REPLACED)),
-        ([State.DIFFERS, State.UNJUDGED], 2),
+        ([State.SAME, State.REPAIRED, State.KEPT], 0),
+        *(
+            ([State.SAME, state], 1)
+            for state in (State.DIFFERENT, State.MISSING, State.GOING, State.REPLACED, State.OWNED)
+        ),
+        ([State.DIFFERENT, State.UNJUDGED], 2),
     ],
 )
 def test_the_exit_code_says_yes_no_or_that_it_is_not_known(states: list[State], code: int) -> None:

@@ -244,6 +244,7 @@ def test_everything_uses_the_explicit_provider(graph: Graph) -> None:
     assert provider.inputs == {
         "clusterIdentifier": "sandbox",
         "enableConfigMapMutable": "true",
+        "enableSecretMutable": "true",
         "enableServerSideApply": "true",
         "kubeconfig": "",
     }

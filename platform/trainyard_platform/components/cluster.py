@@ -28,6 +28,7 @@ def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kube
         context=cluster.context,
         enable_server_side_apply=True,
         enable_config_map_mutable=True,
+        enable_secret_mutable=True,
     )
 
 

@@ -19,7 +19,6 @@ _OF_THE_SERVER: Final = (
     "deletionTimestamp",
     "generation",
     "managedFields",
-    "ownerReferences",
     "resourceVersion",
     "selfLink",
     "uid",
@@ -49,6 +48,12 @@ def body(manifest: Mapping[str, Json], live: Mapping[str, Json], rights: Sequenc
     wanted.pop("status", None)
     wanted["metadata"] = {**wanted["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
     return wanted
+
+
+def controller(live: Mapping[str, Json]) -> str:
+    """The object that says of itself that it controls this one; empty if none does."""
+    owners = live["metadata"].get("ownerReferences") or ()
+    return next((f"{one['kind']} {one['name']}" for one in owners if one.get("controller")), "")
 
 
 def rows(live: Mapping[str, Json], answer: Mapping[str, Json]) -> tuple[Row, ...]:

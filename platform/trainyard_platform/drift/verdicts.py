@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .comparison import Row
 
@@ -18,21 +18,28 @@ class Ref(NamedTuple):
     namespace: str
     name: str
 
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+    @property
+    def key(self) -> str:
+        """`Kind/name`, or `Kind/namespace/name`: how a user names it."""
+        return "/".join(part for part in self[1:] if part)
 
 
 class State(StrEnum):
     """How an object is, compared with what git says."""
 
     SAME = "same"
-    DIFFERS = "different"
+    DIFFERENT = "different"
     MISSING = "missing"
     GOING = "being deleted"
     """It is being deleted."""
     REPLACED = "to be replaced"
     """What differs cannot be changed in an object that exists."""
+    OWNED = "another's"
+    """It is not as git says, and another object is its controller."""
     UNJUDGED = "not judged"
+    REPAIRED = "put right"
+    KEPT = "kept"
+    """It is not as git says, and is to stay so this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +53,21 @@ class Verdict:
     """What there is to say beside the rows: the API server's words where it would not answer."""
 
 
+_PODS: Final = ("Deployment", "DaemonSet", "StatefulSet")
+
+
+def consequence(ref: Ref, rows: Iterable[Row]) -> str:
+    """What else happens as an object is put right; empty if nothing does."""
+    rolls = ref.kind in _PODS and any(row.path.startswith("spec.template.") for row in rows)
+    return "putting it right makes its pods anew" if rolls else ""
+
+
 SAME, DRIFT, UNJUDGED = 0, 1, 2
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """0: the cluster is what git says. 1: it is not. 2: of some objects that cannot be said."""
+    """0: the cluster is what git says, or what is to stay. 1: it is not. 2: of some it cannot be said."""
     states = {verdict.state for verdict in verdicts}
     if State.UNJUDGED in states:
         return UNJUDGED
-    return SAME if states <= {State.SAME} else DRIFT
+    return SAME if states <= {State.SAME, State.REPAIRED, State.KEPT} else DRIFT

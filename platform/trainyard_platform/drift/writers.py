@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path as File
 from typing import Any, Final, Literal
@@ -29,7 +30,8 @@ class Right(BaseModel):
     names: tuple[str, ...] = ()
     paths: tuple[tuple[str, ...], ...]
     values: tuple[str, ...] = ()
-    shape: Literal["certificates"] | None = None
+    by: str = ""
+    shape: Literal["certificates", "dockercfg"] | None = None
     asked: str = Field(default="", alias="with")
     reason: str
 
@@ -39,10 +41,12 @@ class Right(BaseModel):
         return manifest["kind"] in self.kinds and named and (not self.asked or self.asked in manifest)
 
     def allows(self, value: Json) -> bool:
-        """Whether this may be there."""
-        if self.values:
-            return isinstance(value, list) and set(value) <= set(self.values)
-        return self.shape is None or _are_certificates(value)
+        """Whether this may be there as a whole."""
+        return not self.values and (self.shape is None or _SHAPES[self.shape](value))
+
+    def allows_item(self, item: Json) -> bool:
+        """Whether this may be in the list that is there, whatever else is."""
+        return (item.get(self.by) if self.by and isinstance(item, dict) else item) in self.values
 
 
 @cache
@@ -54,7 +58,7 @@ def table() -> tuple[Right, ...]:
 def with_others(
     manifest: Mapping[str, Json], live: Mapping[str, Json], rights: Sequence[Right]
 ) -> dict[str, Json]:
-    """What git says, with what others rightly have written where git says nothing."""
+    """What git says, with what others rightly have written where git says nothing, or into its lists."""
     merged: dict[str, Json] = copy.deepcopy(dict(manifest))
     for right in rights:
         if right.holds_for(manifest):
@@ -80,7 +84,8 @@ def _take_over(merged: dict[str, Json], live: Mapping[str, Json], path: Path, ri
     there: Json = live
     for step in path:
         there = below(there, step)
-    if there is None or not right.allows(there):
+    items = [one for one in enumerate(there) if right.allows_item(one[1])] if isinstance(there, list) else []
+    if not items and (there is None or not right.allows(there)):
         return
     at: Json = merged
     *way, last = path
@@ -88,8 +93,17 @@ def _take_over(merged: dict[str, Json], live: Mapping[str, Json], path: Path, ri
         if isinstance(step, str) and below(at, step) is None:
             at[step] = {}
         at = below(at, step)
-    if not at.get(last):
+    if items:
+        _insert(at.setdefault(last, []), items)
+    elif not at.get(last):
         at[last] = copy.deepcopy(there)
+
+
+def _insert(said: list[Json], items: Sequence[tuple[int, Json]]) -> None:
+    """Put the items where they are in the cluster, so that the order of all is as it is there."""
+    for position, item in items:
+        if item not in said:
+            said.insert(position, copy.deepcopy(item))
 
 
 def _are_certificates(value: Json) -> bool:
@@ -97,3 +111,15 @@ def _are_certificates(value: Json) -> bool:
         return base64.b64decode(value, validate=True).lstrip().startswith(b"-----BEGIN CERTIFICATE-----")
     except (TypeError, ValueError):
         return False
+
+
+def _are_dockercfg(value: Json) -> bool:
+    names = [value] if isinstance(value, str) else [one.get("name") for one in value]
+    return all(isinstance(name, str) and _DOCKERCFG.search(name) for name in names)
+
+
+_DOCKERCFG: Final = re.compile(r"-dockercfg-[a-z0-9]{5}$")
+_SHAPES: Final[Mapping[str, Callable[[Json], bool]]] = {
+    "certificates": _are_certificates,
+    "dockercfg": _are_dockercfg,
+}
