@@ -24,11 +24,13 @@ from trainyard_operator.kube.credentials import Credentials, CredentialsError
 from trainyard_platform.drift import expected, writers
 from trainyard_platform.drift.comparison import Row
 from trainyard_platform.drift.differences import ABSENT
-from trainyard_platform.drift.verdicts import State, Verdict, exit_code
+from trainyard_platform.drift.settings import Drift
+from trainyard_platform.drift.verdicts import Ref, State, Verdict, exit_code
 from trainyard_platform.errors import PlatformError
 
-from . import connection, rendering, stackfile
-from .drift_judge import judge, put_right, ref
+from . import connection, drift_unmanaged, rendering, stackfile
+from .drift_judge import judge, put_right
+from .drift_unmanaged import Beside
 from .explain import Output
 from .manifests import CANNOT_ASK
 from .options import Context, Kubeconfig
@@ -39,6 +41,9 @@ Json = Mapping[str, Any]
 API_VERSION: Final = "drift.trainyard.dev/v1alpha1"
 _LEGEND: Final = (
     "+ only in the cluster, - only in git, ~ differs; by: what the client that wrote it calls itself"
+)
+_NEXT: Final = (
+    "Git has none of these. Take away what is not to be there; name the rest in drift.known of the stack"
 )
 _LONGEST: Final = 120
 """Characters of a value that is shown."""
@@ -66,16 +71,16 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
 
-    def tell(verdicts: Sequence[Verdict]) -> None:
+    def tell(verdicts: Sequence[Verdict], beside: Beside) -> None:
         if output is Output.TEXT:
-            out.write(as_text(document(stack, verdicts)))
+            out.write(as_text(document(stack, verdicts, beside)))
             out.flush()
         number = sum(verdict.state is State.DIFFERENT for verdict in verdicts)
         if number:
             print(f"Putting right {number} of them ...", file=err)
 
     try:
-        stackfile.read(stack, STACKS)  # what is wrong is said without Pulumi's words around it
+        settings = stackfile.read(stack, STACKS)  # what is wrong is said without Pulumi's words around it
         credentials = connection.load(kubeconfig, context)
         print(f"Rendering the stack {stack} ...", file=err)
         with TemporaryDirectory() as folder:
@@ -83,21 +88,24 @@ def run(
             manifests = expected.objects(rendering.state(stack, file, Path(folder)))
         kept = _named(keep, manifests)
         print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
-        verdicts = asyncio.run(_judged(credentials, manifests, kept, tell if repair else None))
+        verdicts, beside = asyncio.run(
+            _judged(credentials, manifests, settings.drift, kept, tell if repair else None)
+        )
     except (PlatformError, CredentialsError, ApiError) as error:
         print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
         return CANNOT_ASK
-    value = document(stack, verdicts)
+    value = document(stack, verdicts, beside)
     if output is Output.JSON:
         out.write(json.dumps(value, indent=2) + "\n")
     elif not repair:
         out.write(as_text(value))
     elif any(verdict.state is not State.SAME for verdict in verdicts):
         out.write(_printed(_outcome(value)))
-    return exit_code(verdicts)
+    # What git does not have is nothing that a roll-out could put right.
+    return exit_code(verdicts) if repair else exit_code(verdicts, beside.unmanaged, beside.unseen)
 
 
-def document(stack: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[str, Any]:
     """The answer as JSON values, in the shape that docs/drift.md describes; by kind, namespace and name."""
     found = [verdict for verdict in verdicts if verdict.state is not State.SAME]
     return {
@@ -117,6 +125,17 @@ def document(stack: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
             }
             for verdict in sorted(found, key=lambda one: one.ref[1:])
         ],
+        "unmanaged": [
+            {
+                "apiVersion": one.ref.api_version,
+                "kind": one.ref.kind,
+                "namespace": one.ref.namespace,
+                "name": one.ref.name,
+                "why": one.why,
+            }
+            for one in beside.unmanaged
+        ],
+        "unseen": [{"what": what, "why": why} for what, why in sorted(beside.unseen.items())],
     }
 
 
@@ -141,6 +160,7 @@ def _printed(lines: Iterable[str]) -> str:
 
 
 def _lines(value: Json) -> Iterator[str]:
+    yield from _beside(value)
     if not value["findings"]:
         yield f"{value['stack']}: all {sum(value['objects'].values())} objects are what git says"
         return
@@ -162,6 +182,19 @@ def _lines(value: Json) -> Iterator[str]:
     yield _counted(value)
 
 
+def _beside(value: Json) -> Iterator[str]:
+    """What git does not have and reaches into the stack."""
+    for one in value["unmanaged"]:
+        yield f"{_name(one)}: unmanaged, {one['why']}"
+    if value["unmanaged"]:
+        yield _NEXT
+        yield ""
+    for one in value["unseen"]:
+        yield f"Could not see whether any {one['what']} reaches into the stack: {one['why']}"
+    if value["unseen"]:
+        yield ""
+
+
 def _outcome(value: Json) -> Iterator[str]:
     """What came of it, after the answer itself has been printed."""
     yield ""
@@ -176,8 +209,11 @@ def _counted(value: Json) -> str:
 
 
 def _heading(one: Json) -> str:
-    name = f"{one['namespace']}/{one['name']}" if one["namespace"] else one["name"]
-    return f"{one['kind']} {name}: {one['state']}" + (f", {one['why']}" if one["why"] else "")
+    return f"{_name(one)}: {one['state']}" + (f", {one['why']}" if one["why"] else "")
+
+
+def _name(one: Json) -> str:
+    return f"{one['kind']} " + (f"{one['namespace']}/{one['name']}" if one["namespace"] else one["name"])
 
 
 def _change(field: Json) -> str:
@@ -203,7 +239,7 @@ def _short(value: object) -> str:
 def _named(keep: Sequence[str], manifests: Sequence[Json]) -> frozenset[str]:
     """The keys of the objects that are to be kept; each argument may name several."""
     named = frozenset(key for one in keep for key in one.split())
-    if unknown := sorted(named - {ref(manifest).key for manifest in manifests}):
+    if unknown := sorted(named - {Ref.of(manifest).key for manifest in manifests}):
         raise PlatformError(
             f"--keep {unknown[0]}: the stack has no such object; say Kind/name, or Kind/namespace/name"
         )
@@ -213,10 +249,11 @@ def _named(keep: Sequence[str], manifests: Sequence[Json]) -> frozenset[str]:
 async def _judged(
     credentials: Credentials,
     manifests: Sequence[Json],
+    settings: Drift,
     keep: frozenset[str],
-    tell: Callable[[Sequence[Verdict]], None] | None,
-) -> list[Verdict]:
-    """The verdicts; after `tell`, and only with it, what differs is put right."""
+    tell: Callable[[Sequence[Verdict], Beside], None] | None,
+) -> tuple[list[Verdict], Beside]:
+    """The verdicts, and what is beside them; after `tell`, and only with it, what differs is put right."""
     async with connection.client(credentials, "drift") as client:
         await client.get("/version")  # where nobody answers, that is said once and not of each object
         verdicts = [
@@ -225,10 +262,11 @@ async def _judged(
             else verdict
             for verdict in await judge(client, manifests, writers.table())
         ]
-        if tell is None:
-            return verdicts
-        tell(verdicts)
-        return [verdict async for verdict in put_right(client, manifests, verdicts, writers.table())]
+        beside = await drift_unmanaged.look(client, manifests, settings)
+        if tell is not None:
+            tell(verdicts, beside)
+            verdicts = [one async for one in put_right(client, manifests, verdicts, writers.table())]
+        return verdicts, beside
 
 
 def command(
@@ -254,8 +292,9 @@ def command(
     rights of a rollout. What others rightly write, such as an autoscaler or
     whoever makes a certificate, is no drift. With --repair what differs is
     printed first and then made what git says: whatever others have added goes.
-    Exit code 1: there is drift. Exit code 2: it could not be asked, of some
-    objects or of all.
+    Objects that git does not have and that give rights into what it has are
+    reported, never removed. Exit code 1: there is drift. Exit code 2: it could
+    not be asked, of some objects or of all.
 
     Example: trainyard drift --stack prod
     """

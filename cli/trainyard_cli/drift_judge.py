@@ -78,12 +78,6 @@ async def put_right(
         yield await judge.verdict(manifest, put_right=verdict.rows) if differs else verdict
 
 
-def ref(manifest: Json) -> Ref:
-    """Which object it is."""
-    metadata = manifest["metadata"]
-    return Ref(manifest["apiVersion"], manifest["kind"], metadata.get("namespace", ""), metadata["name"])
-
-
 class _Judge:
     """Asks the API server about one object after another."""
 
@@ -94,7 +88,7 @@ class _Judge:
 
     async def verdict(self, manifest: Json, put_right: Sequence[Row] = ()) -> Verdict:
         """How the object is; if these are its differences, they are put right."""
-        found = ref(manifest)
+        found = Ref.of(manifest)
         try:
             resource = await self._kinds.resource(found.api_version, found.kind)
             if resource is None:

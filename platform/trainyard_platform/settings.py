@@ -22,6 +22,7 @@ from trainyard_policies.settings import Policies
 from . import accelerators, clouds
 from .accelerators import Accelerator, AcceleratorKind
 from .data_cache import DataCache
+from .drift.settings import Drift
 from .errors import PlatformError
 from .model import IMAGE, ComputeResources, Image, PullPolicy
 from .observability import Observability
@@ -29,7 +30,7 @@ from .overlay import RuntimeOverlay
 from .queueing import DURATION, Coscheduling, Kueue, Volcano
 from .queues import Queues
 from .storage import Storage
-from .tenancy import NAME, Tenant
+from .tenancy import NAME, Tenant, is_system
 
 CONFIG_KEY = "trainyard:platform"
 KUBERNETES = r"^1\.[0-9]+$"
@@ -239,12 +240,18 @@ class StackSettings(Closed):
     """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
     policies: Policies = Policies()
     """Levels and parameters of the rules that runtimes and TrainJobs are held to."""
+    drift: Drift = Drift()
+    """What a comparison of the cluster with git is told."""
 
     def problems(self) -> Iterator[str]:
         """What is right by itself but not beside the rest, each with its path."""
         for part, used in (("queues", not self.queues.is_empty), ("tenants", bool(self.tenants))):
             if used and not self.kueue.enabled:
                 yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
+        for name in self.tenants:
+            if is_system(name):
+                why = "a tenant's limits would stop what runs there"
+                yield f"tenants.{name}: is a namespace of the system: {why}"
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
         yield from accelerators.problems(self.accelerators, self.node_pools)

@@ -8,6 +8,28 @@ from trainyard_api.closed import Closed, Quantity
 
 NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 
+SYSTEM = frozenset(
+    {
+        "cert-manager",
+        "default",
+        "jobset-system",
+        "kubeflow-system",
+        "kueue-system",
+        "lws-system",
+        "openshift",
+        "scheduler-plugins",
+        "volcano-system",
+    }
+)
+"""Namespaces of Kubernetes and of what the platform installs or stands beside; no tenant's."""
+SYSTEM_PREFIXES = ("kube-", "openshift-", "trainyard-")
+"""Of names that Kubernetes, OpenShift and this platform keep for themselves."""
+
+
+def is_system(namespace: str) -> bool:
+    """Whether no tenant may have this namespace: its limits would stop what runs there."""
+    return namespace in SYSTEM or namespace.startswith(SYSTEM_PREFIXES)
+
 
 class PodSecurity(StrEnum):
     """What pods may ask of their node, in the levels of Kubernetes' Pod Security Standards."""

@@ -23,6 +23,17 @@ FLAVOR = ("resourceflavor", "cpu")
 CONFIG = ("configmap", "trainyard-operator", "-n", "trainyard-system")
 
 
+def binding(kind: str, name: str, namespace: str, of: str, account: str) -> Object:
+    """A binding of cluster-admin to a ServiceAccount."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": of, "name": account}],
+    }
+
+
 def drift(platform: Cluster, *options: str) -> tuple[int, dict[str, Any]]:
     """The exit code, and the answer as JSON."""
     command = ("trainyard", "drift", "--stack", "sandbox", "--output", "json", *options)
@@ -90,6 +101,67 @@ def _is_seen(change: Change, findings: list[dict[str, Any]]) -> bool:
     )
 
 
+BESIDE = [
+    binding("ClusterRoleBinding", "more", "", "kueue-system", "kueue-controller-manager"),
+    binding("RoleBinding", "more", "team-a", "team-a", "default"),
+    {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "more", "namespace": "team-a"},
+        "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{}]},
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "more", "labels": {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}},
+        "rules": [{"apiGroups": ["trainer.kubeflow.org"], "resources": ["*"], "verbs": ["*"]}],
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "more"},
+        "webhooks": [
+            {
+                "name": "more.trainyard.example",
+                "clientConfig": {"service": {"namespace": "default", "name": "nobody"}},
+                "failurePolicy": "Ignore",
+                "rules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    }
+                ],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-b"}},
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+            }
+        ],
+    },
+]
+
+
+def test_what_git_does_not_have_and_gives_rights_into_the_platform_is_told(platform: Cluster) -> None:
+    try:
+        platform.apply(*BESIDE)
+        code, found = drift(platform)
+    finally:
+        platform.run("kubectl", "delete", "-f", "-", stdin=json.dumps({"kind": "List", "items": BESIDE}))
+    assert (code, found["findings"], found["unseen"]) == (1, [], [])
+    assert {(one["kind"], one["namespace"], one["name"]): one["why"] for one in found["unmanaged"]} == {
+        ("ClusterRole", "", "more"): "its rules go into ClusterRole edit",
+        ("ClusterRoleBinding", "", "more"): (
+            "gives ClusterRole cluster-admin to ServiceAccount kueue-system/kueue-controller-manager"
+        ),
+        ("MutatingWebhookConfiguration", "", "more"): "may change objects in team-b",
+        ("NetworkPolicy", "team-a", "more"): "is in team-a, which is the stack's",
+        ("RoleBinding", "team-a", "more"): (
+            "gives ClusterRole cluster-admin in team-a to ServiceAccount team-a/default"
+        ),
+    }
+
+
 def test_what_controllers_and_jobs_do_is_no_drift(platform: Cluster, team_a: Cluster) -> None:
     old = due(platform)
     for namespace in ("trainyard-system", "jobset-system"):
@@ -102,7 +174,7 @@ def test_what_controllers_and_jobs_do_is_no_drift(platform: Cluster, team_a: Clu
     team_a.apply(job)
     team_a.wait_for_condition("undrifted", "Complete")
     code, found = drift(platform)
-    assert (found["findings"], code) == ([], 0)
+    assert (found["findings"], found["unmanaged"], code) == ([], [], 0)
 
 
 @pytest.fixture

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
+from tests.trainyard_operator import fake_api
 from tests.trainyard_operator.fake_api import FakeApi, run, status
 from trainyard_cli import drift as command
 from trainyard_cli import drift_judge
+from trainyard_cli.drift_unmanaged import Beside
 from trainyard_cli.explain import Output
 from trainyard_platform.drift import writers
 from trainyard_platform.drift.comparison import Row
 from trainyard_platform.drift.differences import ABSENT
 from trainyard_platform.drift.ownership import Writer
+from trainyard_platform.drift.unmanaged import RBAC, Unmanaged
 from trainyard_platform.drift.verdicts import Ref, State, Verdict
 
 MAPS = "/api/v1/namespaces/team-a/configmaps"
@@ -201,6 +204,11 @@ def test_what_a_controller_owns_is_left_to_it() -> None:
     assert api.objects[PATH] == live
 
 
+NOTHING = Beside()
+BESIDE = Beside(
+    (Unmanaged(Ref("v1", "RoleBinding", "team-a", "more"), "gives all"),),
+    {"ClusterRole": "403 Forbidden: no"},
+)
 VERDICTS = (
     Verdict(Ref("v1", "Secret", "b", "same"), State.SAME),
     Verdict(Ref("v1", "Secret", "b", "unknown"), State.UNJUDGED, why="403 Forbidden: no"),
@@ -219,7 +227,7 @@ VERDICTS = (
 
 
 def test_the_text_names_each_object_what_is_where_and_by_whom() -> None:
-    assert command.as_text(command.document("prod", VERDICTS)) == (
+    assert command.as_text(command.document("prod", VERDICTS, NOTHING)) == (
         "ConfigMap goes: being deleted, since 2026-02-01T00:00:00Z\n"
         "\n"
         "ConfigMap gone: missing\n"
@@ -238,14 +246,14 @@ def test_the_text_names_each_object_what_is_where_and_by_whom() -> None:
 
 def test_where_all_is_as_git_says_one_line_says_so() -> None:
     same = Verdict(REF, State.SAME)
-    assert command.as_text(command.document("prod", [same, same])) == (
+    assert command.as_text(command.document("prod", [same, same], NOTHING)) == (
         "prod: all 2 objects are what git says\n"
     )
 
 
 def test_where_nothing_may_be_asked_a_few_are_named_and_the_rest_is_counted() -> None:
     refused = [Verdict(Ref("v1", "ConfigMap", "", f"{n:02}"), State.UNJUDGED, why="no") for n in range(12)]
-    assert command.as_text(command.document("prod", refused)).splitlines() == [
+    assert command.as_text(command.document("prod", refused, NOTHING)).splitlines() == [
         *(f"ConfigMap {n:02}: not judged, no" for n in range(10)),
         "and 2 more that are not judged: --output json has them all",
         "",
@@ -254,7 +262,7 @@ def test_where_nothing_may_be_asked_a_few_are_named_and_the_rest_is_counted() ->
 
 
 def test_the_json_is_the_whole_answer() -> None:
-    found = command.document("prod", VERDICTS[:3])
+    found = command.document("prod", VERDICTS[:3], BESIDE)
     assert found == {
         "apiVersion": "drift.trainyard.dev/v1alpha1",
         "kind": "Drift",
@@ -293,7 +301,30 @@ def test_the_json_is_the_whole_answer() -> None:
                 "fields": [],
             },
         ],
+        "unmanaged": [
+            {
+                "apiVersion": "v1",
+                "kind": "RoleBinding",
+                "namespace": "team-a",
+                "name": "more",
+                "why": "gives all",
+            }
+        ],
+        "unseen": [{"what": "ClusterRole", "why": "403 Forbidden: no"}],
     }
+
+
+def test_what_git_does_not_have_and_reaches_into_the_stack_comes_first() -> None:
+    same = Verdict(REF, State.SAME)
+    assert command.as_text(command.document("prod", [same], BESIDE)) == (
+        "RoleBinding team-a/more: unmanaged, gives all\n"
+        "Git has none of these. Take away what is not to be there; "
+        "name the rest in drift.known of the stack\n"
+        "\n"
+        "Could not see whether any ClusterRole reaches into the stack: 403 Forbidden: no\n"
+        "\n"
+        "prod: all 1 objects are what git says\n"
+    )
 
 
 Answer = Callable[..., tuple[int, str, str]]
@@ -343,6 +374,47 @@ def asked(ask: Answer, api: FakeApi, **options: Any) -> tuple[int, str, str]:
             return await asyncio.to_thread(ask, url, **options)
 
     return run(test)
+
+
+@pytest.fixture
+def binds(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    """A cluster with the ConfigMap, and a Role somewhere that git does not have."""
+    monkeypatch.setitem(fake_api.SERVED, RBAC, {"clusterrolebindings": "ClusterRoleBinding"})
+    everybody = {"kind": "Group", "name": "system:authenticated"}
+    bound = {"roleRef": {"kind": "ClusterRole", "name": "cluster-admin"}, "subjects": [everybody]}
+    api = FakeApi()
+    api.put(PATH, config_map())
+    api.put(f"/apis/{RBAC}/clusterrolebindings/more", bound)
+    return api
+
+
+def test_what_git_does_not_have_is_listed_and_told(ask: Answer, binds: FakeApi) -> None:
+    code, out, _ = asked(ask, binds, output=Output.JSON)
+    assert (code, json.loads(out)["unmanaged"]) == (
+        1,
+        [
+            {
+                "apiVersion": RBAC,
+                "kind": "ClusterRoleBinding",
+                "namespace": "",
+                "name": "more",
+                "why": "gives ClusterRole cluster-admin to Group system:authenticated",
+            }
+        ],
+    )
+
+
+def test_what_may_not_be_listed_is_told_and_is_not_called_fine(ask: Answer, binds: FakeApi) -> None:
+    binds.refuse_next("GET", "/clusterrolebindings", status(403, "Forbidden", "you may not list them"))
+    code, out, _ = asked(ask, binds, output=Output.JSON)
+    told = {"what": "ClusterRoleBinding", "why": "403 Forbidden: you may not list them"}
+    assert (code, json.loads(out)["unseen"]) == (2, [told])
+
+
+def test_a_repair_tells_what_git_does_not_have_and_does_not_fail_for_it(ask: Answer, binds: FakeApi) -> None:
+    code, out, _ = asked(ask, binds, repair=True)
+    assert code == 0
+    assert out.startswith("ClusterRoleBinding more: unmanaged, gives ClusterRole cluster-admin")
 
 
 def test_what_is_put_right_is_said_before_and_after(ask: Answer) -> None:

@@ -425,6 +425,12 @@ def test_that_pods_are_made_anew_is_said_before(kind: str, path: str, said: str)
     assert consequence(Ref("v1", kind, "team", "one"), [Row(path, ABSENT, 1, None)]) == said
 
 
+def test_what_git_does_not_have_is_drift_and_what_cannot_be_seen_is_not_known() -> None:
+    same = [Verdict(REF, State.SAME)]
+    assert exit_code(same, unmanaged=["one"]) == 1
+    assert exit_code(same, unseen=["one"]) == 2
+
+
 @pytest.mark.parametrize(
     ("states", "code"),
     [

@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from trainyard_platform import settings, tenant_manifests
-from trainyard_platform.components import operator
+from trainyard_platform.components import (
+    accelerators,
+    coscheduling,
+    data_cache,
+    kubeflow,
+    kueue,
+    operator,
+    system,
+    volcano,
+)
+from trainyard_platform.components.jobset import JobSetArgs
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.tenancy import Tenant
 
@@ -27,6 +37,29 @@ RBAC = "rbac.authorization.k8s.io"
 
 def tenant(**changes: Any) -> Tenant:
     return Tenant.model_validate({**TEAM, **changes})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(accelerators.NAMESPACE, coscheduling.NAMESPACE, data_cache.NAMESPACE, JobSetArgs.namespace),
+        *(kubeflow.NAMESPACE, kueue.NAMESPACE, system.NAMESPACE, volcano.NAMESPACE),
+        *("default", "kube-system", "kube-public", "openshift-ingress"),
+    ],
+)
+def test_a_namespace_of_the_system_is_no_tenants(name: str) -> None:
+    stack = {
+        "operator": OPERATOR,
+        "kueue": {"enabled": True},
+        "queues": {"clusterQueues": {"research": {}}},
+        "tenants": {name: {"clusterQueue": "research"}},
+    }
+    with pytest.raises(PlatformError) as refused:
+        settings.of(stack, "prod")
+    assert (
+        f"  trainyard:platform.tenants.{name}: is a namespace of the system: "
+        "a tenant's limits would stop what runs there"
+    ) in str(refused.value).splitlines()
 
 
 def test_the_namespace_says_whose_it_is_and_what_its_pods_may_ask() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from .comparison import Row
 
@@ -17,6 +17,14 @@ class Ref(NamedTuple):
     kind: str
     namespace: str
     name: str
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> Ref:
+        """Which object a manifest is of."""
+        metadata = manifest["metadata"]
+        return cls(
+            manifest["apiVersion"], manifest["kind"], metadata.get("namespace") or "", metadata["name"]
+        )
 
     @property
     def key(self) -> str:
@@ -65,9 +73,11 @@ def consequence(ref: Ref, rows: Iterable[Row]) -> str:
 SAME, DRIFT, UNJUDGED = 0, 1, 2
 
 
-def exit_code(verdicts: Iterable[Verdict]) -> int:
+def exit_code(
+    verdicts: Iterable[Verdict], unmanaged: Collection[object] = (), unseen: Collection[object] = ()
+) -> int:
     """0: the cluster is what git says, or what is to stay. 1: it is not. 2: of some it cannot be said."""
     states = {verdict.state for verdict in verdicts}
-    if State.UNJUDGED in states:
+    if unseen or State.UNJUDGED in states:
         return UNJUDGED
-    return SAME if states <= {State.SAME, State.REPAIRED, State.KEPT} else DRIFT
+    return DRIFT if unmanaged or states - {State.SAME, State.REPAIRED, State.KEPT} else SAME
