@@ -117,7 +117,7 @@ class Sandbox:
             raise SandboxError(f"The sandbox {self.instance.name!r} is not up: run `trainyard sandbox up`.")
         kubernetes = settings.get("kubernetes", USUAL_KUBERNETES)
         toolchain = Toolchain(_tools(settings["nodes"], kubernetes))
-        folders = [*toolchain.folders(), pulumi.tools_dir(self.instance), Path(sys.prefix) / "bin"]
+        folders = [pulumi.tools_dir(self.instance), *toolchain.folders(), Path(sys.prefix) / "bin"]
         return {
             "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")]),
             "KUBECONFIG": str(self.instance.kubeconfig),

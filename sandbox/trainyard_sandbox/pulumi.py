@@ -1,8 +1,8 @@
 """What Pulumi needs to work on a sandbox: no account, no network, nothing written into git's files.
 
 A file backend with a passphrase of its own, the stack `sandbox` in it, a copy
-of its stack file to write into, and a language host where the official one is
-missing.
+of its stack file to write into, a command that keeps to that stack, and a
+language host where the official one is missing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def environment(instance: Instance, kubernetes: str) -> dict[str, str]:
 
 
 def tools_dir(instance: Instance) -> Path:
-    """Holds the language host where the official distribution does not bring one."""
+    """Holds `pulumi` as this sandbox has it, and the language host where no official one is there."""
     return instance.dir / "bin"
 
 
@@ -52,7 +52,7 @@ def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str) -> None:
     artifacts = instance.dir.parent / "artifacts"
     with suppress(FileExistsError):  # made by another sandbox of this checkout
         artifacts.symlink_to(artifacts_dir())
-    _write_language_host(tools_dir(instance), toolchain.binary("pulumi"))
+    _write_commands(instance, toolchain.binary("pulumi"))
     _keep_no_debug_log(instance.dir / "pulumi" / "home" / "logs")
     passphrase = instance.dir / "pulumi" / "passphrase"
     if not passphrase.exists():
@@ -60,13 +60,21 @@ def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str) -> None:
         _create_stack(instance, toolchain, kubernetes)
 
 
-def _write_language_host(folder: Path, pulumi: Path) -> None:
-    launcher = folder / "pulumi-language-python"
-    launcher.unlink(missing_ok=True)
-    if not (pulumi.parent / launcher.name).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trainyard_sandbox.language_host "$@"\n')
-        launcher.chmod(0o755)
+def _write_commands(instance: Instance, pulumi: Path) -> None:
+    folder = tools_dir(instance)
+    folder.mkdir(parents=True, exist_ok=True)
+    stack_file = instance.dir / "pulumi" / f"Pulumi.{STACK}.yaml"
+    _write_command(folder / "pulumi", f'pulumi_launcher "{pulumi}" "{stack_file}"')
+    language_host = folder / "pulumi-language-python"
+    language_host.unlink(missing_ok=True)
+    if not (pulumi.parent / language_host.name).exists():
+        _write_command(language_host, "language_host")
+
+
+def _write_command(path: Path, module: str) -> None:
+    path.unlink(missing_ok=True)  # and not into one that runs
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trainyard_sandbox.{module} "$@"\n')
+    path.chmod(0o755)
 
 
 def _keep_no_debug_log(logs: Path) -> None:

@@ -1,0 +1,132 @@
+"""The command `pulumi` as a sandbox has it: Pulumi's own, of one stack, that leaves no process behind.
+
+A sandbox leads Pulumi to the stack file of its own stack, and Pulumi would
+read that file, and write into it, for whatever stack is named: another is
+refused. And where Pulumi is killed, its provider goes on by itself, and may
+still write: a guard beside it ends what it had started.
+
+Called by the executable that `pulumi` writes for each sandbox, as `python -m
+trainyard_sandbox.pulumi_launcher PULUMI STACK_FILE ARGUMENT...`; becomes PULUMI.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+CONFIG_FILE: Final = "PULUMI_OPTION_CONFIG_FILE"
+STACK: Final = "PULUMI_OPTION_STACK"
+MARK: Final = "TRAINYARD_PULUMI"
+"""The variable by which a run's processes are found again, whoever their parent is by then."""
+_MISUSED: Final = 2
+_SETTLES: Final = 0.5
+"""Seconds in which a provider whose engine is gone ends by itself."""
+
+
+def refusal(arguments: Sequence[str], environment: Mapping[str, str], stack_file: str) -> str:
+    """Why Pulumi must not be run like this; empty if it may.
+
+    Args:
+        arguments: Those of the command `pulumi`.
+        environment: Its environment.
+        stack_file: The stack file of the sandbox, a path whose name is `Pulumi.<stack>.yaml`.
+    """
+    own = Path(stack_file).name.removeprefix("Pulumi.").removesuffix(".yaml")
+    if environment.get(CONFIG_FILE) != stack_file or any(_values(arguments, "--config-file")):
+        return ""
+    for named in [*_stacks(arguments), *filter(None, [environment.get(STACK)])]:
+        stack = named.rpartition("/")[2]
+        if stack != own:
+            return (
+                f"This sandbox has the stack {own!r} alone, and Pulumi would use its file for {stack!r} too. "
+                f"To try the other file on this sandbox: pulumi ... --stack {own} --config-file "
+                f"stacks/Pulumi.{stack}.yaml"
+            )
+    return ""
+
+
+def _stacks(arguments: Sequence[str]) -> Iterator[str]:
+    yield from _values(arguments, "--stack", "-s")
+    for index, pair in enumerate(pairwise(arguments)):
+        if pair in (("stack", "init"), ("stack", "select")):
+            yield from [word for word in arguments[index + 2 :] if not word.startswith("-")][:1]
+
+
+def _values(arguments: Sequence[str], *flags: str) -> Iterator[str]:
+    for index, argument in enumerate(arguments):
+        for flag in flags:
+            if argument == flag:
+                yield from arguments[index + 1 : index + 2]
+            elif argument.startswith(f"{flag}="):
+                yield argument.partition("=")[2]
+            elif not flag.startswith("--") and argument.startswith(flag):
+                yield argument.removeprefix(flag)
+
+
+def guard(pid: int, mark: str) -> None:
+    """Wait until a process has ended, then end those that carry its mark and are left."""
+    try:
+        ended = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    waits = select.poll()
+    waits.register(ended, select.POLLIN)
+    waits.poll()
+    if not (left := marked(mark)):
+        return
+    waits.unregister(ended)
+    waits.poll(_SETTLES * 1000)
+    for process in left & marked(mark):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def marked(mark: str) -> set[int]:
+    """The processes whose environment has the mark."""
+    wanted = f"{MARK}={mark}".encode()
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is somebody else's
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                found.add(int(folder.name))
+    return found
+
+
+def _start_guard(pid: int, mark: str) -> None:
+    """Have a process of its own session do it, which holds nothing open that somebody reads to its end."""
+    if (child := os.fork()) != 0:
+        os.waitpid(child, 0)
+        return
+    try:
+        os.setsid()
+        if os.fork() == 0:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nowhere, stream)
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            guard(pid, mark)
+    finally:
+        os._exit(0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Become Pulumi, or say why not."""
+    pulumi, stack_file, *given = arguments
+    if why := refusal(given, os.environ, stack_file):
+        print(why, file=sys.stderr)
+        return _MISUSED
+    mark = uuid.uuid4().hex
+    _start_guard(os.getpid(), mark)
+    os.execve(pulumi, ["pulumi", *given], {**os.environ, MARK: mark})  # noqa: S606 - what was asked for
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
