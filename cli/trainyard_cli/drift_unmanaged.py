@@ -6,17 +6,16 @@ Called by `drift`. What counts is `trainyard_platform.drift.unmanaged`'s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from trainyard_operator.kube.client import ApiError, Client, Resource
+from trainyard_operator.kube.client import ApiError, Client
 from trainyard_platform.drift.settings import Drift
 from trainyard_platform.drift.unmanaged import LISTED, Unmanaged, unmanaged
 
 from .drift_judge import Kinds
+from .lists import everything
 
 Json = Mapping[str, Any]
 
@@ -37,18 +36,10 @@ async def look(client: Client, git: Sequence[Json], settings: Drift) -> Beside:
     async def listed(api_version: str, kind: str) -> list[dict[str, Any]]:
         try:
             resource = await kinds.resource(api_version, kind)
-            return [] if resource is None else [one async for one in _all(client, resource)]
+            return [] if resource is None else [one async for one in everything(client, resource)]
         except ApiError as error:
             unseen[kind] = str(error)
             return []
 
     there = await asyncio.gather(*(listed(*each) for each in LISTED))
     return Beside(unmanaged(git, [one for found in there for one in found], settings.known), unseen)
-
-
-async def _all(client: Client, resource: Resource) -> AsyncIterator[dict[str, Any]]:
-    """The objects of a kind in all namespaces; a list's items do not say their kind themselves."""
-    async for page in client.list(resource.path()):
-        for raw in page.items or ():
-            found = msgspec.json.decode(raw, type=dict[str, Any])
-            yield {**found, "apiVersion": resource.api_version, "kind": resource.kind}

@@ -12,11 +12,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgspec
-
 from trainyard_api import names
 from trainyard_assist import takeover
-from trainyard_assist.takeover.model import CONFIGURATION, CONTROLLER, PUBLIC, RECORD, Ref
+from trainyard_assist.takeover.model import CONFIGURATION, CONTROLLER, PUBLIC, RECORD, WEBHOOK_MANAGER, Ref
 from trainyard_operator.core import model, revisions
 from trainyard_operator.kube.client import Client, NotFoundError, Resource
 from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
@@ -24,6 +22,8 @@ from trainyard_operator.watch.cache import RuntimeKey, revision_of, runtime_key,
 from trainyard_operator.watch.informer import JOBSETS, jobset_of
 from trainyard_operator.work.apply import CONFIGMAPS, REVISIONS, TRAINJOBS
 from trainyard_operator.work.runtimes import RESOURCES as RUNTIMES
+
+from .lists import everything
 
 Json = Mapping[str, Any]
 
@@ -93,10 +93,10 @@ async def observe(
         jobs=jobs,
         unreadable=unreadable,
         own=own,
-        jobset_controllers=[one async for one in _all(client, _DEPLOYMENTS, JOBSET_NAMESPACE)],
+        jobset_controllers=[one async for one in everything(client, _DEPLOYMENTS, JOBSET_NAMESPACE)],
         policy_bindings=[
             one
-            async for one in _all(client, _POLICY_BINDINGS)
+            async for one in everything(client, _POLICY_BINDINGS)
             if one["metadata"]["name"].endswith(f".{names.POLICY_DOMAIN}")
         ],
         record=record,
@@ -119,10 +119,21 @@ async def carry_out(client: Client, step: takeover.Step) -> None:
                 {"op": "replace", "path": "/metadata/managedFields", "value": list(step.managed_fields)},
             )
             await client.patch(_path(ref), operations, kind="json", manager=MANAGER)
+        case takeover.LetPass(ref, uid, webhooks):
+            await client.patch(_path(ref), _let_pass(uid, webhooks), kind="json", manager=WEBHOOK_MANAGER)
         case takeover.Delete(ref, uid):
             await client.delete(_path(ref), uid=uid)
         case takeover.Scale():
             await _scale(client, step)
+
+
+def _let_pass(uid: str, webhooks: Mapping[int, str]) -> tuple[Json, ...]:
+    operations: list[Json] = [{"op": "test", "path": "/metadata/uid", "value": uid}]
+    for index, name in webhooks.items():
+        at = f"/webhooks/{index}"
+        operations.append({"op": "test", "path": f"{at}/name", "value": name})
+        operations.append({"op": "add", "path": f"{at}/failurePolicy", "value": "Ignore"})
+    return tuple(operations)
 
 
 async def _put(client: Client, step: takeover.Put) -> None:
@@ -153,8 +164,8 @@ async def _is_scaled(client: Client, step: takeover.Scale) -> bool:
     if step.after == 0:
         # The status no longer counts a pod that is being deleted, and that may still work.
         labels = deployment["spec"]["selector"].get("matchLabels") or {}
-        selector = {"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())}
-        return not [one async for one in _all(client, _PODS, step.ref.namespace, selector)]
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        return not [one async for one in everything(client, _PODS, step.ref.namespace, selector=selector)]
     status = deployment.get("status") or {}
     seen = status.get("observedGeneration") == deployment["metadata"].get("generation")
     return seen and status.get("readyReplicas") == step.after
@@ -165,7 +176,7 @@ async def _jobs(client: Client, operator_namespace: str) -> tuple[list[takeover.
     trainjobs: list[model.TrainJob] = []
     unreadable: list[str] = []
     try:
-        async for manifest in _all(client, TRAINJOBS):
+        async for manifest in everything(client, TRAINJOBS):
             try:
                 trainjobs.append(trainjob_of(manifest))
             except (AttributeError, KeyError, TypeError, ValueError):
@@ -174,10 +185,10 @@ async def _jobs(client: Client, operator_namespace: str) -> tuple[list[takeover.
     except NotFoundError:
         return [], []
     jobsets = {(one.namespace, one.name): one async for one in _jobsets(client)}
-    kept = [revision_of(one).runtime async for one in _all(client, REVISIONS, operator_namespace)]
+    kept = [revision_of(one).runtime async for one in everything(client, REVISIONS, operator_namespace)]
     live: dict[RuntimeKey, model.Runtime] = {}
     for kind, resource in RUNTIMES.items():
-        async for manifest in _all(client, resource):
+        async for manifest in everything(client, resource):
             runtime = runtime_of(manifest, kind).runtime
             live[RuntimeKey(kind, runtime.namespace, runtime.name)] = runtime
     recorded = [one for one in kept if one is not None]
@@ -203,16 +214,6 @@ async def _jobsets(client: Client) -> AsyncIterator[model.JobSet]:
                 yield jobset_of(raw).jobset
     except NotFoundError:
         return
-
-
-async def _all(
-    client: Client, resource: Resource, namespace: str | None = None, params: Mapping[str, str] | None = None
-) -> AsyncIterator[Json]:
-    async for page in client.list(resource.path(namespace), limit=_PAGE, params=params):
-        for raw in page.items or ():
-            # Items of a list do not say what they are.
-            kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-            yield {**msgspec.json.decode(raw, type=dict[str, Any]), **kind}
 
 
 async def _get(client: Client, resource: Resource, namespace: str | None, name: str) -> Json | None:

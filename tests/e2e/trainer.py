@@ -30,7 +30,8 @@ def installed(platform: Cluster, folder: Path) -> Iterator[Cluster]:
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(_kustomization(toolchain, folder)))
     manifests = platform.kubectl("kustomize", str(folder))
     trainer = platform.within(NAMESPACE)
-    platform.kubectl("delete", "validatingwebhookconfiguration", "validator.trainer.kubeflow.org")
+    validator = ("validatingwebhookconfiguration", "validator.trainer.kubeflow.org")
+    platform.kubectl("delete", "--ignore-not-found", *validator)
     try:
         trainer.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
         trainer.kubectl("rollout", "status", f"deployment/{CONTROLLER}", f"--timeout={STARTED}")

@@ -20,6 +20,8 @@ CONFIGURATION: Final = "kubeflow-trainer-config"
 CONFIGURATION_KEY: Final = "controller_manager_config.yaml"
 PUBLIC: Final = names.TRAINER_PUBLIC_CONFIG
 PUBLIC_KEY: Final = names.TRAINER_PUBLIC_VERSION
+WEBHOOK_MANAGER: Final = "trainyard-adopt-webhooks"
+"""The field manager of what a webhook is told until `pulumi up` takes it back."""
 RECORD: Final = "trainyard-adoption"
 """The ConfigMap, beside Trainer's Deployment, of what was there before."""
 RECORD_KEY: Final = "before.yaml"
@@ -166,6 +168,19 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
+class LetPass:
+    """Have the API server go on where nobody answers these webhooks: the name of each by its index."""
+
+    ref: Ref
+    uid: str
+    webhooks: Mapping[int, str]
+
+    def __str__(self) -> str:
+        asked = ", ".join(self.webhooks.values())
+        return f"let runtimes be written while nobody answers {asked} of {self.ref}"
+
+
+@dataclass(frozen=True, slots=True)
 class Put:
     """Write an object as it was before; `uid` and `resource_version` are those of what is there, if it is."""
 
@@ -191,7 +206,7 @@ class Delete:
         return f"delete {self.ref}: {self.why}"
 
 
-Step = Keep | Scale | HandOver | Put | Delete
+Step = Keep | HandOver | LetPass | Scale | Put | Delete
 
 
 @dataclass(frozen=True, slots=True)

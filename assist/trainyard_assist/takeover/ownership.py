@@ -14,8 +14,10 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_operator.core.model import Json
 
-_STAY: Final = frozenset({"trainyard", "cert-manager-cainjector"})
-"""Managers of our own operator, and of whoever writes a webhook's authority in its place."""
+from . import model
+
+_STAY: Final = frozenset({"trainyard", "cert-manager-cainjector", model.WEBHOOK_MANAGER})
+"""Managers of our own operator, of whoever writes a webhook's authority in its place, and of a step."""
 
 
 def handed_over(managed_fields: Sequence[Json]) -> tuple[Json, ...]:

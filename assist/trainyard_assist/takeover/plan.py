@@ -10,9 +10,11 @@ from trainyard_operator.core import conditions, reconcile, revisions
 from trainyard_operator.core.model import Json, Runtime
 
 from . import checks, model, ownership
-from .model import Check, Delete, HandOver, Keep, Level, Observed, Plan, Put, Scale, Step, ref_of
+from .model import Check, Delete, HandOver, Keep, LetPass, Level, Observed, Plan, Put, Scale, Step, ref_of
 
 _CRD: Final = "CustomResourceDefinition"
+_RUNTIMES: Final = frozenset({"clustertrainingruntimes", "*"})
+"""How a webhook names the catalog's kind."""
 _CONTENT: Final = ("spec", "webhooks", "data", "rules", "roleRef", "subjects")
 _KEPT_METADATA: Final = ("name", "namespace", "labels")
 _OURS_ANNOTATIONS: Final = ("pulumi.com/", "kubectl.kubernetes.io/last-applied")
@@ -27,8 +29,11 @@ def adopt(observed: Observed) -> Plan:
     steps: list[Step] = []
     if observed.record is None:
         steps.append(_keep(observed, observed.controller))
-    # In this order, as admission has nobody to ask once Trainer's controller is gone.
-    steps += _handed_over(observed)
+    # In this order, as admission has nobody to ask once Trainer's controller is gone. What a webhook lets
+    # pass comes after its handing over, which is of the version that was seen, and before the runtimes'.
+    for manifest in observed.objects:
+        steps += _handed_over(manifest)
+        steps += _let_pass(manifest, observed.namespace)
     steps += _scaled(observed.controller, 0)
     after = ("pulumi up --refresh", "trainyard adopt --back, if it must go back")
     return Plan(False, found, fates, tuple(steps), after)
@@ -136,18 +141,37 @@ def _replicas(deployment: Json) -> int:
     return 1 if found is None else int(found)
 
 
-def _handed_over(observed: Observed) -> Iterator[HandOver]:
-    for manifest in observed.objects:
-        metadata = manifest["metadata"]
-        entries = metadata.get("managedFields") or ()
-        if owners := ownership.owners(entries):
-            yield HandOver(
-                ref_of(manifest),
-                metadata["uid"],
-                metadata["resourceVersion"],
-                owners,
-                ownership.handed_over(entries),
-            )
+def _handed_over(manifest: Json) -> Iterator[HandOver]:
+    metadata = manifest["metadata"]
+    entries = metadata.get("managedFields") or ()
+    if owners := ownership.owners(entries):
+        yield HandOver(
+            ref_of(manifest),
+            metadata["uid"],
+            metadata["resourceVersion"],
+            owners,
+            ownership.handed_over(entries),
+        )
+
+
+def _let_pass(manifest: Json, namespace: str) -> Iterator[LetPass]:
+    """`pulumi up` writes the catalog before anybody answers Trainer's webhooks in its place."""
+    asked = {
+        index: webhook["name"]
+        for index, webhook in enumerate(manifest.get("webhooks") or ())
+        if _refuses_runtimes(webhook, namespace)
+    }
+    if asked:
+        yield LetPass(ref_of(manifest), manifest["metadata"]["uid"], asked)
+
+
+def _refuses_runtimes(webhook: Json, namespace: str) -> bool:
+    service = model.as_mapping(model.as_mapping(webhook.get("clientConfig")).get("service"))
+    return (
+        (service.get("namespace"), service.get("name")) == (namespace, model.CONTROLLER)
+        and webhook.get("failurePolicy") != "Ignore"
+        and any(_RUNTIMES & set(rule.get("resources") or ()) for rule in webhook.get("rules") or ())
+    )
 
 
 def _snapshots(observed: Observed) -> Iterator[Put]:

@@ -95,6 +95,41 @@ def test_there_and_back_leaves_what_was_there() -> None:
     run(test)
 
 
+def test_a_webhook_lets_pass_what_it_is_asked_about_runtimes_and_back_it_does_not() -> None:
+    async def test() -> None:
+        api = Cluster()
+        asks = {**webhooks()["webhooks"][0], "failurePolicy": "Fail"}
+        about_jobs = {**asks, "name": "jobs", "rules": [{"resources": ["trainjobs"]}]}
+        about_runtimes = {**asks, "name": "runtimes", "rules": [{"resources": ["clustertrainingruntimes"]}]}
+        api.put(WEBHOOKS, {**webhooks(), "webhooks": [about_jobs, about_runtimes]})
+        async with api.client() as client:
+            await do(client, takeover.adopt(await look(client)))
+            lets_pass = {**about_runtimes, "failurePolicy": "Ignore"}
+            assert api.objects[WEBHOOKS]["webhooks"] == [about_jobs, lets_pass]
+            assert takeover.adopt(await look(client)).steps == ()
+            await do(client, takeover.give_back(await look(client)))
+            assert api.objects[WEBHOOKS]["webhooks"] == [about_jobs, about_runtimes]
+
+    run(test)
+
+
+def test_webhooks_in_another_order_than_they_were_seen_in_are_left_alone() -> None:
+    async def test() -> None:
+        api = Cluster()
+        one = {**webhooks()["webhooks"][0], "rules": [{"resources": ["clustertrainingruntimes"]}]}
+        api.put(WEBHOOKS, {**webhooks(), "webhooks": [one]})
+        async with api.client() as client:
+            plan = takeover.adopt(await look(client))
+            there = [{**one, "name": "another"}, one]
+            api.put(WEBHOOKS, {**webhooks(), "webhooks": there})
+            [let_pass] = [step for step in plan.steps if isinstance(step, takeover.LetPass)]
+            with pytest.raises(ApiError, match="testing value failed"):
+                await carry_out(client, let_pass)
+            assert api.objects[WEBHOOKS]["webhooks"] == there
+
+    run(test)
+
+
 def test_what_is_no_longer_as_it_was_seen_is_left_alone() -> None:
     async def test() -> None:
         api = Cluster()

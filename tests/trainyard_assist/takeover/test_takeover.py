@@ -8,7 +8,18 @@ import yaml
 
 from tests.trainyard_operator.core_values import PLAIN, T0, jobset, runtime, trainjob
 from trainyard_assist import takeover
-from trainyard_assist.takeover import Check, Fate, ForeignJob, HandOver, Keep, Level, Put, Scale, State
+from trainyard_assist.takeover import (
+    Check,
+    Fate,
+    ForeignJob,
+    HandOver,
+    Keep,
+    LetPass,
+    Level,
+    Put,
+    Scale,
+    State,
+)
 from trainyard_assist.takeover.model import Ref
 from trainyard_assist.takeover.ownership import handed_over, owners
 from trainyard_operator.core.model import Runtime, RuntimeProblem
@@ -276,6 +287,51 @@ def test_what_is_there_is_kept_then_handed_over_and_the_controller_goes_last():
     assert hand_over == HandOver(ref, "w", "6", ("kubectl", "gate"), handed_over(fields))
     controller = Ref("apps/v1", "Deployment", NAMESPACE, "kubeflow-trainer-controller-manager")
     assert scale == Scale(controller, "u", 1, 0)
+
+
+def asked(name, resource, service="kubeflow-trainer-controller-manager", policy="Fail"):
+    return {
+        "name": name,
+        "failurePolicy": policy,
+        "clientConfig": {"service": {"name": service, "namespace": NAMESPACE}},
+        "rules": [{"resources": [resource]}],
+    }
+
+
+def test_trainers_webhooks_let_runtimes_pass_before_runtimes_change_hands_and_nothing_else() -> None:
+    """With nobody to answer them `pulumi up` could not write the catalog, which it does first."""
+    hooks = {
+        **webhooks(managedFields=[entry("kubectl")]),
+        "webhooks": [
+            asked("jobs", "trainjobs"),
+            asked("runtimes", "clustertrainingruntimes"),
+            asked("all", "*"),
+            asked("of-others", "clustertrainingruntimes", service="others"),
+            asked("passes", "clustertrainingruntimes", policy="Ignore"),
+        ],
+    }
+    rt = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "rt", "uid": "rt", "resourceVersion": "7", "managedFields": [entry("kubectl")]},
+    }
+    plan = takeover.adopt(observed(objects=[*CRDS, public(), hooks, rt], record=record()))
+    hand_over, let_pass, runtime_too, scale = plan.steps
+    ref = hand_over.ref
+    assert let_pass == LetPass(ref, "w", {1: "runtimes", 2: "all"})
+    assert str(let_pass) == (
+        "let runtimes be written while nobody answers runtimes, all of ValidatingWebhookConfiguration "
+        "validator.trainer.kubeflow.org"
+    )
+    assert [type(runtime_too), runtime_too.ref.name, type(scale)] == [HandOver, "rt", Scale]
+
+
+def test_what_a_webhook_was_told_is_not_handed_over_and_not_told_again() -> None:
+    told = entry("trainyard-adopt-webhooks", fields={"f:webhooks": {"f:failurePolicy": {}}})
+    hooks = webhooks(managedFields=[entry("trainyard-platform", "Apply"), told])
+    hooks["webhooks"] = [asked("runtimes", "clustertrainingruntimes", policy="Ignore")]
+    plan = takeover.adopt(observed(deployment(0), [*CRDS, public(), hooks], record=record()))
+    assert plan.steps == ()
 
 
 def test_what_broke_off_goes_on_and_what_is_done_is_not_done_again():

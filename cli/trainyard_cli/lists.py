@@ -1,0 +1,27 @@
+"""One way to list: every object of a kind, page by page, as values that say what they are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+
+from trainyard_operator.kube.client import Client, Resource
+
+_PAGE: Final = 500
+
+
+async def everything(
+    client: Client, resource: Resource, namespace: str | None = None, *, selector: str = ""
+) -> AsyncIterator[dict[str, Any]]:
+    """The objects of a kind, in all namespaces or in one, that a label selector picks if there is one.
+
+    Raises the client's errors: `NotFoundError` if the cluster has no such kind.
+    """
+    params = {"labelSelector": selector} if selector else None
+    async for page in client.list(resource.path(namespace), limit=_PAGE, params=params):
+        for raw in page.items or ():
+            # Items of a list do not say their kind themselves.
+            kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+            yield {**msgspec.json.decode(raw, type=dict[str, Any]), **kind}
