@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -46,10 +46,11 @@ async def look(client: Client, *, pools: bool) -> Seen:
     """
     seen = Seen()
     trainjobs = [trainjob_of(msgspec.json.decode(raw)) async for raw in _raw(client, TRAINJOBS)]
-    jobsets = {}
+    jobsets, schedulers = {}, {}
     async for raw in _tried(client, JOBSETS, seen):
         found = jobset_of(raw).jobset
         jobsets[found.namespace, found.name] = found
+        schedulers[found.namespace, found.name] = _schedulers(msgspec.json.decode(raw))
     admitted = {uid: one async for one in _json(client, _WORKLOADS, seen) for uid in [_job(one)] if uid}
     queues = {
         (one["metadata"]["namespace"], one["metadata"]["name"]): str(one["spec"].get("clusterQueue", ""))
@@ -62,7 +63,8 @@ async def look(client: Client, *, pools: bool) -> Seen:
         jobset = jobsets.get((trainjob.namespace, trainjob.name))
         workload = admitted.get(trainjob.uid, {})
         place = places.get((trainjob.namespace, trainjob.name), frozenset())
-        seen.jobs.append(_seen(trainjob, jobset, workload, queues, place))
+        by = schedulers.get((trainjob.namespace, trainjob.name), frozenset())
+        seen.jobs.append(replace(_seen(trainjob, jobset, workload, queues, place), schedulers=by))
     return seen
 
 
@@ -106,6 +108,13 @@ async def _places(client: Client, seen: Seen) -> dict[tuple[str, str], frozenset
         if pool := pool_of.get(pod["spec"].get("nodeName")):
             found[metadata["namespace"], metadata["labels"][names.JOBSET_NAME_LABEL]].add(pool)
     return {key: frozenset(pools) for key, pools in found.items()}
+
+
+def _schedulers(jobset: Json) -> frozenset[str]:
+    """What the pods of a JobSet name as their schedulerName."""
+    jobs = (jobset.get("spec") or {}).get("replicatedJobs") or ()
+    pods = (job["template"]["spec"]["template"].get("spec") or {} for job in jobs)
+    return frozenset(pod["schedulerName"] for pod in pods if pod.get("schedulerName"))
 
 
 def _job(workload: Json) -> str:

@@ -19,6 +19,10 @@ from .settings import StackSettings
 
 Json = Mapping[str, Any]
 NODE_POOL: Final = "NodePool"
+GANG_SCHEDULER: Final = "GangScheduler"
+SCHEDULERS: Final = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
+"""Parts of a stack that schedule gangs, and what pods name each as their schedulerName."""
+_NAMESPACE: Final = "Namespace"
 PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 
 
@@ -39,6 +43,8 @@ class Verb(StrEnum):
     ADDED = "added"
     CHANGED = "changed"
     REMOVED = "removed"
+    LEFT = "left in the cluster"
+    """The stack no longer has it, and nobody deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,8 @@ class Job:
     pools: frozenset[str] = frozenset()
     """Pools on whose nodes it has pods."""
     priority_class: str = ""
+    schedulers: frozenset[str] = frozenset()
+    """What its JobSet's pods name as their schedulerName."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,12 @@ def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json
     for name, pool in stack.node_pools.items():
         found[Ref(NODE_POOL, "", name)] = pool.model_dump(by_alias=True, mode="json")
     queues = queue_manifests.manifests(pool_manifests.with_pools(stack.queues, stack.node_pools))
+    for part in SCHEDULERS:
+        if getattr(stack, part).enabled:
+            found[Ref(GANG_SCHEDULER, "", part)] = {"enabled": True}
+    for name, tenant in stack.tenants.items():
+        namespace = tenant_manifests.namespace(name, tenant)
+        found[Ref(_NAMESPACE, "", name)] = {"labels": namespace["metadata"]["labels"]}
     inside = [
         one for name, tenant in stack.tenants.items() for one in tenant_manifests.contents(name, tenant)
     ]
@@ -129,10 +143,15 @@ def changes(before: Mapping[Ref, Json], after: Mapping[Ref, Json]) -> tuple[Chan
         if old is None and new is not None:
             found.append(Change(ref, Verb.ADDED, {}, new))
         elif new is None and old is not None:
-            found.append(Change(ref, Verb.REMOVED, old, {}))
+            found.append(Change(ref, Verb.LEFT if _is_left(ref, after) else Verb.REMOVED, old, {}))
         elif old is not None and new is not None and (fields := tuple(_differences("", old, new))):
             found.append(Change(ref, Verb.CHANGED, old, new, fields))
     return tuple(found)
+
+
+def _is_left(ref: Ref, after: Mapping[Ref, Json]) -> bool:
+    """A namespace holds jobs: it stays, and what is in it with it (`components.tenants`)."""
+    return ref.kind == _NAMESPACE or bool(ref.namespace and Ref(_NAMESPACE, "", ref.namespace) not in after)
 
 
 def touched(change: Change, jobs: Sequence[Job]) -> tuple[Touched, ...]:
@@ -151,6 +170,8 @@ def _touched(change: Change, job: Job) -> Touched | None:
             return _by_queue(change, job)
         case "LocalQueue" if (job.namespace, job.local_queue) == change.ref[1:]:
             return _by_local_queue(change, job)
+        case "GangScheduler" if SCHEDULERS[name] in job.schedulers:
+            return _by_scheduler(job)
         case "ResourceFlavor" if name in job.flavors:
             return Touched(job, "its nodes and its quota, until it is evicted or ends")
         case "NodePool" if name in job.pools | job.flavors:
@@ -189,7 +210,15 @@ def _by_queue(change: Change, job: Job) -> Touched:
     return Touched(job, "its place in the queue", f"flavor {', '.join(sorted(gone))}" if gone else "")
 
 
+def _by_scheduler(job: Job) -> Touched:
+    if job.state is State.RUNNING:
+        return Touched(job, "its pods", "its scheduler: pods that are made anew stay Pending")
+    return Touched(job, "its place in the queue", "its scheduler: its pods will stay Pending")
+
+
 def _by_local_queue(change: Change, job: Job) -> Touched:
+    if change.verb is Verb.LEFT:
+        return Touched(job, "its queue, which stays with the namespace")
     if job.state is State.RUNNING:
         return Touched(job, "its pods and its quota until it is evicted or ends")
     if change.verb is Verb.REMOVED:

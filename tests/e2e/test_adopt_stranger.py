@@ -13,10 +13,9 @@ import yaml
 
 from tests.patience import eventually
 from trainyard_sandbox.paths import PROJECT
-from trainyard_sandbox.toolchain import artifacts_dir, tools
 
 from .cluster import QUICK, UNTIL_TOLD, Cluster, Object, finish, runtime, sandbox_of_its_own, trainjob
-from .trainer import CONTROLLER, NAMESPACE, TOOL, holder, installed
+from .trainer import CONTROLLER, NAMESPACE, base, holder, installed
 
 pytestmark = pytest.mark.sandbox(area="migrate")
 
@@ -51,11 +50,6 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             eventually("it runs", lambda: running(cluster, "runs"))
             eventually("it has a JobSet", lambda: cluster.get("jobset", "held"))
             yield cluster
-
-
-def base() -> Path:
-    """Trainer's own manifests."""
-    return artifacts_dir() / TOOL / tools()[TOOL].version / "manifests" / "base"
 
 
 def jobsets_own(rendered: Path) -> Iterator[Object]:

@@ -25,9 +25,7 @@ def installed(platform: Cluster, folder: Path) -> Iterator[Cluster]:
     In the end it is taken away, but for what the platform has too. The webhooks that the platform has beside
     Trainer's own go first: Trainer keeps them, and writes its authority into them, which ours has not signed.
     """
-    toolchain = Toolchain([TOOL])
-    toolchain.build(Progress())
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(_kustomization(toolchain, folder)))
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(_kustomization(base(), folder)))
     manifests = platform.kubectl("kustomize", str(folder))
     trainer = platform.within(NAMESPACE)
     validator = ("validatingwebhookconfiguration", "validator.trainer.kubeflow.org")
@@ -44,6 +42,12 @@ def installed(platform: Cluster, folder: Path) -> Iterator[Cluster]:
         trainer.kubectl("delete", "--ignore-not-found", "-f", "-", stdin="\n---\n".join(own))
         trainer.kubectl("delete", "--ignore-not-found", "configmap/trainyard-adoption")
         trainer.kubectl("delete", "--ignore-not-found", "lease/trainer.kubeflow.org")
+
+
+def base() -> Path:
+    """Trainer's own manifests; they come with its controller, which is built if it is not there."""
+    Toolchain([TOOL]).build(Progress())
+    return artifacts_dir() / TOOL / tools()[TOOL].version / "manifests" / "base"
 
 
 def holder(trainer: Cluster) -> str:
@@ -66,10 +70,9 @@ def _answers(platform: Cluster) -> bool:
     return "nobody-has-made-this-runtime" in said.stderr
 
 
-def _kustomization(toolchain: Toolchain, folder: Path) -> dict[str, object]:
+def _kustomization(base: Path, folder: Path) -> dict[str, object]:
     """Trainer's overlay for a cluster that has CRDs and JobSet; its binary comes from this machine."""
-    base = artifacts_dir() / TOOL / tools()[TOOL].version / "manifests" / "base"
-    runs = from_this_machine(CONTROLLER, toolchain.binary("trainer-controller-manager"))
+    runs = from_this_machine(CONTROLLER, Toolchain([TOOL]).binary("trainer-controller-manager"))
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",

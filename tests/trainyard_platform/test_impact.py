@@ -27,6 +27,7 @@ STACK: dict[str, Any] = {
     },
     "nodePools": {"gpu": POOL},
     "tenants": {"a": {"clusterQueue": "team-a"}},
+    "volcano": {"enabled": True},
 }
 JOB = Job(
     namespace="a",
@@ -42,6 +43,8 @@ JOB = Job(
 )
 WAITS = replace(JOB, state=State.QUEUED, started=False, flavors=frozenset(), pools=frozenset())
 OTHER = Job("b", "other", State.RUNNING, Ref("TrainingRuntime", "b", "torch"), True)
+GANG = replace(OTHER, name="gang", schedulers=frozenset({"volcano"}))
+GANG_WAITS = replace(GANG, state=State.QUEUED)
 
 
 def runtime(name: str = "torch", image: str = "a") -> Runtime:
@@ -126,12 +129,20 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
             Touched(WAITS, "its place in the queue"),
         ],
     ),
-    "a tenant goes, and its queue with it": (
+    "a tenant goes: its namespace stays, and its queue in it": (
         asked(tenants={}),
         "LocalQueue",
         [
-            Touched(JOB, "its pods and its quota until it is evicted or ends"),
-            Touched(WAITS, "nothing", "its queue: it is not admitted any more"),
+            Touched(JOB, "its queue, which stays with the namespace"),
+            Touched(WAITS, "its queue, which stays with the namespace"),
+        ],
+    ),
+    "a gang's scheduler goes": (
+        asked(volcano={"enabled": False}),
+        "GangScheduler",
+        [
+            Touched(GANG, "its pods", "its scheduler: pods that are made anew stay Pending"),
+            Touched(GANG_WAITS, "its place in the queue", "its scheduler: its pods will stay Pending"),
         ],
     ),
     "a pool gets smaller": (
@@ -157,7 +168,15 @@ def test_what_a_trainjob_keeps_and_loses(case: str) -> None:
     changes = impact.changes(asked(), after)
     chosen = [one for one in changes if one.ref.kind == kind and one.verb is not Verb.ADDED]
     assert len(chosen) == 1, changes
-    assert list(impact.touched(chosen[0], [JOB, WAITS, OTHER])) == expected
+    assert list(impact.touched(chosen[0], [JOB, WAITS, OTHER, GANG, GANG_WAITS])) == expected
+
+
+def test_what_of_a_tenant_that_goes_stays_is_not_called_removed() -> None:
+    found = impact.changes(asked(), asked(tenants={}))
+    assert {(str(change.ref), change.verb) for change in found} == {
+        ("LocalQueue a/default", Verb.LEFT),
+        ("Namespace a", Verb.LEFT),
+    }
 
 
 def test_nodes_that_are_not_the_stacks_stay() -> None:
