@@ -58,7 +58,12 @@ tenant_namespaces: dict[str, pulumi.Resource] = {}
 if stack.kueue.enabled:
     kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
-    queues_args = QueuesArgs(queues=queues, kueue=kueue, integrations=stack.kueue.integrations)
+    queues_args = QueuesArgs(
+        queues=queues,
+        kueue=kueue,
+        integrations=stack.kueue.integrations,
+        looked_at=stack.kueue.namespace_selector.manifest(),
+    )
     quota = Queues("queues", queues_args, on_cluster)
     scraped = [kueue]
     served.append(kueue.served)

@@ -51,11 +51,16 @@ def test_a_wrong_key_stops_the_preview_with_its_path_and_the_nearest_name(platfo
 
 
 def test_every_binary_on_this_way_is_a_real_one(platform: Cluster) -> None:
-    """Compiled programs: no script of ours stands in for one, but for the language host."""
+    """Compiled programs: no script of ours stands in for one, but for the language host.
+
+    `pulumi` is a launcher, which becomes the real one.
+    """
     for name in ("kube-apiserver", "kubelet", "kubectl", "etcd", "pulumi", "pulumi-resource-kubernetes"):
         path = platform.run("sh", "-c", f"command -v {name}").stdout.strip() or str(
             platform.sandbox.instance.dir / name
         )
+        if launcher := re.search(r'pulumi_launcher "(.+?)" ', Path(path).read_text(errors="replace")):
+            path = launcher[1]
         with open(path, "rb") as file:
             assert file.read(4) == b"\x7fELF", path
 
@@ -75,7 +80,10 @@ def test_the_operator_runs_without_privileges(platform: Cluster) -> None:
     assert pod["status"]["containerStatuses"][0]["ready"] is True
 
 
-def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluster) -> None:
+CREATE = ("kubectl", "create", "--namespace", "team-a", "-f", "-")
+
+
+def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluster, team_a: Cluster) -> None:
     platform.apply(trainjob("outlives", "sleep 600"))
     eventually("it runs", lambda: [p for p in platform.pods("outlives") if p["status"]["phase"] == "Running"])
     crds = {crd["metadata"]["name"] for crd in platform.list("crds")}
@@ -99,8 +107,23 @@ def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluste
     assert everywhere == ""
     assert platform.kubectl("get", "controllerrevisions", "-n", "trainyard-system", "-o", "name") != ""
 
+    # Nobody would hold a job of a queue until there is quota, nor know it for one later: it is not let in.
+    job = trainjob("past-quota")
+    for metadata, suspend in [({}, False), ({"labels": {"kueue.x-k8s.io/queue-name": "default"}}, True)]:
+        sly = {
+            **job,
+            "metadata": {**job["metadata"], **metadata},
+            "spec": {**job["spec"], "suspend": suspend},
+        }
+        refused = platform.run(*CREATE, check=False, stdin=yaml.safe_dump(sly))
+        assert "a TrainJob of a queue cannot be created now: Kueue" in refused.stderr
+
     platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
     assert uids() == before
+    platform.run(*CREATE, stdin=yaml.safe_dump(job))
+    team_a.wait_for_condition("past-quota", "Complete")
+    [workload] = team_a.list("workloads")
+    assert workload["metadata"]["ownerReferences"][0]["name"] == "past-quota"
     platform.apply(trainjob("after-the-next-up"))
     platform.wait_for_condition("after-the-next-up", "Complete")
     assert uids() == before

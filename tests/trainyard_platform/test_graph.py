@@ -97,8 +97,13 @@ def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
     }
 
 
-def test_nothing_else_stays(graph: Graph) -> None:
-    assert {one.type for one in graph.values() if one.retain} == {CRD, NAMESPACE}
+def test_of_the_rest_only_what_keeps_jobs_of_queues_out_while_nobody_is_there_stays(graph: Graph) -> None:
+    kept = {one.key.rpartition(":")[2] for one in graph.values() if one.retain}
+    gate = "validatingadmissionpolicy{}-queued-jobs-wait.policy.trainyard.dev"
+    assert {name for name in kept if not name.startswith(("CustomResourceDefinition ", "Namespace "))} == {
+        f"ValidatingAdmissionPolicy {gate.format('')}",
+        f"ValidatingAdmissionPolicyBinding {gate.format('binding')}",
+    }
 
 
 def test_crds_come_before_everything_that_uses_them(graph: Graph) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from .. import multikueue_manifests, queue_manifests
+from .. import multikueue_manifests, queue_gate, queue_manifests
 from ..queue_manifests import Manifest
 from ..queueing import Integration
 from ..queues import Queues as Settings
@@ -29,6 +29,8 @@ class QueuesArgs:
     queues: Settings
     kueue: Kueue
     integrations: Sequence[Integration]
+    looked_at: Manifest
+    """The selector of the namespaces in which Kueue queues jobs."""
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -37,6 +39,9 @@ class Queues(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: QueuesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Queues", name, {}, opts)
+        # It is there before Kueue and outlives it.
+        for manifest in queue_gate.manifests(args.looked_at):
+            declare(annotated(manifest, kept.ANNOTATIONS), kept.options(self, []))
         earlier: dict[str, list[pulumi.Resource]] = {}
         for manifest in queue_manifests.manifests(args.queues):
             kind = manifest["kind"]

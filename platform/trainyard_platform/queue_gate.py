@@ -1,0 +1,64 @@
+"""An admission policy: no TrainJob of a queue starts because Kueue was not there to see it (ADR 17)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trainyard_api import names
+
+NAME: Final = f"queued-jobs-wait.{names.POLICY_DOMAIN}"
+_GROUP: Final = "admissionregistration.k8s.io"
+_QUEUE: Final = f"object.metadata.?labels[?'{names.QUEUE_LABEL}'].orValue('')"
+_PATCHED: Final = (
+    "object.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == 'kueue.x-k8s.io/manager')"
+)
+"""What Kueue's webhook adds; without it Kueue admits the job, and never resumes it."""
+_SUSPENDED: Final = "object.spec.?suspend.orValue(false) == true"
+_TENANT: Final = f"namespaceObject.metadata.?labels[?'{names.TENANT_LABEL}'].orValue('')"
+
+
+def manifests(namespace_selector: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The policy, and what puts it in force where Kueue looks.
+
+    Kueue's webhook names the queue of a TrainJob that is created, suspends it
+    and adds the entry for its own patches, before this is asked.
+    What another controller creates is its controller's affair, as for Kueue.
+    """
+    kind = {
+        "apiGroups": [names.TRAINER_GROUP],
+        "apiVersions": ["v1alpha1"],
+        "operations": ["CREATE"],
+        "resources": ["trainjobs"],
+    }
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [kind]},
+        "matchConditions": [
+            {
+                "name": "is-nobodys-child",
+                "expression": "!object.metadata.?ownerReferences.orValue([])"
+                ".exists(owner, owner.?controller.orValue(false) == true)",
+            },
+        ],
+        "validations": [
+            {
+                # A condition would not be told of the namespace.
+                "expression": f"{_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED} && {_PATCHED}",
+                "message": "a TrainJob of a queue cannot be created now: Kueue, which holds it until there "
+                "is quota, is not there. Create it again when the platform is back. Where Kueue is gone for "
+                f"good, delete ValidatingAdmissionPolicyBinding {NAME}.",
+            }
+        ],
+    }
+    binding = {
+        "policyName": NAME,
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": dict(namespace_selector)},
+    }
+    return [
+        _object("ValidatingAdmissionPolicy", policy),
+        _object("ValidatingAdmissionPolicyBinding", binding),
+    ]
+
+
+def _object(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": {"name": NAME}, "spec": spec}
