@@ -72,9 +72,8 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 # shell as variables, so that no name in a branch is ever read as a command. All
 # three look at the cluster first: without that, Pulumi believes its own state.
 # Drift is what Pulumi would do, and what it does not see because others have added it.
-# Git wins over whoever wrote a field that a stack says: a person, or an `up` that was killed.
-PULUMI = PULUMI_K8S_ENABLE_PATCH_FORCE=true pulumi --non-interactive --color never
-ON_STACK = --refresh --stack "$${STACK:?Say which stack: make $@ STACK=name}" --policy-pack policies --suppress-progress
+# With VERBOSE=1 Pulumi speaks for itself.
+ON_STACK = --stack "$${STACK:?Say which stack: make $@ STACK=name}"
 
 .PHONY: lint
 lint: environment ## The policy rules over the catalog [SINCE=REF] [FORMAT=github]
@@ -85,8 +84,8 @@ stacks: environment ## The stacks that are delivered, as JSON; touched [SINCE=RE
 	@$(TRAINYARD) stacks --without sandbox $${SINCE:+--since "$$SINCE"}
 
 .PHONY: preview
-preview: environment ## What pulumi up would do, under the policies: STACK=name
-	@$(PULUMI) preview $(ON_STACK)
+preview: environment ## What make up would do, under the policies: STACK=name [VERBOSE=1]
+	@$(TRAINYARD) preview $(ON_STACK)
 
 .PHONY: manifests
 manifests: environment ## A stack as plain YAML, in waves: STACK=name OUTPUT=folder
@@ -97,14 +96,14 @@ impact: environment ## The TrainJobs that a change touches: STACK=name SINCE=REF
 	@$(TRAINYARD) impact --stack "$${STACK:?Say which stack: make $@ STACK=name}" --since "$${SINCE:?Say since when: make $@ SINCE=origin/main}"
 
 .PHONY: up
-up: environment ## Roll a stack out, under the policies, and undo what others have added: STACK=name [KEEP="Kind/name ..."]
-	@$(PULUMI) up $(ON_STACK) --yes
+up: environment ## Roll a stack out, under the policies, and undo what others have added: STACK=name [KEEP="Kind/name ..."] [VERBOSE=1]
+	@$(TRAINYARD) up $(ON_STACK)
 	@$(TRAINYARD) drift --stack "$$STACK" --repair --keep "$${KEEP:-}"
 
 .PHONY: drift
 drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json]
 	@code=0; \
-	$(PULUMI) preview $(ON_STACK) --expect-no-changes >&2 || code=$$?; \
+	$(TRAINYARD) preview $(ON_STACK) --expect-no-changes >&2 || code=$$?; \
 	$(TRAINYARD) drift --stack "$$STACK" --output "$${FORMAT:-text}" || code=$$?; \
 	exit $$code
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from trainyard_operator.kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
 from trainyard_platform.drift import comparison, writers
 from trainyard_platform.drift.comparison import Row
-from trainyard_platform.drift.verdicts import Ref, State, Verdict, consequence
+from trainyard_platform.drift.verdicts import Ref, State, Verdict, consequence, going
 
 Json = Mapping[str, Any]
 
@@ -111,8 +111,8 @@ class _Judge:
 
     async def _tried(self, found: Ref, path: str, manifest: Json, put_right: Sequence[Row]) -> Verdict:
         live = await self._client.get(path)
-        if live["metadata"].get("deletionTimestamp"):
-            return Verdict(found, State.GOING, why=_what_holds(live))
+        if going(live):
+            return Verdict(found, State.GOING, why=going(live))
         body = comparison.body(manifest, live, self._rights)
         rows = comparison.rows(live, await self._client.replace(path, body, manager=MANAGER, dry_run=True))
         if not rows:
@@ -126,8 +126,3 @@ class _Judge:
         # The very object that was compared: its resourceVersion is in the body.
         await self._client.replace(path, body, manager=MANAGER)
         return Verdict(found, State.REPAIRED, rows)
-
-
-def _what_holds(live: Json) -> str:
-    held = ", ".join(live["metadata"].get("finalizers") or ())
-    return f"since {live['metadata']['deletionTimestamp']}" + (f", held by {held}" if held else "")

@@ -11,7 +11,20 @@ import typer
 
 from trainyard_sandbox.errors import SandboxError
 
-from . import adopt, drift, explain, impact, lint, migrate, plain, render, runtimes_diff, stacks, validate
+from . import (
+    adopt,
+    drift,
+    explain,
+    impact,
+    lint,
+    migrate,
+    plain,
+    render,
+    rollout,
+    runtimes_diff,
+    stacks,
+    validate,
+)
 from .operator import app as operator_app
 from .runtimes import app as runtimes_app
 from .sandbox import app as sandbox_app
@@ -31,8 +44,10 @@ app.command(name="impact")(impact.command)
 app.command(name="lint")(lint.command)
 app.command(name="manifests")(plain.command)
 app.command(name="migrate")(migrate.command)
+app.command(name="preview")(rollout.preview_command)
 app.command(name="render")(render.command)
 app.command(name="stacks")(stacks.command)
+app.command(name="up")(rollout.up_command)
 app.command(name="validate")(validate.command)
 app.command(name="explain")(explain.command)
 runtimes_app.command(name="diff")(runtimes_diff.command)

@@ -61,6 +61,15 @@ class Verdict:
     """What there is to say beside the rows: the API server's words where it would not answer."""
 
 
+def going(live: Mapping[str, Any]) -> str:
+    """Since when an object is being deleted, and by what it is held; empty if it is not."""
+    metadata = live["metadata"]
+    if not (since := metadata.get("deletionTimestamp")):
+        return ""
+    held = ", ".join(metadata.get("finalizers") or ())
+    return f"since {since}" + (f", held by {held}" if held else "")
+
+
 _PODS: Final = ("Deployment", "DaemonSet", "StatefulSet")
 
 

@@ -1,0 +1,270 @@
+"""`trainyard preview` and `trainyard up`: Pulumi at work on a stack, told so that it can be read.
+
+Called by `main`, which adds both to the application. Runs Pulumi, follows its
+events, asks the cluster for the TrainJobs that a change reaches, and prints;
+what it all means is `trainyard_platform.rollout`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Final, TextIO
+
+import typer
+
+from trainyard_assist.explain.text import clean
+from trainyard_operator.kube.client import ApiError
+from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_platform import impact
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.rollout import events, words
+from trainyard_platform.rollout.events import Op, Severity, Step
+
+from . import connection
+from .manifests import CANNOT_ASK
+from .options import Context, Kubeconfig
+from .rollout_progress import Progress
+from .workloads import Seen, look
+
+POLICIES: Final = "policies"
+_TOLD_BY_THE_PROGRAM: Final = "pulumi:pulumi:Stack"
+_TOUCHING: Final = frozenset(
+    {"ClusterTrainingRuntime", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
+)
+"""Kinds that TrainJobs hang on, and that are objects of the stack."""
+
+
+def run(
+    stack: str,
+    *,
+    change: bool,
+    expect_no_changes: bool = False,
+    verbose: bool = False,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print what a stack's objects would become, and with `change` make them so; returns Pulumi's exit code.
+
+    With `verbose` Pulumi speaks for itself. What cannot be run goes to `err`, with exit code 2.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    command = ["pulumi", "up" if change else "preview", "--refresh", "--stack", stack]
+    command += ["--non-interactive", "--color", "never", *(["--yes"] if change else [])]
+    # Policies look at what git says, and what is in the cluster already has passed them.
+    command += ["--expect-no-changes"] if expect_no_changes else ["--policy-pack", POLICIES]
+    environment = {
+        **os.environ,
+        # Git wins over whoever wrote a field that a stack says: a person, or an `up` that was killed.
+        "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
+        "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
+    }
+    try:
+        if verbose:
+            return subprocess.call([*command, "--suppress-progress"], env=environment)
+        with Progress(err) as progress:
+            teller = Teller(
+                stack, out, progress, lambda found: _effects(found, kubeconfig, context), _deleted_with
+            )
+            with _started([*command, "--json"], environment) as (process, lines):
+                for line in lines:
+                    teller.hear(line)
+        return process.returncode
+    except OSError as error:
+        print(f"pulumi cannot be run: {error.strerror}", file=err)
+        return CANNOT_ASK
+
+
+Effects = Callable[[Sequence[Step]], tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]]
+"""What steps do to TrainJobs, by URN, and what could not be seen of them, with why."""
+
+
+class Teller:
+    """Makes words of Pulumi's events, one after the other."""
+
+    def __init__(
+        self,
+        stack: str,
+        out: TextIO,
+        progress: Progress,
+        effects: Effects,
+        deleted_with: Callable[[str], Mapping[str, str]],
+    ) -> None:
+        self._stack, self._out, self._progress = stack, out, progress
+        self._effects, self._deleted_with = effects, deleted_with
+        self._steps: dict[str, Step] = {}
+        self._begun: dict[str, Step] = {}
+        self._done: set[str] = set()
+        self._said: dict[object, None] = {}
+        self._violations: dict[events.Violation, None] = {}
+        self._updates = False
+        progress.begin(f"Looking what there is and what {stack} asks for")
+
+    def hear(self, line: str) -> None:
+        """Take one line that Pulumi has printed."""
+        try:
+            event = events.read(line)
+        except ValueError:
+            self._progress.say(line)
+            return
+        match event:
+            case events.Planned(step, preview):
+                (self._steps if preview else self._begun)[step.urn] = step
+                if not preview and not self._updates:
+                    self._updates = True
+                    self._progress.begin(f"Rolling out {self._stack}", len(self._steps))
+            case events.Done(urn, preview):
+                self._count(urn, self._steps if preview else self._begun)
+            case events.Said():
+                self._say(event)
+            case events.Violation():
+                self._violations[event] = None
+            case events.Ended(preview=True, succeeded=succeeded):
+                self._tell_plan(succeeded=succeeded)
+            case events.Ended(preview=False, succeeded=succeeded):
+                self._tell_end(succeeded=succeeded)
+
+    def _count(self, urn: str, steps: Mapping[str, Step]) -> None:
+        if (step := steps.get(urn)) is not None:
+            self._done.add(urn)
+            self._progress.at(len(self._done), step.name)
+
+    def _say(self, said: events.Said) -> None:
+        of_the_program = not said.urn or _TOLD_BY_THE_PROGRAM in said.urn
+        if said in self._said or (said.severity is Severity.INFO and not of_the_program):
+            return
+        self._said[said] = None
+        about = "" if of_the_program else f"{self._name(said.urn)}: "
+        mark = "" if said.severity is Severity.INFO else f"{said.severity}: "
+        self._progress.say(clean(f"{mark}{about}{said.text}"))
+
+    def _name(self, urn: str) -> str:
+        step = self._begun.get(urn) or self._steps.get(urn)
+        return step.name if step is not None else urn.rpartition("::")[2]
+
+    def _tell_plan(self, *, succeeded: bool) -> None:
+        steps = list(self._steps.values())
+        if any(step.op is Op.DELETE for step in steps):
+            steps = list(words.left(steps, self._deleted_with(self._stack)))
+        found, unseen = self._effects(steps)
+        self._print(words.details(steps, found))
+        self._print(words.violations(list(self._violations), steps))
+        self._print(f"Could not see {what}: {why}" for what, why in sorted(unseen.items()))
+        failed = f"{self._stack}: the preview failed, and nothing has been changed"
+        self._print([words.summary(self._stack, steps) if succeeded else failed])
+        self._violations.clear()
+        self._done.clear()
+
+    def _tell_end(self, *, succeeded: bool) -> None:
+        refused = [one for one in self._violations if one.mandatory]
+        self._print(words.violations(refused, self._steps.values()))
+        done = [step for urn, step in self._begun.items() if urn in self._done and step.op is not Op.SAME]
+        said = f"{len(done)} of {words.changing(self._steps.values())} changes made"
+        self._print([f"{self._stack}: " + (said if succeeded else f"it broke off, with {said}")])
+
+    def _print(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            print(clean(line), file=self._out)
+        self._out.flush()
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[tuple[subprocess.Popen[str], Iterator[str]]]:
+    """A process and its lines; who stops this command stops Pulumi, which then ends what it has begun."""
+    with subprocess.Popen(command, env=dict(environment), stdout=subprocess.PIPE, text=True) as process:
+        before = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+        # From a terminal Pulumi hears it by itself.
+        ignored = signal.signal(signal.SIGINT, lambda *_: None)
+        try:
+            yield process, (line.rstrip("\n") for line in process.stdout or () if line.strip())
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGINT, ignored)
+
+
+def _effects(
+    steps: Sequence[Step], kubeconfig: str | None, context: str | None
+) -> tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]:
+    changes = {step.urn: change for step in steps if (change := words.change(step)) is not None}
+    if not any(change.ref.kind in _TOUCHING for change in changes.values()):
+        return {}, {}
+
+    async def seen() -> Seen:
+        async with connection.client(connection.load(kubeconfig, context), "preview") as client:
+            return await look(client, pools=False)
+
+    try:
+        found = asyncio.run(seen())
+    except (CredentialsError, ApiError, PlatformError) as error:
+        return {}, {"the TrainJobs": str(error)}
+    return {urn: impact.touched(change, found.jobs) for urn, change in changes.items()}, found.unseen
+
+
+def _deleted_with(stack: str) -> Mapping[str, str]:
+    """By URN, what a resource is said to go with, as a namespace; nothing if Pulumi does not say."""
+    command = ["pulumi", "stack", "export", "--stack", stack, "--non-interactive"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        return {}
+    resources = json.loads(answer.stdout)["deployment"].get("resources") or ()
+    return {one["urn"]: one["deletedWith"] for one in resources if one.get("deletedWith")}
+
+
+_VERBOSE = Annotated[
+    bool,
+    typer.Option("--verbose", envvar="VERBOSE", help="Print all that Pulumi says instead."),
+]
+_STACK = Annotated[str, typer.Option(help="The stack.", metavar="NAME")]
+
+
+def preview_command(
+    stack: _STACK,
+    *,
+    expect_no_changes: Annotated[
+        bool, typer.Option("--expect-no-changes", help="Fail if anything would change; no policy is asked.")
+    ] = False,
+    verbose: _VERBOSE = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Say what `up` would do with a stack: of each object what changes, and what that does to TrainJobs.
+
+    Runs `pulumi preview` under the policies, after a look at what there is.
+    Exit code: Pulumi's, 0 if it can be rolled out.
+
+    Example: trainyard preview --stack prod
+    """
+    raise typer.Exit(
+        run(
+            stack,
+            change=False,
+            expect_no_changes=expect_no_changes,
+            verbose=verbose,
+            kubeconfig=kubeconfig,
+            context=context,
+        )
+    )
+
+
+def up_command(
+    stack: _STACK, *, verbose: _VERBOSE = False, kubeconfig: Kubeconfig = None, context: Context = None
+) -> None:
+    """Roll a stack out, after saying what that does, without asking back.
+
+    Runs `pulumi up` under the policies, after a look at what there is. What
+    others have added to the stack's objects stays: see `trainyard drift
+    --repair`. Exit code: Pulumi's, 0 if all of it is done.
+
+    Example: trainyard up --stack prod
+    """
+    raise typer.Exit(run(stack, change=True, verbose=verbose, kubeconfig=kubeconfig, context=context))

@@ -1,0 +1,199 @@
+"""What Pulumi's engine tells while it works, as values.
+
+Each line of `pulumi ... --json` is an event, `EngineEvent` of Pulumi's
+`apitype`. A preview and the update after it are in one stream.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from ..drift.verdicts import Ref, going
+
+Json = Mapping[str, Any]
+
+
+class Op(StrEnum):
+    """What becomes of a resource."""
+
+    SAME = "same"
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"
+    DELETE = "delete"
+    LEAVE = "leave"
+    """The stack no longer has it, and nobody deletes it."""
+
+
+_OPS: Final = {
+    "same": Op.SAME,
+    "create": Op.CREATE,
+    "import": Op.CREATE,
+    "update": Op.UPDATE,
+    "replace": Op.REPLACE,
+    "delete": Op.DELETE,
+}
+"""The others are parts of a replacement, looks at what is there, or nothing that users have written."""
+_PULUMIS_OWN: Final = "__"
+_AT_THE_SERVER: Final = re.compile(
+    r'(Preview failed: )?resource "?urn:\S+ was not successfully \w+ by the Kubernetes API server: '
+)
+"""The provider's words before those of the API server, with the name that the message is about already."""
+_NOISE: Final = re.compile(r"using pulumi-\S+ from \$PATH|context canceled$")
+"""Where a plug-in was found; and what else ends because of an error that is told itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What becomes of one resource; a component of the program is none."""
+
+    urn: str
+    op: Op
+    before: Json
+    """What was asked for, or was found; of an object of the cluster its manifest."""
+    after: Json
+    retained: bool = False
+    going: str = ""
+    """Since when the object is being deleted, and by what it is held."""
+
+    @property
+    def ref(self) -> Ref | None:
+        """Which object of the cluster it is; None for a machine of a cloud and the like."""
+        manifest = self.after or self.before
+        return Ref.of(manifest) if "kind" in manifest and "metadata" in manifest else None
+
+    @property
+    def name(self) -> str:
+        """As users know it: `Kind name`, `Kind namespace/name`, or Pulumi's type and name."""
+        if self.ref is None:
+            _, _, kind, name = self.urn.split("::", 3)
+            return f"{kind.rpartition(':')[2]} {name}"
+        place = f"{self.ref.namespace}/" if self.ref.namespace else ""
+        return f"{self.ref.kind} {place}{self.ref.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is to become of a resource, or begins to."""
+
+    step: Step
+    preview: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A resource has been looked at, in a preview, or is as it is to be."""
+
+    urn: str
+    preview: bool
+
+
+class Severity(StrEnum):
+    """How bad what is said is."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of the program, the engine or a provider."""
+
+    severity: Severity
+    urn: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What a policy says against a resource."""
+
+    policy: str
+    mandatory: bool
+    urn: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The preview, or the update, has come to its end."""
+
+    preview: bool
+    succeeded: bool
+
+
+Event = Planned | Done | Said | Violation | Ended
+
+
+def read(line: str) -> Event | None:
+    """The event of a line; None for one that says nothing to users.
+
+    Raises:
+        ValueError: The line is no event of Pulumi's.
+    """
+    event = json.loads(line)
+    if not isinstance(event, dict):
+        raise ValueError("no object")
+    if told := event.get("resourcePreEvent"):
+        step = _step(told["metadata"])
+        return None if step is None else Planned(step, bool(told.get("planning")))
+    if told := event.get("resOutputsEvent"):
+        metadata = told["metadata"]
+        if not (metadata.get("new") or metadata.get("old") or {}).get("custom"):
+            return None
+        return Done(metadata["urn"], bool(told.get("planning")))
+    if told := event.get("diagnosticEvent"):
+        return _said(told)
+    if told := event.get("policyEvent"):
+        return Violation(
+            told["policyName"],
+            told["enforcementLevel"] == "mandatory",
+            told.get("resourceUrn", ""),
+            _plain(told["message"]),
+        )
+    if told := event.get("summaryEvent"):
+        return Ended(bool(told.get("isPreview")), told.get("result", "succeeded") == "succeeded")
+    return None
+
+
+def _step(metadata: Json) -> Step | None:
+    old, new = metadata.get("old") or {}, metadata.get("new") or {}
+    op = _OPS.get(metadata["op"])
+    if op is None or not (new or old).get("custom") or metadata["type"].startswith("pulumi:"):
+        return None
+    found = old.get("outputs") or {}
+    return Step(
+        metadata["urn"],
+        op,
+        _asked(old),
+        _asked(new),
+        retained=bool(old.get("retainOnDelete")),
+        going=going(found) if "metadata" in found else "",
+    )
+
+
+def _asked(state: Json) -> Json:
+    inputs = state.get("inputs") or {}
+    return {key: value for key, value in inputs.items() if not key.startswith(_PULUMIS_OWN)}
+
+
+def _said(told: Json) -> Said | None:
+    severity = told["severity"]
+    if told.get("ephemeral") or severity not in tuple(Severity):
+        return None
+    text = _AT_THE_SERVER.sub("", _plain(told["message"]))
+    return Said(Severity(severity), told.get("urn", ""), text) if text and not _NOISE.search(text) else None
+
+
+def _plain(text: str) -> str:
+    """Without Pulumi's marks for colours, `<{%reset%}>` and the like."""
+    while "<{%" in text:
+        before, _, rest = text.partition("<{%")
+        text = before + rest.partition("%}>")[2]
+    return text.strip()

@@ -1,0 +1,176 @@
+"""What a preview or an update comes to, as people read it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from .. import impact
+from ..drift import paths
+from ..drift.comparison import NOT_SHOWN
+from ..drift.differences import Difference, differences
+from .events import Op, Step, Violation
+
+Json = Any
+
+_MARKS: Final = {Op.CREATE: "+", Op.UPDATE: "~", Op.REPLACE: "±", Op.DELETE: "-", Op.LEAVE: "="}
+_COUNTED: Final = {
+    Op.CREATE: "to create",
+    Op.UPDATE: "to change",
+    Op.REPLACE: "to make anew",
+    Op.DELETE: "to delete",
+    Op.LEAVE: "to leave in the cluster",
+    Op.SAME: "unchanged",
+}
+_MANY: Final = 20
+"""Objects that are made or deleted and listed one by one; more are counted by kind."""
+_MOST_FIELDS: Final = 20
+_FEW: Final = 3
+"""Objects that one policy advises against, with all that it says; of more the names."""
+_LONGEST: Final = 120
+"""Characters of a value that is shown."""
+_PULUMIS: Final = "pulumi.com/"
+_ROLLED: Final = ("Deployment", "DaemonSet", "StatefulSet")
+_SECRET: Final = ("data", "stringData")
+
+
+def left(steps: Sequence[Step], deleted_with: Mapping[str, str]) -> Iterator[Step]:
+    """The steps, where those that Pulumi calls a deletion and that delete nothing are told as what they are.
+
+    What goes with something else Pulumi does not delete itself: it stays where
+    that stays, and where it is not inside of that.
+
+    Args:
+        steps: All of a preview.
+        deleted_with: By the URN of a resource, that of what it is said to go with.
+    """
+    deleted = {step.urn: step for step in steps if step.op is Op.DELETE}
+
+    def stays(step: Step) -> bool:
+        host = deleted.get(deleted_with.get(step.urn, ""))
+        if step.retained or host is None:
+            return step.retained
+        inside = step.ref is not None and host.ref is not None and step.ref.namespace == host.ref.name
+        return host.retained or not inside
+
+    for step in steps:
+        is_left = step.urn in deleted and stays(step)
+        yield Step(step.urn, Op.LEAVE, step.before, {}) if is_left else step
+
+
+def summary(stack: str, steps: Iterable[Step]) -> str:
+    """How many there are of each."""
+    counted = Counter(step.op for step in steps)
+    found = [f"{counted[op]} {words}" for op, words in _COUNTED.items() if counted[op]]
+    return f"{stack}: {', '.join(found) or 'nothing in it'}"
+
+
+def changing(steps: Iterable[Step]) -> int:
+    """How many of them change something."""
+    return sum(step.op is not Op.SAME for step in steps)
+
+
+def details(steps: Sequence[Step], effects: Mapping[str, Sequence[impact.Touched]]) -> Iterator[str]:
+    """A paragraph for each object that does not stay as it is.
+
+    Args:
+        steps: All of a preview.
+        effects: What a step does to TrainJobs, by its URN.
+    """
+    steps = sorted(steps, key=lambda one: one.name)
+    for step in (one for one in steps if one.going and one.op in (Op.SAME, Op.UPDATE)):
+        yield f"! {step.name}: is being deleted {step.going}"
+        yield "    It goes as soon as nothing holds it. Roll out again then, and it is made anew."
+    for op in (Op.REPLACE, Op.UPDATE):
+        for step in (one for one in steps if one.op is op):
+            yield f"{_MARKS[op]} {step.name}" + (": deleted, and made anew" if op is Op.REPLACE else "")
+            yield from _fields(step)
+            yield from _touched(effects.get(step.urn, ()))
+    for op in (Op.DELETE, Op.LEAVE, Op.CREATE):
+        found = [one for one in steps if one.op is op]
+        touching = [one for one in found if effects.get(one.urn)]
+        for step in found if len(found) <= _MANY else touching:
+            yield _line(step)
+            yield from _touched(effects.get(step.urn, ()))
+        if len(found) > _MANY:
+            kinds = Counter(one.name.partition(" ")[0] for one in found if one not in touching)
+            yield f"{_MARKS[op]} " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+
+
+def violations(found: Sequence[Violation], steps: Iterable[Step]) -> Iterator[str]:
+    """What policies say: each refusal, advice on what changes, and how much advice there is on the rest."""
+    by_urn = {step.urn: step for step in steps}
+
+    def about(one: Violation) -> str:
+        return f"{by_urn[one.urn].name}: " if one.urn in by_urn else ""
+
+    for one in sorted((one for one in found if one.mandatory), key=lambda one: (one.policy, about(one))):
+        yield f"refused by {one.policy}: {about(one)}{_flat(one.text)}"
+    advice = [one for one in found if not one.mandatory]
+    unchanged = [one for one in advice if one.urn in by_urn and by_urn[one.urn].op is Op.SAME]
+    on_changes = [one for one in advice if one not in unchanged]
+    for policy in sorted({one.policy for one in on_changes}):
+        of_policy = sorted((one for one in on_changes if one.policy == policy), key=about)
+        if len(of_policy) <= _FEW:
+            yield from (f"advised against by {policy}: {about(one)}{_flat(one.text)}" for one in of_policy)
+        else:
+            named = list(dict.fromkeys(about(one).removesuffix(": ") for one in of_policy))
+            more = f" and {len(named) - _FEW} more" if named[_FEW:] else ""
+            yield f"advised against by {policy}: {', '.join(named[:_FEW])}{more}: VERBOSE=1 says what"
+    if unchanged:
+        number = len({one.urn for one in unchanged})
+        many = f"{number} object{'' if number == 1 else 's'}"
+        yield f"advice on what does not change, {many}: VERBOSE=1 has it"
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def change(step: Step) -> impact.Change | None:
+    """What `impact` calls it; None for what becomes of nothing that TrainJobs hang on."""
+    verb = {
+        Op.UPDATE: impact.Verb.CHANGED,
+        Op.DELETE: impact.Verb.REMOVED,
+        Op.LEAVE: impact.Verb.LEFT,
+    }.get(step.op)
+    if step.ref is None or verb is None:
+        return None
+    ref = impact.Ref(step.ref.kind, step.ref.namespace, step.ref.name)
+    return impact.Change(ref, verb, step.before, step.after)
+
+
+def _line(step: Step) -> str:
+    return f"{_MARKS[step.op]} {step.name}" + (": stays in the cluster" if step.op is Op.LEAVE else "")
+
+
+def _fields(step: Step) -> Iterator[str]:
+    found = [one for one in differences(step.after, step.before) if _PULUMIS not in paths.text(one.path)]
+    secret = step.ref is not None and step.ref.kind == "Secret"
+    for one in found[:_MOST_FIELDS]:
+        hidden = secret and one.path[0] in _SECRET
+        yield f"    {_field(one, hidden=hidden)}"
+    if found[_MOST_FIELDS:]:
+        yield f"    and {len(found) - _MOST_FIELDS} fields more: VERBOSE=1 has them"
+    rolls = step.ref is not None and step.ref.kind in _ROLLED
+    if rolls and any(paths.text(one.path).startswith("spec.template.") for one in found):
+        yield "    its pods are made anew, one after the other"
+
+
+def _field(one: Difference, *, hidden: bool) -> str:
+    before, after = (NOT_SHOWN if hidden else _short(value) for value in (one.there, one.git))
+    return f"{paths.text(one.path)}: {before} -> {after}"
+
+
+def _short(value: Json) -> str:
+    text = value if isinstance(value, str) else repr(value) if repr(value) == "absent" else json.dumps(value)
+    text = "nothing" if text == "absent" else text
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _touched(jobs: Sequence[impact.Touched]) -> Iterator[str]:
+    for one in jobs:
+        loses = f"; loses {one.loses}" if one.loses else ""
+        yield f"    {one.job.namespace}/{one.job.name} ({one.job.state}) keeps {one.keeps}{loses}"

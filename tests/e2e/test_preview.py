@@ -1,0 +1,59 @@
+"""What `make preview` and `make up` say: short where nothing changes, and of each change what it does."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.patience import eventually
+from trainyard_sandbox.paths import PROJECT
+
+from .cluster import UNTIL_TOLD, Cluster, Object, trainjob
+
+pytestmark = pytest.mark.sandbox(area="platform")
+
+
+@pytest.fixture
+def runs(team_a: Cluster) -> Object:
+    """A job of team-a's queue that runs."""
+    job = trainjob("previewed", UNTIL_TOLD)
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "default"}
+    team_a.apply(job)
+    eventually("it runs", lambda: [p for p in team_a.pods("previewed") if p["status"]["phase"] == "Running"])
+    return job
+
+
+def stack_file(folder: Path) -> tuple[Path, Object]:
+    """A copy of the sandbox's stack file to change, and what is in it."""
+    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    return folder / "Pulumi.sandbox.yaml", document
+
+
+def preview(platform: Cluster, file: Path, *arguments: str, code: int = 0) -> str:
+    command = ("env", f"PULUMI_OPTION_CONFIG_FILE={file}", "trainyard", "preview", "--stack", "sandbox")
+    answer = platform.run(*command, *arguments, check=False)
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    return answer.stdout
+
+
+@pytest.mark.core
+def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs(
+    platform: Cluster, runs: Object, tmp_path: Path
+) -> None:
+    file, document = stack_file(tmp_path)
+    settings = document["config"]["trainyard:platform"]
+    queues = settings["queues"]["clusterQueues"]  # in the file two of them are one
+    queues["team-a"] = {**queues["team-a"], "stopPolicy": "HoldAndDrain"}
+    del settings["tenants"]["team-b"]
+    settings["queues"]["priorities"]["new"] = {"value": 1, "description": "New."}
+    file.write_text(yaml.safe_dump(document))
+    said = preview(platform, file).splitlines()
+    assert said[:3] == [
+        "~ ClusterQueue team-a",
+        "    spec.stopPolicy: None -> HoldAndDrain",
+        "    team-a/previewed (running) keeps its place in the queue; loses its pods: Kueue suspends it",
+    ]
+    assert "= Namespace team-b: stays in the cluster" in said
+    assert "= LocalQueue team-b/default: stays in the cluster" in said
+    assert "+ WorkloadPriorityClass new" in said
+    assert {line.partition(" team-b/")[0] for line in said if line[:2] == "- "} == {"- Role", "- RoleBinding"}

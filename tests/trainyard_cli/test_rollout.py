@@ -1,0 +1,190 @@
+"""`trainyard preview` and `up`: what they run, what they print of what Pulumi tells, and their exit codes."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard_cli import rollout
+
+QUEUE = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "ClusterQueue",
+    "metadata": {"name": "team-a"},
+    "spec": {"stopPolicy": "None"},
+}
+DRAINED = {**QUEUE, "spec": {"stopPolicy": "HoldAndDrain"}}
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "team-a"}}
+
+
+def state(inputs: Any) -> Any:
+    return inputs and {"custom": True, "inputs": inputs}
+
+
+def change(urn: str, op: str, old: Any, new: Any, *, planning: bool) -> list[dict[str, Any]]:
+    metadata = {"op": op, "urn": urn, "type": "kubernetes:x:Y", "old": state(old), "new": state(new)}
+    return [
+        {"resourcePreEvent": {"metadata": metadata, "planning": planning}},
+        {"resOutputsEvent": {"metadata": metadata, "planning": planning}},
+    ]
+
+
+def end(*, preview: bool, result: str = "succeeded") -> dict[str, Any]:
+    return {"summaryEvent": {"isPreview": preview, "result": result}}
+
+
+def said(severity: str, message: str, urn: str = "") -> dict[str, Any]:
+    return {"diagnosticEvent": {"severity": severity, "message": message, "urn": urn}}
+
+
+PREVIEW = [
+    *change("a", "same", QUEUE, QUEUE, planning=True),
+    *change("b", "create", None, MAP, planning=True),
+]
+
+
+@pytest.fixture
+def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose `pulumi` prints what its file `events` holds, and keeps how it was called."""
+    script = tmp_path / "pulumi"
+    script.write_text('#!/bin/sh\necho "$@" >> "$0.called"\ncat "$0.events"\nexit $(cat "$0.code")\n')
+    script.chmod(0o755)
+    (tmp_path / "pulumi.code").write_text("0")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+def answer(pulumi: Path, *told: Any, code: int = 0, **options: Any) -> tuple[int, str, str]:
+    lines = [one if isinstance(one, str) else json.dumps(one) for one in told]
+    (pulumi / "pulumi.events").write_text("".join(f"{line}\n" for line in lines))
+    (pulumi / "pulumi.code").write_text(str(code))
+    out, err = io.StringIO(), io.StringIO()
+    options = {"change": False, "kubeconfig": "/no/such/file", **options}
+    return rollout.run("prod", out=out, err=err, **options), out.getvalue(), err.getvalue()
+
+
+LOOKING = "Looking what there is and what prod asks for ...\n"
+
+
+def test_a_preview_is_pulumis_under_the_policies_after_a_look_at_the_cluster(pulumi: Path) -> None:
+    found = answer(pulumi, *PREVIEW, end(preview=True))
+    assert found == (0, "+ ConfigMap team-a/one\nprod: 1 to create, 1 unchanged\n", LOOKING)
+    assert (pulumi / "pulumi.called").read_text() == (
+        "preview --refresh --stack prod --non-interactive --color never --policy-pack policies --json\n"
+    )
+
+
+def test_where_nothing_is_expected_to_change_no_policy_is_asked(pulumi: Path) -> None:
+    assert answer(pulumi, *PREVIEW, end(preview=True), expect_no_changes=True, code=255)[0] == 255
+    assert (pulumi / "pulumi.called").read_text() == (
+        "preview --refresh --stack prod --non-interactive --color never --expect-no-changes --json\n"
+    )
+
+
+def test_an_up_says_what_it_does_before_it_does_it_and_how_much_of_it_is_done(pulumi: Path) -> None:
+    told = [
+        *PREVIEW,
+        end(preview=True),
+        *change("a", "same", QUEUE, QUEUE, planning=False),
+        *change("b", "create", None, MAP, planning=False),
+        end(preview=False),
+    ]
+    assert answer(pulumi, *told, change=True) == (
+        0,
+        "+ ConfigMap team-a/one\nprod: 1 to create, 1 unchanged\nprod: 1 of 1 changes made\n",
+        f"{LOOKING}Rolling out prod ...\n",
+    )
+    assert " --yes " in (pulumi / "pulumi.called").read_text()
+
+
+def test_one_that_breaks_off_says_how_far_it_came_and_why(pulumi: Path) -> None:
+    told = [
+        *PREVIEW,
+        end(preview=True),
+        change("b", "create", None, MAP, planning=False)[0],
+        said("error", "the server is away", "b"),
+        said("error", "the server is away", "b"),
+        said("info", "Waiting for it", "b"),
+        end(preview=False, result="failed"),
+    ]
+    assert answer(pulumi, *told, change=True, code=255) == (
+        255,
+        "+ ConfigMap team-a/one\nprod: 1 to create, 1 unchanged\n"
+        "prod: it broke off, with 0 of 1 changes made\n",
+        f"{LOOKING}Rolling out prod ...\nerror: ConfigMap team-a/one: the server is away\n",
+    )
+
+
+def test_what_a_policy_refuses_is_said_once_and_of_which_object(pulumi: Path) -> None:
+    policy = {
+        "policyEvent": {
+            "resourceUrn": "b",
+            "policyName": "image-tag",
+            "enforcementLevel": "mandatory",
+            "message": "must name a digest",
+        }
+    }
+    code, out, _ = answer(pulumi, *PREVIEW, policy, policy, end(preview=True, result="failed"), code=255)
+    assert (code, out) == (
+        255,
+        "+ ConfigMap team-a/one\nrefused by image-tag: ConfigMap team-a/one: must name a digest\n"
+        "prod: the preview failed, and nothing has been changed\n",
+    )
+
+
+def test_jobs_that_cannot_be_asked_for_are_no_reason_to_say_nothing(pulumi: Path) -> None:
+    told = [*change("a", "update", QUEUE, DRAINED, planning=True), end(preview=True)]
+    code, out, _ = answer(pulumi, *told)
+    assert code == 0
+    assert out.startswith("~ ClusterQueue team-a\n    spec.stopPolicy: None -> HoldAndDrain\n")
+    assert "Could not see the TrainJobs: " in out
+    assert out.endswith("prod: 1 to change\n")
+
+
+def test_what_is_no_event_and_what_the_program_says_goes_past(pulumi: Path) -> None:
+    told = ["error: no stack named 'prod' found", said("info", "runtime x is left out")]
+    code, out, err = answer(pulumi, *told, code=255)
+    assert (code, out) == (255, "")
+    assert err == f"{LOOKING}error: no stack named 'prod' found\nruntime x is left out\n"
+
+
+def test_without_pulumi_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    out, err = io.StringIO(), io.StringIO()
+    assert rollout.run("prod", change=False, out=out, err=err) == 2
+    assert err.getvalue().endswith("pulumi cannot be run: No such file or directory\n")
+
+
+def test_who_ends_it_has_pulumi_end_what_it_has_begun(tmp_path: Path) -> None:
+    script = tmp_path / "pulumi"
+    script.write_text(
+        textwrap.dedent(
+            f"""\
+            #!{sys.executable}
+            import signal, sys, time
+            def stop(*_):
+                print("cancelled", flush=True)
+                sys.exit(3)
+            signal.signal(signal.SIGINT, stop)
+            print("begun", flush=True)
+            time.sleep(3600)
+            """
+        )
+    )
+    script.chmod(0o755)
+    begin = "from trainyard_cli.main import main; main()"
+    command = [sys.executable, "-c", begin, "up", "--stack", "prod"]
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "begun\n" in iter(process.stderr.readline, "")
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr.read() == "cancelled\n"
+        assert process.wait() == 3
