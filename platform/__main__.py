@@ -116,6 +116,7 @@ if stack.admission.enabled:
             after=[operator],
             cert_manager=by_cert_manager,
             policies=rules is not None,
+            queued=stack.kueue.namespace_selector if stack.kueue.enabled else None,
         ),
         on_cluster,
     )

@@ -9,7 +9,7 @@ NAME: Final = f"queued-jobs-wait.{names.POLICY_DOMAIN}"
 _GROUP: Final = "admissionregistration.k8s.io"
 _QUEUE: Final = f"object.metadata.?labels[?'{names.QUEUE_LABEL}'].orValue('')"
 _PATCHED: Final = (
-    "object.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == 'kueue.x-k8s.io/manager')"
+    f"object.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == '{names.KUEUES_PATCHES}')"
 )
 """What Kueue's webhook adds; without it Kueue admits the job, and never resumes it."""
 _SUSPENDED: Final = "object.spec.?suspend.orValue(false) == true"

@@ -14,6 +14,8 @@ from .cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, emptied, finish, tra
 
 pytestmark = pytest.mark.sandbox(area="queues")
 
+GATES = "kueue.x-k8s.io/admission-gated-by"
+
 
 def queued(name: str, cpu: str, script: str = "true", *, priority: str | None = None) -> Object:
     """A TrainJob of one node; a tenant's namespace puts it into its queue."""
@@ -100,6 +102,40 @@ def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
     finish(team_a, own)
     team_a.wait_for_condition("owns", "Complete")
     team_a.wait_for_condition("waits", "Complete")
+
+
+@pytest.mark.core
+def test_a_job_that_is_sent_suspended_waits_with_free_quota_until_it_is_resumed(team_a: Cluster) -> None:
+    late = queued("late", "100m", UNTIL_TOLD)
+    late["spec"]["suspend"] = True
+    team_a.apply(late)
+    beside = queued("beside", "100m", UNTIL_TOLD)
+    team_a.apply(beside)
+    other = running(team_a, "beside")
+    stays_without_pods(team_a, "late", team_a, "beside")
+    told = team_a.run("trainyard", "explain", "late", "-n", "team-a", check=False).stdout
+    assert "SentSuspended" in told, told
+    assert "LocalQueue default does not admit it before it is resumed" in told
+    resume = next(line for line in told.splitlines() if "kubectl patch" in line).partition("kubectl ")[2]
+    team_a.run("sh", "-c", f"kubectl {resume}")
+    pod = running(team_a, "late")
+    assert GATES not in team_a.get("trainjob", "late")["metadata"].get("annotations", {})
+    for one in (pod, other):
+        finish(team_a, one)
+    team_a.wait_for_condition("late", "Complete")
+
+
+def test_a_copy_of_a_job_that_waits_for_its_quota_waits_for_its_quota(team_a: Cluster) -> None:
+    team_a.apply(queued("first", "1", UNTIL_TOLD))
+    first = running(team_a, "first")
+    team_a.apply(queued("saved", "1"))
+    said(team_a, "saved", "QuotaReserved", "False")
+    saved = team_a.get("trainjob", "saved")
+    team_a.kubectl("delete", "trainjob", "saved", "--wait")
+    metadata = {key: saved["metadata"][key] for key in ("name", "labels")}
+    team_a.apply({**saved, "metadata": metadata, "status": {}})
+    finish(team_a, first)
+    team_a.wait_for_condition("saved", "Complete")
 
 
 def test_pods_carry_the_flavors_node_selector_and_tolerations(team_a: Cluster) -> None:

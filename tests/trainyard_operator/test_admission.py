@@ -19,12 +19,20 @@ from typing import Any
 import aiohttp
 import pytest
 
+from trainyard_api import names
 from trainyard_operator.core import review, revisions, validation
 from trainyard_operator.core.limits import DEFAULT, Limits
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import admission, bodies, certificates
-from trainyard_operator.serve.admission import MUTATE_TRAINJOB, POLICIES, VALIDATE, Decider, WebhookServer
+from trainyard_operator.serve.admission import (
+    HOLD_TRAINJOB,
+    MUTATE_TRAINJOB,
+    POLICIES,
+    VALIDATE,
+    Decider,
+    WebhookServer,
+)
 from trainyard_operator.serve.bodies import Bodies
 from trainyard_operator.watch.cache import Cache, Key, SeenJobSet
 from trainyard_operator.watch.informer import jobset_of
@@ -244,6 +252,27 @@ def test_pods_of_a_jobset_that_is_another_jobs_keep_no_job_from_changing() -> No
         async with api.client() as client, webhooks(client) as hooks:
             hooks.cache.jobsets.observe(Key("team", "tj"), started(api, status=active))
             assert (await hooks.ask(TRAINJOB, patched, before))["allowed"]
+
+    run(test)
+
+
+def test_a_job_that_is_sent_suspended_to_a_queue_is_held_until_it_is_resumed() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, webhooks(client) as hooks:
+            response = await hooks.ask(HOLD_TRAINJOB, objects.trainjob(suspend=True))
+            assert response["allowed"]
+            *_, operation = json.loads(base64.b64decode(response["patch"]))
+            assert operation["value"] == names.SENT_SUSPENDED
+            held = objects.trainjob(suspend=True)
+            held["metadata"]["annotations"] = {names.QUEUE_GATES_ANNOTATION: operation["value"]}
+            resumed = {**held, "spec": {**held["spec"], "suspend": False}}
+            response = await hooks.ask(HOLD_TRAINJOB, resumed, held)
+            assert json.loads(base64.b64decode(response["patch"])) == [
+                {"op": "remove", "path": operation["path"]}
+            ]
+            assert "patch" not in await hooks.ask(HOLD_TRAINJOB, objects.trainjob())
+            assert api.requests == []
 
     run(test)
 

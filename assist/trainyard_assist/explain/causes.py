@@ -26,6 +26,8 @@ class Cause(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     CRD_MISSING = "CRDMissing"
     BLOCKED = "Blocked"
+    HELD = "SentSuspended"
+    GATED = "AdmissionGated"
     WORKLOAD_MISSING = "WorkloadMissing"
     WORKLOAD_UNSEEN = "WaitsInQueue"
     WORKLOAD_INACTIVE = "WorkloadInactive"
@@ -80,6 +82,10 @@ class About:
     next_step: str
 
 
+_RESUME: Final = (
+    'kubectl patch trainjob {name} -n {namespace} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
+)
+
 TABLE: Final[dict[Cause, About]] = {
     Cause.DELETING: About(
         At.TRAINJOB,
@@ -129,6 +135,16 @@ TABLE: Final[dict[Cause, About]] = {
         At.JOBSET, "the cluster lacks a resource that the job needs", "have the platform team install it"
     ),
     Cause.BLOCKED: About(At.TRAINJOB, "the operator says so", "see the operator's log"),
+    Cause.HELD: About(
+        At.TRAINJOB,
+        "it was created with spec.suspend true, and waits for somebody to resume it",
+        f"resume it, and its queue admits it when there is quota: {_RESUME}",
+    ),
+    Cause.GATED: About(
+        At.WORKLOAD,
+        "somebody keeps the queue from admitting it",
+        "ask the owner of the gate (annotation kueue.x-k8s.io/admission-gated-by): {gates}",
+    ),
     Cause.WORKLOAD_MISSING: About(
         At.WORKLOAD,
         "the TrainJob names a queue, and Kueue has made no Workload of it",
@@ -168,8 +184,7 @@ TABLE: Final[dict[Cause, About]] = {
     Cause.SUSPENDED: About(
         At.TRAINJOB,
         "spec.suspend is true, and no queue decides about it",
-        "resume it: kubectl patch trainjob {name} -n {namespace} --type=merge -p "
-        '\'{{"spec":{{"suspend":false}}}}\'',
+        f"resume it: {_RESUME}",
     ),
     Cause.JOBSET_CONTROLLER_DOWN: About(
         At.JOBSET,

@@ -31,7 +31,7 @@ from trainyard_api.rate import Buckets
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
-from ..core import framework, model, review, validation
+from ..core import framework, holding, model, review, validation
 from ..core.limits import DEFAULT, Limits
 from ..core.review import MalformedError, Request
 from ..core.validation import Answer
@@ -47,6 +47,7 @@ from .tls_server import TlsServer
 logger = logging.getLogger(__name__)
 
 MUTATE_TRAINJOB = "/mutate-trainer-kubeflow-org-v1alpha1-trainjob"
+HOLD_TRAINJOB = "/hold-trainer-kubeflow-org-v1alpha1-trainjob"
 VALIDATE = "/validate-trainer-kubeflow-org-v1alpha1-"
 POLICIES = "/policies-trainer-kubeflow-org-v1alpha1-"
 ANSWER_TIMEOUT = 4.0
@@ -120,6 +121,7 @@ class Decider:
         held = {f"{POLICIES}{kind.lower()}": (kind, self.hold_to_policies) for kind in kinds}
         return {
             MUTATE_TRAINJOB: (names.TRAINJOB, self.default_trainjob),
+            HOLD_TRAINJOB: (names.TRAINJOB, self.hold_trainjob),
             f"{VALIDATE}trainjob": (names.TRAINJOB, self.validate_trainjob),
             f"{VALIDATE}trainingruntime": (names.TRAINING_RUNTIME, self.validate_runtime),
             f"{VALIDATE}clustertrainingruntime": (names.CLUSTER_TRAINING_RUNTIME, self.validate_runtime),
@@ -132,6 +134,10 @@ class Decider:
             request.size, review.defaults, request.manifest, request.old, self._now()
         )
         return review.allowed(request, patch)
+
+    async def hold_trainjob(self, request: Request) -> model.Json:
+        """Keep back a job that is sent suspended to a queue, until it is resumed; see `holding`."""
+        return review.allowed(request, holding.patch(request.manifest, request.old))
 
     async def validate_trainjob(self, request: Request) -> model.Json:
         """The answer of `validation.validate`, for the runtime that the job is built from."""

@@ -7,7 +7,7 @@ come after the operator and go before it: with nobody to answer, no TrainJob
 could be written, suspended or changed any more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -26,6 +26,7 @@ from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequiremen
 from trainyard_api import names
 
 from .. import rbac
+from ..queueing import LabelSelector
 from . import cert_manager, kept, operator
 from .system import NAMESPACE
 
@@ -50,6 +51,14 @@ _IF_THERE_IS_SOMETHING_TO_DEFAULT = MatchConditionArgs(
     name="has-runtime-patches", expression=names.HAS_RUNTIME_PATCHES
 )
 
+_SUSPENDED = "object.?spec.?suspend.orValue(false) == true"
+_GATES = f"object.metadata.?annotations[?'{names.QUEUE_GATES_ANNOTATION}'].orValue('')"
+_IF_IT_IS_HELD_OR_RESUMED = MatchConditionArgs(
+    name="comes-suspended-or-is-resumed",
+    expression=f"oldObject == null ? {_SUSPENDED} : "
+    f"{_GATES}.contains('{names.SENT_SUSPENDED}') && !({_SUSPENDED})",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionArgs:
@@ -61,6 +70,8 @@ class AdmissionArgs:
     """Whether cert-manager writes the caBundle, and not the operator."""
     policies: bool = False
     """Whether the operator answers for the policy rules that no admission policy holds."""
+    queued: LabelSelector | None = None
+    """The namespaces whose TrainJobs Kueue queues; None without it."""
 
 
 class Admission(pulumi.ComponentResource):
@@ -77,20 +88,7 @@ class Admission(pulumi.ComponentResource):
         MutatingWebhookConfiguration(
             rbac.MUTATING_WEBHOOKS,
             metadata=_metadata(rbac.MUTATING_WEBHOOKS, args),
-            webhooks=[
-                MutatingWebhookArgs(
-                    name=f"defaulter.trainjob.{names.TRAINER_GROUP}",
-                    admission_review_versions=["v1"],
-                    client_config=_called(f"mutate-{_dashed()}-trainjob", args),
-                    rules=[_rule("trainjobs")],
-                    failure_policy="Fail",
-                    match_conditions=[_UNLESS_IT_GOES, _IF_THERE_IS_SOMETHING_TO_DEFAULT],
-                    match_policy="Equivalent",
-                    reinvocation_policy="IfNeeded",
-                    side_effects="None",
-                    timeout_seconds=TIMEOUT_SECONDS,
-                )
-            ],
+            webhooks=list(_mutators(args)),
             opts=last,
         )
         ValidatingWebhookConfiguration(
@@ -100,6 +98,63 @@ class Admission(pulumi.ComponentResource):
             opts=last,
         )
         self.register_outputs({})
+
+
+def _mutators(args: AdmissionArgs) -> Iterator[MutatingWebhookArgs]:
+    yield _mutating(
+        f"defaulter.trainjob.{names.TRAINER_GROUP}",
+        "mutate",
+        _IF_THERE_IS_SOMETHING_TO_DEFAULT,
+        args,
+        reinvocation="IfNeeded",
+    )
+    if args.queued is not None:
+        # Asked before Kueue's webhook, after which every job of a queue is suspended, and not again.
+        yield _mutating(
+            f"holder.trainjob.{names.OWN_PREFIX.removesuffix('/')}",
+            "hold",
+            _IF_IT_IS_HELD_OR_RESUMED,
+            args,
+            reinvocation="Never",
+            namespaces=_selector(args.queued),
+        )
+
+
+def _mutating(
+    name: str,
+    asked: str,
+    condition: MatchConditionArgs,
+    args: AdmissionArgs,
+    *,
+    reinvocation: str,
+    namespaces: LabelSelectorArgs | None = None,
+) -> MutatingWebhookArgs:
+    return MutatingWebhookArgs(
+        name=name,
+        admission_review_versions=["v1"],
+        client_config=_called(f"{asked}-{_dashed()}-trainjob", args),
+        rules=[_rule("trainjobs")],
+        namespace_selector=namespaces,
+        failure_policy="Fail",
+        match_conditions=[_UNLESS_IT_GOES, condition],
+        match_policy="Equivalent",
+        reinvocation_policy=reinvocation,
+        side_effects="None",
+        timeout_seconds=TIMEOUT_SECONDS,
+    )
+
+
+def _selector(selector: LabelSelector) -> LabelSelectorArgs:
+    return LabelSelectorArgs(
+        match_labels=selector.match_labels or None,
+        match_expressions=[
+            LabelSelectorRequirementArgs(
+                key=one.key, operator=str(one.operator), values=list(one.values) or None
+            )
+            for one in selector.match_expressions
+        ]
+        or None,
+    )
 
 
 def _validators(args: AdmissionArgs) -> list[ValidatingWebhookArgs]:

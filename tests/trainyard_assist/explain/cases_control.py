@@ -12,6 +12,7 @@ from .objects import (
     condition,
     deployment,
     event,
+    gated,
     jobset,
     lease,
     seen,
@@ -152,6 +153,33 @@ CASES = (
             Ref("LocalQueue", "research", "team"),
             "it is suspended until LocalQueue research admits it",
             "ask somebody who may: kubectl get workloads.kueue.x-k8s.io -n team",
+        ),
+    ),
+    Case(
+        "one that was sent suspended to a queue waits for its user",
+        queued(
+            condition("QuotaReserved", "Pending", "not admissible", "False"),
+            trainjob=trainjob(suspend=True, more={**QUEUED, **gated("trainyard.dev/sent-suspended")}),
+        ),
+        Finding(
+            Cause.HELD,
+            SELF,
+            "LocalQueue research does not admit it before it is resumed",
+            "resume it, and its queue admits it when there is quota: kubectl patch trainjob tj -n team "
+            """--type=merge -p '{"spec":{"suspend":false}}'""",
+        ),
+    ),
+    Case(
+        "one that others keep from its queue names them",
+        queued(
+            condition("QuotaReserved", "Pending", "not admissible", "False"),
+            trainjob=trainjob(suspend=True, more={**QUEUED, **gated("a.io/x,b.io/y")}),
+        ),
+        Finding(
+            Cause.GATED,
+            WORKLOAD,
+            "it may not be admitted yet",
+            "ask the owner of the gate (annotation kueue.x-k8s.io/admission-gated-by): a.io/x, b.io/y",
         ),
     ),
     Case(

@@ -58,6 +58,10 @@ def trainjob(
 QUEUED = {"labels": {"kueue.x-k8s.io/queue-name": "research"}}
 
 
+def gated(by: str) -> Object:
+    return {"annotations": {"kueue.x-k8s.io/admission-gated-by": by}}
+
+
 def jobset(*conditions: Object, seconds: float = 50, owner: str = "tj", **spec: Any) -> Object:
     return {
         "metadata": {**metadata("tj", seconds), **owned_by(owner), "uid": "uid-of-jobset"},

@@ -28,6 +28,25 @@ _EVALUATING: Final = 3.0
 """Seconds in which Kueue looks at a new Workload for the first time."""
 
 
+def held(o: Observation) -> Finding | None:
+    """It was sent suspended to a queue, and nobody has resumed it."""
+    queue = read.texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL)
+    if not queue or not read.suspended(o.trainjob) or names.SENT_SUSPENDED not in _gates(o):
+        return None
+    message = f"LocalQueue {queue} does not admit it before it is resumed"
+    name, within = read.name(o.trainjob), read.namespace(o)
+    return found(o, Cause.HELD, read.ref(o.trainjob, names.TRAINJOB), message, name=name, namespace=within)
+
+
+def gated(o: Observation) -> Finding | None:
+    """Somebody else keeps its queue from admitting it."""
+    workload = waiting(o)
+    if workload is None or not (gates := _gates(o)):
+        return None
+    message = "it may not be admitted yet"
+    return found(o, Cause.GATED, _ref(workload), message, gates=text.listed(gates))
+
+
 def workload_missing(o: Observation) -> Finding | None:
     """A queue is named, the TrainJob is suspended, and there is no Workload."""
     queue = read.texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL)
@@ -142,6 +161,11 @@ def waiting(o: Observation) -> Json | None:
     return workload if workload is not None and _waits(workload) and read.suspended(o.trainjob) else None
 
 
+def _gates(o: Observation) -> list[str]:
+    gates = read.texts(o.trainjob, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
+    return [gate for gate in gates.split(",") if gate]
+
+
 def _waits(workload: Json) -> bool:
     return not read.holds(workload, "QuotaReserved") and read.at(workload, "spec", "active") is not False
 
@@ -159,6 +183,8 @@ def _ref(workload: Json) -> Ref:
 
 
 BEFORE_ADMISSION: Final = (
+    held,
+    gated,
     workload_missing,
     workload_unseen,
     workload_inactive,
