@@ -27,13 +27,14 @@ from trainyard_platform.errors import PlatformError
 from trainyard_platform.rollout import events, words
 from trainyard_platform.rollout.events import Op, Severity, Step
 
-from . import connection
+from . import connection, foreign_namespaces
 from .manifests import CANNOT_ASK
 from .options import Context, Kubeconfig
 from .rollout_progress import Progress
 from .workloads import Seen, look
 
 POLICIES: Final = "policies"
+REFUSED: Final = 1
 _TOLD_BY_THE_PROGRAM: Final = "pulumi:pulumi:Stack"
 _TOUCHING: Final = frozenset(
     {"ClusterTrainingRuntime", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
@@ -54,9 +55,21 @@ def run(
 ) -> int:
     """Print what a stack's objects would become, and with `change` make them so; returns Pulumi's exit code.
 
-    With `verbose` Pulumi speaks for itself. What cannot be run goes to `err`, with exit code 2.
+    With `verbose` Pulumi speaks for itself. What cannot be run goes to `err`, with exit code 2;
+    and so does a tenant that would get somebody else's namespace, with exit code 1.
     """
     out, err = out or sys.stdout, err or sys.stderr
+    try:
+        refused = foreign_namespaces.refusals(stack, kubeconfig, context)
+    except PlatformError as error:
+        print(error, file=err)
+        return CANNOT_ASK
+    except (CredentialsError, ApiError) as error:
+        print(clean(f"Could not see whose the tenants' namespaces are: {error}"), file=err)
+        refused = []
+    if refused:
+        print(*map(clean, refused), sep="\n", file=err)
+        return REFUSED
     command = ["pulumi", "up" if change else "preview", "--refresh", "--stack", stack]
     command += ["--non-interactive", "--color", "never", *(["--yes"] if change else [])]
     # Policies look at what git says, and what is in the cluster already has passed them.
@@ -123,6 +136,8 @@ class Teller:
                     self._progress.begin(f"Rolling out {self._stack}", len(self._steps))
             case events.Done(urn, preview):
                 self._count(urn, self._steps if preview else self._begun)
+            case events.Waiting(urn, text) if urn in self._begun:
+                self._progress.at(len(self._done), f"{self._name(urn)}: {text}")
             case events.Said():
                 self._say(event)
             case events.Violation():

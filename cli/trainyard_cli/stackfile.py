@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +17,21 @@ from .manifests import CATALOG
 STACKS: Final = CATALOG.parent / "stacks"
 
 
+_ANOTHER: Final = "PULUMI_OPTION_CONFIG_FILE"
+"""Where Pulumi is told, as by a sandbox, to read the stack file elsewhere."""
+
+
 def read(name: str, folder: Path = STACKS) -> StackSettings:
     """What `Pulumi.<name>.yaml` says; raises `PlatformError`."""
-    path = folder / f"Pulumi.{name}.yaml"
+    return _read(name, folder / f"Pulumi.{name}.yaml")
+
+
+def read_as_pulumi(name: str) -> StackSettings:
+    """What the file says from which Pulumi takes the stack; raises `PlatformError`."""
+    return _read(name, Path(os.environ.get(_ANOTHER) or STACKS / f"Pulumi.{name}.yaml"))
+
+
+def _read(name: str, path: Path) -> StackSettings:
     try:
         # As Pulumi reads it: a stack file may have anchors.
         section = yaml.safe_load(path.read_text(encoding="utf-8"))["config"][settings.CONFIG_KEY]

@@ -48,6 +48,8 @@ UNANSWERED = (
 LESS_GARBAGE = {"GOGC": "400"}
 """Of the time of Pulumi's engine a quarter is for collecting garbage, which can wait."""
 
+A_SHELLS_OWN = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+"""As in a terminal: called by another make, make says where it is, before what it has to say."""
 QUICK = {"PULUMI_SKIP_CHECKPOINTS": "true", **LESS_GARBAGE}
 """Pulumi writes its state once, at the end, as in `make demo`; a test that kills it does without."""
 
@@ -116,7 +118,7 @@ class Cluster:
         answer = subprocess.run(
             command,
             cwd=PROJECT,
-            env={**os.environ, **QUICK, **self.environment},
+            env={**A_SHELLS_OWN, **QUICK, **self.environment},
             input=stdin,
             capture_output=True,
             text=True,

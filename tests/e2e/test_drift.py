@@ -42,13 +42,15 @@ def drift(platform: Cluster, *options: str) -> tuple[int, dict[str, Any]]:
     return answer.returncode, json.loads(answer.stdout)
 
 
+def as_it_is(platform: Cluster, *names: str) -> Object:
+    """The object with the names of its writers; without them no later writer would get one."""
+    found: Object = json.loads(platform.kubectl("get", *names, "--show-managed-fields", "-o", "json"))
+    return found
+
+
 def put_back(platform: Cluster, before: Object) -> None:
     """Make the object again what it was, whoever has changed it since."""
-    metadata = {
-        key: value
-        for key, value in before["metadata"].items()
-        if key not in ("managedFields", "resourceVersion")
-    }
+    metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
     platform.run("kubectl", "replace", "-f", "-", stdin=json.dumps({**before, "metadata": metadata}))
 
 
@@ -61,7 +63,7 @@ def changed(platform: Cluster) -> Iterator[Cluster]:
             where = ("-n", one.namespace) if one.namespace else ()
             key = (one.kind, one.namespace, one.name)
             if key not in before:
-                before[key] = json.loads(platform.kubectl("get", one.kind, one.name, *where, "-o", "json"))
+                before[key] = as_it_is(platform, one.kind, one.name, *where)
             kind = "json" if isinstance(one.patch, tuple) else "merge"
             patch = ("--type", kind, "--field-manager", HAND, "-p", json.dumps(one.patch))
             platform.kubectl("patch", one.kind, one.name, *where, *patch)
@@ -180,7 +182,7 @@ def test_what_controllers_and_jobs_do_is_no_drift(platform: Cluster, team_a: Clu
 @pytest.fixture
 def config_map(platform: Cluster) -> Iterator[Object]:
     """An object of the stack, which is afterwards as it was."""
-    before: Object = json.loads(platform.kubectl("get", *CONFIG, "--show-managed-fields", "-o", "json"))
+    before = as_it_is(platform, *CONFIG)
     yield before
     put_back(platform, before)
 

@@ -1,12 +1,16 @@
 """What a tenant's people may do, asked of the API server itself, verb by verb; and where its packets go."""
 
 import json
+import re
+from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.patience import STARTED, eventually
+from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, Object
 from .packets import connects, server
@@ -118,3 +122,71 @@ def test_packets_go_within_a_tenants_namespace_and_neither_into_it_nor_out_of_it
     finally:
         for one in everywhere:
             one.kubectl("delete", "pod", "server", "neighbour", "--wait")
+
+
+@pytest.fixture
+def before(platform: Cluster) -> Iterator[Object]:
+    """A namespace of somebody's, from before the platform, with something in it."""
+    manifest: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "vision"}}
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own", "namespace": "vision"}}
+    platform.apply(manifest, data)
+    yield platform.get("namespace", "vision")
+    platform.kubectl("delete", "namespace", "vision", "--ignore-not-found", "--wait")
+
+
+def with_vision(folder: Path) -> Path:
+    """A stack file with one more tenant."""
+    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    settings = document["config"]["trainyard:platform"]
+    settings["tenants"]["vision"] = {"clusterQueue": settings["tenants"]["team-a"]["clusterQueue"]}
+    file = folder / "Pulumi.sandbox.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def test_a_tenant_that_is_added_taken_out_and_put_back_leaves_nothing_that_the_guide_does_not_take_away(
+    platform: Cluster, before: Object, tmp_path: Path
+) -> None:
+    roll_out = ("up", "--stack", "sandbox", "--yes", "--skip-preview")
+    more = ("--config-file", str(with_vision(tmp_path)))
+    vision = platform.within("vision")
+    platform.pulumi(*roll_out, *more)
+    own = inside(vision)
+    assert own >= {"LocalQueue default", "NetworkPolicy tenant", "ResourceQuota tenant", "LimitRange tenant"}
+    try:
+        platform.pulumi(*roll_out)
+        assert {one for one in own if not one.startswith("Role")} == inside(vision), "rights go at once"
+        platform.pulumi(*roll_out, *more)
+        assert inside(vision) == own
+        platform.pulumi("preview", "--stack", "sandbox", "--refresh", "--expect-no-changes", *more)
+    finally:
+        platform.pulumi(*roll_out)
+    guide = (PROJECT / "docs" / "queues-and-tenants.md").read_text().partition("## Take a team out")[2]
+    for command in re.findall(r"^\$ (kubectl (?!delete namespace).*vision.*)$", guide, re.M)[:3]:
+        platform.run("sh", "-c", command)
+    assert inside(vision) == set()
+    after = platform.get("namespace", "vision")
+    assert (after["metadata"]["uid"], after["metadata"]["labels"]) == (
+        before["metadata"]["uid"],
+        before["metadata"]["labels"],
+    )
+    assert vision.get("configmap", "own") is not None
+
+
+def inside(place: Cluster) -> set[str]:
+    """What a tenant's namespace has and others have not."""
+    kinds = "localqueues,networkpolicies,resourcequotas,limitranges,roles,rolebindings"
+    return {f"{one['kind']} {one['metadata']['name']}" for one in place.list(kinds)}
+
+
+def test_a_tenant_is_given_no_namespace_that_another_tool_keeps(
+    platform: Cluster, before: Object, tmp_path: Path
+) -> None:
+    file = with_vision(tmp_path)
+    platform.kubectl("label", "namespace", "vision", "app.kubernetes.io/managed-by=Helm")
+    for verb in ("preview", "up"):
+        command = ("env", f"PULUMI_OPTION_CONFIG_FILE={file}", "make", verb, "STACK=sandbox")
+        answer = platform.run(*command, check=False)
+        assert answer.returncode != 0
+        assert "refused: Namespace vision is there already, and Helm owns it." in answer.stderr
+    assert inside(platform.within("vision")) == set()

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli import rollout
+from trainyard_cli import foreign_namespaces, rollout, rollout_progress
+from trainyard_operator.kube.credentials import Credentials
+from trainyard_platform import namespace_owners
 
 QUEUE = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -50,8 +52,24 @@ PREVIEW = [
 ]
 
 
+STACK = """
+config:
+  trainyard:platform:
+    operator: {image: "example.com/operator:1"}
+"""
+
+
 @pytest.fixture
-def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The stack's file; it has no tenants."""
+    file = tmp_path / "stack.yaml"
+    file.write_text(STACK)
+    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(file))
+    return file
+
+
+@pytest.fixture
+def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder whose `pulumi` prints what its file `events` holds, and keeps how it was called."""
     script = tmp_path / "pulumi"
     script.write_text('#!/bin/sh\necho "$@" >> "$0.called"\ncat "$0.events"\nexit $(cat "$0.code")\n')
@@ -71,6 +89,60 @@ def answer(pulumi: Path, *told: Any, code: int = 0, **options: Any) -> tuple[int
 
 
 LOOKING = "Looking what there is and what prod asks for ...\n"
+
+
+TENANT = f"""{STACK}
+    kueue: {{enabled: true}}
+    queues:
+      flavors: {{cpu: {{}}}}
+      clusterQueues:
+        team-a: {{resourceGroups: [{{flavors: [{{name: cpu, resources: {{cpu: {{nominal: "1"}}}}}}]}}]}}
+    tenants: {{web: {{clusterQueue: team-a}}}}
+"""
+
+
+@pytest.mark.parametrize("change", [False, True])
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_tenant_is_given_no_namespace_of_another_tool_and_pulumi_is_not_run(
+    pulumi: Path, stack: Path, monkeypatch: pytest.MonkeyPatch, change: bool, verbose: bool
+) -> None:
+    stack.write_text(TENANT)
+    release = {"annotations": {"meta.helm.sh/release-name": "shop"}}
+
+    async def live(client: Any, tenants: Any) -> list[str]:
+        assert list(tenants) == ["web"]
+        return [namespace_owners.refusal("web", namespace_owners.owner({"metadata": release}))]
+
+    monkeypatch.setattr(foreign_namespaces, "refused", live)
+    monkeypatch.setattr(
+        foreign_namespaces.connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None)
+    )
+    code, out, err = answer(pulumi, change=change, verbose=verbose)
+    assert (code, out) == (1, "")
+    assert err == (
+        "refused: Namespace web is there already, and Helm's release shop owns it. Give the tenant another "
+        "name, or have its owner let the namespace go, then label it trainyard.dev/tenant=web\n"
+    )
+    assert not (pulumi / "pulumi.called").exists()
+
+
+def test_where_the_namespaces_of_tenants_cannot_be_seen_it_says_so_and_goes_on(
+    pulumi: Path, stack: Path
+) -> None:
+    stack.write_text(TENANT)
+    code, _, err = answer(pulumi, *PREVIEW, end(preview=True))
+    assert code == 0
+    assert err.startswith("Could not see whose the tenants' namespaces are: kubeconfig /no/such/file: ")
+
+
+def test_a_stack_file_that_is_wrong_is_said_so_and_pulumi_is_not_run(pulumi: Path, stack: Path) -> None:
+    stack.write_text("config: {}\n")
+    code, _, err = answer(pulumi)
+    assert (code, err) == (
+        2,
+        f"{stack}: is no stack file with trainyard:platform: 'trainyard:platform'\n",
+    )
+    assert not (pulumi / "pulumi.called").exists()
 
 
 def test_a_preview_is_pulumis_under_the_policies_after_a_look_at_the_cluster(pulumi: Path) -> None:
@@ -122,6 +194,17 @@ def test_one_that_breaks_off_says_how_far_it_came_and_why(pulumi: Path) -> None:
     )
 
 
+def test_what_it_waits_for_is_said_while_it_takes_long(pulumi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollout_progress, "_QUIET_SECONDS", 0.0)
+    waits = said("info", "[1/2] Waiting for its pods", "b")
+    waits["diagnosticEvent"]["ephemeral"] = True
+    begun = change("b", "create", None, MAP, planning=False)[0]
+    _, _, err = answer(pulumi, *PREVIEW, end(preview=True), begun, waits, end(preview=False), change=True)
+    assert err.endswith(
+        "Rolling out prod ...\n... 0 s, 0 of 2 objects, ConfigMap team-a/one: [1/2] Waiting for its pods\n"
+    )
+
+
 def test_what_a_policy_refuses_is_said_once_and_of_which_object(pulumi: Path) -> None:
     policy = {
         "policyEvent": {
@@ -155,14 +238,14 @@ def test_what_is_no_event_and_what_the_program_says_goes_past(pulumi: Path) -> N
     assert err == f"{LOOKING}error: no stack named 'prod' found\nruntime x is left out\n"
 
 
-def test_without_pulumi_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pulumi_it_says_so(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     out, err = io.StringIO(), io.StringIO()
     assert rollout.run("prod", change=False, out=out, err=err) == 2
     assert err.getvalue().endswith("pulumi cannot be run: No such file or directory\n")
 
 
-def test_who_ends_it_has_pulumi_end_what_it_has_begun(tmp_path: Path) -> None:
+def test_who_ends_it_has_pulumi_end_what_it_has_begun(stack: Path, tmp_path: Path) -> None:
     script = tmp_path / "pulumi"
     script.write_text(
         textwrap.dedent(

@@ -7,7 +7,17 @@ import pytest
 
 from trainyard_platform import impact
 from trainyard_platform.rollout import events, words
-from trainyard_platform.rollout.events import Done, Ended, Op, Planned, Said, Severity, Step, Violation
+from trainyard_platform.rollout.events import (
+    Done,
+    Ended,
+    Op,
+    Planned,
+    Said,
+    Severity,
+    Step,
+    Violation,
+    Waiting,
+)
 
 QUEUE = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -70,6 +80,8 @@ def test_what_is_done_a_message_a_violation_and_the_end() -> None:
     assert events.read(json.dumps({"resOutputsEvent": outputs})) == Done(URN, preview=False)
     said = {"severity": "error", "urn": URN, "prefix": "<{%fg 1%}>error: <{%reset%}>", "message": "no\n"}
     assert events.read(json.dumps({"diagnosticEvent": said})) == Said(Severity.ERROR, URN, "no")
+    waits = {"severity": "info", "urn": URN, "message": "[1/2] Waiting for its pods", "ephemeral": True}
+    assert events.read(json.dumps({"diagnosticEvent": waits})) == Waiting(URN, "[1/2] Waiting for its pods")
     policy = {
         "resourceUrn": URN,
         "policyName": "image-tag",
@@ -82,6 +94,13 @@ def test_what_is_done_a_message_a_violation_and_the_end() -> None:
     assert events.read(json.dumps({"summaryEvent": {"isPreview": True, "result": "failed"}})) == Ended(
         preview=True, succeeded=False
     )
+
+
+def test_what_refuses_an_object_is_told_while_the_provider_still_tries_again() -> None:
+    refused = 'configmaps "one" is forbidden: exceeded quota: full'
+    told = {"severity": "info", "urn": URN, "message": f"Retry #0; creation failed: {refused}\n"}
+    again = json.dumps({"diagnosticEvent": {**told, "ephemeral": True}})
+    assert events.read(again) == Said(Severity.WARNING, URN, refused)
 
 
 @pytest.mark.parametrize("line", ["Logging in ...", "[]", '"text"', "{"])

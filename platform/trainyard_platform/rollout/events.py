@@ -46,6 +46,8 @@ _AT_THE_SERVER: Final = re.compile(
 """The provider's words before those of the API server, with the name that the message is about already."""
 _NOISE: Final = re.compile(r"using pulumi-\S+ from \$PATH|context canceled$")
 """Where a plug-in was found; and what else ends because of an error that is told itself."""
+_TRIED_AGAIN: Final = re.compile(r"Retry #\d+; \w+ failed: ")
+"""The provider's words before those of the API server, while it tries again until its time is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,14 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a provider waits for before it calls a resource done."""
+
+    urn: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Violation:
     """What a policy says against a resource."""
 
@@ -128,7 +138,7 @@ class Ended:
     succeeded: bool
 
 
-Event = Planned | Done | Said | Violation | Ended
+Event = Planned | Done | Said | Waiting | Violation | Ended
 
 
 def read(line: str) -> Event | None:
@@ -183,12 +193,16 @@ def _asked(state: Json) -> Json:
     return {key: value for key, value in inputs.items() if not key.startswith(_PULUMIS_OWN)}
 
 
-def _said(told: Json) -> Said | None:
-    severity = told["severity"]
-    if told.get("ephemeral") or severity not in tuple(Severity):
-        return None
+def _said(told: Json) -> Said | Waiting | None:
+    severity, urn = told["severity"], told.get("urn", "")
     text = _AT_THE_SERVER.sub("", _plain(told["message"]))
-    return Said(Severity(severity), told.get("urn", ""), text) if text and not _NOISE.search(text) else None
+    if not text or severity not in tuple(Severity) or _NOISE.search(text):
+        return None
+    if not told.get("ephemeral"):
+        return Said(Severity(severity), urn, text)
+    if refused := _TRIED_AGAIN.match(text):
+        return Said(Severity.WARNING, urn, text[refused.end() :])
+    return Waiting(urn, text) if urn else None
 
 
 def _plain(text: str) -> str:

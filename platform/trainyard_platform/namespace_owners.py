@@ -1,0 +1,52 @@
+"""Whose a namespace is that a tenant is to be given: pure.
+
+A roll-out would take it over without a word. Two tools would then write into
+one namespace, and the tenant's limits and network policy would meet what was
+never made for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trainyard_api import names
+
+Json = Mapping[str, Any]
+
+_MARKS: Final = (
+    ("annotations", "meta.helm.sh/release-name", "Helm's release {}"),
+    ("annotations", "argocd.argoproj.io/tracking-id", "Argo CD ({})"),
+    ("labels", "argocd.argoproj.io/instance", "Argo CD's application {}"),
+    ("labels", "kustomize.toolkit.fluxcd.io/name", "Flux's Kustomization {}"),
+    ("labels", "helm.toolkit.fluxcd.io/name", "Flux's HelmRelease {}"),
+    ("annotations", "objectset.rio.cattle.io/id", "Rancher ({})"),
+    ("labels", "kapp.k14s.io/app", "kapp's app {}"),
+    ("labels", "addonmanager.kubernetes.io/mode", "the cluster's addon manager ({})"),
+    ("labels", "app.kubernetes.io/managed-by", "{}"),
+)
+"""What tools write on their objects, and what they are called; the most telling ones first."""
+_NO_OWNERS: Final = frozenset({"kustomize", "kubectl"})
+"""They write and go: nobody comes back to the object."""
+
+
+def owner(namespace: Json) -> str:
+    """Who else keeps a namespace of the cluster as they want it; empty for nobody, and for a tenant's."""
+    metadata = namespace["metadata"]
+    if names.TENANT_LABEL in (metadata.get("labels") or {}):
+        return ""
+    for reference in metadata.get("ownerReferences") or ():
+        return f"{reference['kind']} {reference['name']}"
+    for where, key, words in _MARKS:
+        said = (metadata.get(where) or {}).get(key)
+        if said and said not in _NO_OWNERS:
+            return words.format(said)
+    return ""
+
+
+def refusal(name: str, owned_by: str) -> str:
+    """Why a tenant is not given the namespace, and what to do."""
+    return (
+        f"refused: Namespace {name} is there already, and {owned_by} owns it. Give the tenant another name, "
+        f"or have its owner let the namespace go, then label it {names.TENANT_LABEL}={name}"
+    )
