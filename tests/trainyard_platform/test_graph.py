@@ -151,7 +151,9 @@ def test_what_kubeflow_trainer_may_have_brought_is_taken_over(graph: Graph) -> N
     assert runtimes | crds | public | webhooks | {"Namespace kubeflow-system"} <= forced
 
 
-def test_the_webhooks_are_those_of_kubeflow_trainer(graph: Graph) -> None:
+def test_the_webhooks_are_those_of_kubeflow_trainer_and_one_that_holds_jobs_sent_suspended(
+    graph: Graph,
+) -> None:
     def shape(key: str) -> list[tuple[str, str, str]]:
         return [
             (webhook["name"], webhook["rules"][0]["resources"][0], webhook["clientConfig"]["service"]["path"])
@@ -160,7 +162,8 @@ def test_the_webhooks_are_those_of_kubeflow_trainer(graph: Graph) -> None:
 
     path = "trainer-kubeflow-org-v1alpha1"
     assert shape(WEBHOOKS[0]) == [
-        ("defaulter.trainjob.trainer.kubeflow.org", "trainjobs", f"/mutate-{path}-trainjob")
+        ("defaulter.trainjob.trainer.kubeflow.org", "trainjobs", f"/mutate-{path}-trainjob"),
+        ("holder.trainjob.trainyard.dev", "trainjobs", f"/hold-{path}-trainjob"),
     ]
     kinds = ("clustertrainingruntime", "trainingruntime", "trainjob")
     assert shape(WEBHOOKS[1]) == [
@@ -192,7 +195,10 @@ def test_the_webhooks_are_those_of_kubeflow_trainer(graph: Graph) -> None:
             assert webhook["admissionReviewVersions"] == ["v1"]
             service = webhook["clientConfig"]["service"]
             assert (service["name"], service["namespace"]) == ("trainyard-operator", "trainyard-system")
-    assert graph[WEBHOOKS[0]].inputs["webhooks"][0]["reinvocationPolicy"] == "IfNeeded"
+    defaulter, holder = graph[WEBHOOKS[0]].inputs["webhooks"]
+    assert (defaulter["reinvocationPolicy"], holder["reinvocationPolicy"]) == ("IfNeeded", "Never")
+    tenants = [{"key": "trainyard.dev/tenant", "operator": "Exists"}]
+    assert holder["namespaceSelector"] == {"matchExpressions": tenants}, "where Kueue looks"
 
 
 def test_rules_are_in_force_before_the_runtimes_that_a_stack_changes_with_them(graph: Graph) -> None:
