@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,8 @@ from .test_life import accepted
 
 pytestmark = pytest.mark.sandbox(area="platform")
 
+AN_HOUR = 3600.0
+"""Seconds."""
 FLAVOR = ("resourceflavor", "cpu")
 CONFIG = ("configmap", "trainyard-operator", "-n", "trainyard-system")
 
@@ -179,6 +182,30 @@ def test_what_controllers_and_jobs_do_is_no_drift(platform: Cluster, team_a: Clu
     assert (found["findings"], found["unmanaged"], code) == ([], [], 0)
 
 
+@pytest.mark.soak
+def test_an_hour_of_jobs_new_pods_a_renewed_certificate_and_scaling_is_no_drift(
+    platform: Cluster, team_a: Cluster
+) -> None:
+    number = 0
+    end = time.monotonic() + AN_HOUR
+    while time.monotonic() < end:
+        number += 1
+        scaled = ("scale", "deployment", "jobset-controller", "-n", "jobset-system")
+        platform.kubectl(*scaled, f"--replicas={1 + number % 2}")
+        job = trainjob(f"busy-{number}", "sleep 20")
+        job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "default"}
+        eventually("it is let in", lambda job=job: accepted(team_a, job))
+        platform.run("python", "examples/digits/submit.py")
+        old = due(platform) if number % 3 == 0 else None
+        platform.kubectl("rollout", "restart", "deployments", "-n", "kueue-system")
+        code, found = drift(platform)
+        assert (number, found["findings"], found["unmanaged"], code) == (number, [], [], 0)
+        if old is not None:
+            renewed_since(platform, old)
+            assert drift(platform)[1]["findings"] == []
+        team_a.wait_for_condition(f"busy-{number}", "Complete")
+
+
 @pytest.fixture
 def config_map(platform: Cluster) -> Iterator[Object]:
     """An object of the stack, which is afterwards as it was."""
@@ -229,6 +256,20 @@ def test_make_up_undoes_what_others_have_added_but_for_what_is_kept(
     assert "ConfigMap trainyard-system/trainyard-operator: put right" in said
     assert "more" not in platform.within("trainyard-system").get(*CONFIG[:2])["data"]
     platform.pulumi("preview", "--stack", "sandbox", "--refresh", "--expect-no-changes")
+
+
+def test_what_pulumi_has_made_its_own_by_a_refresh_is_drift_all_the_same_and_undone(
+    platform: Cluster, config_map: Object
+) -> None:
+    changed = {"data": {"more": "1", "config.yaml": "apiVersion: mine"}}
+    platform.kubectl("patch", *CONFIG, "--type", "merge", "-p", json.dumps(changed))
+    platform.pulumi("refresh", "--stack", "sandbox", "--yes", "--skip-preview")
+    [finding] = drift(platform)[1]["findings"]
+    assert {field["path"] for field in finding["fields"]} == {"data.more", "data[config.yaml]"}
+    up(platform)
+    after = platform.within("trainyard-system").get(*CONFIG[:2])
+    assert after is not None
+    assert after["data"] == config_map["data"]
 
 
 def up(platform: Cluster, *options: str) -> str:
