@@ -137,7 +137,8 @@ class Decider:
 
     async def hold_trainjob(self, request: Request) -> model.Json:
         """Keep back a job that is sent suspended to a queue, until it is resumed; see `holding`."""
-        return review.allowed(request, holding.patch(request.manifest, request.old))
+        patch = await self._aside.run(request.size, holding.patch, request.manifest, request.old)
+        return review.allowed(request, patch)
 
     async def validate_trainjob(self, request: Request) -> model.Json:
         """The answer of `validation.validate`, for the runtime that the job is built from."""
