@@ -125,19 +125,6 @@ def test_a_job_that_is_sent_suspended_waits_with_free_quota_until_it_is_resumed(
     team_a.wait_for_condition("late", "Complete")
 
 
-def test_a_copy_of_a_job_that_waits_for_its_quota_waits_for_its_quota(team_a: Cluster) -> None:
-    team_a.apply(queued("first", "1", UNTIL_TOLD))
-    first = running(team_a, "first")
-    team_a.apply(queued("saved", "1"))
-    said(team_a, "saved", "QuotaReserved", "False")
-    saved = team_a.get("trainjob", "saved")
-    team_a.kubectl("delete", "trainjob", "saved", "--wait")
-    metadata = {key: saved["metadata"][key] for key in ("name", "labels")}
-    team_a.apply({**saved, "metadata": metadata, "status": {}})
-    finish(team_a, first)
-    team_a.wait_for_condition("saved", "Complete")
-
-
 def test_pods_carry_the_flavors_node_selector_and_tolerations(team_a: Cluster) -> None:
     team_a.apply(queued("carries", "100m", UNTIL_TOLD))
     pod = running(team_a, "carries")

@@ -52,10 +52,6 @@ def test_it_is_held_beside_whoever_else_holds_it() -> None:
         pytest.param(job(None), id="one that says nothing"),
         pytest.param(job(True, {GATES: OURS}), id="one that is held already"),
         pytest.param(
-            job(True, runtimePatches=[{"manager": "kueue.x-k8s.io/manager"}]),
-            id="one that Kueue has suspended, such as a copy of a job that waits",
-        ),
-        pytest.param(
             job(True, labels={"kueue.x-k8s.io/prebuilt-workload-name": "w"}), id="one that MultiKueue sends"
         ),
         pytest.param(
@@ -129,7 +125,7 @@ ANY = st.recursive(
     max_leaves=6,
 )
 METADATA = st.dictionaries(st.sampled_from(["annotations", "labels", "ownerReferences"]), ANY)
-SPEC = st.fixed_dictionaries({"suspend": ANY, "runtimePatches": ANY}) | ANY
+SPEC = st.fixed_dictionaries({"suspend": ANY}) | ANY
 
 
 @given(METADATA | ANY, SPEC, METADATA | ANY)

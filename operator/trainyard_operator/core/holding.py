@@ -17,7 +17,6 @@ from trainyard_api.errors import FieldPath
 from .model import Json
 
 _METADATA: Final = FieldPath("metadata")
-_SPEC: Final = FieldPath("spec")
 _ANNOTATIONS: Final = "/metadata/annotations"
 _GATES: Final = f"{_ANNOTATIONS}/{names.QUEUE_GATES_ANNOTATION.replace('/', '~1')}"
 
@@ -33,7 +32,7 @@ def patch(manifest: Json, old: Json | None) -> tuple[Json, ...]:
 
 def _held(manifest: Json) -> tuple[Json, ...]:
     gates = _gates(manifest)
-    if not _is_suspended(manifest) or names.SENT_SUSPENDED in gates or _is_kueues(manifest):
+    if not _is_suspended(manifest) or names.SENT_SUSPENDED in gates or _is_sent_by_others(manifest):
         return ()
     together = _operation("add", _GATES, ",".join([*gates, names.SENT_SUSPENDED]))
     return (together,) if _annotations(manifest) else (_operation("add", _ANNOTATIONS, {}), together)
@@ -50,27 +49,17 @@ def _let_go(manifest: Json, old: Json) -> tuple[Json, ...]:
     return operation, _operation("add", "/spec/suspend", True)
 
 
-def _is_kueues(manifest: Json) -> bool:
-    """Whether Kueue has suspended it, or where it was copied from; or it is a controller's affair.
-
-    A job that was saved while it waited, and is created anew, goes on waiting for its quota.
-    """
+def _is_sent_by_others(manifest: Json) -> bool:
+    """Whether MultiKueue sends it from another cluster, or it is another controller's affair."""
     metadata = fields.mapping(manifest.get("metadata"), _METADATA)
     owners = fields.objects(metadata.get("ownerReferences"), _METADATA.child("ownerReferences"))
-    patches = fields.objects(_spec(manifest).get("runtimePatches"), _SPEC.child("runtimePatches"))
-    return (
-        names.PREBUILT_WORKLOAD_LABEL in _texts(manifest, "labels")
-        or any(owner.get("controller") is True for owner in owners)
-        or any(one.get("manager") == names.KUEUES_PATCHES for one in patches)
+    return names.PREBUILT_WORKLOAD_LABEL in _texts(manifest, "labels") or any(
+        owner.get("controller") is True for owner in owners
     )
 
 
 def _is_suspended(manifest: Json) -> bool:
-    return _spec(manifest).get("suspend") is True
-
-
-def _spec(manifest: Json) -> Json:
-    return fields.mapping(manifest.get("spec"), _SPEC)
+    return fields.mapping(manifest.get("spec"), FieldPath("spec")).get("suspend") is True
 
 
 def _gates(manifest: Json) -> list[str]:
