@@ -75,6 +75,10 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 # With VERBOSE=1 Pulumi speaks for itself.
 ON_STACK = --stack "$${STACK:?Say which stack: make $@ STACK=name}"
 
+.PHONY: verify
+verify: environment ## Stack files, runtimes and the rules on each stack, as a pull request has to pass [SINCE=REF] [FORMAT=github]
+	@$(TRAINYARD) verify --format "$${FORMAT:-text}" $${SINCE:+--since "$$SINCE"}
+
 .PHONY: lint
 lint: environment ## The policy rules over the catalog [SINCE=REF] [FORMAT=github]
 	@$(TRAINYARD) lint --format "$${FORMAT:-text}" $${SINCE:+--since "$$SINCE"}

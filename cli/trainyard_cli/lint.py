@@ -66,7 +66,7 @@ def run(
     try:
         settings = stackfile.read(stack, STACKS) if stack else None
         pins = Images(catalog_images.load(CATALOG))
-        chosen = found.find(paths or [_near(CATALOG)])
+        chosen = found.find(paths or [near(CATALOG)])
         if since is not None:
             chosen = found.changed(chosen, since)
     except (CannotLintError, PlatformError) as error:
@@ -85,7 +85,7 @@ def run(
         documents = [one for one in documents if not _left_out(one, settings)]
     documents = [_pinned(one, pins) for one in documents]
     result = report.of(documents, today, policies, _deprecated(documents))
-    out.write(formats.FORMATS[style](result, _root()))
+    out.write(formats.FORMATS[style](result, root()))
     print(formats.summary(result), file=err)
     if unreadable:
         return CANNOT_ASK
@@ -194,13 +194,13 @@ def _read(path: Path, today: date, policies: Policies, fixing: TextIO | None) ->
     return parse(text, str(path))
 
 
-def _near(path: Path) -> Path:
+def near(path: Path) -> Path:
     """The path as one would write it here."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _root() -> Path:
+def root() -> Path:
     """What paths for other programs start from: the repository, or else this folder."""
     try:
         return found.root()

@@ -24,6 +24,7 @@ from . import (
     runtimes_diff,
     stacks,
     validate,
+    verify,
 )
 from .operator import app as operator_app
 from .runtimes import app as runtimes_app
@@ -49,6 +50,7 @@ app.command(name="render")(render.command)
 app.command(name="stacks")(stacks.command)
 app.command(name="up")(rollout.up_command)
 app.command(name="validate")(validate.command)
+app.command(name="verify")(verify.command)
 app.command(name="explain")(explain.command)
 runtimes_app.command(name="diff")(runtimes_diff.command)
 

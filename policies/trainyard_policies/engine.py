@@ -44,8 +44,8 @@ class Violation:
     @property
     def message(self) -> str:
         """Field and sentence, and what became of an exception."""
-        path = str(self.finding.path)
-        return f"{path}: {self.finding.message}" + (f" ({self.note})" if self.note else "")
+        where = f"{self.finding.path}: " if self.finding.path.text else ""
+        return f"{where}{self.finding.message}" + (f" ({self.note})" if self.note else "")
 
 
 def subject(value: Json) -> Subject | None:

@@ -1,0 +1,189 @@
+"""`trainyard verify`: whether what a site keeps in git can be rolled out, without a cluster.
+
+Called by `main`, which adds `command` to the application. Reads the stack
+files and the catalog, asks the rules about each runtime as each stack installs
+it, and prints.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Final, TextIO
+
+import typer
+
+from trainyard_api.documents import Document, DocumentError, Position, parse
+from trainyard_platform import delivery, stack_runtimes
+from trainyard_platform.artifacts import Artifacts
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.settings import StackSettings
+from trainyard_policies.engine import Violation
+from trainyard_policies.lint import files as linted
+from trainyard_policies.lint import formats, report
+from trainyard_policies.lint.files import CannotLintError
+from trainyard_policies.lint.report import Entry, Report
+from trainyard_policies.rule import Finding, Level
+from trainyard_policies.rules import well_formed
+
+from . import catalog_files, stackfile
+from .lint import Format, near, root
+from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
+from .stackfile import STACKS
+
+PROJECT: Final = STACKS.parent
+
+SANDBOX: Final = "sandbox"
+"""The stack that is for trying things out on one machine, and is delivered nowhere."""
+SCHEMA: Final = "schema.json"
+_FILE: Final = "File"
+
+
+def run(
+    *,
+    since: str | None = None,
+    style: Format = Format.TEXT,
+    catalog_folder: Path = CATALOG,
+    stacks_folder: Path = STACKS,
+    today: date | None = None,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print what is wrong with the stacks and the catalog; returns the exit code.
+
+    With `since`, advice is given only for files that have changed since; what
+    refuses is said of all. 0: nothing refuses; 1: something does; 2: git or
+    the folders cannot be asked, which goes to `err`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    today = today or date.today()
+    try:
+        names = [name for name in delivery.stacks(stacks_folder) if name != SANDBOX]
+        paths = linted.find([near(path) for path in sorted(catalog_folder.glob("*/*.yaml"))])
+        changed = set(paths) if since is None else set(linted.changed(paths, since))
+    except (CannotLintError, PlatformError) as error:
+        print(error, file=err)
+        return CANNOT_ASK
+    entries, stacks = _stacks(names, stacks_folder)
+    files: dict[str, tuple[Document, ...]] = {}
+    for path in paths:
+        said, documents = _file(path, catalog_folder / SCHEMA)
+        entries += said
+        files[path.stem] = documents
+    unsound = sum(not documents for documents in files.values())
+    if not unsound:
+        entries += _rules(files, stacks, catalog_folder, stacks_folder, today)
+    entries = [one for one in entries if one.violation.refuses or Path(one.source) in changed]
+    entries.sort(key=lambda one: (one.source, one.position.line, one.position.column))
+    result = Report(tuple(entries), len(paths), len(names))
+    out.write(formats.FORMATS[style](result, root()))
+    print(summary(result), file=err)
+    if unsound:
+        print("The rules are asked when the catalog's files are sound", file=err)
+    return REFUSED if result.refuses else FINE
+
+
+def summary(result: Report) -> str:
+    """How much was looked at, and what was found."""
+    words = [formats.word(entry.violation) for entry in result.entries]
+    counts = ", ".join(f"{words.count(name)} {name}" for name in ("mandatory", "advisory", "excepted"))
+    return f"{result.workloads} runtimes on {result.others} stacks: {counts}"
+
+
+def _stacks(names: Sequence[str], folder: Path) -> tuple[list[Entry], dict[str, StackSettings]]:
+    entries, read = [], {}
+    for name in names:
+        try:
+            read[name] = stackfile.read(name, folder)
+        except PlatformError as error:
+            source = near(folder / f"Pulumi.{name}.yaml")
+            # What is wrong is a line each below the file's name, or all in one sentence.
+            _, *several = str(error).splitlines()
+            entries += [_entry(source, 1, one.strip()) for one in several or [str(error)]]
+    return entries, read
+
+
+def _file(path: Path, schema: Path) -> tuple[list[Entry], tuple[Document, ...]]:
+    """What is wrong with a file of the catalog; if nothing is, its runtime and the TrainJob in its header."""
+    try:
+        text = linted.read(path)
+        documents = parse(text, str(path))
+        if len(documents) != 1:
+            return [_entry(path, 1, f"must hold one runtime, and holds {len(documents)}")], ()
+        [document] = documents
+        said = list(catalog_files.problems(path, text, document, schema))
+    except (CannotLintError, DocumentError) as error:
+        line, _, why = str(error).removeprefix(f"{path}:").partition(":")
+        return [_entry(path, int(line), why.strip())], ()
+    entries = [_judged(path, position, one) for position, one in said]
+    return entries, () if entries else (document, *catalog_files.example(path, text))
+
+
+def _rules(
+    files: Mapping[str, Sequence[Document]],
+    stacks: Mapping[str, StackSettings],
+    catalog_folder: Path,
+    stacks_folder: Path,
+    today: date,
+) -> list[Entry]:
+    """What the rules say of each stack's runtimes, as it installs them; each once, with the stacks named."""
+    found: dict[tuple[object, ...], tuple[Entry, list[str]]] = {}
+    entries = []
+    for name, settings in stacks.items():
+        artifacts = Artifacts(settings.artifacts, PROJECT)
+        try:
+            runtimes = stack_runtimes.load(catalog_folder, settings, artifacts.registry)
+        except PlatformError as error:
+            entries.append(_entry(near(stacks_folder / f"Pulumi.{name}.yaml"), 1, str(error)))
+            continue
+        policies = settings.policies.with_pools(settings.node_pools)
+        installed = [replace(files[one.name][0], value=one.manifest) for one in runtimes]
+        said_of = list(report.of(installed, today, policies).entries)
+        for runtime in runtimes:
+            jobs = report.of(files[runtime.name][1:], today, policies).entries
+            said_of += [entry for entry in jobs if entry.violation.refuses]
+        for entry in said_of:
+            said = entry.violation
+            key = (entry.source, entry.position, said.rule.id, said.subject, said.message, said.level)
+            found.setdefault(key, (entry, []))[1].append(name)
+    return [*entries, *(_on(entry, names, len(stacks)) for entry, names in found.values())]
+
+
+def _on(entry: Entry, names: Sequence[str], stacks: int) -> Entry:
+    """The finding with the stacks that it is true of, unless it is true of all."""
+    if len(names) == stacks:
+        return entry
+    where = f"on {', '.join(names)}"
+    note = f"{entry.violation.note}; {where}" if entry.violation.note else where
+    return replace(entry, violation=replace(entry.violation, note=note))
+
+
+def _entry(source: Path, line: int, said: str) -> Entry:
+    return _judged(source, Position(line, 1), Finding(catalog_files.WHOLE, said))
+
+
+def _judged(source: Path, position: Position, finding: Finding) -> Entry:
+    return Entry(str(source), position, Violation(well_formed.RULE, Level.MANDATORY, _FILE, finding))
+
+
+def command(
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Give advice only on files that have changed since this branch left REF.", metavar="REF"
+        ),
+    ] = None,
+    style: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TEXT,
+) -> None:
+    """Check all that a site keeps in git: stack files, runtimes, and the rules on each stack; no cluster.
+
+    What a pull request has to pass. Each runtime is judged as each stack
+    installs it, with the stack's own levels and parameters. Exit code 1: it
+    refuses something.
+
+    Example: trainyard verify --since origin/main
+    """
+    raise typer.Exit(run(since=since, style=style))

@@ -1,0 +1,231 @@
+"""`trainyard verify`: a site's clone is green, or it says what is wrong, with file and line."""
+
+import io
+import json
+import shutil
+import subprocess
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard_cli import verify
+from trainyard_cli.lint import Format
+
+ROOT = Path(__file__).parents[2]
+TODAY = date(2026, 11, 21)
+MINE = "runtimes/torch/torch-mine.yaml"
+DISTRIBUTED = "runtimes/torch/torch-distributed.yaml"
+PROD = "stacks/Pulumi.prod.yaml"
+REGISTRIES = "    policies: {parameters: {registries: [registry.example.com, docker.io, ghcr.io, nvcr.io]}}\n"
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A site's clone: its own stack and none of the examples."""
+    shutil.copytree(ROOT / "runtimes", tmp_path / "runtimes")
+    (tmp_path / "stacks").mkdir()
+    shutil.copy(ROOT / "stacks" / "Pulumi.sandbox.yaml", tmp_path / "stacks")
+    shutil.copy(ROOT / "stacks" / "Pulumi.onprem.yaml", tmp_path / PROD)
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def answer(clone: Path, **options: Any) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    folders = {"catalog_folder": clone / "runtimes", "stacks_folder": clone / "stacks"}
+    code = verify.run(today=TODAY, out=out, err=err, **folders, **options)
+    return code, out.getvalue(), err.getvalue()
+
+
+def refused(clone: Path) -> list[str]:
+    """What refuses, as `file:line: sentence`."""
+    code, out, _ = answer(clone, style=Format.JSON)
+    found = [one for one in json.loads(out)["findings"] if one["level"] == "mandatory"]
+    assert code == bool(found)
+    return [f"{one['file']}:{one['line']}: {one['message']}" for one in found]
+
+
+def edit(file: str, old: str, new: str) -> None:
+    text = Path(file).read_text()
+    assert text.count(old) >= 1, old
+    Path(file).write_text(text.replace(old, new, 1))
+
+
+def own(image: str = "registry.example.com/ml/train:1", name: str = "torch-mine") -> None:
+    """A runtime of the site's, like a shipped one."""
+    text = Path(DISTRIBUTED).read_text().replace("torch-distributed", name)
+    before, _, after = text.partition("image: ")
+    Path(f"runtimes/torch/{name}.yaml").write_text(f"{before}image: {image}\n{after.partition(chr(10))[2]}")
+
+
+def add_to_stack(text: str) -> None:
+    path = Path(PROD)
+    path.write_text(f"{path.read_text().rstrip()}\n{text}")
+
+
+def test_the_product_as_it_is_delivered_is_green() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    assert verify.run(today=TODAY, out=out, err=err) == 0, out.getvalue()
+    assert f"$ make verify\n{err.getvalue()}```" in (ROOT / "docs" / "gitops.md").read_text()
+
+
+def test_a_clone_with_a_stack_of_its_own_alone_is_green(clone: Path) -> None:
+    code, _, err = answer(clone)
+    assert code == 0
+    assert " on 1 stacks: 0 mandatory, " in err
+
+
+def test_without_any_stack_of_its_own_the_catalog_is_looked_at_all_the_same(clone: Path) -> None:
+    Path(PROD).unlink()
+    assert answer(clone)[0] == 0
+    edit(DISTRIBUTED, "kind: ClusterTrainingRuntime", "kind: Runtime")
+    assert refused(clone) == [f"{DISTRIBUTED}:25: kind: must be ClusterTrainingRuntime, and is 'Runtime'"]
+
+
+def test_an_image_of_a_registry_that_the_stack_does_not_know_is_refused_and_one_that_it_allows_is_not(
+    clone: Path,
+) -> None:
+    own()
+    [said] = refused(clone)
+    assert said.startswith(f"{MINE}:")
+    assert "must come from an allowed registry" in said
+    add_to_stack(REGISTRIES)
+    assert refused(clone) == []
+
+
+def test_what_is_wrong_on_one_stack_alone_is_said_to_be(clone: Path) -> None:
+    own()
+    shutil.copy(PROD, "stacks/Pulumi.lab.yaml")
+    add_to_stack(REGISTRIES)
+    [said] = refused(clone)
+    assert said.endswith("(on lab)")
+
+
+def test_an_image_that_a_stack_puts_in_is_judged_there(clone: Path) -> None:
+    edit(PROD, "      torch-distributed:\n", "      torch-distributed:\n        image: example.com/mine:1\n")
+    [said] = refused(clone)
+    assert said.startswith(f"{DISTRIBUTED}:")
+    assert "must come from an allowed registry" in said
+
+
+def test_a_stacks_own_levels_count(clone: Path) -> None:
+    add_to_stack("    policies: {levels: {runtimes: {image-digest: mandatory}}}\n")
+    found = refused(clone)
+    assert found
+    assert all("should be named by its digest" in one or "must be" in one for one in found), found
+
+
+def test_a_shipped_runtime_that_is_changed_renamed_or_removed_and_a_quota_that_is_edited_is_green(
+    clone: Path,
+) -> None:
+    edit(DISTRIBUTED, "numNodes: 1", "numNodes: 2")
+    own(image="docker.io/pytorch/pytorch:2", name="torch-renamed")
+    Path("runtimes/torch/torch-elastic.yaml").unlink()
+    edit(PROD, 'nvidia.com/gpu: "8"', 'nvidia.com/gpu: "4"')
+    assert refused(clone) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ("kind: Cluster", "kind: kluster", 25, "kind: must be ClusterTrainingRuntime, and is 'klusterT"),
+        (
+            "          containers",
+            "          containerz",
+            0,
+            "there is no such field; did you mean containers?",
+        ),
+        ("numNodes: 1", "numNodes: one", 0, "spec.mlPolicy.numNodes: must be a whole number"),
+        ("mlPolicy:", "mlPolcy:", 0, "spec.mlPolcy: there is no such field; did you mean mlPolicy?"),
+        (
+            "\n  name: torch-distributed",
+            "\n  name: other",
+            27,
+            "metadata.name: must be the file's name, torch-dis",
+        ),
+        ("framework: torch", "framework: pytorch", 29, "must be the folder's name, torch, and is pytorch"),
+        ("spec:\n", "spec:\n\tx: 1\n", 0, "found character"),
+        (
+            "#       name: torch-distributed",
+            "#       name: other",
+            11,
+            "the header must end with one TrainJob who",
+        ),
+        (
+            "# yaml-language-server",
+            "# yaml-server",
+            1,
+            "the first line must be '# yaml-language-server: $schema",
+        ),
+        ("#   kind: TrainJob", "#   kind: TrainJobb", 11, "the header must end with one TrainJob"),
+        (
+            "#       numNodes: 2",
+            "#       numNodes: -2",
+            11,
+            "the TrainJob in its header: spec.trainer.numNodes",
+        ),
+    ],
+)
+def test_a_mistake_in_a_runtime_is_named_with_its_line(
+    clone: Path, old: str, new: str, line: int, said: str
+) -> None:
+    edit(DISTRIBUTED, old, new)
+    found = refused(clone)
+    assert any(said in one for one in found), found
+    assert all(one.startswith(f"{DISTRIBUTED}:") for one in found), found
+    if line:
+        assert f"{DISTRIBUTED}:{line}:" in found[0]
+
+
+def test_a_file_with_two_runtimes_is_refused(clone: Path) -> None:
+    path = Path(DISTRIBUTED)
+    path.write_text(f"{path.read_text()}---\nkind: Other\n")
+    assert refused(clone) == [f"{DISTRIBUTED}:1: must hold one runtime, and holds 2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("    quues: {}\n", "trainyard:platform.quues: there is no such key"),
+        ("    policies: {levels: {runtimes: {image-digests: mandatory}}}\n", "image-digests"),
+        ("  \tx: 1\n", "found character"),
+    ],
+)
+def test_a_mistake_in_a_stack_file_is_named(clone: Path, text: str, said: str) -> None:
+    add_to_stack(text)
+    [found] = refused(clone)
+    assert found.startswith(f"{PROD}:")
+    assert said in found
+
+
+def test_a_stack_that_changes_a_runtime_that_is_gone_is_told(clone: Path) -> None:
+    Path(DISTRIBUTED).unlink()
+    [said] = refused(clone)
+    assert said.startswith(f"{PROD}:1: ")
+    assert "runtimes.torch-distributed: the catalog has no such runtime" in said
+
+
+def test_a_file_that_cannot_be_read_has_an_annotation_and_a_result(clone: Path) -> None:
+    edit(DISTRIBUTED, "spec:\n", "spec:\n\tx: 1\n")
+    assert f"::error file={DISTRIBUTED},line=" in answer(clone, style=Format.GITHUB)[1]
+    [result] = json.loads(answer(clone, style=Format.SARIF)[1])["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": DISTRIBUTED}
+
+
+def test_advice_is_given_on_files_that_have_changed_alone(clone: Path) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run(["git", *who, *arguments], check=True)
+    assert answer(clone, since="main")[1] == ""
+    edit(DISTRIBUTED, "numNodes: 1", "numNodes: 2")
+    said = answer(clone, since="main")[1]
+    assert {line.partition(":")[0] for line in said.splitlines() if line[0] != " "} == {DISTRIBUTED}
+
+
+def test_what_cannot_be_asked_is_said(clone: Path) -> None:
+    code, _, err = answer(clone, since="nowhere")
+    assert (code, "not a git repository" in err) == (2, True)
