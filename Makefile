@@ -75,6 +75,16 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 # With VERBOSE=1 Pulumi speaks for itself.
 ON_STACK = --stack "$${STACK:?Say which stack: make $@ STACK=name}"
 
+# A site takes examples out and makes its own of them. What it has taken out stays out, whatever
+# became of it since; without a look for renames, nothing of an example gets into the site's own file.
+.PHONY: update
+update: ## Merge a later Trainyard into a clone with your own stacks and runtimes: FROM=upstream/main
+	@git merge --quiet --no-edit --no-commit --no-ff --strategy-option=no-renames "$${FROM:?Say what to merge: make $@ FROM=upstream/main}" || git rev-parse --quiet --verify MERGE_HEAD > /dev/null
+	@git status --porcelain | sed -nE 's/^DU ((stacks|runtimes)\/.*)/\1/p' | xargs --no-run-if-empty git rm --quiet --
+	@if git diff --name-only --diff-filter=U | grep .; then \
+	echo "Changed here and in $$FROM: mend these, git add them, git commit; or git merge --abort" >&2; exit 1; fi
+	@git rev-parse --quiet --verify MERGE_HEAD > /dev/null || exit 0; git commit --quiet --no-edit
+
 .PHONY: verify
 verify: environment ## Stack files, runtimes and the rules on each stack, as a pull request has to pass [SINCE=REF] [FORMAT=github]
 	@$(TRAINYARD) verify --format "$${FORMAT:-text}" $${SINCE:+--since "$$SINCE"}
