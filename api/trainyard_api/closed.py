@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
@@ -32,6 +32,15 @@ class Closed(BaseModel):
         populate_by_name=True,
         use_attribute_docstrings=True,
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _a_switch_is_true_or_false(cls, value: object, info: ValidationInfo) -> object:
+        """A text or a number is none: pydantic would take `"yes"` and `1` for true, and refuse `"enabled"`."""
+        switch = cls.model_fields[str(info.field_name)].annotation in (bool, bool | None)
+        if switch and value is not None and not isinstance(value, bool):
+            raise ValueError(f"must be true or false, without quotes; is {value!r}")
+        return value
 
 
 def sentences(

@@ -16,11 +16,9 @@ import yaml
 
 from trainyard_platform.errors import PlatformError
 
-from .stackfile import STACKS
+from .stackfile import OURS, RENDER_TO, STACKS
 
 PROJECT: Final = STACKS.parent
-_OURS: Final = "trainyard:"
-RENDER_TO: Final = f"{_OURS}renderTo"
 _LAST_LINES: Final = 30
 
 
@@ -38,7 +36,7 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
         PlatformError: Pulumi cannot be run, or does not get through; with its words.
     """
     settings = yaml.safe_load(file.read_text(encoding="utf-8"))
-    ours = {key: value for key, value in settings["config"].items() if key.startswith(_OURS)}
+    ours = {key: value for key, value in settings["config"].items() if key.startswith(OURS)}
     config = {**ours, RENDER_TO: str(folder / "rendered")}
     copy = folder / f"Pulumi.{stack}.yaml"
     # Without the salt or the key of the real state, nor what is encrypted with it.

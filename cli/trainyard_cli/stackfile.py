@@ -1,45 +1,145 @@
-"""Stack files, for the commands that ask what a stack says; nothing here needs Pulumi or a cluster."""
+"""Stack files, for the commands that ask what a stack says; nothing here needs Pulumi or a cluster.
+
+A file is read as Pulumi reads it, and what is wrong is said with its line.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
-from trainyard_platform import settings
+from trainyard_api.closed import nearest
+from trainyard_platform import settings, yamlfile
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import StackSettings
+from trainyard_platform.settings import InvalidStackError, StackSettings
 
 from .manifests import CATALOG
 
 STACKS: Final = CATALOG.parent / "stacks"
-
-
 _ANOTHER: Final = "PULUMI_OPTION_CONFIG_FILE"
 """Where Pulumi is told, as by a sandbox, to read the stack file elsewhere."""
+_PULUMIS: Final = ("config", "encryptedkey", "encryptionsalt", "environment", "secretsprovider")
+"""The keys of a stack file; see Pulumi's own documentation."""
+OURS: Final = "trainyard:"
+"""What the keys of this program in a stack file begin with."""
+RENDER_TO: Final = f"{OURS}renderTo"
+"""What `rendering` adds to a copy."""
+
+
+class _AsPulumi(yaml.SafeLoader):
+    """YAML as Pulumi reads it: to it `yes` and `off` are texts."""
+
+
+_BOOL: Final = "tag:yaml.org,2002:bool"
+_AsPulumi.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_AsPulumi.add_implicit_resolver(_BOOL, re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
 
 
 def read(name: str, folder: Path = STACKS) -> StackSettings:
-    """What `Pulumi.<name>.yaml` says; raises `PlatformError`."""
+    """What `Pulumi.<name>.yaml` says; raises `PlatformError`, with `file:line: ...` for each mistake."""
     return _read(name, folder / f"Pulumi.{name}.yaml")
 
 
 def read_as_pulumi(name: str) -> StackSettings:
-    """What the file says from which Pulumi takes the stack; raises `PlatformError`."""
+    """What the file says from which Pulumi takes the stack; raises as `read`."""
     return _read(name, Path(os.environ.get(_ANOTHER) or STACKS / f"Pulumi.{name}.yaml"))
 
 
 def _read(name: str, path: Path) -> StackSettings:
+    shown = yamlfile.display(path)
     try:
-        # As Pulumi reads it: a stack file may have anchors.
-        section = yaml.safe_load(path.read_text(encoding="utf-8"))["config"][settings.CONFIG_KEY]
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise PlatformError(f"{path}:1: not UTF-8") from error
+        raise PlatformError(f"{shown}:1: not UTF-8") from error
     except OSError as error:
-        raise PlatformError(f"{path}:1: {error.strerror}") from error
-    except (yaml.YAMLError, KeyError, TypeError) as error:
-        why = " ".join(str(error).split())
-        raise PlatformError(f"{path}: is no stack file with {settings.CONFIG_KEY}: {why}") from error
-    return settings.of(section, name)
+        raise PlatformError(f"{shown}:1: {error.strerror}") from error
+    try:
+        root = yaml.compose(text, Loader=_AsPulumi)
+        value = yaml.load(text, Loader=_AsPulumi)  # noqa: S506 - a safe one
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{mark.line + 1}:{mark.column + 1}" if mark else "1"
+        raise PlatformError(f"{shown}:{place}: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise PlatformError(f"{shown}:1: {' '.join(str(error).split())}") from error
+    if problems := [f"{shown}:{line}: {said}" for line, said in _around(root, value)]:
+        raise PlatformError("\n".join(problems))
+    try:
+        return settings.of(value["config"][settings.CONFIG_KEY], name)
+    except InvalidStackError as error:
+        lines = (f"{shown}:{_line(root, f'config.{one}')}: {one}" for one in error.problems)
+        raise PlatformError("\n".join(lines)) from error
+
+
+def _around(root: yaml.Node | None, value: Any) -> Iterator[tuple[int, str]]:
+    """What is wrong with a file before what it says of the platform is looked at."""
+    yield from _twice(root, set())
+    if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
+        known = [str(key) for key in value] if isinstance(value, dict) else []
+        yield 1, f"there is no key config with {settings.CONFIG_KEY} in it{nearest('config', known)}"
+        return
+    for key in value:
+        if key not in _PULUMIS:
+            hint = nearest(str(key), _PULUMIS)
+            yield _line(root, str(key)), f"{key}: there is no such key (allowed: {', '.join(_PULUMIS)}){hint}"
+    config = value["config"]
+    ours = (settings.CONFIG_KEY, RENDER_TO)
+    unknown = [str(key) for key in config if str(key).startswith(OURS) and key not in ours]
+    for key in unknown:
+        hint = nearest(key, [settings.CONFIG_KEY])
+        yield _line(root, f"config.{key}"), f"config.{key}: there is no such key{hint}"
+    if settings.CONFIG_KEY not in config and not unknown:
+        yield _line(root, "config"), f"config has no key {settings.CONFIG_KEY}"
+
+
+def _twice(node: yaml.Node | None, seen: set[int]) -> Iterator[tuple[int, str]]:
+    """Keys that a mapping has twice, of which Pulumi and others would take one each."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _twice(item, seen)
+    elif isinstance(node, yaml.MappingNode):
+        lines: dict[str, int] = {}
+        for key, item in node.value:
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                yield line, f"the key {key.value} is in line {lines[key.value]} already"
+            lines.setdefault(key.value, line)
+            yield from _twice(item, seen)
+
+
+def _line(root: yaml.Node | None, problem: str) -> int:
+    """The line of the place that a sentence begins with, or of the nearest parent that is there."""
+    node, line, rest = root, 1, problem
+    while True:
+        found = _child(node, rest)
+        if found is None:
+            return line
+        line, node, rest = found
+
+
+def _child(node: yaml.Node | None, rest: str) -> tuple[int, yaml.Node, str] | None:
+    rest = rest.removeprefix(".")
+    if isinstance(node, yaml.SequenceNode):
+        index = re.match(r"\[(\d+)\]", rest)
+        if index is None or int(index[1]) >= len(node.value):
+            return None
+        item = node.value[int(index[1])]
+        return item.start_mark.line + 1, item, rest[index.end() :]
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    # A key may have dots in it: the longest is meant.
+    for key, item in sorted(node.value, key=lambda pair: -len(str(pair[0].value))):
+        if rest.startswith(key.value) and rest[len(key.value) :][:1] in ("", ".", "[", ":"):
+            return key.start_mark.line + 1, item, rest[len(key.value) :]
+    return None

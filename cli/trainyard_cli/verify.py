@@ -7,6 +7,7 @@ it, and prints.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -40,6 +41,8 @@ SANDBOX: Final = "sandbox"
 """The stack that is for trying things out on one machine, and is delivered nowhere."""
 SCHEMA: Final = "schema.json"
 _FILE: Final = "File"
+_PLACE: Final = re.compile(r".*?:(\d+)(?::(\d+))?: (.*)")
+"""`file:line: ` or `file:line:column: ` before a sentence."""
 
 
 def run(
@@ -100,9 +103,10 @@ def _stacks(names: Sequence[str], folder: Path) -> tuple[list[Entry], dict[str, 
             read[name] = stackfile.read(name, folder)
         except PlatformError as error:
             source = near(folder / f"Pulumi.{name}.yaml")
-            # What is wrong is a line each below the file's name, or all in one sentence.
-            _, *several = str(error).splitlines()
-            entries += [_entry(source, 1, one.strip()) for one in several or [str(error)]]
+            for line in str(error).splitlines():
+                place = _PLACE.match(line)
+                at, column, said = place.groups() if place else ("1", None, line)
+                entries.append(_entry(source, int(at), said, int(column or 1)))
     return entries, read
 
 
@@ -161,8 +165,8 @@ def _on(entry: Entry, names: Sequence[str], stacks: int) -> Entry:
     return replace(entry, violation=replace(entry.violation, note=note))
 
 
-def _entry(source: Path, line: int, said: str) -> Entry:
-    return _judged(source, Position(line, 1), Finding(catalog_files.WHOLE, said))
+def _entry(source: Path, line: int, said: str, column: int = 1) -> Entry:
+    return _judged(source, Position(line, column), Finding(catalog_files.WHOLE, said))
 
 
 def _judged(source: Path, position: Position, finding: Finding) -> Entry:

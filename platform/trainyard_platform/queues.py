@@ -211,7 +211,7 @@ class LocalQueue(Closed):
 class Priority(Closed):
     """A WorkloadPriorityClass: the order in which jobs are admitted, and who is preempted."""
 
-    value: int
+    value: int = Field(ge=-(2**31), le=2**31 - 1)
     """The higher, the sooner; 0 is that of a job without a class."""
     description: str = Field(min_length=1)
     """For whom it is."""

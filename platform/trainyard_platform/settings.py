@@ -7,7 +7,7 @@ one of them, so that a typo never reaches a cluster.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -269,6 +269,15 @@ class StackSettings(Closed):
             yield f"tenants.{name}.clusterQueue", tenant.cluster_queue
 
 
+class InvalidStackError(PlatformError):
+    """What a stack says is wrong, perhaps in several places."""
+
+    def __init__(self, stack: str, problems: Sequence[str]) -> None:
+        super().__init__("\n".join([f"{_file(stack)} is not valid:", *(f"  {one}" for one in problems)]))
+        self.problems = tuple(problems)
+        """A sentence each, that begins with the place: `trainyard:platform.key[0].key: `."""
+
+
 def load(text: str | None, stack: str) -> StackSettings:
     """Read the value of `trainyard:platform` (JSON, as Pulumi hands it over), or end with one message."""
     if text is None:
@@ -294,8 +303,7 @@ def of(value: object, stack: str) -> StackSettings:
             for location, sentence in closed.sentences(error, StackSettings, _PATTERN_WORDS)
         ]
     if problems:
-        lines = "\n".join(f"  {problem}" for problem in problems)
-        raise PlatformError(f"{_file(stack)} is not valid:\n{lines}") from None
+        raise InvalidStackError(stack, problems)
     return stack_settings
 
 

@@ -140,7 +140,7 @@ def test_a_stack_file_that_is_wrong_is_said_so_and_pulumi_is_not_run(pulumi: Pat
     code, _, err = answer(pulumi)
     assert (code, err) == (
         2,
-        f"{stack}: is no stack file with trainyard:platform: 'trainyard:platform'\n",
+        f"{stack}:1: config has no key trainyard:platform\n",
     )
     assert not (pulumi / "pulumi.called").exists()
 
