@@ -77,9 +77,10 @@ ON_STACK = --stack "$${STACK:?Say which stack: make $@ STACK=name}"
 
 # A site takes examples out and makes its own of them. What it has taken out stays out, whatever
 # became of it since; without a look for renames, nothing of an example gets into the site's own file.
+# The strategy is named because git's default one looks for them all the same, before git 2.49.
 .PHONY: update
 update: ## Merge a later Trainyard into a clone with your own stacks and runtimes: FROM=upstream/main
-	@git merge --quiet --no-edit --no-commit --no-ff --strategy-option=no-renames "$${FROM:?Say what to merge: make $@ FROM=upstream/main}" || git rev-parse --quiet --verify MERGE_HEAD > /dev/null
+	@git merge --quiet --no-edit --no-commit --no-ff --strategy=recursive --strategy-option=no-renames "$${FROM:?Say what to merge: make $@ FROM=upstream/main}" > /dev/null || git rev-parse --quiet --verify MERGE_HEAD > /dev/null
 	@git status --porcelain | sed -nE 's/^DU ((stacks|runtimes)\/.*)/\1/p' | xargs --no-run-if-empty git rm --quiet --
 	@if git diff --name-only --diff-filter=U | grep .; then \
 	echo "Changed here and in $$FROM: mend these, git add them, git commit; or git merge --abort" >&2; exit 1; fi

@@ -36,7 +36,7 @@ class Closed(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _a_switch_is_true_or_false(cls, value: object, info: ValidationInfo) -> object:
-        """A text or a number is none: pydantic would take `"yes"` and `1` for true, and refuse `"enabled"`."""
+        """A text or a number is none: pydantic would take `"yes"` and `1` for true, not `"enabled"`."""
         switch = cls.model_fields[str(info.field_name)].annotation in (bool, bool | None)
         if switch and value is not None and not isinstance(value, bool):
             raise ValueError(f"must be true or false, without quotes; is {value!r}")
@@ -50,8 +50,14 @@ def sentences(
 
     `model` is what was validated; `patterns` has words for regular expressions.
     """
-    for problem in error.errors():
-        yield problem["loc"], _sentence(problem, model, patterns or {})
+    problems = error.errors()
+    for problem in problems:
+        location = problem["loc"]
+        inside = [one for one in problems if len(one["loc"]) > len(location)]
+        # A list none of whose items is right is said to be empty, too.
+        if problem["type"] == "too_short" and any(one["loc"][: len(location)] == location for one in inside):
+            continue
+        yield location, _sentence(problem, model, patterns or {})
 
 
 def path(root: str, location: Sequence[str | int]) -> str:

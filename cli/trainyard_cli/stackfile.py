@@ -75,8 +75,12 @@ def _read(name: str, path: Path) -> StackSettings:
     try:
         return settings.of(value["config"][settings.CONFIG_KEY], name)
     except InvalidStackError as error:
-        lines = (f"{shown}:{_line(root, f'config.{one}')}: {one}" for one in error.problems)
-        raise PlatformError("\n".join(lines)) from error
+        found: dict[tuple[int, str], str] = {}
+        for one in error.problems:
+            line = _line(root, f"config.{one}")
+            # What an alias stands for is written once, and so is what is wrong with it.
+            found.setdefault((line, one.partition(": ")[2]), f"{shown}:{line}: {one}")
+        raise PlatformError("\n".join(found.values())) from error
 
 
 def _around(root: yaml.Node | None, value: Any) -> Iterator[tuple[int, str]]:

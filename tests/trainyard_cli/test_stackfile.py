@@ -1,4 +1,4 @@
-"""A wrong stack file is refused in a sentence a mistake: file, line, what is allowed and the nearest right name."""
+"""A wrong stack file is refused, a sentence a mistake: line, what is allowed, the nearest right name."""
 
 from pathlib import Path
 
@@ -19,11 +19,6 @@ def answer(folder: Path, text: str) -> list[str]:
     with pytest.raises(PlatformError) as refused:
         stackfile.read("prod", folder)
     return [line.removeprefix(f"{folder}/") for line in str(refused.value).splitlines()]
-
-
-def line_of(text: str, part: str) -> int:
-    """The line in which the part's last line stands."""
-    return text[: text.index(part) + len(part.rstrip("\n"))].count("\n") + 1
 
 
 def test_the_file_that_the_others_are_made_of_is_right(tmp_path: Path) -> None:
@@ -111,7 +106,7 @@ MISTAKES = [
     (
         'version: "1.35"',
         "version: 1.35",
-        f"{PLATFORM}.cluster.version: must be a minor version such as '1.35'",
+        f"{PLATFORM}.cluster.version: must be a valid string; is 1.35",
     ),
     ('version: "1.35"', 'version: "1.35.2"', f"{PLATFORM}.cluster.version: must be a minor version such as "),
     ("        provider: existing", "        provider: exists", "must be one of "),
@@ -174,3 +169,49 @@ def test_a_mistake_is_one_sentence_with_its_line(tmp_path: Path, old: str, new: 
     assert any(said in one for one in found), found
     assert all(one.startswith(f"{FILE}:") for one in found), found
     assert all("Tuple" not in one and "Traceback" not in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        (
+            "        provider: existing",
+            "        providers: existing",
+            ["      h100:", "        providers: existing"],
+        ),
+        (
+            'cpu: {nominal: "64"}',
+            "cpu: {nominal: 64 cores}",
+            ["                    cpu: {nominal: 64 cores}"],
+        ),
+        (
+            "{clusterQueue: speech, nodes: 4}",
+            "{clusterQueue: speach, nodes: 4}",
+            ["{clusterQueue: speach, nod"],
+        ),
+        ("          cohort: all", "          cohort: all\n          cohort: all", ["          cohort: all"]),
+        ("      enabled: true\n      replicas: 2", "      enabled: on\n      replicas: 9", ["on", "9"]),
+        ("        nodeLabels: {", "        nodeLabels: {x: [1], ", ["        nodeLabels: {x: [1], "]),
+    ],
+)
+def test_the_line_is_that_of_the_mistake(tmp_path: Path, old: str, new: str, lines: list[str]) -> None:
+    assert old in RIGHT
+    text = RIGHT.replace(old, new, 1)
+    places = sorted(int(one.split(":")[1]) for one in answer(tmp_path, text))
+    assert len(places) == len(lines)
+    for place, part in zip(places, lines, strict=True):
+        assert part in text.splitlines()[place - 1]
+
+
+def test_what_is_no_yaml_is_said_with_line_and_column(tmp_path: Path) -> None:
+    assert answer(tmp_path, RIGHT.replace("    kueue:", "\t kueue:", 1))[0].startswith(f"{FILE}:3")
+    assert answer(tmp_path, "config: [") == [
+        f"{FILE}:1:10: expected the node content, but found '<stream end>'"
+    ]
+    assert answer(tmp_path, "") == [f"{FILE}:1: there is no key config with trainyard:platform in it"]
+
+
+def test_a_key_that_is_there_twice_is_named_with_both_lines(tmp_path: Path) -> None:
+    [said] = answer(tmp_path, RIGHT + "    kueue: {enabled: false}\n")
+    line = RIGHT.splitlines().index("    kueue:") + 1
+    assert said == f"{FILE}:{len(RIGHT.splitlines()) + 1}: the key kueue is in line {line} already"
