@@ -87,7 +87,7 @@ update: ## Merge a later Trainyard into a clone with your own stacks and runtime
 	@git rev-parse --quiet --verify MERGE_HEAD > /dev/null || exit 0; git commit --quiet --no-edit
 
 .PHONY: verify
-verify: environment ## Stack files, runtimes and the rules on each stack, as a pull request has to pass [SINCE=REF] [FORMAT=github]
+verify: environment ## Stack files, runtimes and the rules on each stack, as a pull request has to pass [SINCE=REF] [FORMAT=github, gitlab, junit, sarif, json]
 	@$(TRAINYARD) verify --format "$${FORMAT:-text}" $${SINCE:+--since "$$SINCE"}
 
 .PHONY: lint
@@ -107,8 +107,12 @@ manifests: environment ## A stack as plain YAML, in waves: STACK=name OUTPUT=fol
 	@$(TRAINYARD) manifests --stack "$${STACK:?Say which stack: make $@ STACK=name}" --output "$${OUTPUT:-manifests/$$STACK}"
 
 .PHONY: impact
-impact: environment ## The TrainJobs that a change touches: STACK=name SINCE=REF
-	@$(TRAINYARD) impact --stack "$${STACK:?Say which stack: make $@ STACK=name}" --since "$${SINCE:?Say since when: make $@ SINCE=origin/main}"
+impact: environment ## The TrainJobs that a change touches: STACK=name SINCE=REF [FORMAT=json]
+	@$(TRAINYARD) impact --stack "$${STACK:?Say which stack: make $@ STACK=name}" --since "$${SINCE:?Say since when: make $@ SINCE=origin/main}" --output "$${FORMAT:-text}"
+
+.PHONY: report
+report: environment ## What a change does, as Markdown for those who review it: SINCE=REF [RESULTS=folder] [RUN=address]
+	@$(TRAINYARD) report --since "$${SINCE:?Say since when: make $@ SINCE=origin/main}" $${RESULTS:+--results "$$RESULTS"} $${RUN:+--run "$$RUN"}
 
 .PHONY: up
 up: environment ## Roll a stack out, under the policies, and undo what others have added: STACK=name [KEEP="Kind/name ..."] [VERBOSE=1]

@@ -1,14 +1,14 @@
-"""Tell GitHub what Pulumi said about each stack: one comment on a pull request, or one issue.
+"""Tell GitHub: what a change does as one comment on a pull request, and drift as one issue.
 
-    report.py comment FOLDER PULL_REQUEST
+    report.py comment FILE PULL_REQUEST
     report.py drift FOLDER
 
-FOLDER holds what `keep` wrote, and FOLDER/impact what it wrote of `make impact`.
-Comment and issue are found again by the mark in their first line and edited,
-never repeated; the issue is closed when there is no drift. Reads STACKS, a
-JSON list of all that were asked, and GitHub's own GITHUB_API_URL,
-GITHUB_REPOSITORY, GITHUB_RUN_ID, GITHUB_SERVER_URL and GITHUB_TOKEN. Needs
-nothing but Python's standard library.
+FILE is what `make report` has printed; FOLDER holds what `keep` wrote. Comment
+and issue are found again by the mark in their first line and edited, never
+repeated; the issue is closed when there is no drift. Reads STACKS, a JSON list
+of all that were asked, and GitHub's own GITHUB_API_URL, GITHUB_REPOSITORY,
+GITHUB_RUN_ID, GITHUB_SERVER_URL and GITHUB_TOKEN. Needs nothing but Python's
+standard library.
 """
 
 from __future__ import annotations
@@ -38,48 +38,24 @@ class Result:
     stack: str
     code: int | None
     said: str = ""
-    impact: str = ""
-    """What it does to TrainJobs; empty where nobody has asked."""
 
 
-@dataclass(frozen=True)
-class Words:
-    """What is said where: the mark and title of a report, and a word for each outcome."""
-
-    mark: str
-    title: str
-    fine: str
-    not_fine: str
-    nothing: str
+COMMENT = "<!-- trainyard: preview -->"
+ISSUE = "<!-- trainyard: drift -->"
+"""Marks."""
+TITLE = "The cluster is not what git says"
 
 
-PREVIEW = Words(
-    mark="<!-- trainyard: preview -->",
-    title="What this change does to the stacks",
-    fine="the preview passes",
-    not_fine="the preview fails",
-    nothing="It touches no stack.",
-)
-DRIFT = Words(
-    mark="<!-- trainyard: drift -->",
-    title="The cluster is not what git says",
-    fine="no drift",
-    not_fine="drift, or the check failed",
-    nothing="There are no stacks.",
-)
-
-
-def body(words: Words, results: Sequence[Result], run: str) -> str:
-    """The report as Markdown.
+def drift(results: Sequence[Result], run: str) -> str:
+    """The issue as Markdown.
 
     Args:
-        words: Which report it is.
         results: One a stack.
         run: Address of the run that asked.
     """
     share = MOST_CHARACTERS // max(len(results), 1)
-    parts = [_part(words, result, share) for result in results] or [words.nothing]
-    return "\n\n".join([f"{words.mark}\n## {words.title}", *parts, f"[The run]({run})"]) + "\n"
+    parts = [_part(result, share) for result in results] or ["There are no stacks."]
+    return "\n\n".join([f"{ISSUE}\n## {TITLE}", *parts, f"[The run]({run})"]) + "\n"
 
 
 def read(folder: Path, stacks: Iterable[str]) -> list[Result]:
@@ -92,15 +68,8 @@ def read(folder: Path, stacks: Iterable[str]) -> list[Result]:
         except (OSError, ValueError):
             results.append(Result(stack, None))
         else:
-            results.append(Result(stack, code, said, _impact(folder, stack)))
+            results.append(Result(stack, code, said))
     return results
-
-
-def _impact(folder: Path, stack: str) -> str:
-    try:
-        return (folder / "impact" / f"{stack}.txt").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 class GitHub:
@@ -165,13 +134,18 @@ class GitHub:
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Do what the command line says; returns the exit code."""
     try:
-        results, run = _asked(arguments, environment)
-        if arguments[0] == "comment":
-            text = body(PREVIEW, results, run)
-            GitHub(environment).comment(int(arguments[2]), text, create=bool(results))
-        else:
-            text = body(DRIFT, results, run)
-            GitHub(environment).issue(DRIFT.title, text, is_open=any(r.code != 0 for r in results))
+        match arguments:
+            case ["comment", file, number]:
+                text = f"{COMMENT}\n{Path(file).read_text(encoding='utf-8')}"
+                # Not worth a comment, but it corrects one.
+                stacks = json.loads(environment["STACKS"])
+                GitHub(environment).comment(int(number), text, create=bool(stacks))
+            case ["drift", folder]:
+                results = read(Path(folder), json.loads(environment["STACKS"]))
+                text = drift(results, _run(environment))
+                GitHub(environment).issue(TITLE, text, is_open=any(r.code != 0 for r in results))
+            case _:
+                raise ValueError("usage: report.py comment FILE PULL_REQUEST | report.py drift FOLDER")
     except KeyError as error:
         print(f"report.py: the variable {error.args[0]} is missing", file=sys.stderr)
         return 2
@@ -184,29 +158,20 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     return 0
 
 
-def _asked(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[list[Result], str]:
-    if [*arguments[:1], len(arguments)] not in (["comment", 3], ["drift", 2]):
-        raise ValueError("usage: report.py comment FOLDER PULL_REQUEST | report.py drift FOLDER")
-    run = "/".join(
-        environment[name] for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY")
-    ) + f"/actions/runs/{environment['GITHUB_RUN_ID']}"  # fmt: skip
-    return read(Path(arguments[1]), json.loads(environment["STACKS"])), run
+def _run(environment: Mapping[str, str]) -> str:
+    above = "/".join(environment[name] for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY"))
+    return f"{above}/actions/runs/{environment['GITHUB_RUN_ID']}"
 
 
-def _part(words: Words, result: Result, share: int) -> str:
+def _part(result: Result, share: int) -> str:
     if result.code is None:
         return f"**{result.stack}**: not asked, its job ended before; see the run."
-    impact = result.impact.strip("\n")
-    if len(impact) > share // 4:
-        impact = f"{impact[: share // 4]}\n(the rest is left out; see the run)"
     said = result.said.strip("\n")
-    room = share - len(impact)
-    if len(said) > room:
-        # The end has the diagnostics, the policies and the counts.
-        said = f"(the beginning is left out; see the run)\n{said[-room:]}"
-    outcome = words.fine if result.code == 0 else words.not_fine
-    blocks = "\n\n".join(_block(text) for text in (impact, said) if text)
-    return f"<details><summary><b>{result.stack}</b>: {outcome}</summary>\n\n{blocks}\n\n</details>"
+    if len(said) > share:
+        # The end has the rows of drift and the counts.
+        said = f"(the beginning is left out; see the run)\n{said[-share:]}"
+    outcome = "no drift" if result.code == 0 else "drift, or the check failed"
+    return f"<details><summary><b>{result.stack}</b>: {outcome}</summary>\n\n{_block(said)}\n\n</details>"
 
 
 def _block(text: str) -> str:

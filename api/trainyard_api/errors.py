@@ -54,10 +54,16 @@ class FieldPath:
         """The names, positions and keys that the path is made of, each as text."""
         return tuple(key or name for key, name in _STEP.findall(self.text))
 
+    @property
+    def end(self) -> str:
+        """The last two fields, which say to people what it is: `containers[0].image`."""
+        return "".join(_FIELD.findall(self.text)[-2:]).removeprefix(".")
+
     def __str__(self) -> str:
         return self.text
 
 
+_FIELD = re.compile(r"\.?[^.\[\]]+(?:\[[^\]]*\])*")
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 

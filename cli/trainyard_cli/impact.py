@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final, TextIO
@@ -24,6 +24,7 @@ from trainyard_platform import impact as core
 from trainyard_platform import stack_runtimes
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.settings import StackSettings
 from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left, root
 
 from . import connection, stackfile
@@ -55,12 +56,8 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        here = root()
-        before, after = _then(here, left(since), stack), _asked(here, stack)
-        if not before and not after:
-            raise CannotLintError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
-        found = core.changes(before, after)
-        also = sorted({path.split("/")[0] for path in changes(since)} & set(_UNJUDGED))
+        before, after = asked(stack, since)
+        found, also = core.changes(before.objects, after.objects), unjudged(since)
         seen = asyncio.run(_look(kubeconfig, context, found)) if found else Seen()
     except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
         print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
@@ -68,6 +65,33 @@ def run(
     value = document(stack, since, found, seen, also)
     out.write(json.dumps(value, indent=2) + "\n" if output is Output.JSON else as_text(value))
     return FINE
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a stack asks for."""
+
+    settings: StackSettings | None = None
+    """None if there is no file of it."""
+    objects: Mapping[core.Ref, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def asked(stack: str, since: str) -> tuple[Asked, Asked]:
+    """What the stack asked for where this branch left `since`, and what it asks for now.
+
+    Raises `CannotLintError` if git cannot say or there is no such stack, and
+    `PlatformError` if a file is wrong.
+    """
+    here = root()
+    before, after = _then(here, left(since), stack), _asked(here, stack)
+    if before.settings is None and after.settings is None:
+        raise CannotLintError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
+    return before, after
+
+
+def unjudged(since: str) -> list[str]:
+    """What has changed besides runtimes and stacks and reaches all stacks, by folder; raises as `asked`."""
+    return sorted({path.split("/")[0] for path in changes(since)} & set(_UNJUDGED))
 
 
 def document(
@@ -116,16 +140,21 @@ def _lines(value: Mapping[str, Any]) -> Iterator[str]:
     for change in value["changes"]:
         yield ""
         yield f"{core.Ref(change['kind'], change['namespace'], change['name'])}: {change['change']}"
-        for field in change["fields"]:
-            yield f"  {field['path']}: {_short(field['before'])} -> {_short(field['after'])}"
-        for job in change["trainJobs"]:
-            loses = f"; loses {job['loses']}" if job["loses"] else ""
-            yield f"  {job['namespace']}/{job['name']} ({job['state']}) keeps {job['keeps']}{loses}"
+        yield from details(change)
     if value["unjudged"]:
         yield ""
         yield f"Changed as well, see the preview: {', '.join(value['unjudged'])}"
     for unseen in value["unseen"]:
         yield f"Could not see {unseen['what']}: {unseen['why']}"
+
+
+def details(change: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each field and each TrainJob of one of a document's changes."""
+    for one in change["fields"]:
+        yield f"  {one['path']}: {_short(one['before'])} -> {_short(one['after'])}"
+    for job in change["trainJobs"]:
+        loses = f"; loses {job['loses']}" if job["loses"] else ""
+        yield f"  {job['namespace']}/{job['name']} ({job['state']}) keeps {job['keeps']}{loses}"
 
 
 def _many(number: int, what: str) -> str:
@@ -137,19 +166,25 @@ def _short(value: object) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def _then(here: Path, revision: str, stack: str) -> Mapping[core.Ref, Mapping[str, Any]]:
+def _then(here: Path, revision: str, stack: str) -> Asked:
     with TemporaryDirectory() as folder:
         at_revision(revision, [here / "runtimes", here / "stacks" / f"Pulumi.{stack}.yaml"], Path(folder))
-        return _asked(Path(folder), stack)
+        try:
+            return _asked(Path(folder), stack)
+        except PlatformError as error:
+            # As git names a file of a revision.
+            raise PlatformError(str(error).replace(f"{folder}/", f"{revision[:12]}:")) from error
 
 
-def _asked(folder: Path, stack: str) -> Mapping[core.Ref, Mapping[str, Any]]:
+def _asked(folder: Path, stack: str) -> Asked:
     """What the stack asks for, as a folder has it; nothing if the folder has no file of it."""
     if not (folder / "stacks" / f"Pulumi.{stack}.yaml").exists():
-        return {}
+        return Asked()
     settings = stackfile.read(stack, folder / "stacks")
     registry = Artifacts(settings.artifacts, folder).registry
-    return core.objects(settings, stack_runtimes.load(folder / "runtimes", settings, registry))
+    return Asked(
+        settings, core.objects(settings, stack_runtimes.load(folder / "runtimes", settings, registry))
+    )
 
 
 async def _look(kubeconfig: str | None, context: str | None, found: tuple[core.Change, ...]) -> Seen:

@@ -41,7 +41,9 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
     SARIF = "sarif"
+    JUNIT = "junit"
     GITHUB = "github"
+    GITLAB = "gitlab"
 
 
 def run(

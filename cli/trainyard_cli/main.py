@@ -20,6 +20,7 @@ from . import (
     migrate,
     plain,
     render,
+    report,
     rollout,
     runtimes_diff,
     stacks,
@@ -47,6 +48,7 @@ app.command(name="manifests")(plain.command)
 app.command(name="migrate")(migrate.command)
 app.command(name="preview")(rollout.preview_command)
 app.command(name="render")(render.command)
+app.command(name="report")(report.command)
 app.command(name="stacks")(stacks.command)
 app.command(name="up")(rollout.up_command)
 app.command(name="validate")(validate.command)

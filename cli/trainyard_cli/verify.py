@@ -62,31 +62,48 @@ def run(
     the folders cannot be asked, which goes to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    today = today or date.today()
     try:
-        names = [name for name in delivery.stacks(stacks_folder) if name != SANDBOX]
-        paths = linted.find([near(path) for path in sorted(catalog_folder.glob("*/*.yaml"))])
-        changed = set(paths) if since is None else set(linted.changed(paths, since))
+        result, unsound = look(
+            since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
+        )
     except (CannotLintError, PlatformError) as error:
         print(error, file=err)
         return CANNOT_ASK
+    out.write(formats.FORMATS[style](result, root()))
+    print(summary(result), file=err)
+    if unsound:
+        print("The rules are asked when the catalog's files are sound", file=err)
+    return REFUSED if result.refuses else FINE
+
+
+def look(
+    *,
+    since: str | None = None,
+    catalog_folder: Path = CATALOG,
+    stacks_folder: Path = STACKS,
+    today: date | None = None,
+) -> tuple[Report, bool]:
+    """What is wrong with the stacks and the catalog, and whether a file was too unsound to ask the rules.
+
+    With `since`, advice is left out that is on files which have not changed
+    since. Raises `CannotLintError` or `PlatformError` if git or the folders
+    cannot be asked.
+    """
+    names = [name for name in delivery.stacks(stacks_folder) if name != SANDBOX]
+    paths = linted.find([near(path) for path in sorted(catalog_folder.glob("*/*.yaml"))])
+    changed = set(paths) if since is None else {*linted.touched(paths, since)}
     entries, stacks = _stacks(names, stacks_folder)
     files: dict[str, tuple[Document, ...]] = {}
     for path in paths:
         said, documents = _file(path, catalog_folder / SCHEMA)
         entries += said
         files[path.stem] = documents
-    unsound = sum(not documents for documents in files.values())
+    unsound = any(not documents for documents in files.values())
     if not unsound:
-        entries += _rules(files, stacks, catalog_folder, stacks_folder, today)
+        entries += _rules(files, stacks, catalog_folder, stacks_folder, today or date.today())
     entries = [one for one in entries if one.violation.refuses or Path(one.source) in changed]
     entries.sort(key=lambda one: (one.source, one.position.line, one.position.column))
-    result = Report(tuple(entries), len(paths), len(names))
-    out.write(formats.FORMATS[style](result, root()))
-    print(summary(result), file=err)
-    if unsound:
-        print("The rules are asked when the catalog's files are sound", file=err)
-    return REFUSED if result.refuses else FINE
+    return Report(tuple(entries), len(paths), len(names)), unsound
 
 
 def summary(result: Report) -> str:

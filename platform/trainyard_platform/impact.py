@@ -144,9 +144,14 @@ def changes(before: Mapping[Ref, Json], after: Mapping[Ref, Json]) -> tuple[Chan
             found.append(Change(ref, Verb.ADDED, {}, new))
         elif new is None and old is not None:
             found.append(Change(ref, Verb.LEFT if _is_left(ref, after) else Verb.REMOVED, old, {}))
-        elif old is not None and new is not None and (fields := tuple(_differences("", old, new))):
+        elif old is not None and new is not None and (fields := differences(old, new)):
             found.append(Change(ref, Verb.CHANGED, old, new, fields))
     return tuple(found)
+
+
+def differences(before: Json, after: Json) -> tuple[Field, ...]:
+    """The fields in which two objects differ, in the order of their paths."""
+    return tuple(_differences("", before, after))
 
 
 def _is_left(ref: Ref, after: Mapping[Ref, Json]) -> bool:

@@ -44,8 +44,16 @@ class Violation:
     @property
     def message(self) -> str:
         """Field and sentence, and what became of an exception."""
-        where = f"{self.finding.path}: " if self.finding.path.text else ""
-        return f"{where}{self.finding.message}" + (f" ({self.note})" if self.note else "")
+        return self._said(self.finding.path.text)
+
+    @property
+    def short(self) -> str:
+        """The message with the end of the field's path alone."""
+        return self._said(self.finding.path.end)
+
+    def _said(self, where: str) -> str:
+        place = f"{where}: " if where else ""
+        return f"{place}{self.finding.message}" + (f" ({self.note})" if self.note else "")
 
 
 def subject(value: Json) -> Subject | None:

@@ -183,27 +183,40 @@ def test_what_controllers_and_jobs_do_is_no_drift(platform: Cluster, team_a: Clu
 
 
 @pytest.mark.soak
-def test_an_hour_of_jobs_new_pods_a_renewed_certificate_and_scaling_is_no_drift(
+def test_an_hour_of_jobs_new_pods_and_renewed_certificates_is_no_drift_and_a_scaled_deployment_is(
     platform: Cluster, team_a: Cluster
 ) -> None:
     number = 0
     end = time.monotonic() + AN_HOUR
     while time.monotonic() < end:
         number += 1
-        scaled = ("scale", "deployment", "jobset-controller", "-n", "jobset-system")
-        platform.kubectl(*scaled, f"--replicas={1 + number % 2}")
         job = trainjob(f"busy-{number}", "sleep 20")
         job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "default"}
         eventually("it is let in", lambda job=job: accepted(team_a, job))
+        team_a.apply(job)
         platform.run("python", "examples/digits/submit.py")
         old = due(platform) if number % 3 == 0 else None
-        platform.kubectl("rollout", "restart", "deployments", "-n", "kueue-system")
-        code, found = drift(platform)
-        assert (number, found["findings"], found["unmanaged"], code) == (number, [], [], 0)
+        for namespace in ("kueue-system", "trainyard-system"):
+            platform.kubectl("rollout", "restart", "deployments", "-n", namespace)
+        assert (number, *told(platform)) == (number, 0, {})
         if old is not None:
             renewed_since(platform, old)
-            assert drift(platform)[1]["findings"] == []
+            assert (number, *told(platform)) == (number, 0, {})
+        # How many pods a Deployment has is git's to say, of each that the stack owns.
+        scaled = ("scale", "deployment", "jobset-controller", "-n", "jobset-system")
+        platform.kubectl(*scaled, "--replicas=2")
+        assert (number, *told(platform)) == (number, 1, {"jobset-controller": ["spec.replicas"]})
+        platform.kubectl(*scaled, "--replicas=1")
+        assert (number, *told(platform)) == (number, 0, {})
         team_a.wait_for_condition(f"busy-{number}", "Complete")
+    assert number >= 3
+
+
+def told(platform: Cluster) -> tuple[int, dict[str, list[str]]]:
+    """The exit code of a look for drift, and the fields that it names, by object."""
+    code, found = drift(platform)
+    named = {one["name"]: [field["path"] for field in one["fields"]] for one in found["findings"]}
+    return code, {**named, **{one["name"]: [one["why"]] for one in found["unmanaged"]}}
 
 
 @pytest.fixture

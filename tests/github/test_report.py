@@ -114,33 +114,17 @@ def test_keep_shows_what_a_command_says_on_both_streams_and_ends_as_it_does(tmp_
     assert (tmp_path / "results" / "prod.txt").read_text() == answer.stdout
 
 
-def test_a_comment_says_of_each_stack_what_became_of_it(hub: Hub, tmp_path: Path) -> None:
-    kept(tmp_path, "dev", "+ 3 to create\n")
-    folder = kept(tmp_path, "prod", "error: gpu must fit\n", code=2)
-    answer = hub.report("comment", folder, "5", stacks=["dev", "lost", "prod"])
+def written(folder: Path, text: str) -> str:
+    """What `make report` has printed; the file, as the command line has it."""
+    file = folder / "report.md"
+    file.write_text(text)
+    return str(file)
+
+
+def test_a_comment_is_the_report_below_its_mark(hub: Hub, tmp_path: Path) -> None:
+    answer = hub.report("comment", written(tmp_path, "## 1 change\n"), "5", stacks=["dev"])
     assert (answer.returncode, answer.stderr, hub.writes) == (0, "", ["POST issues/5/comments"])
-    assert hub.comments[0]["body"] == (
-        "<!-- trainyard: preview -->\n"
-        "## What this change does to the stacks\n\n"
-        "<details><summary><b>dev</b>: the preview passes</summary>\n\n"
-        "```text\n+ 3 to create\n```\n\n</details>\n\n"
-        "**lost**: not asked, its job ended before; see the run.\n\n"
-        "<details><summary><b>prod</b>: the preview fails</summary>\n\n"
-        "```text\nerror: gpu must fit\n```\n\n</details>\n\n"
-        f"{RUN}\n"
-    )
-
-
-def test_whom_a_change_touches_comes_before_what_pulumi_would_do(hub: Hub, tmp_path: Path) -> None:
-    folder = kept(tmp_path, "dev", "~ 1 to update\n")
-    kept(tmp_path / "impact", "dev", "dev: 1 object changed\n" + "  team-a/job\n" * 9000)
-    hub.report("comment", folder, "5", stacks=["dev"])
-    text = hub.comments[0]["body"]
-    assert len(text) < 65_536
-    assert "</summary>\n\n```text\ndev: 1 object changed\n  team-a/job\n" in text
-    assert text.endswith(
-        f"(the rest is left out; see the run)\n```\n\n```text\n~ 1 to update\n```\n\n</details>\n\n{RUN}\n"
-    )
+    assert hub.comments[0]["body"] == "<!-- trainyard: preview -->\n## 1 change\n"
 
 
 def test_a_second_comment_is_the_first_one_edited_wherever_it_stands(hub: Hub, tmp_path: Path) -> None:
@@ -148,7 +132,7 @@ def test_a_second_comment_is_the_first_one_edited_wherever_it_stands(hub: Hub, t
     others = [{"login": "ada"}] * 120
     hub.comments = [{"id": i + 1, "user": user, "body": f"{mark}mine"} for i, user in enumerate(others)]
     for said in ("first", "second"):
-        answer = hub.report("comment", kept(tmp_path, "dev", said), "5", stacks=["dev"])
+        answer = hub.report("comment", written(tmp_path, said), "5", stacks=["dev"])
         assert answer.returncode == 0, answer.stderr
     assert hub.writes == ["POST issues/5/comments", "PATCH issues/comments/121"]
     assert [c["body"] for c in hub.comments[:120]] == [f"{mark}mine"] * 120
@@ -158,22 +142,26 @@ def test_a_second_comment_is_the_first_one_edited_wherever_it_stands(hub: Hub, t
 def test_a_change_that_touches_no_stack_is_not_worth_a_comment_but_corrects_one(
     hub: Hub, tmp_path: Path
 ) -> None:
-    hub.report("comment", str(tmp_path / "none"), "5", stacks=[])
+    file = written(tmp_path, "## It touches no stack\n")
+    hub.report("comment", file, "5", stacks=[])
     assert hub.writes == []
-    hub.report("comment", kept(tmp_path, "dev", "+ 1 to create"), "5", stacks=["dev"])
-    hub.report("comment", str(tmp_path / "none"), "5", stacks=[])
-    assert [c["body"].splitlines()[3] for c in hub.comments] == ["It touches no stack."]
+    hub.report("comment", written(tmp_path, "## 1 change\n"), "5", stacks=["dev"])
+    hub.report("comment", written(tmp_path, "## It touches no stack\n"), "5", stacks=[])
+    assert [c["body"].splitlines()[1] for c in hub.comments] == ["## It touches no stack"]
 
 
-def test_what_pulumi_says_can_neither_leave_its_block_nor_outgrow_a_comment(hub: Hub, tmp_path: Path) -> None:
-    said = "begin\n" + "````\n<b>no</b>\n" * 20_000 + "Resources: 3 to create"
-    answer = hub.report("comment", kept(tmp_path, "dev", said[-100_000:]), "5", stacks=["dev"])
+def test_what_is_said_of_drift_can_neither_leave_its_block_nor_outgrow_an_issue(
+    hub: Hub, tmp_path: Path
+) -> None:
+    said = "begin\n" + "````\n<b>no</b>\n" * 20_000 + "prod: 3 differ"
+    answer = hub.report("drift", kept(tmp_path, "prod", said[-100_000:], 1), stacks=["prod"])
     assert answer.returncode == 0, answer.stderr
-    text = hub.comments[0]["body"]
+    text = hub.issues[0]["body"]
     assert len(text) < 65_536
     assert "(the beginning is left out; see the run)" in text
-    assert "Resources: 3 to create\n`````\n" in text
+    assert "prod: 3 differ\n`````\n" in text
     assert len(re.findall(r"^`{5,}", text, re.MULTILINE)) == 2
+    assert text.endswith(f"{RUN}\n")
 
 
 def test_drift_is_one_issue_that_is_edited_and_closed_when_it_is_gone(hub: Hub, tmp_path: Path) -> None:
@@ -196,7 +184,7 @@ def test_a_stack_that_was_not_asked_is_no_stack_without_drift(hub: Hub, tmp_path
 
 
 def test_what_cannot_be_done_is_said_without_a_traceback(hub: Hub, tmp_path: Path) -> None:
-    usage = "report.py: usage: report.py comment FOLDER PULL_REQUEST | report.py drift FOLDER\n"
+    usage = "report.py: usage: report.py comment FILE PULL_REQUEST | report.py drift FOLDER\n"
     assert hub.report("comment", stacks=[]).stderr == usage
     hub.refuses = True
     assert hub.report("drift", str(tmp_path), stacks=["prod"]).stderr == (
@@ -216,5 +204,5 @@ def test_what_cannot_be_done_is_said_without_a_traceback(hub: Hub, tmp_path: Pat
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (
         2,
-        "report.py: the variable GITHUB_SERVER_URL is missing\n",
+        "report.py: the variable STACKS is missing\n",
     )

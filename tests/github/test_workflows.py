@@ -66,6 +66,7 @@ def test_every_make_target_exists() -> None:
         "environment",
         "impact",
         "preview",
+        "report",
         "sbom",
         "stacks",
         "up",

@@ -60,7 +60,7 @@ def looked_at(
 
 
 def case(folder: Path, name: str) -> ElementTree.Element:
-    found = ElementTree.parse(folder / ".reports" / "junit.xml").find(f"testcase[@name='{name}']")  # noqa: S314
+    found = ElementTree.parse(folder / ".reports" / "junit.xml").find(f"testcase[@name='{name}']")
     assert found is not None
     return found
 

@@ -49,3 +49,17 @@ def test_a_path_comes_apart_into_its_steps():
     assert path.text == "spec.jobs[2].labels[example.com/a.b]"
     assert path.steps == ("spec", "jobs", "2", "labels", "example.com/a.b")
     assert FieldPath().steps == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "end"),
+    [
+        ("", ""),
+        ("spec", "spec"),
+        ("spec.template.containers[0].image", "containers[0].image"),
+        ("metadata.annotations[example.com/a.b]", "metadata.annotations[example.com/a.b]"),
+        ("a.b.c[0][1]", "b.c[0][1]"),
+    ],
+)
+def test_the_end_of_a_path_is_what_people_know_a_field_by(path: str, end: str) -> None:
+    assert FieldPath(path).end == end

@@ -226,6 +226,16 @@ def test_advice_is_given_on_files_that_have_changed_alone(clone: Path) -> None:
     assert {line.partition(":")[0] for line in said.splitlines() if line[0] != " "} == {DISTRIBUTED}
 
 
+def test_a_line_in_a_stack_file_brings_no_advice_on_files_that_nobody_touched(clone: Path) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run(["git", *who, *arguments], check=True)
+    add_to_stack("# A line more.\n")
+    edit(DISTRIBUTED, "numNodes: 1", "numNodes: 2")
+    said = answer(clone, since="main", style=Format.JSON)[1]
+    assert {one["file"] for one in json.loads(said)["findings"]} == {DISTRIBUTED}
+
+
 def test_what_cannot_be_asked_is_said(clone: Path) -> None:
     code, _, err = answer(clone, since="nowhere")
     assert (code, "not a git repository" in err) == (2, True)

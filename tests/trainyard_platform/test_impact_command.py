@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -69,6 +70,18 @@ def test_a_change_asks_the_cluster_and_says_so_if_it_cannot(clone: Path) -> None
     code, out, err = answer("sandbox")
     assert (code, out) == (2, "")
     assert "/no/such/file" in err
+
+
+def test_a_file_that_was_wrong_where_the_branch_left_is_named_as_git_names_it(clone: Path) -> None:
+    stack = clone / "stacks" / "Pulumi.sandbox.yaml"
+    good = stack.read_text()
+    stack.write_text(good.replace("trainyard:platform:", "trainyard:platfrom:"))
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com"]
+    subprocess.run([*git, "commit", "--quiet", "--all", "--message", "wrong"], check=True)
+    stack.write_text(good)
+    code, out, err = answer("sandbox")
+    assert (code, out) == (2, "")
+    assert re.match(r"[0-9a-f]{12}:stacks/Pulumi\.sandbox\.yaml:\d+: config\.trainyard:platfrom: ", err), err
 
 
 def test_the_text_says_what_has_changed_and_of_each_job_what_it_keeps_and_loses() -> None:

@@ -7,6 +7,7 @@ import subprocess
 from datetime import date
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -114,6 +115,77 @@ def test_github_annotates_the_line_of_the_path_in_the_repository(here: Path):
         "must not have the tag latest, which is another image tomorrow. "
         "Name a version's tag, better its digest."
     )
+
+
+def test_gitlab_gets_the_severity_of_what_refuses_and_a_fingerprint_that_outlives_a_move(here: Path):
+    _, out, _ = answer(written(LATEST, "a b.yaml"), style=Format.GITLAB)
+    tag, digest = json.loads(out)
+    assert tag == {
+        "description": "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
+        ".image: must not have the tag latest, which is another image tomorrow. "
+        "Name a version's tag, better its digest.",
+        "check_name": "image-tag",
+        "fingerprint": tag["fingerprint"],
+        "severity": "critical",
+        "location": {"path": "a b.yaml", "lines": {"begin": 27}},
+    }
+    assert (digest["check_name"], digest["severity"]) == ("image-digest", "info")
+    assert tag["fingerprint"] != digest["fingerprint"]
+    _, moved, _ = answer(written(f"# A line more.\n{LATEST}", "a b.yaml"), style=Format.GITLAB)
+    assert [one["location"]["lines"]["begin"] for one in json.loads(moved)] == [28, 28]
+    assert [one["fingerprint"] for one in json.loads(moved)] == [tag["fingerprint"], digest["fingerprint"]]
+
+
+def test_two_findings_that_say_the_same_have_two_fingerprints(here: Path):
+    _, out, _ = answer(written(f"{LATEST}---\n{LATEST}"), style=Format.GITLAB)
+    found = [one["fingerprint"] for one in json.loads(out) if one["check_name"] == "image-tag"]
+    assert len(found) == len(set(found)) == 2
+
+
+def test_junit_has_a_case_for_each_finding_and_for_each_rule_that_found_nothing(here: Path):
+    _, out, _ = answer(written(LATEST), style=Format.JUNIT)
+    suite = ElementTree.fromstring(out)
+    cases = list(suite)
+    assert suite.attrib == {
+        "name": "trainyard",
+        "tests": str(len(rules.ALL)),
+        "failures": "1",
+        "skipped": "0",
+        "errors": "0",
+    }
+    tag = cases[0]
+    assert tag.attrib == {
+        "classname": "trainyard",
+        "name": "image-tag: runtime.yaml:27",
+        "file": "runtime.yaml",
+    }
+    [failure] = tag
+    assert failure.tag == "failure"
+    assert "must not have the tag latest" in failure.attrib["message"]
+    assert failure.text is not None
+    assert failure.text.startswith("runtime.yaml:27: spec.")
+    assert failure.text.endswith("\nName a version's tag, better its digest.")
+    [advice] = cases[1]
+    assert advice.tag == "system-out"
+    assert {case.attrib["name"] for case in cases[2:]} == {
+        rule.id for rule in rules.ALL if rule.id not in ("image-tag", "image-digest")
+    }
+    assert [list(case) for case in cases[2:]] == [[]] * len(cases[2:])
+
+
+def test_junit_holds_whatever_a_file_says(here: Path):
+    path = written(PRIVILEGED.replace("privileged: true", 'capabilities: {add: ["\\e]]>&<b"]}'))
+    _, out, _ = answer(path, style=Format.JUNIT)
+    assert "adds \N{REPLACEMENT CHARACTER}]]>&<b" in str(ElementTree.fromstring(out)[0][0].text)
+
+
+def test_junit_skips_what_is_excepted(here: Path):
+    _, out, _ = answer(written(excepted("until=2026-11-21; the driver's test needs it")), style=Format.JUNIT)
+    suite = ElementTree.fromstring(out)
+    assert (suite.attrib["failures"], suite.attrib["skipped"]) == ("0", "1")
+    [skipped] = suite[0]
+    assert skipped.tag == "skipped"
+    assert "Excepted until" in skipped.attrib["message"]
 
 
 def test_sarif_has_every_rule_and_a_result_with_its_region(here: Path):

@@ -67,6 +67,17 @@ def summary(stack: str, steps: Iterable[Step]) -> str:
     return f"{stack}: {', '.join(found) or 'nothing in it'}"
 
 
+def outcome(said: str, stack: str) -> tuple[str, tuple[str, ...]]:
+    """Of all that a preview has printed: its `summary` without the stack's name, and what refuses or fails.
+
+    The summary is empty if there is none, as where the preview broke off.
+    """
+    lines = said.splitlines()
+    told = [line.removeprefix(f"{stack}: ") for line in lines if line.startswith(f"{stack}: ")]
+    worst = tuple(line for line in lines if line.startswith(("refused by ", "error: ")))
+    return told[-1] if told else "", worst
+
+
 def changing(steps: Iterable[Step]) -> int:
     """How many of them change something."""
     return sum(step.op is not Op.SAME for step in steps)

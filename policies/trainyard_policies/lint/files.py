@@ -55,10 +55,14 @@ def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
     All of them if a stack or a rule has changed. Raises `CannotLintError` if
     git cannot say.
     """
-    names = changes(since)
-    if any(Path(name).parts[0] in EVERYTHING_DEPENDS_ON for name in names):
+    if any(Path(name).parts[0] in EVERYTHING_DEPENDS_ON for name in changes(since)):
         return tuple(files)
-    wanted = {root() / name for name in names}
+    return touched(files, since)
+
+
+def touched(files: Sequence[Path], since: str) -> tuple[Path, ...]:
+    """As `changed`, whatever else has changed."""
+    wanted = {root() / name for name in changes(since)}
     return tuple(file for file in files if file.resolve() in wanted)
 
 

@@ -1,12 +1,16 @@
-"""A report as text, JSON, SARIF 2.1.0 or annotations of GitHub's."""
+"""A report as text, JSON, SARIF 2.1.0, JUnit's XML, annotations of GitHub's or GitLab's Code Quality."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 from .. import rules
 from ..engine import Violation
@@ -19,6 +23,14 @@ _SARIF_SCHEMA: Final = (
 )
 _SCORES: Final = {Severity.LOW: "3.0", Severity.MEDIUM: "5.5", Severity.HIGH: "8.0", Severity.CRITICAL: "9.5"}
 """GitHub's code scanning sorts by a number from 0 to 10."""
+_GITLABS: Final = {
+    Severity.LOW: "minor",
+    Severity.MEDIUM: "major",
+    Severity.HIGH: "critical",
+    Severity.CRITICAL: "blocker",
+}
+_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold, not even escaped."""
 
 
 def text(report: Report, root: Path) -> str:
@@ -90,11 +102,74 @@ def github(report: Report, root: Path) -> str:
     return "".join(lines)
 
 
+def gitlab(report: Report, root: Path) -> str:
+    """A Code Quality report, which GitLab shows on the lines of a merge request.
+
+    What only advises is `info`, whatever its severity, so that what refuses stands out.
+    """
+    seen: Counter[str] = Counter()
+    found = []
+    for entry in report.entries:
+        violation, path = entry.violation, _relative(entry.source, root)
+        # Without the line: GitLab calls a finding new whose fingerprint it has not seen.
+        said = f"{path}\n{violation.rule.id}\n{violation.subject}\n{violation.message}"
+        seen[said] += 1
+        found.append(
+            {
+                "description": f"{violation.message}. {_remark(violation)}",
+                "check_name": violation.rule.id,
+                "fingerprint": hashlib.sha256(f"{said}\n{seen[said]}".encode()).hexdigest(),
+                "severity": _GITLABS[violation.rule.severity] if violation.refuses else "info",
+                "location": {"path": path, "lines": {"begin": entry.position.line}},
+            }
+        )
+    return _json(found)
+
+
+def junit(report: Report, root: Path) -> str:
+    """JUnit's XML: a test case for each finding, and one for each rule that has found nothing.
+
+    What refuses is a failure, what is excepted is skipped, and advice passes with what it says as output.
+    """
+    suite = ElementTree.Element("testsuite", name="trainyard")
+    counts: Counter[str] = Counter()
+    for entry in report.entries:
+        violation, path = entry.violation, _relative(entry.source, root)
+        name = f"{violation.rule.id}: {path}:{entry.position.line}"
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="trainyard", name=_xml(name), file=_xml(path)
+        )
+        said, remark = _xml(violation.message), _xml(_remark(violation))
+        if violation.refuses:
+            ElementTree.SubElement(
+                case, "failure", message=said
+            ).text = f"{path}:{entry.position.line}: {said}\n{remark}"
+        elif violation.exemption is not None:
+            ElementTree.SubElement(case, "skipped", message=f"{said}. {remark}")
+        else:
+            ElementTree.SubElement(case, "system-out").text = f"{said}\n{remark}"
+        counts["failures"] += violation.refuses
+        counts["skipped"] += violation.exemption is not None
+    quiet = {rule.id for rule in rules.ALL} - {entry.violation.rule.id for entry in report.entries}
+    for name in sorted(quiet):
+        ElementTree.SubElement(suite, "testcase", classname="trainyard", name=name)
+    suite.attrib |= {
+        "tests": str(len(suite)),
+        "failures": str(counts["failures"]),
+        "skipped": str(counts["skipped"]),
+        "errors": "0",
+    }
+    ElementTree.indent(suite)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suite, encoding="unicode")}\n'
+
+
 FORMATS: Final[Mapping[str, Callable[[Report, Path], str]]] = {
     "text": text,
     "json": as_json,
     "sarif": sarif,
+    "junit": junit,
     "github": github,
+    "gitlab": gitlab,
 }
 """By name; each is given the report and the folder that paths in the repository start from."""
 
@@ -189,6 +264,10 @@ def _escaped(value: str, more: str = "") -> str:
     for character in "%\r\n" + more:
         value = value.replace(character, f"%{ord(character):02X}")
     return value
+
+
+def _xml(value: str) -> str:
+    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", value)
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,240 @@
+"""`trainyard report`: what a pull request does, as Markdown for those who review it.
+
+Called by `main`, which adds `command` to the application. Asks git, reads what
+a pipeline has kept of `make preview` and `make impact`, and prints; the words
+are `report_markdown`'s. No cluster, no Pulumi and no host of git is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from fnmatch import fnmatch
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Final, TextIO
+
+import typer
+
+from trainyard_api import names
+from trainyard_api.documents import DocumentError, parse
+from trainyard_platform import delivery
+from trainyard_platform import impact as core
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.settings import StackSettings
+from trainyard_policies.lint import granted
+from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left
+from trainyard_policies.settings import Policies
+
+from . import impact, report_markdown, verify
+from .manifests import CANNOT_ASK, CATALOG, FINE
+from .report_change import Change, Preview, Stack
+from .stackfile import STACKS
+from .workloads import Seen
+
+IMPACT: Final = "impact"
+"""The folder of what `make impact FORMAT=json` has said, beside that of the previews."""
+_AS_OBJECTS: Final = {"runtimes", "node_pools", "queues"}
+"""What of a stack file is told object by object."""
+_POLICIES: Final = "policies"
+
+
+def run(
+    since: str,
+    *,
+    results: Path | None = None,
+    address: str = "",
+    catalog_folder: Path = CATALOG,
+    stacks_folder: Path = STACKS,
+    today: date | None = None,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print what has changed since, as Markdown; returns the exit code.
+
+    0: it is printed, whatever it says; 2: git or the folders cannot be asked,
+    which goes to `err`.
+
+    Args:
+        since: The revision from which this branch left.
+        results: A folder with `<stack>.txt` and `<stack>.exit` of each preview, and in
+            `impact/` the same of each `make impact FORMAT=json`; without it neither was asked.
+        address: Where the run that made the results can be read.
+        catalog_folder: The catalog.
+        stacks_folder: The stack files.
+        today: What the ends of exceptions are compared with.
+        out: Where it is printed.
+        err: Where is said why it is not.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    today = today or date.today()
+    try:
+        changed = changes(since)
+        names_of = [name for name in delivery.stacks(stacks_folder) if name != verify.SANDBOX]
+        found, _ = verify.look(
+            since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
+        )
+        stacks = [_stack(name, since, results, today) for name in delivery.touched(names_of, changed)]
+        change = Change(
+            found,
+            stacks,
+            not_installed=_not_installed(changed, since, stacks, catalog_folder, today),
+            removed=_gone(changed, stacks_folder),
+            unjudged=impact.unjudged(since),
+            asked=results is not None,
+            run=address,
+        )
+    except (CannotLintError, PlatformError) as error:
+        print(error, file=err)
+        return CANNOT_ASK
+    out.write(report_markdown.text(change))
+    return FINE
+
+
+def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
+    stack = Stack(name, preview=None if results is None else _preview(results, name))
+    try:
+        before, after = impact.asked(name, since)
+    except PlatformError as error:
+        return replace(stack, not_compared=str(error))
+    fields = core.differences(_besides(before.settings), _besides(after.settings))
+    found = core.changes(before.objects, after.objects)
+    stack = replace(
+        stack,
+        granted=(*_runtimes(found, today), *_policies(fields)),
+        runtimes=frozenset(
+            ref.name
+            for ref in {*before.objects, *after.objects}
+            if ref.kind == names.CLUSTER_TRAINING_RUNTIME
+        ),
+    )
+    if before.settings is None:
+        return replace(stack, is_new=True)
+    stack = replace(
+        stack, changes=impact.document(name, since, found, Seen(), [])["changes"], settings=fields
+    )
+    return _with_jobs(stack, results) if found else stack
+
+
+def _with_jobs(stack: Stack, results: Path | None) -> Stack:
+    """The stack with the TrainJobs that `make impact` has found, or why it has not."""
+    if results is None:
+        return replace(stack, not_seen="no cluster was asked which TrainJobs it reaches")
+    kept = _preview(results / IMPACT, stack.name)
+    if kept is None:
+        return replace(stack, not_seen="its job ended before the TrainJobs were looked for")
+    if kept.code:
+        return replace(stack, not_seen=f"the TrainJobs could not be seen: {kept.said.strip()}")
+    try:
+        document = json.loads(kept.said)
+        jobs = {_ref(one): one["trainJobs"] for one in document["changes"]}
+        unseen = [f"could not see {one['what']}: {one['why']}" for one in document["unseen"]]
+    except (KeyError, TypeError, ValueError):
+        return replace(stack, not_seen="what make impact has said is not what FORMAT=json says")
+    found = [{**one, "trainJobs": jobs.get(_ref(one), [])} for one in stack.changes]
+    return replace(stack, changes=found, not_seen="; ".join(unseen))
+
+
+def _ref(change: Mapping[str, Any]) -> core.Ref:
+    return core.Ref(change["kind"], change["namespace"], change["name"])
+
+
+def _preview(folder: Path, stack: str) -> Preview | None:
+    try:
+        code = int((folder / f"{stack}.exit").read_text(encoding="utf-8"))
+        return Preview(code, (folder / f"{stack}.txt").read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return None
+
+
+def _besides(settings: StackSettings | None) -> Mapping[str, Any]:
+    """What a stack file says that is not told object by object."""
+    if settings is None:
+        return {_POLICIES: Policies().model_dump(mode="json", by_alias=True)}
+    return settings.model_dump(mode="json", by_alias=True, exclude=_AS_OBJECTS)
+
+
+def _runtimes(found: Iterable[core.Change], today: date) -> Iterator[str]:
+    for change in found:
+        if change.ref.kind == names.CLUSTER_TRAINING_RUNTIME:
+            before, after = (_manifest(change.ref.name, one) for one in (change.before, change.after))
+            yield from (f"{change.ref.name}: {one}" for one in granted.by(before, after, today))
+
+
+def _manifest(name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not content:
+        return {}
+    kind = {"apiVersion": names.TRAINER_API_VERSION, "kind": names.CLUSTER_TRAINING_RUNTIME}
+    return {**kind, "metadata": {"name": name}, **content}
+
+
+def _not_installed(
+    changed: Sequence[str], since: str, stacks: Sequence[Stack], catalog: Path, today: date
+) -> dict[str, tuple[str, ...]]:
+    """Runtimes that have changed and that no stack has or had, and what is let through in each."""
+    installed = {name for stack in stacks for name in stack.runtimes}
+    paths = [Path(path) for path in changed if fnmatch(path, f"{catalog.name}/*/*.yaml")]
+    paths = [path for path in paths if path.stem not in installed]
+    if not paths or any(stack.not_compared for stack in stacks):
+        return {}
+    with TemporaryDirectory() as folder:
+        at_revision(left(since), [catalog], Path(folder))
+        manifests = [[_read(above / path) for above in (Path(folder), catalog.parent)] for path in paths]
+    return {
+        path.stem: tuple(f"{path.stem}: {one}" for one in granted.by(before, after, today))
+        for path, (before, after) in zip(paths, manifests, strict=True)
+    }
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """The manifest of a file; empty if there is none, or none that can be read, which `verify` says."""
+    try:
+        [document] = parse(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, ValueError, DocumentError):
+        return {}
+    return document.value
+
+
+def _policies(fields: Iterable[core.Field]) -> tuple[str, ...]:
+    return tuple(
+        f"{one.path}: {json.dumps(one.before)} -> {json.dumps(one.after)}"
+        for one in fields
+        if one.path.startswith(f"{_POLICIES}.")
+    )
+
+
+def _gone(changed: Sequence[str], folder: Path) -> list[str]:
+    """Stacks whose files a change takes away."""
+    there = delivery.stacks(folder)
+    files = [Path(path).name for path in changed if Path(path).parent.name == folder.name]
+    found = [name[len("Pulumi.") : -len(".yaml")] for name in files if fnmatch(name, "Pulumi.*.yaml")]
+    return sorted({*found} - {*there})
+
+
+def command(
+    since: Annotated[str, typer.Option(help="What has changed since this branch left REF.", metavar="REF")],
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with what was kept of make preview (NAME.txt and NAME.exit), and in its folder "
+            "impact of make impact FORMAT=json.",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    run_address: Annotated[
+        str, typer.Option("--run", help="Address where the run of the pipeline can be read.", metavar="URL")
+    ] = "",
+) -> None:
+    """Write what a pull request does, as Markdown for those who review it.
+
+    The worst first: what is refused, what TrainJobs lose, what changes on which
+    stack, which exceptions and privileges are new, and how the previews ended.
+    At most 40 lines and 4,000 characters, and all else folded below. Asks git
+    alone, and reads what a pipeline has kept. Exit code 2: it could not be written.
+
+    Example: trainyard report --since origin/main --results results > report.md
+    """
+    raise typer.Exit(run(since, results=results, address=run_address))

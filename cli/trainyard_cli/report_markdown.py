@@ -1,0 +1,308 @@
+"""What a pull request does, as Markdown that a reviewer reads: pure.
+
+Called by `report`. What is above the folds has at most 40 lines and 4,000
+characters, the worst first; all else is folded below. Whatever has come from
+files, Pulumi or a cluster stands in code, where it is neither a link nor a
+mention nor HTML.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from trainyard_assist.explain.text import clean
+from trainyard_platform.impact import Field
+from trainyard_policies.lint import formats
+from trainyard_policies.lint.report import Report
+
+from . import impact
+from .report_change import Change, Row, Stack, let_through, rows_of
+
+MOST_CHARACTERS: Final = 60_000
+"""Of all of it; GitHub takes 65,536."""
+_MOST_LINES: Final = 40
+_MOST_SHOWN: Final = 4_000
+"""Characters; both above the folds."""
+_MOST_OBJECTS: Final = 10
+"""Rows of the table; fewer where all else takes their room."""
+_MOST_JOBS: Final = 3
+_MOST_REFUSED: Final = 3
+_MOST_GRANTED: Final = 3
+_MOST_FAILED: Final = 3
+_LONG: Final = 150
+"""Characters of a sentence above the folds."""
+_CELL: Final = 48
+"""Characters of a cell of the table."""
+_VALUE: Final = 16
+_MARKS: Final = re.compile("`+")
+
+
+def text(change: Change) -> str:
+    """The report."""
+    rows = rows_of(change.stacks)
+    run = [f"[The run]({change.run})"] if change.run else []
+    for most in range(_MOST_OBJECTS, -1, -1):
+        above = _above(change, rows, most)
+        shown = "\n\n".join([*above, *run])
+        if shown.count("\n") < _MOST_LINES and len(shown) < _MOST_SHOWN:
+            break
+    return "\n\n".join([*above, *_folded(change, rows), *run]) + "\n"
+
+
+def _above(change: Change, rows: Sequence[Row], most: int) -> list[str]:
+    """The sections above the folds, with so many objects at most."""
+    sections = [
+        [f"## {_headline(change, rows)}"],
+        _refused(change.found),
+        _table(rows, change, most),
+        _jobs(rows),
+        _granted(change),
+        _previews(change),
+        _besides(change),
+    ]
+    return ["\n".join(lines) for lines in sections if lines]
+
+
+def _headline(change: Change, rows: Sequence[Row]) -> str:
+    """The worst first; what is fine is said only if nothing else is to say."""
+    said = [*_worst(change, rows)]
+    if not said:
+        if not change.stacks:
+            return "It touches no stack"
+        number = len(rows) + sum(bool(stack.settings) or stack.is_new for stack in change.stacks)
+        said = [f"{_many(number, 'change')} on {_many(len(change.stacks), 'stack')}; nothing is refused"]
+        if rows and not any(stack.not_seen for stack in change.stacks):
+            said.append("no TrainJob loses anything")
+    line = "; ".join(said)
+    return line[0].upper() + line[1:]
+
+
+def _worst(change: Change, rows: Sequence[Row]) -> Iterator[str]:
+    refused = [entry for entry in change.found.entries if entry.violation.refuses]
+    if refused:
+        files = len({entry.source for entry in refused})
+        yield f"refused: {_many(len(refused), 'mistake')} in {_many(files, 'file')}"
+    elif broken := [stack.name for stack in change.stacks if stack.not_compared]:
+        yield f"not compared: {_names(broken)}"
+    if failed := [one.name for one in change.stacks if one.fails]:
+        yield f"the preview fails on {_names(failed)}"
+    losing = {_who(job): job for row in rows for job in row.jobs if job["loses"]}
+    if losing:
+        running = sum(job["state"] == "running" for job in losing.values())
+        verb = "loses" if len(losing) == 1 else "lose"
+        yield f"{_many(len(losing), 'TrainJob')} {verb} something, {running or 'none'} of them running"
+    if gone := sum(row.change["change"] == "removed" for row in rows):
+        yield f"{_many(gone, 'object')} removed"
+    if change.removed:
+        yield f"the file of {_names(change.removed)} is gone"
+    if granted := len(let_through(change)):
+        yield f"{_many(granted, 'thing')} let through that {'was' if granted == 1 else 'were'} not before"
+    if change.asked and (missing := [one.name for one in change.stacks if one.preview is None]):
+        yield f"no preview of {_names(missing)}"
+    elif change.asked and (unseen := [one.name for one in change.stacks if one.not_seen]):
+        yield f"TrainJobs not seen on {_names(unseen)}"
+
+
+def _refused(found: Report) -> list[str]:
+    refused = [entry for entry in found.entries if entry.violation.refuses]
+    lines = [
+        f"- {_code(f'{one.source}:{one.position.line}', 80)} {_code(one.violation.short, _LONG)}"
+        for one in refused[:_MOST_REFUSED]
+    ]
+    return _capped("**Refused**", lines, len(refused))
+
+
+def _table(rows: Sequence[Row], change: Change, most: int) -> list[str]:
+    lines = [
+        f"| {_code(row.name, _CELL, cell=True)} | {_becomes(row.change)} "
+        f"| {_on(row.stacks, change.stacks)} | {_reached(row)} |"
+        for row in rows
+    ]
+    lines += [
+        f"| {_code(f'stacks/Pulumi.{stack.name}.yaml', _CELL, cell=True)} | {_differs(stack.settings)} "
+        f"| {_on([stack.name], change.stacks)} | |"
+        for stack in change.stacks
+        if stack.settings
+    ]
+    lines += [
+        f"| {_code(f'stacks/Pulumi.{stack.name}.yaml', _CELL, cell=True)} | a new stack | | |"
+        for stack in change.stacks
+        if stack.is_new
+    ]
+    if not lines:
+        return []
+    more = [f"| and {len(lines) - most} more, below | | | |"] if lines[most:] else []
+    return ["| what | becomes | on | TrainJobs |", "|---|---|---|---|", *lines[:most], *more]
+
+
+def _becomes(change: Mapping[str, Any]) -> str:
+    if change["change"] != "changed":
+        return str(change["change"])
+    return _differs([Field(one["path"], one["before"], one["after"]) for one in change["fields"]])
+
+
+def _differs(fields: Sequence[Field]) -> str:
+    if not fields:
+        return "changed"
+    first, more = fields[0], len(fields) - 1
+    path = first.path.rpartition(".")[2] or first.path
+    values = " → ".join(_code(_value(one), _VALUE, cell=True) for one in (first.before, first.after))
+    return f"{_code(path, 24, cell=True)}: {values}" + (f" and {_many(more, 'field')} more" if more else "")
+
+
+def _reached(row: Row) -> str:
+    if row.change["change"] == "added":
+        return "none"
+    if not row.jobs:
+        return "not asked" if row.not_seen else "none"
+    states = Counter(job["state"] for job in row.jobs)
+    counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items(), reverse=True))
+    counted += ", not all seen" if row.not_seen else ""
+    return counted + (f", **{row.losing} lose{'s' if row.losing == 1 else ''}**" if row.losing else "")
+
+
+def _jobs(rows: Sequence[Row]) -> list[str]:
+    """What TrainJobs keep and lose, alike ones together; those that lose something and run first."""
+    alike: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+    for row in rows:
+        for job in row.jobs:
+            alike[job["loses"], job["state"], job["keeps"]][_who(job)] = None
+    groups = sorted(alike.items(), key=lambda one: (not one[0][0], one[0][1] != "running", -len(one[1])))
+    lines = []
+    for (loses, state, keeps), jobs in groups[:_MOST_JOBS]:
+        verb = ("keeps", "loses") if len(jobs) == 1 else ("keep", "lose")
+        does = f"{verb[0]} {_code(keeps, 70)}" + (f", **{verb[1]}** {_code(loses, 90)}" if loses else "")
+        lines.append(f"- {len(jobs)} {state} {does}: {_code(_names([*jobs], 2), 60)}")
+    return _capped("**TrainJobs**", lines, len(groups))
+
+
+def _granted(change: Change) -> list[str]:
+    found = let_through(change)
+    lines = [
+        f"- {_code(one, _LONG)} ({_on(on, change.stacks) if on else 'on no stack'})"
+        for one, on in found.items()
+    ]
+    return _capped("**Let through, and was not before**", lines[:_MOST_GRANTED], len(lines))
+
+
+def _previews(change: Change) -> list[str]:
+    if not change.asked:
+        return []
+    failed = [one for one in change.stacks if one.fails]
+    lines = [
+        f"- fails on {_code(one.name, 40)}: {_code(one.outcome, _LONG)}" for one in failed[:_MOST_FAILED]
+    ]
+    if fine := [f"{one.name} ({one.outcome})" for one in change.stacks if one.passes]:
+        lines.append(f"- passes on {_code(', '.join(fine), 300)}")
+    if missing := [one.name for one in change.stacks if one.preview is None]:
+        lines.append(f"- not asked, its job ended before: {_code(_names(missing), 80)}")
+    return _capped("**Preview**", lines, len(lines) + len(failed[_MOST_FAILED:]))
+
+
+def _besides(change: Change) -> list[str]:
+    lines = []
+    if broken := [stack.name for stack in change.stacks if stack.not_compared]:
+        lines.append(f"Not compared until it is mended: {_code(_names(broken), 100)}")
+    if change.not_installed:
+        lines.append(f"Changed, and installed by no stack: {_code(_names([*change.not_installed]), 100)}")
+    if change.removed:
+        lines.append(
+            f"{_code(_names(change.removed), 80)}: not destroyed by this; run `pulumi destroy` first."
+        )
+    if change.unjudged:
+        also = _code(", ".join(change.unjudged), 100)
+        lines.append(f"Changed as well, for every stack, see the preview: {also}")
+    advice = [
+        one for one in change.found.entries if not one.violation.refuses and not one.violation.exemption
+    ]
+    if advice:
+        lines.append(f"Advice on files of this change: {len(advice)}, below.")
+    return lines
+
+
+def _folded(change: Change, rows: Sequence[Row]) -> Iterator[str]:
+    details = []
+    for row in rows:
+        details += [f"{row.name}: {row.change['change']} ({', '.join(row.stacks)})"]
+        details += impact.details({**row.change, "trainJobs": row.jobs})
+    for stack in change.stacks:
+        if stack.settings:
+            details.append(f"stacks/Pulumi.{stack.name}.yaml: changed")
+            details += [
+                f"  {one.path}: {_value(one.before)} -> {_value(one.after)}" for one in stack.settings
+            ]
+        whys = (stack.not_compared, stack.not_seen if change.asked else "")
+        details += [f"{stack.name}: {' '.join(why.split())}" for why in whys if why]
+    if granted := let_through(change):
+        details += ["let through, and was not before:", *(f"  {one}" for one in granted)]
+    share = MOST_CHARACTERS // 4
+    if details:
+        yield _fold("Each field, and each TrainJob", "\n".join(details), share)
+    if change.found.entries:
+        yield _fold("All that is refused, advised and excepted", formats.text(change.found, Path()), share)
+    previewed = [stack for stack in change.stacks if stack.preview is not None and stack.preview.said.strip()]
+    for stack in previewed:
+        said = stack.preview.said if stack.preview else ""
+        yield _fold(f"What the preview of {stack.name} says", said, share // len(previewed), end=True)
+
+
+def _capped(title: str, lines: Sequence[str], number: int) -> list[str]:
+    """The lines under a title, and how many of a `number` are left out."""
+    if not lines:
+        return []
+    more = number - len(lines)
+    return [title, *lines, *([f"- and {more} more, below"] if more > 0 else [])]
+
+
+def _who(job: Mapping[str, Any]) -> str:
+    return f"{job['namespace']}/{job['name']} on {job['stack']}"
+
+
+def _on(names: Sequence[str], stacks: Sequence[Stack]) -> str:
+    if len(names) == len(stacks) > 1:
+        return "every one" if len(names) > 2 else "both"
+    return _code(_names(names, 2), _CELL, cell=True)
+
+
+def _names(names: Sequence[str], most: int = 3) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _value(value: Any) -> str:
+    return "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def _code(text: str, most: int = 200, *, cell: bool = False) -> str:
+    """In code and on one line, so that nothing in it is read as Markdown; in a cell of a table too."""
+    shown = clean(text, most) or " "
+    fence = "`" * (1 + max(map(len, _MARKS.findall(shown)), default=0))
+    edge = " " if shown[0] == "`" or shown[-1] == "`" else ""
+    code = f"{fence}{edge}{shown}{edge}{fence}"
+    return code.replace("|", "\\|") if cell else code
+
+
+def _fold(title: str, said: str, share: int, *, end: bool = False) -> str:
+    """A closed part with a text as it is; of one that is too long the beginning, or else its end."""
+    said = "\n".join(_lines(said))
+    if len(said) > share:
+        cut = "(the rest is left out; see the run)"
+        # The end of a log has the diagnostics, the policies and the counts.
+        said = f"{cut.replace('rest', 'beginning')}\n{said[-share:]}" if end else f"{said[:share]}\n{cut}"
+    fence = "`" * max(3, 1 + max(map(len, _MARKS.findall(said)), default=0))
+    return f"<details><summary>{title}</summary>\n\n{fence}text\n{said}\n{fence}\n\n</details>"
+
+
+def _lines(said: str) -> Iterable[str]:
+    for line in said.strip("\n").splitlines():
+        indent = line[: len(line) - len(line.lstrip(" "))]
+        yield indent + clean(line.lstrip(" "))

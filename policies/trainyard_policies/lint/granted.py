@@ -1,0 +1,51 @@
+"""What a change of a runtime lets through that was not let through before: pure.
+
+Called for reports on pull requests. A privilege is told whether an exception
+covers it, a level lets it pass, or a rule refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Final
+
+from trainyard_api.errors import InvalidFieldError
+from trainyard_api.fields import Json
+
+from .. import engine, exceptions, manifest
+from ..rules import host_access, privileges
+
+_PRIVILEGES: Final = (privileges.RULE, host_access.RULE)
+"""The rules that keep a pod from its node."""
+
+
+def by(before: Json, after: Json, today: date) -> tuple[str, ...]:
+    """A sentence for each exception and each privilege that is new, or made longer; none for what has gone.
+
+    Args:
+        before: The manifest as it was; empty for one that is new.
+        after: The manifest as it is to be; empty for one that is removed.
+        today: What the ends of exceptions are compared with.
+    """
+    old, new = _exceptions(before), _exceptions(after)
+    said = [
+        f"exception from {rule} until {one.until}: {one.reason}"
+        for rule, one in sorted(new.items())
+        if rule not in old or one.until > old[rule].until
+    ]
+    had = set(_privileges(before, today))
+    return (*said, *(one for one in _privileges(after, today) if one not in had))
+
+
+def _exceptions(value: Json) -> dict[str, exceptions.Exemption]:
+    try:
+        return exceptions.of(manifest.read(value)) if value else {}
+    except InvalidFieldError:
+        return {}  # which the rules refuse, with its place
+
+
+def _privileges(value: Json, today: date) -> Iterator[str]:
+    for violation in engine.check(value, today, only=_PRIVILEGES):
+        found = violation.finding
+        yield f"privilege {found.path.end} ({violation.rule.id}: {found.message})"

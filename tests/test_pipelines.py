@@ -1,0 +1,166 @@
+"""examples/gitops: pipelines for hosts other than GitHub do what they say, as far as no server is needed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("api", "assist", "cli", "operator", "platform", "policies", "sandbox")
+COPIED = (*SOURCES, "examples", ".github", "runtimes", "stacks", "Makefile", "pyproject.toml", "requirements")
+GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples/gitops/gitlab-ci.yml").read_text())
+STACK = "stacks/Pulumi.prod.yaml"
+PULUMI = """#!/bin/sh
+# Stands for the engine: what it would tell of a preview in which nothing changes.
+echo '{"summaryEvent": {"isPreview": true}}'
+"""
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
+    command = ("git", *who, *arguments)
+    return subprocess.run(
+        command, cwd=folder, env=around(), check=True, capture_output=True, text=True
+    ).stdout
+
+
+def around() -> dict[str, str]:
+    """Our environment, without what git and make have put into it."""
+    names = ("GIT_", "MAKE", "PULUMI_", "KUBECONFIG", "CI_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(names)}
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A site's clone with one stack, its packages installed, on a branch that edits the stack."""
+    site = tmp_path / "site"
+    for name in COPIED:
+        source, target = ROOT / name, site / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    for path in (site / "stacks").glob("Pulumi.*.yaml"):
+        if path.name not in ("Pulumi.onprem.yaml", "Pulumi.sandbox.yaml"):
+            path.unlink()
+    (site / "stacks/Pulumi.onprem.yaml").rename(site / STACK)
+    (site / ".gitignore").write_text("/.venv\n/bin\n__pycache__\n/results\n/*.json\n/*.xml\n/*.md\n")
+    git(site, "init", "--quiet", "--initial-branch=main")
+    git(site, "add", "--all")
+    git(site, "commit", "--quiet", "--message", "before")
+    git(site, "switch", "--quiet", "--create", "change")
+    runtime = site / "runtimes/torch/torch-distributed.yaml"
+    runtime.write_text(runtime.read_text().replace("    numNodes: 1\n", "    numNodes: 2\n"))
+    path = ":".join(str(site / name) for name in SOURCES)
+    main = "from trainyard_cli.main import main; main()"
+    start = f'PYTHONPATH={path} exec {sys.executable} -P -c "{main}" "$@"'
+    script(site / ".venv/bin/trainyard", f"#!/bin/sh\n{start}\n")
+    (site / ".venv/.done").touch()
+    return site
+
+
+def script(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def run(clone: Path, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**around(), "SINCE": "main", **variables}
+    environment["PATH"] = f"{clone / 'bin'}:{environment['PATH']}"
+    # As a runner of GitLab's does: one shell for the lines of a script, which ends at the first failure.
+    return subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", command],
+        cwd=clone,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def of_gitlab(job: str) -> str:
+    return "\n".join(GITLAB[job]["script"])
+
+
+def misspell(clone: Path) -> None:
+    text = (clone / STACK).read_text()
+    (clone / STACK).write_text(text.replace("trainyard:platform:", "trainyard:platfrom:"))
+
+
+def test_the_script_writes_the_report_of_a_change_that_can_be_rolled_out(clone: Path) -> None:
+    answer = run(clone, "examples/gitops/pull-request.sh main")
+    assert answer.returncode == 0, answer.stderr
+    report = (clone / "results/report.md").read_text()
+    assert report.startswith("## 1 change on 1 stack; nothing is refused\n")
+    assert (
+        "| `ClusterTrainingRuntime torch-distributed` | `numNodes`: `1` → `2` | `prod` | not asked |"
+        in report
+    )
+    assert ElementTree.parse(clone / "results/verify.xml").getroot().attrib["failures"] == "0"
+
+
+def test_the_script_previews_each_stack_where_there_is_a_backend(clone: Path) -> None:
+    script(clone / "bin/pulumi", PULUMI)
+    answer = run(
+        clone,
+        "examples/gitops/pull-request.sh main",
+        PULUMI_BACKEND_URL="file://.",
+        KUBECONFIG="/no/such/file",
+    )
+    assert answer.returncode == 0, answer.stderr
+    report = (clone / "results/report.md").read_text()
+    assert report.startswith("## TrainJobs not seen on prod\n"), report
+    assert "- passes on `prod (nothing in it)`\n" in report
+    assert "prod: the TrainJobs could not be seen: " in report
+
+
+def test_the_script_fails_where_a_mistake_is_and_writes_the_report_all_the_same(clone: Path) -> None:
+    misspell(clone)
+    answer = run(clone, "examples/gitops/pull-request.sh main")
+    assert answer.returncode == 1
+    assert (clone / "results/report.md").read_text().startswith("## Refused: 1 mistake in 1 file\n")
+    assert "Traceback" not in answer.stdout + answer.stderr
+
+
+def test_the_script_says_what_it_needs(clone: Path) -> None:
+    answer = run(clone, "examples/gitops/pull-request.sh")
+    assert answer.returncode != 0
+    assert "Say what the branch is merged into: examples/gitops/pull-request.sh origin/main" in answer.stderr
+
+
+def test_gitlabs_job_verify_leaves_its_reports_and_fails_for_a_mistake_alone(clone: Path) -> None:
+    assert run(clone, of_gitlab("verify")).returncode == 0
+    misspell(clone)
+    answer = run(clone, of_gitlab("verify"))
+    assert answer.returncode != 0
+    reports = GITLAB["verify"]["artifacts"]["reports"]
+    found = json.loads((clone / reports["codequality"]).read_text())
+    refused = [one["location"] for one in found if one["severity"] != "info"]
+    assert [one["path"] for one in refused] == [STACK]
+    assert ElementTree.parse(clone / reports["junit"]).getroot().attrib["failures"] == "1"
+
+
+def test_gitlabs_jobs_preview_a_stack_that_is_touched_and_report(clone: Path) -> None:
+    script(clone / "bin/pulumi", PULUMI)
+    assert run(clone, of_gitlab("preview"), STACK="other", KUBECONFIG="/no/such/file").returncode == 0
+    assert not (clone / "results").exists()
+    answer = run(clone, of_gitlab("preview"), STACK="prod", KUBECONFIG="/no/such/file")
+    assert answer.returncode == 0, answer.stderr
+    assert run(clone, of_gitlab("report"), CI_PIPELINE_URL="https://gitlab.example.com/7").returncode == 0
+    [file] = GITLAB["report"]["artifacts"]["paths"]
+    assert (clone / file).read_text().endswith("[The run](https://gitlab.example.com/7)\n")
+
+
+def test_gitlabs_jobs_run_on_merge_requests_with_all_of_the_history() -> None:
+    assert GITLAB["workflow"]["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "merge_request_event"'}]
+    assert GITLAB["variables"] == {"GIT_DEPTH": "0", "SINCE": "$CI_MERGE_REQUEST_DIFF_BASE_SHA"}
+    assert [GITLAB[job]["stage"] for job in ("verify", "preview", "report")] == GITLAB["stages"]

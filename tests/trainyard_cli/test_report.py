@@ -1,0 +1,304 @@
+"""`trainyard report`: what a reviewer reads of a pull request, the worst first and not too much of it."""
+
+import io
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard_cli import report
+
+ROOT = Path(__file__).parents[2]
+TODAY = date(2026, 11, 26)
+DISTRIBUTED = "runtimes/torch/torch-distributed.yaml"
+PLAIN = "runtimes/plain/plain.yaml"
+IMAGE = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image"
+
+
+def git(*arguments: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *who, *arguments], check=True)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone with the catalog and five stacks on its branch `main`, and another branch to work on."""
+    for folder in ("runtimes", "stacks"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    git("init", "--quiet", "--initial-branch=main")
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "before")
+    git("switch", "--quiet", "--create", "change")
+    return tmp_path
+
+
+def alone(stack: str) -> None:
+    """Leave one stack of the five, as if there had never been others."""
+    for path in Path("stacks").glob("Pulumi.*.yaml"):
+        if path.name not in (f"Pulumi.{stack}.yaml", "Pulumi.sandbox.yaml"):
+            path.unlink()
+    git("commit", "--quiet", "--all", "--message", "one stack")
+    git("branch", "--force", "main")
+
+
+def edit(file: str, old: str, new: str) -> None:
+    text = Path(file).read_text()
+    assert old in text, (file, old)
+    Path(file).write_text(text.replace(old, new, 1))
+
+
+def written(results: Path | None = None, **options: Any) -> str:
+    out, err = io.StringIO(), io.StringIO()
+    folders = {"catalog_folder": Path("runtimes").resolve(), "stacks_folder": Path("stacks").resolve()}
+    code = report.run("main", results=results, today=TODAY, out=out, err=err, **folders, **options)
+    assert (code, err.getvalue()) == (0, "")
+    return out.getvalue()
+
+
+def above_the_folds(text: str) -> str:
+    return re.sub(r"<details>.*?</details>\n*", "", text, flags=re.DOTALL)
+
+
+def folded(text: str, title: str) -> str:
+    """What a fold holds."""
+    fold = rf"<details><summary>{title}</summary>\n\n(`{{3,}})text\n(.*?)\n\1\n\n</details>\n"
+    [(_, said)] = re.findall(fold, text, flags=re.DOTALL)
+    return str(said)
+
+
+def kept(stack: str, said: str, code: int = 0, folder: str = "results") -> Path:
+    """What a pipeline keeps of a command; the folder of the previews."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    Path(folder, f"{stack}.txt").write_text(said)
+    Path(folder, f"{stack}.exit").write_text(f"{code}\n")
+    return Path("results")
+
+
+def job(name: str, state: str = "running", keeps: str = "its pods", loses: str = "") -> dict[str, str]:
+    return {"namespace": "team-a", "name": name, "state": state, "keeps": keeps, "loses": loses}
+
+
+def reached(stack: str, jobs: Mapping[str, list[dict[str, str]]], unseen: Any = ()) -> None:
+    """What `make impact FORMAT=json` says, as far as a report reads it."""
+    changes = [
+        {"kind": kind, "namespace": "", "name": name, "trainJobs": found}
+        for (kind, name), found in ((key.split("/"), found) for key, found in jobs.items())
+    ]
+    said = json.dumps({"changes": changes, "unseen": list(unseen)})
+    kept(stack, said, folder="results/impact")
+
+
+def test_what_touches_no_stack_says_so(clone: Path) -> None:
+    Path("notes.md").write_text("")
+    assert written() == "## It touches no stack\n"
+
+
+def test_a_change_of_an_image_on_one_stack_with_the_jobs_that_it_reaches(clone: Path) -> None:
+    alone("onprem")
+    edit(DISTRIBUTED, "numNodes: 1\n    torch", "numNodes: 3\n    torch")
+    keeps = "the runtime that it started with, whatever becomes of its pods"
+    jobs = [
+        job("llama", keeps=keeps),
+        job("next", "queued", "its place", "the runtime as it was"),
+        job("then", "queued", "its place", "the runtime as it was"),
+    ]
+    reached("onprem", {"ClusterTrainingRuntime/torch-distributed": jobs})
+    results = kept("onprem", "some words\nonprem: 1 to change, 225 unchanged\n")
+    text = written(results, address="https://ci.example.com/7")
+    assert above_the_folds(text) == (
+        "## 2 TrainJobs lose something, none of them running\n"
+        "\n"
+        "| what | becomes | on | TrainJobs |\n"
+        "|---|---|---|---|\n"
+        "| `ClusterTrainingRuntime torch-distributed` | `numNodes`: `1` → `3` | `onprem` "
+        "| 1 running, 2 queued, **2 lose** |\n"
+        "\n"
+        "**TrainJobs**\n"
+        "- 2 queued keep `its place`, **lose** `the runtime as it was`: "
+        "`team-a/next on onprem, team-a/then on onprem`\n"
+        f"- 1 running keeps `{keeps}`: `team-a/llama on onprem`\n"
+        "\n"
+        "**Preview**\n"
+        "- passes on `onprem (1 to change, 225 unchanged)`\n"
+        "\n"
+        "Advice on files of this change: 2, below.\n"
+        "\n"
+        "[The run](https://ci.example.com/7)\n"
+    )
+    assert f"```markdown\n{above_the_folds(text)}```\n" in (ROOT / "docs" / "gitops.md").read_text()
+    assert folded(text, "Each field, and each TrainJob") == (
+        "ClusterTrainingRuntime torch-distributed: changed (onprem)\n"
+        "  spec.mlPolicy.numNodes: 1 -> 3\n"
+        f"  team-a/llama (running) keeps {keeps}\n"
+        "  team-a/next (queued) keeps its place; loses the runtime as it was\n"
+        "  team-a/then (queued) keeps its place; loses the runtime as it was"
+    )
+    assert folded(text, "What the preview of onprem says") == "some words\nonprem: 1 to change, 225 unchanged"
+
+
+def test_a_mistake_comes_first_with_file_and_line_and_its_stack_is_not_compared(clone: Path) -> None:
+    edit(DISTRIBUTED, "image: ", "imagePullPolcy: x\n                          image: ")
+    edit("stacks/Pulumi.gke.yaml", "trainyard:platform:", "trainyard:platfrom:")
+    lines = written().splitlines()
+    assert lines[0] == "## Refused: 2 mistakes in 2 files"
+    assert "Not compared until it is mended: `aks, eks, gke and 2 more`" in lines
+    assert [line.partition("` `")[0] for line in lines if line.startswith("- ")] == [
+        f"- `{DISTRIBUTED}:48",
+        "- `stacks/Pulumi.gke.yaml:12",
+    ]
+
+
+def test_what_is_let_through_that_was_not_is_said_of_a_runtime_that_no_stack_installs_too(
+    clone: Path,
+) -> None:
+    exception = '    policy.trainyard.dev/host-access: "until=2026-12-31; the fabric"\n'
+    edit(PLAIN, "\nmetadata:\n", f"\nmetadata:\n  annotations:\n{exception}")
+    edit(PLAIN, "containers:\n", "hostNetwork: true\n                  containers:\n")
+    edit("runtimes/torch/torch-rdma.yaml", "until=2027-06-30", "until=2027-07-30")
+    edit(
+        "stacks/Pulumi.aks.yaml",
+        "trainyard:platform:\n",
+        "trainyard:platform:\n    policies: {levels: {trainJobs: {image-tag: advisory}}}\n",
+    )
+    text = above_the_folds(written())
+    assert text.startswith("## 4 things let through that were not before\n")
+    assert "- `plain: exception from host-access until 2026-12-31: the fabric` (every one)\n" in text
+    assert "- `plain: privilege spec.hostNetwork (host-access: must not be true)` (every one)\n" in text
+    assert "- and 1 more, below\n" in text
+    assert "Changed, and installed by no stack: `torch-rdma`\n" in text
+
+
+def test_a_comment_in_a_runtime_that_is_installed_is_no_change_of_it(clone: Path) -> None:
+    edit(PLAIN, "# A container on one node", "# One container on one node")
+    assert above_the_folds(written()) == (
+        "## 0 changes on 5 stacks; nothing is refused\n\nAdvice on files of this change: 2, below.\n\n"
+    )
+
+
+def test_an_exception_that_ends_earlier_or_is_taken_away_lets_nothing_through(clone: Path) -> None:
+    edit("runtimes/torch/torch-rdma.yaml", "until=2027-06-30", "until=2027-01-31")
+    assert "Let through" not in written()
+
+
+def test_removed_stacks_and_runtimes_are_said_to_be(clone: Path) -> None:
+    alone("onprem")
+    git("rm", "--quiet", PLAIN)
+    Path("stacks/Pulumi.lab.yaml").write_text(Path("stacks/Pulumi.onprem.yaml").read_text())
+    edit("stacks/Pulumi.lab.yaml", "    runtimes:\n", "    runtimes:\n      torch-rdma: {enabled: true}\n")
+    text = above_the_folds(written())
+    assert text.startswith("## Refused: 1 mistake in 1 file; 1 object removed; 3 things let through ")
+    assert "- `torch-rdma: exception from privileges until 2027-06-30: " in text
+    assert "| `ClusterTrainingRuntime plain` | removed |" in text
+    assert "| `stacks/Pulumi.lab.yaml` | a new stack | | |" in text
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "lab")
+    git("branch", "--force", "main")
+    Path("stacks/Pulumi.lab.yaml").unlink()
+    text = above_the_folds(written())
+    assert text.startswith("## The file of lab is gone\n")
+    assert "`lab`: not destroyed by this; run `pulumi destroy` first.\n" in text
+
+
+def test_what_was_not_asked_or_not_seen_is_never_called_untouched(clone: Path) -> None:
+    edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
+    assert "| `ClusterTrainingRuntime plain` | `numNodes`: `1` → `2` | every one | not asked |" in written()
+    for stack in ("aks", "eks", "gke", "onprem"):
+        kept(stack, f"{stack}: 1 to change\n")
+    reached("aks", {"ClusterTrainingRuntime/plain": []})
+    kept("eks", "forbidden\nmake: *** Error 2\n", 2, "results/impact")
+    kept("gke", "no JSON", folder="results/impact")
+    reached("onprem", {}, unseen=[{"what": "pods", "why": "you are not allowed to list them"}])
+    text = written(Path("results"))
+    assert text.startswith("## No preview of openshift\n")
+    assert "| every one | not asked |" in text
+    assert "- not asked, its job ended before: `openshift`\n" in text
+    assert folded(text, "Each field, and each TrainJob").splitlines()[2:] == [
+        "eks: the TrainJobs could not be seen: forbidden make: *** Error 2",
+        "gke: what make impact has said is not what FORMAT=json says",
+        "onprem: could not see pods: you are not allowed to list them",
+        "openshift: its job ended before the TrainJobs were looked for",
+    ]
+
+
+def test_a_preview_that_fails_says_what_refuses(clone: Path) -> None:
+    alone("onprem")
+    edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
+    reached("onprem", {})
+    said = "refused by image-tag: TrainJob a/b: x\nonprem: the preview failed, and nothing has been changed\n"
+    text = written(kept("onprem", said, 1))
+    assert text.startswith("## The preview fails on onprem\n")
+    assert "**Preview**\n- fails on `onprem`: `refused by image-tag: TrainJob a/b: x`\n" in text
+
+
+def test_ten_runtimes_on_five_stacks_are_40_lines_and_4000_characters_above_the_folds(clone: Path) -> None:
+    for at, path in enumerate(sorted(Path("runtimes").glob("torch/*.yaml"))):
+        exception = f'    policy.trainyard.dev/host-access: "until=2026-12-{at + 1:02}; {"long " * 60}"\n'
+        edit(
+            str(path),
+            "\nmetadata:\n",
+            f"\nmetadata:\n  annotations:\n{exception}"
+            if "annotations:" not in path.read_text()
+            else "\nmetadata:\n",
+        )
+        edit(str(path), "image: ", f"image: example.com/{'x' * 60}")
+    stacks = ["aks", "eks", "gke", "onprem", "openshift"]
+    for at, stack in enumerate(stacks):
+        edit(
+            f"stacks/Pulumi.{stack}.yaml",
+            "trainyard:platform:\n",
+            f"trainyard:platform:\n    networkPolicies: {'false' if at else 'true'}\n",
+        )
+        jobs = [
+            job(f"{'j' * 50}-{n}", ("running", "queued")[n % 2], "k" * 90 + str(n), "l" * 90)
+            for n in range(9)
+        ]
+        reached(
+            stack, {f"ClusterTrainingRuntime/{path.stem}": jobs for path in Path("runtimes").glob("*/*.yaml")}
+        )
+        kept(stack, f"refused by x: {'y' * 300}\n{stack}: 12 to change\n" * 9000, at % 2)
+    text = written(Path("results"))
+    shown = above_the_folds(text)
+    assert len(shown.splitlines()) <= 40
+    assert len(shown) <= 4000
+    assert shown.startswith("## Refused: ")
+    assert len(text) <= 65_000
+
+
+def test_ten_changed_runtimes_are_all_named_above_the_folds(clone: Path) -> None:
+    catalog = [str(path) for path in sorted(Path("runtimes").glob("*/*.yaml"))]
+    chosen = [path for path in catalog if "trainyard.dev/optional" not in Path(path).read_text()][:10]
+    for path in chosen:
+        edit(path, "\n  labels:\n", "\n  labels:\n    example.com/owner: ml\n")
+    for stack in ("aks", "eks", "gke", "onprem", "openshift"):
+        reached(stack, {f"ClusterTrainingRuntime/{Path(path).stem}": [job(f"j-{stack}")] for path in chosen})
+        kept(stack, f"{stack}: 10 to change, 216 unchanged\n")
+    shown = above_the_folds(written(Path("results")))
+    assert [path for path in chosen if f"`ClusterTrainingRuntime {Path(path).stem}" not in shown] == []
+
+
+def test_nothing_that_is_told_is_read_as_markdown_or_ends_its_fold(clone: Path) -> None:
+    alone("onprem")
+    edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
+    reached("onprem", {"ClusterTrainingRuntime/plain": [job("a|`b`", keeps="</details> @all\n# x ``` |")]})
+    text = written(kept("onprem", "</details>\n```\n````\n@all\nonprem: <b>`1`</b>\n"))
+    assert "keeps `` </details> @all # x ``` | ``" not in text
+    assert "keeps ````</details> @all # x ``` |````" in text
+    assert "- passes on ``onprem (<b>`1`</b>)``\n" in text
+    assert "\n`````text\n</details>\n```\n````\n@all\n" in text
+
+
+@pytest.mark.parametrize(("since", "why"), [("nowhere", "git merge-base"), ("--all", "must name a commit")])
+def test_what_git_cannot_say_is_no_report(clone: Path, since: str, why: str) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    assert report.run(since, out=out, err=err) == 2
+    assert out.getvalue() == ""
+    assert why in err.getvalue()
