@@ -31,7 +31,7 @@ root = Path(__file__).resolve().parent.parent
 config = pulumi.Config("trainyard")
 stack = settings.load(config.get("platform"), pulumi.get_stack())
 artifacts = Artifacts(stack.artifacts, root)
-versions.check(stack, artifacts)
+versions.check(stack, artifacts, pulumi.get_stack())
 runtimes = stack_runtimes.load(root / "runtimes", stack, artifacts.registry, pulumi.log.info)
 render_to = config.get("renderTo")
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack(), render_to))

@@ -10,6 +10,13 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from trainyard_policies import site
+from trainyard_policies.site import parameters
+
+# Tests are of Trainyard's own rules, whatever rules of its own a site has; before anything reads them.
+site.__path__ = []
+parameters.PARAMETERS = {}
+
 END_TO_END = "tests/e2e/"
 AREAS_OF_THEIR_OWN = ("conformance", "faults")
 """Folders: what is in them is of the area of that name."""

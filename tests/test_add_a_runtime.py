@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from trainyard_cli import lint, main, runtimes, runtimes_diff
+from trainyard_cli import lint, main, runtimes, runtimes_diff, runtimes_new
 from trainyard_platform import catalog, catalog_header, settings
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +33,7 @@ def commands() -> list[tuple[str, list[str]]]:
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clone with the catalog on its branch `main`."""
     shutil.copytree(ROOT / "runtimes", tmp_path / "runtimes")
-    for module in (lint, runtimes, runtimes_diff):
+    for module in (lint, runtimes, runtimes_diff, runtimes_new):
         monkeypatch.setattr(module, "CATALOG", tmp_path / "runtimes")
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
@@ -65,7 +65,7 @@ def test_a_runtime_is_added_as_the_guide_says(clone: Path) -> None:
 
 
 def test_the_guides_overlay_is_one_that_a_stack_may_have(clone: Path) -> None:
-    runtimes.run_new("torch-audio", framework="torch", purpose="x", folder=clone / "runtimes")
+    runtimes_new.run("torch-audio", framework="torch", purpose="x", folder=clone / "runtimes")
     [block] = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
     section = yaml.safe_load(block)["config"]["trainyard:platform"]
     stack = settings.of({**section, "operator": {"image": "docker.io/trainyard/operator:1"}}, "guide")

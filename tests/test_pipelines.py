@@ -1,10 +1,7 @@
 """examples/gitops: pipelines for hosts other than GitHub do what they say, as far as no server is needed."""
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,79 +9,26 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[1]
-SOURCES = ("api", "assist", "cli", "operator", "platform", "policies", "sandbox")
-COPIED = (*SOURCES, "examples", ".github", "runtimes", "stacks", "Makefile", "pyproject.toml", "requirements")
+from . import site
+from .site import ROOT, STACK, script
+
 GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples/gitops/gitlab-ci.yml").read_text())
-STACK = "stacks/Pulumi.prod.yaml"
 PULUMI = """#!/bin/sh
 # Stands for the engine: what it would tell of a preview in which nothing changes.
 echo '{"summaryEvent": {"isPreview": true}}'
 """
 
 
-def git(folder: Path, *arguments: str) -> str:
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
-    command = ("git", *who, *arguments)
-    return subprocess.run(
-        command, cwd=folder, env=around(), check=True, capture_output=True, text=True
-    ).stdout
-
-
-def around() -> dict[str, str]:
-    """Our environment, without what git and make have put into it."""
-    names = ("GIT_", "MAKE", "PULUMI_", "KUBECONFIG", "CI_")
-    return {name: value for name, value in os.environ.items() if not name.startswith(names)}
-
-
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A site's clone with one stack, its packages installed, on a branch that edits the stack."""
-    site = tmp_path / "site"
-    for name in COPIED:
-        source, target = ROOT / name, site / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, target)
-    for path in (site / "stacks").glob("Pulumi.*.yaml"):
-        if path.name not in ("Pulumi.onprem.yaml", "Pulumi.sandbox.yaml"):
-            path.unlink()
-    (site / "stacks/Pulumi.onprem.yaml").rename(site / STACK)
-    (site / ".gitignore").write_text("/.venv\n/bin\n__pycache__\n/results\n/*.json\n/*.xml\n/*.md\n")
-    git(site, "init", "--quiet", "--initial-branch=main")
-    git(site, "add", "--all")
-    git(site, "commit", "--quiet", "--message", "before")
-    git(site, "switch", "--quiet", "--create", "change")
-    runtime = site / "runtimes/torch/torch-distributed.yaml"
-    runtime.write_text(runtime.read_text().replace("    numNodes: 1\n", "    numNodes: 2\n"))
-    path = ":".join(str(site / name) for name in SOURCES)
-    main = "from trainyard_cli.main import main; main()"
-    start = f'PYTHONPATH={path} exec {sys.executable} -P -c "{main}" "$@"'
-    script(site / ".venv/bin/trainyard", f"#!/bin/sh\n{start}\n")
-    (site / ".venv/.done").touch()
-    return site
-
-
-def script(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
+    """A site's clone on a branch that changes a runtime."""
+    made = site.made(tmp_path / "site")
+    site.edit(made / "runtimes/torch/torch-distributed.yaml", "    numNodes: 1\n", "    numNodes: 2\n")
+    return made
 
 
 def run(clone: Path, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**around(), "SINCE": "main", **variables}
-    environment["PATH"] = f"{clone / 'bin'}:{environment['PATH']}"
-    # As a runner of GitLab's does: one shell for the lines of a script, which ends at the first failure.
-    return subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", command],
-        cwd=clone,
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    return site.run(clone, command, SINCE="main", **variables)
 
 
 def of_gitlab(job: str) -> str:

@@ -70,13 +70,19 @@ class Table:
         Args:
             versions: Version of each part that is used, such as `v0.19.0`.
         """
+        for _, problem in self.refused(versions):
+            yield problem
+
+    def refused(self, versions: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], str]]:
+        """Every two parts that do not work together, and the sentence that says so; see `problems`."""
         for one, other in combinations(sorted(versions), 2):
             known = [pair for pair in self.pairs if set(pair.parts) == {one, other}]
             used = {one: minor(versions[one]), other: minor(versions[other])}
             found = next((pair for pair in known if pair.parts == used), None)
             if known and (found is None or found.standing is Standing.REFUSED):
                 why = f": {found.why}" if found and found.why else ""
-                yield f"{self._shown(used)} do not work together{why} ({self._way_out(known)})"
+                said = f"{self._shown(used)} do not work together{why} ({self._way_out(known)})"
+                yield (one, other), said
 
     def page(self) -> str:
         """The page of the documentation."""

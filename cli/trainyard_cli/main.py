@@ -23,6 +23,8 @@ from . import (
     report,
     rollout,
     runtimes_diff,
+    runtimes_jobs,
+    runtimes_new,
     stacks,
     validate,
     verify,
@@ -55,6 +57,8 @@ app.command(name="validate")(validate.command)
 app.command(name="verify")(verify.command)
 app.command(name="explain")(explain.command)
 runtimes_app.command(name="diff")(runtimes_diff.command)
+runtimes_app.command(name="jobs")(runtimes_jobs.command)
+runtimes_app.command(name="new")(runtimes_new.command)
 
 
 def main() -> None:

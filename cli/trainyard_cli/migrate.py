@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from trainyard_api import documents
+from trainyard_api import documents, names
 from trainyard_api.documents import Document
 from trainyard_assist.migrate import convert
 from trainyard_assist.migrate.convert import Outcome
@@ -70,6 +70,9 @@ def run(
         for outcome in outcomes:
             for note in outcome.notes:
                 print(note, file=err)
+    if own := sorted(_runtimes(outcomes)):
+        print(f"TrainingRuntimes are not for data scientists to create: {', '.join(own)}.", file=err)
+        print("Have the platform team create them, or add them to the catalog.", file=err)
     return FINE if all(outcome.complete for outcome in outcomes) else REFUSED
 
 
@@ -134,6 +137,14 @@ def _write(outcomes: Sequence[Outcome], files: Sequence[Path], folder: Path) -> 
             target.write_text(_text(one for one in outcomes if one.source == source), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}") from error
+
+
+def _runtimes(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    """Names of the TrainingRuntimes that are new."""
+    for outcome in outcomes:
+        for value in outcome.objects[:-1]:  # a TrainJob comes after the runtime that was made for it
+            if value.get("kind") == names.TRAINING_RUNTIME:
+                yield str(value["metadata"]["name"])
 
 
 def _report(outcomes: Iterable[Outcome]) -> dict[str, Any]:

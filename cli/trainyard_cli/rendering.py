@@ -16,9 +16,8 @@ import yaml
 
 from trainyard_platform.errors import PlatformError
 
-from .stackfile import OURS, RENDER_TO, STACKS
+from .stackfile import OURS, PROJECT, RENDER_TO
 
-PROJECT: Final = STACKS.parent
 _LAST_LINES: Final = 30
 
 

@@ -7,13 +7,12 @@ writes new ones; what a runtime is, is `trainyard_platform.catalog`'s.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -21,20 +20,16 @@ from rich.table import Table
 
 from trainyard_api import names
 from trainyard_api.closed import nearest
-from trainyard_platform import catalog, catalog_header, catalog_new, overlay, stack_runtimes
+from trainyard_platform import catalog, catalog_header, overlay, stack_runtimes
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import Runtime
 from trainyard_platform.catalog_header import Header
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.model import IMAGE
 
 from . import stackfile
 from .manifests import CANNOT_ASK, CATALOG, FINE
 
 app = typer.Typer(help="The catalog: what TrainJobs can run on.", no_args_is_help=True)
-
-PLAIN: Final = "plain"
-_NAME: Final = re.compile(r"[a-z]([a-z0-9.-]{0,61}[a-z0-9])?")
 
 
 class Output(StrEnum):
@@ -85,7 +80,7 @@ def entries(folder: Path, stack: str | None = None) -> tuple[Entry, ...]:
     """The catalog by name: as its files have it, or as a stack installs it. Raises `PlatformError`."""
     files = {path.stem: path for path in folder.glob("*/*.yaml")}
     return tuple(
-        Entry(runtime, catalog_header.parse(files[runtime.name].read_text()), _near(files[runtime.name]))
+        Entry(runtime, catalog_header.parse(files[runtime.name].read_text()), near_here(files[runtime.name]))
         for runtime in of_stack(folder, stack)
     )
 
@@ -139,7 +134,7 @@ def run_show(
     """Print all about a runtime; returns the exit code, 2 if there is none of that name."""
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        entry = _one(name, {entry.runtime.name: entry for entry in entries(folder, stack)})
+        entry = one_of(name, {entry.runtime.name: entry for entry in entries(folder, stack)})
     except PlatformError as error:
         print(error, file=err)
         return CANNOT_ASK
@@ -152,29 +147,6 @@ def run_show(
         print(json.dumps({**entry.document(), **more}, indent=2), file=out)
         return FINE
     out.write(_shown(entry))
-    return FINE
-
-
-def run_new(
-    name: str,
-    *,
-    framework: str,
-    like: str | None = None,
-    purpose: str,
-    image: str | None = None,
-    folder: Path = CATALOG,
-    out: TextIO | None = None,
-    err: TextIO | None = None,
-) -> int:
-    """Write a runtime's file and print its path; returns the exit code, 2 if it cannot be written."""
-    out, err = out or sys.stdout, err or sys.stderr
-    try:
-        path = _write(folder, name, framework=framework, like=like, purpose=purpose, image=image)
-    except PlatformError as error:
-        print(error, file=err)
-        return CANNOT_ASK
-    print(_near(path), file=out)
-    print(f"Say in its header who it is for. Then: trainyard lint {_near(path)}", file=err)
     return FINE
 
 
@@ -221,83 +193,13 @@ def show_command(
     raise typer.Exit(run_show(name, stack=stack, output=output, folder=CATALOG))
 
 
-@app.command(name="new")
-def new_command(
-    name: Annotated[str, typer.Argument(help="Name of the new runtime.")],
-    framework: Annotated[
-        str,
-        typer.Option(
-            help="Its framework, one of the catalog's or a new one.",
-            prompt="Framework (torch, jax, mpi, ..., or a new one)",
-            autocompletion=frameworks_of,
-        ),
-    ],
-    purpose: Annotated[
-        str,
-        typer.Option("--for", help="What it is for, in a sentence.", prompt="What is it for, in a sentence"),
-    ],
-    like: Annotated[
-        str | None,
-        typer.Option(
-            help="The runtime to begin with; the framework's plainest unless given.", autocompletion=names_of
-        ),
-    ] = None,
-    image: Annotated[
-        str | None, typer.Option(help="Image of the containers that train; that runtime's unless given.")
-    ] = None,
-) -> None:
-    """Write the file of a new runtime, which passes lint and admission as it is.
-
-    Example: trainyard runtimes new torch-audio --framework torch --for "Speech models."
-    """
-    raise typer.Exit(
-        run_new(name, framework=framework, like=like, purpose=purpose, image=image, folder=CATALOG)
-    )
-
-
-def _write(
-    folder: Path, name: str, *, framework: str, like: str | None, purpose: str, image: str | None
-) -> Path:
-    known = catalog.read_all(folder)
-    for word, what in ((name, "a runtime"), (framework, "a framework")):
-        if not _NAME.fullmatch(word):
-            raise PlatformError(
-                f"{word!r} cannot name {what}: small letters, digits, '-' and '.', at most 63"
-            )
-    if name in known:
-        raise PlatformError(f"{_near(_file(folder, known[name]))} is there already: names are unique")
-    if image is not None and not re.fullmatch(IMAGE, image):
-        raise PlatformError(f"--image {image}: must name its registry and its tag or digest")
-    source = _one(like or _first(framework, known), known)
-    text = catalog_new.text(
-        source,
-        _file(folder, source).read_text(),
-        name=name,
-        framework=framework,
-        purpose=purpose,
-        image=image,
-    )
-    path = folder / framework / f"{name}.yaml"
-    try:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PlatformError(f"{path}: cannot be written: {error.strerror}") from error
-    return path
-
-
-def _first(framework: str, known: Mapping[str, Runtime]) -> str:
-    """The runtime of a framework that one begins with: the plainest, or `plain` for a new framework."""
-    of_it = [name for name, runtime in known.items() if runtime.framework == framework]
-    usual = f"{framework}-distributed"
-    return usual if usual in of_it else min(of_it, default=PLAIN)
-
-
-def _file(folder: Path, runtime: Runtime) -> Path:
+def file_of(folder: Path, runtime: Runtime) -> Path:
+    """Where the runtime's file is in a catalog."""
     return folder / runtime.framework / f"{runtime.name}.yaml"
 
 
-def _one(name: str, known: Mapping[str, Any]) -> Any:
+def one_of(name: str, known: Mapping[str, Any]) -> Any:
+    """What is known by a name; raises `PlatformError` with the nearest one."""
     if name not in known:
         raise PlatformError(
             f"there is no runtime {name!r} (there are: {', '.join(known)}){nearest(name, list(known))}"
@@ -331,7 +233,7 @@ def _shown(entry: Entry) -> str:
     return "\n".join(lines) + f"\nExample:\n\n{entry.header.example}"
 
 
-def _near(path: Path) -> str:
+def near_here(path: Path) -> str:
     """The path as one would write it here."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

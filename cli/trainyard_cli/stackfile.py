@@ -14,13 +14,15 @@ from typing import Any, Final
 import yaml
 
 from trainyard_api.closed import nearest
-from trainyard_platform import settings, yamlfile
+from trainyard_platform import settings, versions, yamlfile
+from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import InvalidStackError, StackSettings
 
 from .manifests import CATALOG
 
-STACKS: Final = CATALOG.parent / "stacks"
+PROJECT: Final = CATALOG.parent
+STACKS: Final = PROJECT / "stacks"
 _ANOTHER: Final = "PULUMI_OPTION_CONFIG_FILE"
 """Where Pulumi is told, as by a sandbox, to read the stack file elsewhere."""
 _PULUMIS: Final = ("config", "encryptedkey", "encryptionsalt", "environment", "secretsprovider")
@@ -53,6 +55,12 @@ def read_as_pulumi(name: str) -> StackSettings:
     return _read(name, Path(os.environ.get(_ANOTHER) or STACKS / f"Pulumi.{name}.yaml"))
 
 
+def line(name: str, folder: Path, sentence: str) -> int:
+    """The line of `Pulumi.<name>.yaml` that a sentence is about, by the place with which it begins."""
+    text = (folder / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
+    return _line(yaml.compose(text, Loader=_AsPulumi), f"config.{sentence}")
+
+
 def _read(name: str, path: Path) -> StackSettings:
     shown = yamlfile.display(path)
     try:
@@ -73,7 +81,9 @@ def _read(name: str, path: Path) -> StackSettings:
     if problems := [f"{shown}:{line}: {said}" for line, said in _around(root, value)]:
         raise PlatformError("\n".join(problems))
     try:
-        return settings.of(value["config"][settings.CONFIG_KEY], name)
+        stack = settings.of(value["config"][settings.CONFIG_KEY], name)
+        versions.check(stack, Artifacts(stack.artifacts, PROJECT), name)
+        return stack
     except InvalidStackError as error:
         found: dict[tuple[int, str], str] = {}
         for one in error.problems:

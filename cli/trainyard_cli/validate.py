@@ -33,7 +33,8 @@ def run(
     """Print what admission would answer about the objects in `files`, as JSON; returns the exit code.
 
     0: it would let them in; 1: it would not; 2: the files cannot be read or
-    hold nothing to ask about, which goes to `err` with `file:line`.
+    hold nothing to ask about, which goes to `err` with `file:line`. On a
+    terminal `err` says who asks the rules.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -44,6 +45,9 @@ def run(
     errors = [{"field": e.path, "type": e.type.value, "message": str(e)} for e in answer.errors]
     json.dump({"warnings": list(answer.warnings), "errors": errors}, out, indent=2)
     out.write("\n")
+    if not errors and err.isatty():
+        asked = " ".join(map(str, files))
+        print(f"The rules of a stack are asked by: trainyard lint --stack NAME {asked}", file=err)
     return REFUSED if errors else FINE
 
 
@@ -57,6 +61,8 @@ def command(
 ) -> None:
     """Print what admission would answer about a TrainJob or a runtime, without a cluster.
 
-    Of two TrainJobs in a file the second is the old object of an update.
+    The rules of a stack are asked by `trainyard lint --stack`, and all that a
+    site keeps in git is checked by `trainyard verify`. Of two TrainJobs in a
+    file the second is the old object of an update.
     """
     raise typer.Exit(run(files, namespace=namespace))

@@ -33,9 +33,7 @@ from trainyard_policies.rules import well_formed
 from . import catalog_files, stackfile
 from .lint import Format, near, root
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
-from .stackfile import STACKS
-
-PROJECT: Final = STACKS.parent
+from .stackfile import PROJECT, STACKS
 
 SANDBOX: Final = "sandbox"
 """The stack that is for trying things out on one machine, and is delivered nowhere."""
@@ -158,7 +156,8 @@ def _rules(
         try:
             runtimes = stack_runtimes.load(catalog_folder, settings, artifacts.registry)
         except PlatformError as error:
-            entries.append(_entry(near(stacks_folder / f"Pulumi.{name}.yaml"), 1, str(error)))
+            line = stackfile.line(name, stacks_folder, str(error))
+            entries.append(_entry(near(stacks_folder / f"Pulumi.{name}.yaml"), line, str(error)))
             continue
         policies = settings.policies.with_pools(settings.node_pools)
         installed = [replace(files[one.name][0], value=one.manifest) for one in runtimes]

@@ -76,6 +76,7 @@ def _seen(
     pools: frozenset[str],
 ) -> Job:
     runtime = runtime_key(trainjob)
+    own = jobset if jobset is not None and jobset.owner_uid == trainjob.uid else None
     admission = workload.get("status", {}).get("admission") or {}
     local = trainjob.labels.get(names.QUEUE_LABEL) or workload.get("spec", {}).get("queueName") or ""
     return Job(
@@ -83,7 +84,7 @@ def _seen(
         name=trainjob.name,
         state=State.QUEUED if jobset is None or jobset.suspend else State.RUNNING,
         runtime=Ref(runtime.kind, runtime.namespace or "", runtime.name),
-        started=jobset is not None and jobset.owner_uid == trainjob.uid,
+        started=own is not None,
         local_queue=local,
         cluster_queue=admission.get("clusterQueue") or queues.get((trainjob.namespace, local), ""),
         flavors=frozenset(
@@ -93,6 +94,7 @@ def _seen(
         ),
         pools=pools,
         priority_class=trainjob.labels.get(PRIORITY_LABEL, ""),
+        revision="" if own is None else own.annotations.get(names.RUNTIME_REVISION_ANNOTATION, ""),
     )
 
 

@@ -5,6 +5,7 @@ copy of one, with a name, a purpose and an image of its own.
 """
 
 import re
+from collections.abc import Collection
 
 from . import catalog_header, overlay
 from .catalog import Runtime
@@ -13,7 +14,14 @@ _ABOUT = "For those who need it as it is here: say who they are, and what they h
 
 
 def text(
-    source: Runtime, source_text: str, *, name: str, framework: str, purpose: str, image: str | None = None
+    source: Runtime,
+    source_text: str,
+    *,
+    name: str,
+    framework: str,
+    purpose: str,
+    image: str | None = None,
+    without: Collection[str] = (),
 ) -> str:
     """The file of the new runtime.
 
@@ -24,14 +32,20 @@ def text(
         framework: Its framework, which is its folder's name too.
         purpose: What it is for, in a sentence.
         image: Image of the containers that train; the source's if left out.
+        without: Keys of annotations that the source has and the new runtime does not.
     """
     header = catalog_header.parse(source_text)
     body = _replaced(catalog_header.body(source_text), "  name: ", source.name, name)
     body = _replaced(body, "    trainer.kubeflow.org/framework: ", source.framework, framework)
+    example = _replaced(header.example, "    name: ", source.name, name)
     if image is not None:
         for old in _images(source):
             body = _replaced(body, " +image: ", old, image)
-    example = _replaced(header.example, "    name: ", source.name, name)
+        example = re.sub(r"^( +image: ).*$", rf"\g<1>{image}", example, flags=re.MULTILINE)
+    for key in without:
+        body = re.sub(rf"^    {re.escape(key)}:.*\n(?:     .*\n)*", "", body, flags=re.MULTILINE)
+    # Nothing is left in it.
+    body = re.sub(r"^  annotations:\n(?!    )", "", body, flags=re.MULTILINE)
     sentence = " ".join(purpose.split()).rstrip(".") + "."
     lines = [sentence, "", _ABOUT, "", *(f"  {line}" for line in example.splitlines())]
     return "\n".join([catalog_header.SCHEMA, "#", *(f"# {line}".rstrip() for line in lines), body])

@@ -92,6 +92,8 @@ class Job:
     pools: frozenset[str] = frozenset()
     """Pools on whose nodes it has pods."""
     priority_class: str = ""
+    revision: str = ""
+    """Which content of its runtime it has; empty if that is not decided yet."""
     schedulers: frozenset[str] = frozenset()
     """What its JobSet's pods name as their schedulerName."""
 
@@ -187,10 +189,11 @@ def _touched(change: Change, job: Job) -> Touched | None:
 
 
 def _by_runtime(change: Change, job: Job) -> Touched:
+    gone = change.verb is Verb.REMOVED
     if job.started:
-        again = "it cannot be created again" if change.verb is Verb.REMOVED else ""
+        again = "its runtime for the next time: it cannot be created again" if gone else ""
         return Touched(job, "the runtime that it started with, whatever becomes of its pods", again)
-    if change.verb is Verb.REMOVED:
+    if gone:
         return Touched(job, "its place", "its runtime: it will be Blocked (RuntimeNotFound)")
     return Touched(job, "its place", "the runtime as it was: its pods will be as the change has them")
 

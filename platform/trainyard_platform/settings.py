@@ -41,6 +41,9 @@ MPI_NAMESPACE = rf"{NAME}|^\*$"
 TenantName = Annotated[str, Field(pattern=NAME)]
 MpiNamespace = Annotated[str, Field(pattern=MPI_NAMESPACE)]
 
+_PINNED = (
+    "a stack cannot choose it: platform/trainyard_platform/artifacts.yaml pins one version for all stacks"
+)
 _PATTERN_WORDS = {
     KUBERNETES: "must be a minor version such as '1.35', in quotes",
     DURATION: "must be a duration such as 30m or 1h30m",
@@ -299,12 +302,16 @@ def of(value: object, stack: str) -> StackSettings:
         problems = [f"{CONFIG_KEY}.{problem}" for problem in stack_settings.problems()]
     except ValidationError as error:
         problems = [
-            f"{closed.path(CONFIG_KEY, location)}: {sentence}"
+            f"{closed.path(CONFIG_KEY, location)}: {_PINNED if _is_version(location) else sentence}"
             for location, sentence in closed.sentences(error, StackSettings, _PATTERN_WORDS)
         ]
     if problems:
         raise InvalidStackError(stack, problems)
     return stack_settings
+
+
+def _is_version(location: closed.Location) -> bool:
+    return location[-1:] == ("version",) and location[0] != "cluster"
 
 
 def _file(stack: str) -> str:

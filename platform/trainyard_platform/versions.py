@@ -1,13 +1,16 @@
 """The versions that a stack uses, and the refusal of those that do not work together."""
 
 import re
+from collections.abc import Iterator
+from typing import Final
 
 from trainyard_api.compatibility import Table
 
 from .artifacts import Artifacts
-from .errors import PlatformError
-from .settings import CONFIG_KEY, StackSettings
+from .settings import CONFIG_KEY, InvalidStackError, StackSettings
 
+_CHOSEN_BY: Final = {"kubernetes": "cluster.version", "jobset": "jobset.image", "kueue": "kueue.image"}
+"""Where a stack file says which version a part has; the others' are pinned."""
 _VERSION_TAG = re.compile(r":(v?[0-9]+\.[0-9]+[^@/]*)(@|$)")
 
 
@@ -29,9 +32,20 @@ def used(stack: StackSettings, artifacts: Artifacts) -> dict[str, str]:
     return versions
 
 
-def check(stack: StackSettings, artifacts: Artifacts) -> None:
+def problems(stack: StackSettings, artifacts: Artifacts) -> Iterator[str]:
+    """A sentence for every two parts that do not work together, with the place of what can be chosen."""
+    for parts, problem in Table.read().refused(used(stack, artifacts)):
+        chosen = [_CHOSEN_BY[part] for part in parts if part in _CHOSEN_BY]
+        said = next((place for place in chosen if _says(stack, place)), "")
+        yield f"{CONFIG_KEY}.{said}: {problem}" if said else f"{CONFIG_KEY}: {problem}"
+
+
+def check(stack: StackSettings, artifacts: Artifacts, name: str) -> None:
     """End the program, before it registers anything, if two parts do not work together."""
-    problems = list(Table.read().problems(used(stack, artifacts)))
-    if problems:
-        lines = "\n".join(f"  {problem}" for problem in problems)
-        raise PlatformError(f"{CONFIG_KEY}: versions that do not work together:\n{lines}")
+    if found := list(problems(stack, artifacts)):
+        raise InvalidStackError(name, found)
+
+
+def _says(stack: StackSettings, place: str) -> bool:
+    part, _, key = place.partition(".")
+    return bool(getattr(getattr(stack, part), key))

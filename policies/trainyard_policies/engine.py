@@ -5,7 +5,7 @@ Values in, values out: today is a value too. All gates ask here, so they agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -18,7 +18,7 @@ from .exceptions import Exemption
 from .manifest import Manifest, Workload
 from .parameters import Parameters
 from .rule import About, Finding, Level, Rule, StackRule, Subject
-from .rules import exception_form, well_formed
+from .rules import exception_due, exception_form, exception_unused, well_formed
 from .settings import DEFAULT, Policies
 
 
@@ -77,10 +77,12 @@ def check(
     if not isinstance(workload, Workload):
         return ()
     found: dict[tuple[str, str, str], Violation] = {}
-    for rule in only:
-        if policies.level(rule, whose) is Level.DISABLED:
-            continue
-        for about, finding in _found(rule, workload, policies.parameters):
+    asked = [rule for rule in only if policies.level(rule, whose) is not Level.DISABLED]
+    for rule in asked:
+        findings = _about_exceptions(
+            rule, workload, today, policies.parameters, asked=asked, found=found.values()
+        )
+        for about, finding in findings or _found(rule, workload, policies.parameters):
             # Several rules may stumble over one field that cannot be read.
             key = (about.id, finding.path.text, finding.message)
             level = policies.level(about, whose)
@@ -117,11 +119,31 @@ def check_all(
     return tuple(found)
 
 
+def _about_exceptions(
+    rule: Rule,
+    workload: Workload,
+    today: date,
+    parameters: Parameters,
+    *,
+    asked: Sequence[Rule],
+    found: Iterable[Violation],
+) -> list[tuple[About, Finding]]:
+    """What the rules about exceptions find; nothing of any other rule."""
+    if rule is exception_form.RULE:
+        mistakes = exceptions.mistakes(workload, today, parameters.longest_exception)
+        return [(rule, finding) for finding in mistakes]
+    if workload.kind not in parameters.exceptions_in:
+        return []  # which is said where one is needed
+    if rule is exception_due.RULE:
+        return [(rule, finding) for finding in exceptions.due(workload, today)]
+    if rule is exception_unused.RULE:
+        unused = exceptions.unused(workload, {one.id for one in asked}, {one.rule.id for one in found})
+        return [(rule, finding) for finding in unused]
+    return []
+
+
 def _found(rule: Rule, workload: Workload, parameters: Parameters) -> Iterator[tuple[About, Finding]]:
     """A rule's findings, and as `well-formed` what it could not read."""
-    if rule is exception_form.RULE:
-        yield from ((rule, finding) for finding in exceptions.mistakes(workload))
-        return
     try:
         for finding in rule.check(workload, parameters):
             yield rule, finding

@@ -8,9 +8,9 @@ reads a report sees what was let through, until when and why.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from difflib import get_close_matches
 from typing import Final
 
@@ -21,6 +21,7 @@ from .manifest import Manifest
 from .rule import Finding
 
 PREFIX: Final = "policy.trainyard.dev/"
+SOON: Final = timedelta(days=60)
 
 _FORM: Final = re.compile(r"\s*until=(\d{4}-\d{2}-\d{2})\s*;\s*(\S.*?)\s*", re.DOTALL)
 
@@ -52,15 +53,33 @@ def of(manifest: Manifest) -> dict[str, Exemption]:
     return found
 
 
-def mistakes(manifest: Manifest) -> Iterator[Finding]:
-    """What is no exception, though it is written like one."""
+def mistakes(manifest: Manifest, today: date, longest: int) -> Iterator[Finding]:
+    """What is no exception, though it is written like one, and what is one for more than `longest` days."""
     for rule, text in _written(manifest):
         if rule not in rules.BY_ID:
             near = get_close_matches(rule, list(rules.BY_ID), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             yield Finding(path(rule), f"names no rule: there is no {rule}{hint}")
-        elif _parse(text) is None:
+        elif (exemption := _parse(text)) is None:
             yield Finding(path(rule), f'must be "until=YYYY-MM-DD; reason", is {text[:80]!r}')
+        elif exemption.until - today > timedelta(days=longest):
+            latest = today + timedelta(days=longest)
+            said = f"must end within {longest} days, by {latest}, and ends on {exemption.until}"
+            yield Finding(path(rule), said)
+
+
+def due(manifest: Manifest, today: date) -> Iterator[Finding]:
+    """What still is an exception, and not for long."""
+    for rule, exemption in of(manifest).items():
+        if exemption.holds(today) and exemption.until - today <= SOON:
+            yield Finding(path(rule), f"ends on {exemption.until}")
+
+
+def unused(manifest: Manifest, asked: Collection[str], found: Collection[str]) -> Iterator[Finding]:
+    """What lets nothing off: of the rules that were `asked`, those that have not `found` anything."""
+    for rule in of(manifest):
+        if rule in asked and rule not in found:
+            yield Finding(path(rule), f"lets nothing off: {rule} finds nothing here")
 
 
 def _written(manifest: Manifest) -> Iterator[tuple[str, str]]:

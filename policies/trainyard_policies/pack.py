@@ -29,7 +29,6 @@ from .engine import Violation
 from .manifest import is_workload
 from .parameters import Parameters
 from .rule import About, Level, Rule, StackRule, Subject, edited
-from .rules import well_formed
 from .settings import DEFAULT, Levels, Policies
 
 NAME: Final = "trainyard"
@@ -99,8 +98,7 @@ def _of_workloads(rule: Rule, subject: Subject, policies: Policies) -> crossguar
         value = _manifest(args)
         if value is not None and engine.subject(value) is subject:
             asked = _enforced(policies, subject, rule, args.get_config())
-            # What cannot be read is found by whichever rule stumbles over it.
-            only = rules.OF_WORKLOADS if rule is well_formed.RULE else (rule,)
+            only = rules.OF_WORKLOADS if rule in rules.AFTER_ALL else (rule,)
             found = engine.check(value, date.today(), asked, only)
             yield from (v for v in found if v.rule is rule and v.exemption is None)
 

@@ -5,16 +5,21 @@ stack file as in `--policy-pack-config`.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from pydantic import Field
+from pydantic import Field, ValidationError, model_validator
 
-from trainyard_api import names, pools
+from trainyard_api import closed, names, pools
 from trainyard_api.closed import Closed, Quantity
 from trainyard_api.pools import NodePool, Taint
 
+from .site.parameters import PARAMETERS
+
 KUEUE: Final = "system:serviceaccount:kueue-system:kueue-controller-manager"
 """Kueue, which writes a flavor's node labels and tolerations into the TrainJobs that it admits."""
+
+
+_of_the_site: Mapping[str, Any] = {}
 
 
 class Pool(Closed):
@@ -55,13 +60,41 @@ class Parameters(Closed):
     """Pools of nodes beside those of `nodePools`; without any of both, nothing is compared with them."""
     exceptions_in: tuple[str, ...] = (names.CLUSTER_TRAINING_RUNTIME,)
     """Kinds whose annotations may make exceptions: those that are written by review, not by their users."""
-
+    longest_exception: int = Field(default=366, ge=1)
+    """The most days, from today, until an exception ends."""
     controllers: tuple[str, ...] = (KUEUE,)
     """Users whom the cluster does not hold to the rules: controllers that change the TrainJobs of others."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _else_the_sites(cls, given: object) -> object:
+        """What nobody says is as the folder `site` has it."""
+        if not isinstance(given, Mapping):
+            return given
+        names_of = {name: str(field.alias) for name, field in cls.model_fields.items()}
+        left = {
+            names_of[name]: value
+            for name, value in _of_the_site.items()
+            if name not in given and names_of[name] not in given
+        }
+        return {**left, **given}
 
     def with_pools(self, declared: Mapping[str, NodePool]) -> "Parameters":
         """These, and the pools that a stack declares beside its policies."""
         return self.model_copy(update={"pools": (*self.pools, *(_pool(*one) for one in declared.items()))})
+
+
+def _from_the_site() -> Mapping[str, Any]:
+    """The parameters of the folder `site`; raises `SystemExit` if they are none."""
+    try:
+        Parameters.model_validate(PARAMETERS, by_alias=False, by_name=True)
+    except ValidationError as error:
+        found = [f"{closed.path('', at)}: {said}" for at, said in closed.sentences(error, Parameters)]
+        raise SystemExit(f"policies/trainyard_policies/site/parameters.py: {'; '.join(found)}") from error
+    return PARAMETERS
+
+
+_of_the_site = _from_the_site()
 
 
 def _pool(name: str, pool: NodePool) -> Pool:

@@ -94,11 +94,13 @@ class About:
     """Fields of `Parameters` that it reads."""
     fixes: bool = False
     """Whether some of its findings bring edits."""
+    page: str = ""
+    """Where to read more; its section of the reference unless said."""
 
     @property
     def docs(self) -> str:
         """Where to read more."""
-        return f"{REFERENCE}#{self.id}"
+        return self.page or f"{REFERENCE}#{self.id}"
 
 
 @dataclass(frozen=True, kw_only=True)

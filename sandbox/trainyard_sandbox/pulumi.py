@@ -109,9 +109,14 @@ def _stack_file(folder: Path, kubernetes: str) -> Path:
     copy = folder / source.name
     old = copy.read_text().splitlines() if copy.exists() else []
     salt = [line for line in old if line.startswith("encryptionsalt:")]
-    text = "\n".join([*salt, _for_version(source.read_text(), kubernetes)])
+    said = source.read_text()
+    of_this = _for_version(said, kubernetes)
+    text = "\n".join([*salt, of_this])
     if not copy.exists() or copy.read_text() != text:
         write_private(copy, text.encode())
+        if of_this != said:
+            where = f"{source.relative_to(PROJECT)}: cluster.version is not the sandbox's"
+            print(f"{where}, which runs {kubernetes}, and so says its copy of the file", file=sys.stderr)
     return copy
 
 

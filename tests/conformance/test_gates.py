@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks import plane
 from tests.patience import STARTED, eventually
-from tests.trainyard_policies.examples import changed, of_workloads
+from tests.trainyard_policies.examples import OnThatDay, changed, of_workloads
 from tests.trainyard_policies.test_pack import applicable, arguments, named, policy_name, reported
-from trainyard_policies import engine, rules
+from trainyard_policies import engine, pack, rules
 from trainyard_policies.cel import Webhook
 from trainyard_policies.parameters import KUEUE
 from trainyard_policies.rule import Level, Subject
@@ -97,7 +97,8 @@ def findings(text):
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_the_gates_agree_on_every_example(api, example):
+def test_the_gates_agree_on_every_example(api, example, monkeypatch):
+    monkeypatch.setattr(pack, "date", OnThatDay)
     judged = engine.check(example.manifest, TODAY, STACKS[stack_of(example)])
     mine = {(v.rule.id, str(v.finding.path)) for v in judged if v.rule is example.rule}
     in_cluster = verdict(api, example)

@@ -5,6 +5,7 @@ are read in tests/e2e.
 """
 
 from dataclasses import replace
+from datetime import date, timedelta
 
 import pytest
 from kubeflow.common.types import KubernetesBackendConfig
@@ -32,6 +33,7 @@ from .test_upstream_integration import node_pod, variables
 
 pytestmark = pytest.mark.sandbox
 
+NEXT_YEAR = date.today() + timedelta(days=300)
 SHIPPED = ("deepspeed-distributed", "jax-distributed", "torch-distributed", "torchtune-llama3.2-1b")
 TUNED = "torchtune-llama3.2-1b"
 NAMESPACE = "sdk"
@@ -55,7 +57,7 @@ def side(tmp_path_factory):
 
 def let_off(runtime):
     """With an exception: upstream's images have no tag."""
-    exception = {"policy.trainyard.dev/image-tag": "until=2999-12-31; as it comes from upstream"}
+    exception = {"policy.trainyard.dev/image-tag": f"until={NEXT_YEAR}; as it comes from upstream"}
     return {**runtime, "metadata": {**runtime["metadata"], "annotations": exception}}
 
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from .cluster import Cluster, Object, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox(area="policies")
 
+NEXT_YEAR = date.today() + timedelta(days=300)
 NAME = "by-pull-request"
 NADIA = "nadia"
 FAULTY = """\
@@ -131,7 +133,9 @@ def test_the_same_faults_are_refused_to_a_namespaces_admin_with_kubectl(nadia: C
     for rule, manifest in FAULTY_RUNTIMES.items():
         assert f"{rule}: spec.template" in refused(nadia, manifest)
         manifest["metadata"]["labels"]["trainer.kubeflow.org/webhook-validation"] = "disabled"
-        manifest["metadata"]["annotations"] = {f"policy.trainyard.dev/{rule}": "until=2999-12-31; I want to"}
+        manifest["metadata"]["annotations"] = {
+            f"policy.trainyard.dev/{rule}": f"until={NEXT_YEAR}; I want to"
+        }
         assert f"{rule}: spec.template" in refused(nadia, manifest)
 
 

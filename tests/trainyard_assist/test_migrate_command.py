@@ -76,6 +76,16 @@ def test_json_holds_the_objects_and_the_notes_with_their_places(call):
     assert (code, said) == (1, "")
 
 
+def test_a_runtime_that_data_scientists_may_not_create_is_said_to_be_one(call):
+    case = (CATALOG.parent / "cases" / "jaxjob-gang.yaml").read_text()
+    _, text, said = call("-", stdin=case)
+    assert "kind: TrainingRuntime\n" in text
+    assert said.endswith(
+        "TrainingRuntimes are not for data scientists to create: jax-gang.\n"
+        "Have the platform team create them, or add them to the catalog.\n"
+    )
+
+
 def test_a_folder_gets_a_file_for_each_file(call):
     Path("one.yaml").write_text(JOB % ("a", "Running"))
     Path("two.yaml").write_text(f"{JOB % ('b', 'None')}---\nkind: ConfigMap\n")

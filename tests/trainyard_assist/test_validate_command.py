@@ -56,6 +56,23 @@ def test_the_answer_is_about(call, texts, errors):
     assert call(*texts) == (1 if errors else 0, {"warnings": [], "errors": errors}, "")
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_it_says_who_asks_the_rules_of_a_stack(tmp_path):
+    file = tmp_path / "rt.yaml"
+    for text, said in (
+        (GOOD, f"The rules of a stack are asked by: trainyard lint --stack NAME {file}\n"),
+        (BAD, ""),
+    ):
+        file.write_text(text)
+        err = Terminal()
+        run([file], catalog=tmp_path, out=io.StringIO(), err=err)
+        assert err.getvalue() == said
+
+
 def test_the_second_trainjob_of_a_file_is_the_old_object_of_an_update(call):
     job = JOB % "tj"
     patched = job.replace("{runtimeRef", "{runtimePatches: [{manager: a.io/x}], runtimeRef")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from trainyard_cli import lint, main, runtimes, runtimes_diff, validate
-from trainyard_cli.runtimes import Output, run_list, run_new, run_show
+from trainyard_cli import lint, main, runtimes, runtimes_diff, runtimes_new, validate
+from trainyard_cli.runtimes import Output, run_list, run_show
 from trainyard_platform import catalog
 
 ROOT = Path(__file__).parents[2]
@@ -133,7 +133,7 @@ def test_a_new_runtime_of_a_framework_passes_every_gate(
     monkeypatch.chdir(tmp_path)
     image = "registry.k8s.io/example/image:1.0@sha256:" + "0" * 64
     options = {"framework": framework, "purpose": "What we need", "image": image}
-    code, out, _ = answer(run_new, "our-own", folder=tmp_path / "runtimes", **options)
+    code, out, _ = answer(runtimes_new.run, "our-own", folder=tmp_path / "runtimes", **options)
     assert (code, out) == (0, f"runtimes/{framework}/our-own.yaml\n")
     path = Path(out.strip())
     assert (runtimes.entries(tmp_path / "runtimes", None) and catalog.read(path).framework) == framework
@@ -148,7 +148,7 @@ def test_a_new_runtime_of_a_framework_passes_every_gate(
 
 
 def test_a_framework_that_the_catalog_does_not_have_begins_with_plain(folder: Path) -> None:
-    code, _, err = answer(run_new, "ray-train", framework="ray", purpose="Ray.", folder=folder)
+    code, _, err = answer(runtimes_new.run, "ray-train", framework="ray", purpose="Ray.", folder=folder)
     assert (code, err) == (
         0,
         "Say in its header who it is for. Then: trainyard lint runtimes/ray/ray-train.yaml\n",
@@ -160,9 +160,76 @@ def test_a_framework_that_the_catalog_does_not_have_begins_with_plain(folder: Pa
     assert made == {**plain, "metadata": {"name": "ray-train", "labels": labels}}
 
 
+PRIVILEGED = {"framework": "torch", "like": "torch-rdma-host-network", "purpose": "x"}
+ASKED = [
+    "torch-rdma-host-network is let off host-access until 2027-06-30: RoCE cards have their addresses on the "
+    "node alone. The new one too?",
+    "torch-rdma-host-network is let off privileges until 2027-06-30: RDMA registers GPU and host memory, "
+    "which IPC_LOCK allows. The new one too?",
+]
+
+
+def privileged(tmp_path: Path, **options: Any) -> tuple[dict[str, str], list[str], list[str]]:
+    """A runtime like one with exceptions: its annotations, what was asked, and what was said."""
+    folder = tmp_path / "runtimes"
+    shutil.copytree(lint.CATALOG, folder)
+    asked: list[str] = []
+
+    def ask(question: str) -> bool:
+        asked.append(question)
+        return bool(options.get("yes"))
+
+    wanted = options.get("with_exceptions", ())
+    code, _, err = answer(
+        runtimes_new.run, "mine", folder=folder, ask=ask, with_exceptions=wanted, **PRIVILEGED
+    )
+    assert code == 0, err
+    metadata = catalog.read(folder / "torch" / "mine.yaml").manifest["metadata"]
+    return metadata["annotations"], asked, err.splitlines()[:-1]
+
+
+def test_an_exception_is_copied_only_by_whoever_says_so_and_a_privilege_is_told(tmp_path: Path) -> None:
+    annotations, asked, said = privileged(tmp_path)
+    assert (annotations, asked) == ({"trainyard.dev/optional": "true"}, ASKED)
+    assert said == [
+        "It is optional, as torch-rdma-host-network is: a stack has it with runtimes.mine.enabled: true.",
+        "It has a privilege capabilities.add (privileges: must not add capabilities, adds IPC_LOCK), as "
+        "torch-rdma-host-network has. Take it away if mine does without.",
+        "It has a privilege spec.hostNetwork (host-access: must not be true), as "
+        "torch-rdma-host-network has. Take it away if mine does without.",
+        "It makes no exception from host-access, as torch-rdma-host-network does: "
+        "--with-exception host-access copies it.",
+        "It makes no exception from privileges, as torch-rdma-host-network does: "
+        "--with-exception privileges copies it.",
+    ]
+
+
+def test_an_exception_is_copied_where_it_is_named_or_the_answer_is_yes(tmp_path: Path) -> None:
+    annotations, asked, said = privileged(tmp_path, with_exceptions=["privileges"], yes=True)
+    assert asked == ASKED[:1]
+    assert sorted(annotations) == [
+        "policy.trainyard.dev/host-access",
+        "policy.trainyard.dev/privileges",
+        "trainyard.dev/optional",
+    ]
+    assert [line for line in said if "exception" in line] == []
+
+
+def test_the_example_of_a_new_runtime_with_an_image_of_its_own_runs_that_image(folder: Path) -> None:
+    image = "registry.example.com/ml/mine:1"
+    code, _, _ = answer(runtimes_new.run, "mine", framework="plain", purpose="x", image=image, folder=folder)
+    text = (folder / "plain" / "mine.yaml").read_text()
+    assert (code, text.count(f"image: {image}\n"), text.count("image: ")) == (0, 2, 2)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
+        (
+            "a",
+            {"with_exceptions": ["privileges"]},
+            "--with-exception privileges: plain makes no such exception (it makes none)\n",
+        ),
         ("plain", {}, "runtimes/plain/plain.yaml is there already: names are unique\n"),
         (
             "Torch_1",
@@ -182,19 +249,19 @@ def test_a_framework_that_the_catalog_does_not_have_begins_with_plain(folder: Pa
             "did you mean 'plain'?\n",
         ),
     ],
-    ids=["taken", "no name", "no framework", "no image", "like nothing"],
+    ids=["no exception", "taken", "no name", "no framework", "no image", "like nothing"],
 )
 def test_what_cannot_be_written_is_said(
-    folder: Path, name: str, options: dict[str, str], message: str
+    folder: Path, name: str, options: dict[str, Any], message: str
 ) -> None:
     asked = {"framework": "plain", "purpose": "x", **options}
     before = sorted(folder.rglob("*"))
-    assert answer(run_new, name, folder=folder, **asked) == (2, "", message)
+    assert answer(runtimes_new.run, name, folder=folder, **asked) == (2, "", message)
     assert sorted(folder.rglob("*")) == before
 
 
 def test_new_asks_for_what_it_is_not_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes, "CATALOG", folder)
+    monkeypatch.setattr(runtimes_new, "CATALOG", folder)
     done = CliRunner().invoke(main.app, ["runtimes", "new", "ours"], input="torch\nSpeech models\n")
     assert (done.exit_code, (folder / "torch/ours.yaml").exists()) == (0, True)
 

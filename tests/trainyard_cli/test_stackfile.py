@@ -27,6 +27,17 @@ def test_the_file_that_the_others_are_made_of_is_right(tmp_path: Path) -> None:
 
 
 MISTAKES = [
+    # Versions
+    (
+        'version: "1.35"',
+        'version: "1.29"',
+        f"{PLATFORM}.cluster.version: JobSet 0.12 and Kubernetes 1.29 do not work together",
+    ),
+    (
+        "      image: registry.example.com/trainyard/operator",
+        "      version: 1.0.0\n      image: registry.example.com/trainyard/operator",
+        f"{PLATFORM}.operator.version: a stack cannot choose it: platform/trainyard_platform/artifacts.yaml",
+    ),
     # Where a key or a section belongs
     ("config:\n", "confg:\n", "there is no key config with trainyard:platform in it; did you mean 'confg'?"),
     (

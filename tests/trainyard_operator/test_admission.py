@@ -13,7 +13,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import aiohttp
@@ -328,8 +328,9 @@ def test_the_rules_say_what_no_admission_policy_asks() -> None:
         moves = "image-tag: spec.trainer.image: must not have the tag latest, which is another image tomorrow"
         async with FakeApi().client() as client, webhooks(client, policies=policies) as hooks:
             let_pass = {"uid": "review-uid", "allowed": True}
-            good, over = "until=2999-01-01; for now", "until=2020-01-01; for now"
-            holds = f"{moves}, excepted until 2999-01-01: for now"
+            day = date.today() + timedelta(days=300)
+            good, over = f"until={day}; for now", "until=2020-01-01; for now"
+            holds = f"{moves}, excepted until {day}: for now"
             ended = f"{moves} (the exception ended on 2020-01-01). Name a version's tag, better its digest."
             for exception, warning in ((good, holds), (over, ended)):
                 answer = await hooks.ask(f"{POLICIES}trainjob", excepted(image_tag=exception))

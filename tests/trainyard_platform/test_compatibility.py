@@ -39,12 +39,13 @@ def test_what_is_pinned_works_together_on_the_sandboxs_kubernetes() -> None:
 def test_an_image_of_another_version_is_that_version() -> None:
     kueue = {"enabled": True, "image": "registry.example.com:5000/kueue/kueue:v0.15.1"}
     with pytest.raises(PlatformError) as stopped:
-        check(stack(kueue=kueue), pinned())
+        check(stack(kueue=kueue), pinned(), "prod")
     assert str(stopped.value) == (
-        "trainyard:platform: versions that do not work together:\n"
-        "  JobSet 0.12 and Kueue 0.15 do not work together "
+        "stacks/Pulumi.prod.yaml is not valid:\n"
+        "  trainyard:platform.kueue.image: JobSet 0.12 and Kueue 0.15 do not work together "
         "(these do: Kueue 0.19 and JobSet 0.12; Kueue 0.20 and JobSet 0.12)\n"
-        "  Kueue 0.15 and Trainer API 2.3 do not work together: it writes podTemplateOverrides, "
+        "  trainyard:platform.kueue.image: Kueue 0.15 and Trainer API 2.3 do not work together: "
+        "it writes podTemplateOverrides, "
         "which this API does not have: jobs are admitted and stay suspended "
         "(these do: Kueue 0.19 and Trainer API 2.3; Kueue 0.20 and Trainer API 2.3)"
     )
@@ -54,13 +55,13 @@ def test_a_kubernetes_that_volcano_does_not_know_is_refused() -> None:
     with pytest.raises(
         PlatformError, match=r"Kubernetes 1\.36 and Volcano 1\.14 do not work together: its own"
     ):
-        check(stack(volcano={"enabled": True}, cluster={"version": "1.36"}), pinned())
-    check(stack(cluster={"version": "1.36"}), pinned())
+        check(stack(volcano={"enabled": True}, cluster={"version": "1.36"}), pinned(), "prod")
+    check(stack(cluster={"version": "1.36"}), pinned(), "prod")
 
 
 def test_a_kubernetes_that_nobody_has_tried_is_refused() -> None:
     with pytest.raises(PlatformError, match=r"JobSet 0\.12 and Kubernetes 1\.29 do not work together"):
-        check(stack(cluster={"version": "1.29"}), pinned())
+        check(stack(cluster={"version": "1.29"}), pinned(), "prod")
 
 
 def test_a_tag_that_is_no_version_says_nothing() -> None:

@@ -105,7 +105,7 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
         asked(runtime("else")),
         "ClusterTrainingRuntime",
         [
-            Touched(JOB, RUNS_ON, "it cannot be created again"),
+            Touched(JOB, RUNS_ON, "its runtime for the next time: it cannot be created again"),
             Touched(WAITS, "its place", "its runtime: it will be Blocked (RuntimeNotFound)"),
         ],
     ),

@@ -7,6 +7,7 @@ a stack; and the findings, as whole objects. No findings means that it passes.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,18 @@ from trainyard_policies.parameters import Parameters
 from trainyard_policies.rule import Edit, Finding, StackRule, edited
 from trainyard_policies.settings import Policies
 
+TODAY = date(2026, 11, 21)
+"""The day of the examples."""
 HERE = Path(__file__).parent
 FOLDER = HERE / "examples"
+
+
+class OnThatDay(date):
+    """In place of `date`, where a gate asks for today itself."""
+
+    @classmethod
+    def today(cls) -> date:
+        return TODAY
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,9 @@ def test_the_webhook_shows_an_exception_that_holds_and_refuses_what_one_has_ende
     host = {f"{POD}.hostPID": True}
     key = "metadata.annotations[policy.trainyard.dev/host-access]"
     said = f"host-access: {POD}.hostPID: must not be true"
+    due = f"exception-due: {key}: ends on 2026-11-21. {rules.BY_ID['exception-due'].remedy}"
     assert answer(changed("runtime", {**host, key: "until=2026-11-21; probes"})) == Answer(
-        warnings=(f"{said}, excepted until 2026-11-21: probes",)
+        warnings=(f"{said}, excepted until 2026-11-21: probes", due)
     )
     remedy = rules.BY_ID["host-access"].remedy
     assert answer(changed("runtime", {**host, key: "until=2026-11-20; probes"})) == Answer(

@@ -17,10 +17,15 @@ from trainyard_policies.parameters import Pool
 from trainyard_policies.rule import Subject
 from trainyard_policies.settings import DEFAULT, Policies
 
-from .examples import Example, changed, manifest, of_the_stack, of_workloads
+from .examples import Example, OnThatDay, changed, manifest, of_the_stack, of_workloads
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 CONTAINER = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
+
+
+@pytest.fixture(autouse=True)
+def on_the_day_of_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack, "date", OnThatDay)
 
 
 def named(name: str, policies: Policies = DEFAULT) -> Any:

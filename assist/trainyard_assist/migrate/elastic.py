@@ -6,6 +6,7 @@ Called for PyTorchJobs, PaddleJobs and runtimes of older API levels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from trainyard_api import fields
 from trainyard_api.errors import FieldPath
@@ -13,14 +14,22 @@ from trainyard_operator.core.model import Json
 
 from .notes import Notes
 
+TORCH: Final = "; on the catalog's runtime torch-elastic it goes on with fewer, as few as MIN_NODES says"
+"""The nearest that there is for PyTorch."""
 
-def note_bounds(found: Json, keys: Sequence[str], path: FieldPath, total: int | None, notes: Notes) -> None:
-    """Note the bounds (`keys`) that are another number than `total`, and metrics to scale by."""
+
+def note_bounds(
+    found: Json, keys: Sequence[str], path: FieldPath, total: int | None, notes: Notes, *, way_out: str = ""
+) -> None:
+    """Note the bounds (`keys`, the lower one first) that are another number than `total`, and metrics.
+
+    `way_out` is what else there is for a job that goes on with fewer nodes.
+    """
     for key in keys:
         number = fields.integer(found.get(key), path.child(key))
         if number is not None and number != total:
             number_is = "" if total is None else f"; it is {total}"
             message = f"the number of nodes of a TrainJob does not change while it runs{number_is}"
-            notes.lost(path.child(key), message)
+            notes.lost(path.child(key), message + (way_out if key == keys[0] else ""))
     if found.get("metrics"):
         notes.lost(path.child("metrics"), "nothing scales a TrainJob while it runs")

@@ -112,7 +112,7 @@ def _elastic(job: Job, notes: Notes) -> list[Json]:
     known = ["minReplicas", "maxReplicas", "rdzvBackend", "rdzvPort", "rdzvHost", "rdzvId", "rdzvConf"]
     known += ["standalone", "nProcPerNode", "maxRestarts", "metrics"]
     unknown_fields(found, known, _ELASTIC, "an elastic policy", notes)
-    elastic.note_bounds(found, known[:2], _ELASTIC, job.total, notes)
+    elastic.note_bounds(found, known[:2], _ELASTIC, job.total, notes, way_out=elastic.TORCH)
     if fields.boolean(found.get("standalone"), _ELASTIC.child("standalone")):
         return [variable("PET_STANDALONE", "")]
     return _rendezvous(job, found)

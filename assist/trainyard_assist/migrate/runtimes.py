@@ -74,7 +74,7 @@ def _elastic(torch: Json, notes: Notes) -> int | None:
     found = fields.mapping(torch.get("elasticPolicy"), path)
     known = ("minNodes", "maxNodes", "maxRestarts", "metrics")
     unknown_fields(found, known, path, "an elastic policy", notes)
-    elastic.note_bounds(found, known[:2], path, None, notes)
+    elastic.note_bounds(found, known[:2], path, None, notes, way_out=elastic.TORCH)
     restarts = fields.integer(found.get("maxRestarts"), path.child("maxRestarts"))
     if restarts is not None:
         notes.changed(path.child("maxRestarts"), "is spec.template.spec.failurePolicy.maxRestarts")

@@ -14,9 +14,10 @@ from trainyard_api.errors import InvalidFieldError
 from trainyard_api.fields import Json
 
 from .. import engine, exceptions, manifest
-from ..rules import host_access, privileges
+from ..rules import host_access
+from ..rules import privileges as privileged
 
-_PRIVILEGES: Final = (privileges.RULE, host_access.RULE)
+_PRIVILEGES: Final = (privileged.RULE, host_access.RULE)
 """The rules that keep a pod from its node."""
 
 
@@ -34,8 +35,15 @@ def by(before: Json, after: Json, today: date) -> tuple[str, ...]:
         for rule, one in sorted(new.items())
         if rule not in old or one.until > old[rule].until
     ]
-    had = set(_privileges(before, today))
-    return (*said, *(one for one in _privileges(after, today) if one not in had))
+    had = set(privileges(before, today))
+    return (*said, *(one for one in privileges(after, today) if one not in had))
+
+
+def privileges(value: Json, today: date) -> Iterator[str]:
+    """A sentence for each privilege that a runtime asks for."""
+    for violation in engine.check(value, today, only=_PRIVILEGES):
+        found = violation.finding
+        yield f"privilege {found.path.end} ({violation.rule.id}: {found.message})"
 
 
 def _exceptions(value: Json) -> dict[str, exceptions.Exemption]:
@@ -43,9 +51,3 @@ def _exceptions(value: Json) -> dict[str, exceptions.Exemption]:
         return exceptions.of(manifest.read(value)) if value else {}
     except InvalidFieldError:
         return {}  # which the rules refuse, with its place
-
-
-def _privileges(value: Json, today: date) -> Iterator[str]:
-    for violation in engine.check(value, today, only=_PRIVILEGES):
-        found = violation.finding
-        yield f"privilege {found.path.end} ({violation.rule.id}: {found.message})"

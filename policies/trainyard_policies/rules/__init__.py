@@ -1,7 +1,7 @@
 """The rules, one a file, in the order in which they are shown.
 
-A new rule is one module in this package, one line in `ALL` and one table of
-examples in the tests.
+A new rule is one module in this package, one line below and one table of
+examples in the tests. A site's own are in the folder `site`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from .. import site_rules
 from ..rule import About, Rule, StackRule
 from . import (
     accelerator_fit,
@@ -17,7 +18,9 @@ from . import (
     claim_access,
     crds_retained,
     deprecated_runtime,
+    exception_due,
     exception_form,
+    exception_unused,
     framework_label,
     host_access,
     image_digest,
@@ -43,7 +46,7 @@ from . import (
     well_formed,
 )
 
-OF_WORKLOADS: Final[tuple[Rule, ...]] = (
+_CHECKS: Final[tuple[Rule, ...]] = (
     well_formed.RULE,
     name_form.RULE,
     framework_label.RULE,
@@ -66,11 +69,9 @@ OF_WORKLOADS: Final[tuple[Rule, ...]] = (
     run_as_non_root.RULE,
     service_account_token.RULE,
     secrets_by_reference.RULE,
-    exception_form.RULE,
 )
-"""What each runtime and TrainJob is held to."""
-
-OF_THE_STACK: Final[tuple[StackRule, ...]] = (
+_EXCEPTIONS: Final[tuple[Rule, ...]] = (exception_form.RULE, exception_due.RULE, exception_unused.RULE)
+_OF_THE_STACK: Final[tuple[StackRule, ...]] = (
     unique_names.RULE,
     queue_references.RULE,
     tenant_network.RULE,
@@ -79,7 +80,26 @@ OF_THE_STACK: Final[tuple[StackRule, ...]] = (
     version_pairs.RULE,
     deprecated_runtime.RULE,
 )
+
+SHIPPED: Final[tuple[About, ...]] = (*_CHECKS, *_EXCEPTIONS, *_OF_THE_STACK)
+"""Trainyard's own."""
+_SITE: Final = site_rules.load([rule.id for rule in SHIPPED])
+
+OF_WORKLOADS: Final[tuple[Rule, ...]] = (
+    *_CHECKS,
+    *(rule for rule in _SITE if isinstance(rule, Rule)),
+    *_EXCEPTIONS,
+)
+"""What each runtime and TrainJob is held to; what is said about exceptions comes after all else."""
+
+OF_THE_STACK: Final[tuple[StackRule, ...]] = (
+    *_OF_THE_STACK,
+    *(rule for rule in _SITE if isinstance(rule, StackRule)),
+)
 """What all manifests together are held to."""
+
+AFTER_ALL: Final = (well_formed.RULE, exception_unused.RULE)
+"""Those that need the others asked: what cannot be read is found by whichever stumbles over it."""
 
 ALL: Final[tuple[About, ...]] = (*OF_WORKLOADS, *OF_THE_STACK)
 

@@ -1,0 +1,147 @@
+"""`trainyard runtimes jobs`: which content of a runtime each TrainJob on it has.
+
+Called by `main`, which adds `command` to the commands of `runtimes`. Asks the
+cluster, with rights to read alone, and prints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, TextIO
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from trainyard_api import names
+from trainyard_assist.explain.text import clean
+from trainyard_operator.core import revisions
+from trainyard_operator.kube.client import ApiError, Client, NotFoundError
+from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_platform.impact import Job, Ref
+
+from . import connection
+from .manifests import CANNOT_ASK, FINE
+from .options import Context, Kubeconfig
+from .runtimes import Output, Printed, names_of
+from .runtimes_diff import RUNTIMES
+from .workloads import Seen, look
+
+NEWEST: Final = "newest"
+OLDER: Final = "older"
+NONE_YET: Final = "none yet"
+"""It has no JobSet, and so no content of its own."""
+
+
+def run(
+    name: str,
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    output: Output = Output.TEXT,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print the TrainJobs on a runtime that have not finished; returns the exit code.
+
+    0: they are printed, be it none; 2: there is neither such a runtime nor a
+    job on it, or the cluster could not be asked, which goes to `err`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    try:
+        seen, newest = asyncio.run(_asked(name, kubeconfig, context))
+    except (CredentialsError, ApiError) as error:
+        print(clean(str(error)), file=err)
+        return CANNOT_ASK
+    runtime = Ref(names.CLUSTER_TRAINING_RUNTIME, "", name)
+    jobs = sorted(
+        (one for one in seen.jobs if one.runtime == runtime), key=lambda one: (one.namespace, one.name)
+    )
+    if not newest and not jobs:
+        print(clean(f"there is no {runtime}, and no TrainJob on it"), file=err)
+        return CANNOT_ASK
+    for what, why in sorted(seen.unseen.items()):
+        print(clean(f"Could not see {what}: {why}"), file=err)
+    if output is Output.JSON:
+        out.write(json.dumps(document(name, jobs, newest), indent=2) + "\n")
+        return FINE
+    _print(jobs, newest, out)
+    for line in _remarks(name, jobs, newest):
+        print(line, file=err)
+    return FINE
+
+
+def document(name: str, jobs: Sequence[Job], newest: str) -> dict[str, Any]:
+    """The answer as JSON values."""
+    return {
+        "runtime": name,
+        "newest": newest or None,
+        "trainJobs": [
+            {
+                "namespace": job.namespace,
+                "name": job.name,
+                "state": job.state.value,
+                "revision": job.revision or None,
+                "content": _content(job, newest),
+            }
+            for job in jobs
+        ],
+    }
+
+
+async def _asked(name: str, kubeconfig: str | None, context: str | None) -> tuple[Seen, str]:
+    async with connection.client(connection.load(kubeconfig, context), "runtimes") as client:
+        return await look(client, pools=False), await newest_of(client, name)
+
+
+async def newest_of(client: Client, name: str) -> str:
+    """The revision that a job would start with now; empty if there is no such runtime."""
+    try:
+        return revisions.name_of(revisions.live(await client.get(RUNTIMES.path(name=name))))
+    except NotFoundError:
+        return ""
+
+
+def _content(job: Job, newest: str) -> str:
+    if not job.revision:
+        return NONE_YET
+    return NEWEST if job.revision == newest else OLDER
+
+
+def _print(jobs: Sequence[Job], newest: str, out: TextIO) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("TRAINJOB", "STATE", "CONTENT", "REVISION"):
+        table.add_column(column, no_wrap=True)
+    for job in jobs:
+        where = clean(f"{job.namespace}/{job.name}")
+        table.add_row(where, job.state.value, _content(job, newest), clean(job.revision))
+    Console(file=out, markup=False, highlight=False, width=200).print(table)
+
+
+def _remarks(name: str, jobs: Sequence[Job], newest: str) -> list[str]:
+    if not newest:
+        return [f"There is no runtime {name} any more: what has not started is Blocked."]
+    if not any(_content(job, newest) == OLDER for job in jobs):
+        return []
+    return [
+        "A TrainJob keeps the content that it started with, while it is suspended too. "
+        "To have the newest one, delete it and send it again."
+    ]
+
+
+def command(
+    name: Annotated[str, typer.Argument(help="Name of the runtime.", autocompletion=names_of)],
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: Printed = Output.TEXT,
+) -> None:
+    """List the TrainJobs on a runtime that have not finished, and which content of it each has.
+
+    Exit code 2: it could not be asked.
+
+    Example: trainyard runtimes jobs torch-distributed
+    """
+    raise typer.Exit(run(name, kubeconfig=kubeconfig, context=context, output=output))

@@ -1,0 +1,17 @@
+"""An exception that ends soon is told while there is time; the engine reads it."""
+
+from __future__ import annotations
+
+from ..cel import Webhook
+from ..rule import Level, Rule, Severity, Subject, nothing
+
+RULE = Rule(
+    id="exception-due",
+    title="An exception does not end within 60 days",
+    why="On the day after it ends the manifest is refused, in whichever pull request comes next.",
+    remedy="Take away what needs the exception, or decide anew and write a later day.",
+    severity=Severity.LOW,
+    levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},
+    check=nothing,
+    cluster=Webhook("it parses dates, and knows today"),
+)

@@ -1,0 +1,17 @@
+"""An exception excepts something; the engine reads it."""
+
+from __future__ import annotations
+
+from ..cel import Webhook
+from ..rule import Level, Rule, Severity, Subject, nothing
+
+RULE = Rule(
+    id="exception-unused",
+    title="An exception lets something off",
+    why="One that lets nothing off today lets through tomorrow what nobody has decided.",
+    remedy="Remove the annotation.",
+    severity=Severity.LOW,
+    levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},
+    check=nothing,
+    cluster=Webhook("it knows what the other rules have found"),
+)

@@ -1,0 +1,55 @@
+"""A site's own rules: the modules in the folder `site`, each with a `RULE`.
+
+Called by `rules`, once. What is wrong with one of them ends the program: a
+gate that has lost a rule lets through what it should not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import traceback
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from . import site
+from .rule import Rule, StackRule
+
+_PARAMETERS: Final = "parameters"
+_FOLDER: Final = "policies/trainyard_policies/site"
+
+
+def load(taken: Collection[str]) -> tuple[Rule | StackRule, ...]:
+    """The rules, by the names of their files; raises `SystemExit` with `file:line: ...`.
+
+    Args:
+        taken: Ids that Trainyard's own rules have.
+    """
+    found: dict[str, Rule | StackRule] = {}
+    for name in sorted(module.name for module in pkgutil.iter_modules(site.__path__)):
+        if name == _PARAMETERS:
+            continue
+        file = f"{_FOLDER}/{name}.py"
+        rule = _rule(name, file)
+        if rule.id in taken or rule.id in found:
+            raise SystemExit(f"{file}:1: there is a rule {rule.id} already: give this one another id")
+        found[rule.id] = replace(rule, page=file)
+    return tuple(found.values())
+
+
+def _rule(name: str, file: str) -> Rule | StackRule:
+    try:
+        rule = getattr(importlib.import_module(f"{site.__name__}.{name}"), "RULE", None)
+    except Exception as error:
+        raise SystemExit(f"{file}:{_line(error, file)}: {type(error).__name__}: {error}") from error
+    if not isinstance(rule, Rule | StackRule):
+        raise SystemExit(f"{file}:1: must have RULE, a Rule or a StackRule (docs/write-a-policy.md)")
+    return rule
+
+
+def _line(error: Exception, file: str) -> int:
+    if isinstance(error, SyntaxError) and error.lineno:
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno or 1 for frame in reversed(frames) if frame.filename.endswith(file)), 1)
