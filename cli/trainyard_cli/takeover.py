@@ -14,7 +14,15 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_assist import takeover
-from trainyard_assist.takeover.model import CONFIGURATION, CONTROLLER, PUBLIC, RECORD, WEBHOOK_MANAGER, Ref
+from trainyard_assist.takeover.model import (
+    CONFIGURATION,
+    CONTROLLER,
+    OWN,
+    PUBLIC,
+    RECORD,
+    WEBHOOK_MANAGER,
+    Ref,
+)
 from trainyard_operator.core import model, revisions
 from trainyard_operator.kube.client import Client, NotFoundError, Resource
 from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
@@ -28,7 +36,6 @@ from .lists import everything
 Json = Mapping[str, Any]
 
 MANAGER: Final = "trainyard-adopt"
-OWN_DEPLOYMENT: Final = "trainyard-operator"
 JOBSET_NAMESPACE: Final = "jobset-system"
 PATIENCE: Final = 180.0
 """Seconds for a Deployment to be as it is wanted."""
@@ -80,7 +87,7 @@ async def observe(
         (_DEPLOYMENTS, trainer_namespace, CONTROLLER),
         (CONFIGMAPS, trainer_namespace, CONFIGURATION),
         (CONFIGMAPS, trainer_namespace, RECORD),
-        (_DEPLOYMENTS, operator_namespace, OWN_DEPLOYMENT),
+        (_DEPLOYMENTS, operator_namespace, OWN),
     ]
     found = await asyncio.gather(*(_get(client, *one) for one in (*single, *wanted)))
     controller, configuration, record, own, *objects = found

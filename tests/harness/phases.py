@@ -58,7 +58,7 @@ def pytest(*arguments: str, patience: int) -> list[str]:
 
 def steps(area: str | None = None) -> dict[str, Step]:
     """All steps that there are, by name; of the cluster tests of `e2e` those of an area, if one is named."""
-    sandbox = f"sandbox(area={area!r})" if area else "sandbox"
+    sandbox = f"sandbox(area={area!r}) and not soak" if area else "sandbox and not soak"
     log = "--report-log={}"
     build = [sys.executable, "-m", "tests.harness.tools"]
     every = [

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from .__main__ import main, run
-from .phases import AREAS, PROJECT, Step
+from .phases import AREAS, PROJECT, Step, steps
 from .phases import pytest as run_of_pytest
 from .verdict import LINES
 
@@ -267,11 +267,14 @@ def pytest_collection_finish(session):
         "no:cacheprovider",
     ]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    e2e = list(steps()["e2e"].command)
+    chosen = e2e[e2e.index("-m", e2e.index("pytest")) + 1]
     subprocess.run(
-        [*command, "-m", "sandbox or core"], cwd=PROJECT, env=environment, check=True, capture_output=True
+        [*command, "-m", f"({chosen}) or core"], cwd=PROJECT, env=environment, check=True, capture_output=True
     )
     found = json.loads((tmp_path / "found.json").read_text())
     assert [one for one in found if "sandbox" not in one["marks"]] == []
+    assert [one for one in found if "soak" in one["marks"]] == [], "an hour is nothing for `make e2e`"
     assert [one for one in found if len(one["areas"]) != 1 or one["areas"][0] not in AREAS] == []
     of_the_core = {one["areas"][0] for one in found if "core" in one["marks"]}
     assert of_the_core == AREAS.keys() - {"api"}, "kubectl itself is all that tests of `api` are about"

@@ -16,6 +16,8 @@ from trainyard_operator.core.model import Json
 NAMESPACE: Final = "kubeflow-system"
 CONTROLLER: Final = "kubeflow-trainer-controller-manager"
 """Trainer's Deployment, as its manifests and its chart name it."""
+OWN: Final = "trainyard-operator"
+"""Our operator's Deployment, and the Service that its webhooks lead to."""
 CONFIGURATION: Final = "kubeflow-trainer-config"
 CONFIGURATION_KEY: Final = "controller_manager_config.yaml"
 PUBLIC: Final = names.TRAINER_PUBLIC_CONFIG

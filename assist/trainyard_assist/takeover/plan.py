@@ -46,16 +46,17 @@ def give_back(observed: Observed) -> Plan:
     if problem or controller is None or record is None:
         return Plan(True, (Check(Level.STOP, "record", problem),))
     try:
-        before = documents.parse(record["data"][model.RECORD_KEY], model.RECORD)
+        parsed = documents.parse(record["data"][model.RECORD_KEY], model.RECORD)
+        before = [_without_ours(document.value) for document in parsed]
         replicas = int(record["data"][model.REPLICAS_KEY])
     except (documents.DocumentError, KeyError, TypeError, ValueError):
         unreadable = f"ConfigMap {observed.namespace}/{model.RECORD} is not as `adopt` wrote it"
         return Plan(True, (Check(Level.STOP, "record", unreadable),))
     present = {ref_of(manifest): manifest for manifest in observed.objects}
     changed = [
-        _put(document.value, present.get(ref_of(document.value)))
-        for document in before
-        if not _same(document.value, present.get(ref_of(document.value)))
+        _put(manifest, present.get(ref_of(manifest)))
+        for manifest in before
+        if not _same(manifest, present.get(ref_of(manifest)))
     ]
     # Our rules go first: Trainer's runtimes need not meet them. Runtimes and the like are written while
     # our operator answers admission; then the webhooks, which lead to Trainer.
@@ -119,6 +120,18 @@ def _kept(manifest: Json) -> Json:
     return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata, **content}
 
 
+def _without_ours(manifest: Json) -> Json:
+    """Without webhooks that lead to our operator, as where Trainer was installed over a platform."""
+    if "webhooks" not in manifest:
+        return manifest
+    kept = [one for one in manifest["webhooks"] or () if _service(one).get("name") != model.OWN]
+    return {**manifest, "webhooks": kept}
+
+
+def _service(webhook: Json) -> Json:
+    return model.as_mapping(model.as_mapping(webhook.get("clientConfig")).get("service"))
+
+
 def _same(before: Json, present: Json | None) -> bool:
     return present is not None and _kept(present) == before
 
@@ -166,7 +179,7 @@ def _let_pass(manifest: Json, namespace: str) -> Iterator[LetPass]:
 
 
 def _refuses_runtimes(webhook: Json, namespace: str) -> bool:
-    service = model.as_mapping(model.as_mapping(webhook.get("clientConfig")).get("service"))
+    service = _service(webhook)
     return (
         (service.get("namespace"), service.get("name")) == (namespace, model.CONTROLLER)
         and webhook.get("failurePolicy") != "Ignore"

@@ -402,6 +402,13 @@ def test_back_lets_our_rules_and_our_operator_go_before_the_webhooks_lead_to_tra
     ]
 
 
+def test_back_leads_no_webhook_to_our_operator_where_it_was_there_before_trainers_manifests():
+    hooks = {**webhooks(), "metadata": {"name": "validator.trainer.kubeflow.org"}}
+    both = {**hooks, "webhooks": [*hooks["webhooks"], *webhooks("trainyard-operator")["webhooks"]]}
+    plan = takeover.give_back(observed(deployment(0), [], record=record(both)))
+    assert plan.steps[0] == Put(hooks)
+
+
 def test_back_creates_what_a_destroyed_stack_took_away():
     hooks = {**webhooks(), "metadata": {"name": "validator.trainer.kubeflow.org"}}
     plan = takeover.give_back(observed(deployment(0), [], record=record(hooks)))
