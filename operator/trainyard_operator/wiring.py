@@ -49,6 +49,7 @@ from .work.measured import measured
 from .work.memory import Memories
 from .work.queue import Queue, Workers
 from .work.reaper import Reaper
+from .work.refusals import Refusals
 from .work.runtimes import Collector, RevisionSink, Runtimes
 
 logger = logging.getLogger(__name__)
@@ -100,6 +101,7 @@ class Wiring:
         self.runtimes = Runtimes(client, cache, namespace=settings.namespace, memories=memories)
         self.applier = Applier(client, cache, namespace=settings.namespace)
         companions = Companions(client)
+        jobs = Jobs(client)
         self.controller = Controller(
             cache=cache,
             queue=self.queue,
@@ -107,7 +109,8 @@ class Wiring:
             runtimes=self.runtimes,
             memories=memories,
             companions=companions,
-            jobs=Jobs(client),
+            jobs=jobs,
+            refusals=Refusals(client, jobs),
             events=Events(client, now=client.time.now),
             metrics=self.metrics,
             working=lambda: self.workers.running,

@@ -176,7 +176,7 @@ CASES = (
         r"violates PodSecurity",
         "Job {ns}/job-node-0",
         r"pods .* is forbidden: violates PodSecurity .*",
-        r"correct what the message names .*",
+        r"have the runtime or the policy that refuses it corrected, .*",
         labels={"pod-security.kubernetes.io/enforce": "restricted"},
     ),
     Case(

@@ -1,13 +1,14 @@
-"""Which content of a runtime a TrainJob has, as docs/change-a-runtime.md says to ask."""
+"""Which content of a runtime a TrainJob has and takes, as docs/change-a-runtime.md says."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.patience import eventually
+from tests.patience import NOTICED, eventually
 
-from .cluster import Cluster, runtime, trainjob
+from .cluster import Cluster, Object, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox(area="platform")
 
@@ -52,3 +53,62 @@ def test_a_job_that_was_sent_before_a_change_has_the_older_content_and_one_after
     answer = platform.run("trainyard", "runtimes", "jobs", NAME, check=False)
     assert answer.returncode == 2
     assert f"there is no ClusterTrainingRuntime {NAME}, and no TrainJob on it" in answer.stderr
+
+
+RESTRICTED: Object = {
+    "securityContext": {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+}
+"""A container that the pod security standard `restricted` lets pass."""
+REFUSED: dict[str, Object] = {
+    "JobsRefused": {**RESTRICTED, "volumeMounts": [{"name": "nowhere", "mountPath": "/data"}]},
+    "PodsRefused": {},
+}
+"""A container that no Job may have, and one that only its pods may not."""
+
+
+@pytest.fixture
+def restricted(platform: Cluster) -> Iterator[Cluster]:
+    """A namespace whose pods have to meet the pod security standard `restricted`."""
+    name = "refuses-pods"
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    platform.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    try:
+        yield platform.within(name)
+    finally:
+        platform.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_is_put_right_in_a_runtime_reaches_jobs_of_which_no_pod_could_run(
+    platform: Cluster, restricted: Cluster, reason: str
+) -> None:
+    """One that was sent to run, and one that was sent suspended."""
+    name = f"wrong-{reason.lower()}"
+    platform.apply(runtime(name, container=REFUSED[reason]))
+    try:
+        restricted.apply(trainjob("sent", runtime=name), trainjob("held", runtime=name, suspend=True))
+        uids = {job: (restricted.get("trainjob", job) or {})["metadata"]["uid"] for job in ("sent", "held")}
+        blocked = restricted.wait_for_condition("sent", "Blocked")
+        assert blocked["reason"] == reason
+        assert blocked["message"].endswith("or create it again without what the message names")
+        said = platform.run("trainyard", "explain", "sent", "-n", restricted.namespace, check=False)
+        assert said.returncode == 1
+        assert reason in said.stdout
+        platform.apply(runtime(name, container=RESTRICTED))
+        restricted.wait_for_condition("sent", "Complete", within=NOTICED)
+        assert restricted.condition("sent", "Blocked") is None
+        restricted.kubectl("patch", "trainjob", "held", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+        restricted.wait_for_condition("held", "Complete", within=NOTICED)
+        for job, uid in uids.items():
+            assert (restricted.get("trainjob", job) or {})["metadata"]["uid"] == uid
+            told = [e["reason"] for e in restricted.list("events") if e["involvedObject"]["name"] == job]
+            assert {reason, "RuntimeRenewed"} <= set(told)
+    finally:
+        restricted.kubectl("delete", "trainjobs", "--all")
+        platform.kubectl("delete", "clustertrainingruntime", name)

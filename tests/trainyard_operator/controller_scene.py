@@ -20,6 +20,7 @@ from trainyard_operator.work.events import Events
 from trainyard_operator.work.jobs import Jobs
 from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.queue import Queue, RetryError
+from trainyard_operator.work.refusals import Refusals
 from trainyard_operator.work.runtimes import Runtimes
 
 from . import objects
@@ -60,6 +61,7 @@ class Scene:
             memories=self.memories,
             companions=Companions(client),
             jobs=Jobs(client),
+            refusals=Refusals(client, Jobs(client)),
             events=Events(client, clock=self.clock, now=self.now),
             metrics=self.metrics,
             working=lambda: self.working,

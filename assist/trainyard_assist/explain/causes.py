@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from trainyard_operator.core.causes import MEND_CONTENT
+
 
 class Cause(StrEnum):
     """Stable ids; those that a TrainJob's `Blocked` condition can have as its reason are spelled as there."""
@@ -199,7 +201,7 @@ TABLE: Final[dict[Cause, About]] = {
     Cause.JOBS_REFUSED: About(
         At.JOBS,
         "a child of the JobSet was refused",
-        "correct what the message names, or have the quota or policy that refuses it changed",
+        MEND_CONTENT,
     ),
     Cause.PODS_OVER_QUOTA: About(
         At.PODS,
@@ -209,7 +211,7 @@ TABLE: Final[dict[Cause, About]] = {
     Cause.PODS_REFUSED: About(
         At.PODS,
         "admission refuses the pods",
-        "correct what the message names in the TrainJob or its runtime, or have the policy changed",
+        MEND_CONTENT,
     ),
     Cause.NODE_LOST: About(
         At.NODES,

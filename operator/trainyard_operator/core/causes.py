@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from . import framework, revisions
+from trainyard_api import names
+
+from . import conditions, framework, refusals, revisions
 from .framework import Plugin
-from .model import EventNote, Observed, Rejection, Runtime, TrainJob
+from .model import EventNote, Observed, Refused, Rejection, Runtime, TrainJob
 
 _LONGEST_MESSAGE: Final = 1000
 """An Event's message holds 1024 bytes."""
@@ -22,6 +24,16 @@ _NEXT_STEPS: Final = {
     "Forbidden": "see which admission policy or missing permission of the operator refuses it",
     "QuotaExceeded": "wait for other jobs to end, or have the namespace's ResourceQuota raised",
 }
+MEND_CONTENT: Final = (
+    "have the runtime or the policy that refuses it corrected, and the job goes on by itself, "
+    "or create it again without what the message names"
+)
+"""The next step where Jobs or pods are refused of a job that has never run."""
+_HAS_RUN: Final = (
+    "have the policy that refuses it corrected, or create the TrainJob again, "
+    "since one that has run keeps its runtime"
+)
+_OVER_QUOTA: Final = "wait for other jobs to end, ask for less, or have the namespace's ResourceQuota raised"
 _SERVED_BY: Final = {
     "jobsets.jobset.x-k8s.io": "JobSet",
     "podgroups.scheduling.x-k8s.io": "the coscheduling plugin of scheduler-plugins",
@@ -85,15 +97,38 @@ def rejected(rejection: Rejection) -> Cause:
     return Cause(rejection.reason, _worded(rejection.message, step))
 
 
-def revision_lost(observed: Observed) -> tuple[EventNote, ...]:
-    """The Event for a JobSet that is built from another runtime than the TrainJob began with."""
-    if not observed.runtime_revision_lost:
-        return ()
-    message = (
-        f"{_reference(observed.trainjob)} has changed since the TrainJob began, and its earlier content "
-        "is not kept any more; the JobSet is built from the present one"
-    )
-    return (EventNote("Warning", "RuntimeRevisionLost", message),)
+def refused(what: Sequence[Refused], standing: Cause | None, *, has_run: bool) -> Cause:
+    """Jobs of the JobSet or their pods are refused. Of several messages, the one that stands stays."""
+    step = _HAS_RUN if has_run else MEND_CONTENT
+    steps = {refusals.PODS_OVER_QUOTA: _OVER_QUOTA}
+    causes = [Cause(one.reason, _worded(one.message, steps.get(one.reason, step))) for one in what]
+    return standing if standing in causes else causes[0]
+
+
+def standing(job: TrainJob) -> Cause | None:
+    """What the TrainJob says already about refused Jobs or pods."""
+    blocked = conditions.find(conditions.of(job.status), names.BLOCKED) or {}
+    if blocked.get("reason") not in refusals.OF_A_JOBSET:
+        return None
+    return Cause(blocked["reason"], str(blocked.get("message")))
+
+
+def other_content(observed: Observed) -> tuple[EventNote, ...]:
+    """The Event for a JobSet that is built from another content than the TrainJob was sent or began with."""
+    what = _reference(observed.trainjob)
+    if observed.runtime_renewed:
+        message = (
+            f"what {what} was when the TrainJob was sent is refused, and no pod has run; "
+            "the JobSet is built from the present one"
+        )
+        return (EventNote("Normal", "RuntimeRenewed", message),)
+    if observed.runtime_revision_lost:
+        message = (
+            f"{what} has changed since the TrainJob began, and its earlier content "
+            "is not kept any more; the JobSet is built from the present one"
+        )
+        return (EventNote("Warning", "RuntimeRevisionLost", message),)
+    return ()
 
 
 def _reference(job: TrainJob) -> str:

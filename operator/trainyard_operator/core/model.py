@@ -92,6 +92,8 @@ class JobSet:
     """The `trainyard.dev/` annotations alone."""
     conditions: Sequence[Condition] = ()
     replicated_jobs_status: Sequence[ReplicatedJobStatus] = ()
+    restarts: int = 0
+    """How often JobSet's controller has made all its Jobs anew, because one failed."""
 
 
 class Identity(NamedTuple):
@@ -141,6 +143,21 @@ class Job:
     deleting: bool = False
     placement: str | None = None
     """The stamp on its pods' template, None without one (see `renewal`)."""
+    started: datetime | None = None
+    """When it was last started or resumed; None while it has not been."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What could not be made for a JobSet that should run (see `refusals`)."""
+
+    reason: str
+    """A `Blocked` reason: JobsRefused, PodsRefused, PodsOverQuota."""
+    message: str
+    first: datetime | None = None
+    """When that is known to have been said first; None: not known."""
+    started: datetime | None = None
+    """When the Job started whose pods are refused."""
 
 
 class RuntimeProblem(StrEnum):
@@ -180,6 +197,12 @@ class Observed:
     """What exists of the children beside the JobSet; `reconcile.companions` tells which are asked for."""
     jobs: Sequence[Job] | None = None
     """The Jobs of the JobSet; None: not looked at, which few plans need (`Plan.needs_jobs`)."""
+    refused: Sequence[Refused] | None = None
+    """What is refused to the JobSet; None: not looked at, which few plans need (`Plan.needs_refused`)."""
+    newest: Runtime | None = None
+    """The runtime as it is now, looked at together with `refused`."""
+    runtime_renewed: bool = False
+    """`runtime` is the live one, since what the job was sent with was refused before a pod of it ran."""
 
 
 class Generated(StrEnum):
@@ -224,6 +247,8 @@ class Delete:
     name: str
     uid: str
     resource_version: str | None = None
+    foreground: bool = False
+    """It stays until what it owns has gone, so that nobody meets the remains in its next of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +283,8 @@ class Plan:
     """Seconds after which to look again though nothing has changed."""
     needs_jobs: bool = False
     """Nothing is decided yet: ask again with `Observed.jobs`."""
+    needs_refused: bool = False
+    """Nothing is decided yet: ask again with `Observed.refused` and `Observed.newest`."""
 
 
 NOTHING = Plan()

@@ -7,7 +7,8 @@ every step leaves a state from which the next observation leads on.
 Two orders matter against crashes. A deadline is written into the status
 before the JobSet is deleted, in two rounds, because a TrainJob that is not
 finished and has no JobSet would get a new one. A runtime revision is recorded
-before the JobSet that refers to it is created. (`renewal` has a third.)
+before the JobSet that refers to it is created. (`renewal` and `refusals` have
+two more.)
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 
-from . import causes, conditions, framework, marks, plugins, renewal, revisions
+from . import causes, conditions, framework, marks, plugins, refusals, renewal, revisions
 from .causes import Cause
 from .framework import DEFAULT_SETTINGS, Child, Plugin, Settings
 from .model import (
@@ -62,6 +63,8 @@ class _Step:
     """Seconds until another look is due, even without an event; None: none is."""
     needs_jobs: bool = False
     """It cannot be told without a look at the JobSet's Jobs."""
+    needs_refused: bool = False
+    """It cannot be told without a look at what is refused to the JobSet."""
 
 
 def reconcile(
@@ -98,9 +101,9 @@ def reconcile(
             requeue_after=None if jobset is None else 0.0,
         )
 
-    step = _next_step(observed, now, settings, using)
-    if step.needs_jobs:
-        return Plan(needs_jobs=True)
+    step = _next_step(observed, now, _started(job, after), settings, using)
+    if step.needs_jobs or step.needs_refused:
+        return Plan(needs_jobs=step.needs_jobs, needs_refused=step.needs_refused)
     events = step.events
     if step.blocked is not None:
         after = _with_blocked(before, after, step.blocked, now)
@@ -167,7 +170,7 @@ def _after_the_end(
     failed = conditions.find(before, names.FAILED) or {}
     writes: tuple[Write, ...] = ()
     if jobset is not None and not jobset.deleting and failed.get("reason") == "DeadlineExceeded":
-        writes = (Delete(names.JOBSET_API_VERSION, names.JOBSET, jobset.namespace, jobset.name, jobset.uid),)
+        writes = (_deletion(jobset),)
     # One that has not ended is about to go, or is seen late, as it was before: its counts are no news.
     last = jobset if jobset is not None and _has_ended(jobset) else None
     return Plan(writes=writes, status=_status(job, after, last))
@@ -240,9 +243,13 @@ def _remaining(job: TrainJob, current: conditions.Conditions, now: datetime) -> 
     seconds = job.spec.get("activeDeadlineSeconds")
     if not isinstance(seconds, int) or seconds <= 0 or _is_suspended(job):
         return None
+    return float(min(seconds, 2**53)) - (now - _started(job, current)).total_seconds()
+
+
+def _started(job: TrainJob, current: conditions.Conditions) -> datetime:
+    """When it was last resumed, else created."""
     resumed = conditions.find(current, names.SUSPENDED)
-    start = job.created if resumed is None else conditions.moment(resumed["lastTransitionTime"])
-    return float(min(seconds, 2**53)) - (now - start).total_seconds()
+    return job.created if resumed is None else conditions.moment(resumed["lastTransitionTime"])
 
 
 def _soonest(deadline: float | None, retry: float | None) -> float | None:
@@ -253,14 +260,16 @@ def _soonest(deadline: float | None, retry: float | None) -> float | None:
 # --- children ---------------------------------------------------------------
 
 
-def _next_step(observed: Observed, now: datetime, settings: Settings, using: Sequence[Plugin]) -> _Step:
+def _next_step(
+    observed: Observed, now: datetime, started: datetime, settings: Settings, using: Sequence[Plugin]
+) -> _Step:
     job, jobset = observed.trainjob, observed.jobset
     if jobset is not None and jobset.deleting:
-        return _Step(wait=RETRY_SECONDS)
+        return _Step(blocked=causes.standing(job), wait=RETRY_SECONDS)
     if jobset is not None and jobset.owner_uid != job.uid:
         return _Step(blocked=causes.foreign(names.JOBSET, jobset.name))
-    if _runs(observed):
-        return _Step()
+    if jobset is not None and _runs(observed):
+        return _running_step(observed, jobset, now, started)
     if isinstance(observed.runtime, RuntimeProblem):
         # What is as suspended as it should be needs no runtime now.
         if jobset is not None and jobset.suspend == _is_suspended(job):
@@ -284,13 +293,48 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Seq
     asks = bool(step.writes) or step.needs_jobs
     if asks and observed.rejection is not None and _is_recent(observed.rejection, now):
         return _Step(blocked=causes.rejected(observed.rejection))
-    return replace(step, events=causes.revision_lost(observed)) if step.writes else step
+    return replace(step, events=causes.other_content(observed)) if step.writes else step
 
 
 def _runs(observed: Observed) -> bool:
     """Whether the JobSet is to be left alone, because it runs and should."""
     jobset = observed.jobset
     return jobset is not None and not jobset.suspend and not _is_suspended(observed.trainjob)
+
+
+def _running_step(observed: Observed, jobset: JobSet, now: datetime, started: datetime) -> _Step:
+    """Nothing, while something runs; else what is refused is said, and got round if that may be."""
+    if not refusals.is_idle(jobset):
+        return _Step()
+    standing = causes.standing(observed.trainjob)
+    wait = refusals.PATIENCE - (now - started).total_seconds()
+    if standing is None and wait > 0:
+        return _Step(wait=wait)
+    if observed.refused is None:
+        return _Step(needs_refused=True)
+    if not observed.refused:
+        return _Step(wait=RETRY_SECONDS)
+    has_run = refusals.has_run(jobset, observed.refused, _blocked_since(observed.trainjob, standing))
+    blocked = causes.refused(observed.refused, standing, has_run=has_run)
+    if standing is None or has_run or not _is_outdated(jobset, observed.newest):
+        return _Step(blocked=blocked)
+    outdated = replace(_deletion(jobset), resource_version=jobset.resource_version, foreground=True)
+    return _Step(writes=(outdated,), blocked=blocked)
+
+
+def _blocked_since(job: TrainJob, standing: Cause | None) -> datetime | None:
+    blocked = conditions.find(conditions.of(job.status), names.BLOCKED)
+    return None if standing is None or blocked is None else conditions.moment(blocked["lastTransitionTime"])
+
+
+def _is_outdated(jobset: JobSet, newest: Runtime | None) -> bool:
+    """Whether the runtime has other content by now than the JobSet was built from."""
+    built_from = jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
+    return newest is not None and built_from is not None and built_from != revisions.name_of(newest)
+
+
+def _deletion(jobset: JobSet) -> Delete:
+    return Delete(names.JOBSET_API_VERSION, names.JOBSET, jobset.namespace, jobset.name, jobset.uid)
 
 
 def _identity(manifest: Json) -> Identity:

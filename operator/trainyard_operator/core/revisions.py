@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from trainyard_api import documents, fields, names
 from trainyard_api.errors import FieldPath
 
+from . import refusals
 from .conditions import moment, timestamp
 from .model import JobSet, Json, Runtime, RuntimeProblem, TrainJob
 
@@ -49,6 +50,8 @@ class Chosen:
     runtime: Runtime | RuntimeProblem
     lost: bool = False
     """The content that the job started with, or was created for, is not known any more."""
+    renewed: bool = False
+    """What the job was created for was refused before a pod of it ran; this is the present content."""
 
 
 def live(manifest: Json) -> Runtime:
@@ -204,7 +207,10 @@ def choose(
 
     1. the live runtime, unless it has changed since, or was created later;
     2. the newest revision in force by then;
-    3. the live runtime; lost if an older content is known to have existed.
+    3. the live runtime; lost if an older content is known to have existed;
+
+    or the live runtime in place of any of these, if what the job was sent with
+    was refused (see `refusals`).
     """
     if not supported(trainjob):
         return Chosen(RuntimeProblem.NOT_SUPPORTED)
@@ -215,7 +221,13 @@ def choose(
     ]
     if jobset is not None and jobset.owner_uid == trainjob.uid:
         return _started_with(jobset, live_runtime, honoured, snapshot)
-    return _in_force(trainjob.created, live_runtime, honoured)
+    sent_with = _in_force(trainjob.created, live_runtime, honoured)
+    if live_runtime is None or not refusals.takes_the_newest(trainjob):
+        return sent_with
+    kept = sent_with.runtime
+    if isinstance(kept, Runtime) and kept.revision is not None and kept.revision != name_of(live_runtime):
+        return Chosen(live_runtime, renewed=True)
+    return sent_with
 
 
 def _started_with(

@@ -359,6 +359,7 @@ class _ReplicatedJobStatus(msgspec.Struct):
 class _JobSetStatus(msgspec.Struct, rename="camel"):
     conditions: list[_Condition] | None = None
     replicated_jobs_status: list[_ReplicatedJobStatus] | None = None
+    restarts: int = 0
 
 
 class _JobSet(msgspec.Struct):
@@ -402,6 +403,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
             model.ReplicatedJobStatus(r.name, r.ready, r.succeeded, r.failed, r.active, r.suspended)
             for r in status.replicated_jobs_status or ()
         ),
+        restarts=status.restarts,
     )
     return SeenJobSet(jobset, of_trainjob)
 

@@ -224,6 +224,7 @@ class Applier:
                 resource.path(write.namespace, write.name),
                 uid=write.uid,
                 resource_version=write.resource_version,
+                propagation="Foreground" if write.foreground else "Background",
             )
         except NotFoundError:
             answer = {"kind": "Status"}

@@ -16,7 +16,7 @@ from typing import Any
 from ..core import conditions, framework, model, plugins, reconcile, revisions
 from ..kube.client import ApiError, ConflictError, RetriableError
 from ..metrics import Metrics
-from ..watch.cache import Cache, Key, RuntimeKey, runtime_of, trainjob_of, version
+from ..watch.cache import Cache, Key, RuntimeKey, runtime_key, runtime_of, trainjob_of, version
 from ..watch.informer import JOBSETS, State
 from .apply import Applier, RefusedError
 from .companions import Companions
@@ -25,6 +25,7 @@ from .jobs import Jobs
 from .memory import Memories, Memory, Refusal
 from .milestones import Milestones
 from .queue import Queue, RetryError
+from .refusals import Refusals
 from .runtimes import Runtimes
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Controller:
         memories: Memories,
         companions: Companions,
         jobs: Jobs,
+        refusals: Refusals,
         events: Events,
         metrics: Metrics,
         working: Callable[[], bool],
@@ -77,6 +79,7 @@ class Controller:
         self._runtimes = runtimes
         self._companions = companions
         self._jobs = jobs
+        self._refusals = refusals
         self._events = events
         self._metrics = metrics
         self._working = working
@@ -183,6 +186,9 @@ class Controller:
         if plan.needs_jobs and observed.jobset is not None:
             observed = await self._with_jobs(observed, observed.jobset)
             plan = self._plan(observed)
+        if plan.needs_refused and observed.jobset is not None:
+            observed = await self._with_refused(observed, observed.jobset)
+            plan = self._plan(observed)
         if plan.writes and not await self._is_current(memory, observed):
             self._queue.add(key)
             return None
@@ -263,6 +269,7 @@ class Controller:
             jobset=jobset,
             rejection=self._rejection(memory, trainjob, chosen.runtime),
             runtime_revision_lost=chosen.lost,
+            runtime_renewed=chosen.renewed,
             jobset_checked=jobset is None or not jobset.suspend or memory.is_checked(jobset),
         )
         wanted = reconcile.companions(observed, self._settings(), self._using)
@@ -280,6 +287,15 @@ class Controller:
             return replace(observed, jobs=await self._jobs.of(jobset))
         except RefusedError as refused:
             return replace(observed, rejection=refused.rejection)
+
+    async def _with_refused(self, observed: model.Observed, jobset: model.JobSet) -> model.Observed:
+        try:
+            refused = await self._refusals.of(jobset)
+        except RefusedError as error:
+            logger.warning("%s: what holds it up cannot be seen: %s", Key.of(jobset), error)
+            return replace(observed, refused=())
+        live = self._cache.runtimes.get(runtime_key(observed.trainjob))
+        return replace(observed, refused=refused, newest=None if live is None else live.runtime)
 
     def _rejection(
         self, memory: Memory, trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem

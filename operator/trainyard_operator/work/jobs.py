@@ -1,13 +1,14 @@
 """The Jobs of a JobSet, read when the core asks for them.
 
-Called by the controller, for a JobSet that was suspended and is to be resumed
-as something else. Nothing is watched: a cluster has very many Jobs, and the
+Called for a JobSet that was suspended and is to be resumed as something else,
+and for one that runs nothing. Nothing is watched: a cluster has very many Jobs, and the
 JobSet's status tells when they change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -53,8 +54,9 @@ class _Condition(msgspec.Struct):
     status: str
 
 
-class _Status(msgspec.Struct):
+class _Status(msgspec.Struct, rename="camel"):
     active: int = 0
+    start_time: datetime | None = None
     conditions: list[_Condition] | None = None
 
 
@@ -107,4 +109,5 @@ def _view(job: _Job) -> model.Job:
         finished=bool(ended & {"Complete", "Failed"}),
         deleting=metadata.deletion_timestamp is not None,
         placement=stamps.get(names.PLACEMENT_ANNOTATION),
+        started=job.status.start_time,
     )

@@ -27,6 +27,7 @@ BEFORE_THE_END: Final[tuple[Rule, ...]] = (
     jobset.jobs_refused,
     pods.over_quota,
     pods.refused,
+    trainjob.blocked_by_refusals,
     scheduling.node_lost,
     scheduling.claim_missing,
     scheduling.claim_pending,

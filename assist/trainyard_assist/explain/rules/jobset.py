@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard_api import names
+from trainyard_operator.core import refusals
 
 from .. import read
 from ..causes import Cause
@@ -50,7 +51,7 @@ def jobs_refused(o: Observation) -> Finding | None:
     """A Job, the Service or a claim of the JobSet was not let in."""
     if o.jobset is None or o.jobs or read.suspended(o.jobset):
         return None
-    for event in reversed(read.warnings(o, o.jobset, *_REFUSALS)):
+    for event in reversed(read.warnings(o, o.jobset, *refusals.JOBSET_EVENTS)):
         about = read.ref(o.jobset, names.JOBSET)
         return found(o, Cause.JOBS_REFUSED, about, read.text(event, "message"))
     return None
@@ -78,5 +79,5 @@ def is_served(o: Observation) -> bool:
     """Whether JobSet's controller has done something about the JobSet, or that cannot be known."""
     if o.jobset is None:
         return Subject.JOBSET in o.unseen
-    said = read.warnings(o, o.jobset, *_REFUSALS)
+    said = read.warnings(o, o.jobset, *refusals.JOBSET_EVENTS)
     return bool(o.jobs or said or read.at(o.jobset, "status")) or Subject.JOBS in o.unseen

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard_api import names
+from trainyard_operator.core import refusals
 
 from .. import read, text
 from ..causes import TABLE, Cause
@@ -55,6 +56,19 @@ def operator_down(o: Observation) -> Finding | None:
 
 def blocked(o: Observation) -> Finding | None:
     """The operator has said what blocks it, and the next step at the end of its message."""
+    return None if _blocked_by(o) in refusals.OF_A_JOBSET else _blocked(o)
+
+
+def blocked_by_refusals(o: Observation) -> Finding | None:
+    """The operator has said what was refused to its JobSet, and nothing tells it more precisely any more."""
+    return _blocked(o) if _blocked_by(o) in refusals.OF_A_JOBSET else None
+
+
+def _blocked_by(o: Observation) -> str:
+    return read.text(read.condition(o.trainjob, names.BLOCKED), "reason")
+
+
+def _blocked(o: Observation) -> Finding | None:
     condition = read.condition(o.trainjob, names.BLOCKED)
     if condition is None or not read.holds(o.trainjob, names.BLOCKED):
         return None

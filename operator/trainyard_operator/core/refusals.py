@@ -1,0 +1,117 @@
+"""A JobSet that should run and of which nothing does: who refuses its Jobs or their pods, and what follows.
+
+Called by `reconcile` and `revisions`. A TrainJob keeps the runtime that it was
+sent with. Where that very content is refused, trying again changes nothing,
+and a runtime that is put right would never reach the job. So, as long as no
+pod of it has run:
+
+1. `Blocked` says what is refused, and stays until something runs;
+2. the JobSet is deleted once the runtime has other content than the JobSet;
+3. a job without a JobSet whose content was refused is built from the runtime as it is now.
+
+Each step is decided on what is there: it does not matter where an operator is
+killed. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trainyard_api import names
+
+from . import conditions
+from .model import Job, JobSet, Json, Refused, TrainJob
+
+PATIENCE: Final = 30.0
+"""Seconds after its start in which a job without any pod is nothing unusual."""
+AT_THE_START: Final = timedelta(seconds=120)
+"""Pods that were refused by then after their Job started have never run."""
+
+JOBS_REFUSED: Final = "JobsRefused"
+PODS_REFUSED: Final = "PodsRefused"
+PODS_OVER_QUOTA: Final = "PodsOverQuota"
+OF_A_JOBSET: Final = frozenset({JOBS_REFUSED, PODS_REFUSED, PODS_OVER_QUOTA})
+"""Why a JobSet that was taken comes to nothing, as reasons of `Blocked`."""
+_OF_CONTENT: Final = OF_A_JOBSET | {"JobSetRejected", "RuntimeInvalid", "MLPolicyNotSupported", "Forbidden"}
+"""What another content of the runtime may mend."""
+
+JOBSET_EVENTS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed")
+"""Reasons of JobSet's events (0.12) about children that it could not create."""
+JOB_EVENT: Final = "FailedCreate"
+"""Reason of a Job's events about pods that could not be created."""
+_PREFIX: Final = re.compile(r"^Error creating: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """An Event of type Warning. Times are None where it does not tell."""
+
+    about: str
+    """uid of the object."""
+    reason: str
+    message: str
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+def is_idle(jobset: JobSet) -> bool:
+    """Whether the JobSet counts no Job with a pod, none that has ended and none that is suspended."""
+    return not any(
+        counts.ready or counts.succeeded or counts.failed or counts.active or counts.suspended
+        for counts in jobset.replicated_jobs_status
+    )
+
+
+def found(jobset: JobSet, jobs: Sequence[Job], events: Collection[Warned]) -> tuple[Refused, ...]:
+    """What could not be made for the JobSet: why its Jobs have no pods, else why there are no Jobs."""
+    of_jobs = [refused for job in sorted(jobs, key=_name) for refused in _of_job(job, events)]
+    if of_jobs:
+        return tuple(of_jobs)
+    said = [event for event in events if event.about == jobset.uid and event.reason in JOBSET_EVENTS]
+    return tuple(Refused(JOBS_REFUSED, message) for message in sorted({event.message for event in said}))
+
+
+def has_run(jobset: JobSet, refused: Sequence[Refused], blocked_since: datetime | None) -> bool:
+    """Whether pods of the JobSet may have run; `blocked_since` is the time of the condition that stands."""
+    if jobset.restarts or names.RAN_AS_ANNOTATION in jobset.annotations:
+        return True
+    return not all(_at_the_start(one, blocked_since) for one in refused)
+
+
+def takes_the_newest(trainjob: TrainJob) -> bool:
+    """Whether a TrainJob that has no JobSet was refused with the content that it had, and never ran."""
+    blocked = conditions.find(conditions.of(trainjob.status), names.BLOCKED) or {}
+    return blocked.get("reason") in _OF_CONTENT and not any(
+        count for counts in trainjob.status.get("jobsStatus") or () for count in _counted(counts)
+    )
+
+
+def _counted(counts: Json) -> Iterator[object]:
+    return (counts.get(state) for state in ("ready", "succeeded", "failed", "active"))
+
+
+def _name(job: Job) -> str:
+    return job.name
+
+
+def _of_job(job: Job, events: Collection[Warned]) -> Iterator[Refused]:
+    said = [event for event in events if event.about == job.uid and event.reason == JOB_EVENT]
+    if not said or job.active or job.suspended or job.finished:
+        return
+    newest = max(said, key=lambda event: (event.last is not None, event.last, event.message))
+    # Each pod has another name: the same refusal of the next one is the same message.
+    message = re.sub(rf'"{re.escape(job.name)}-[^"]*"', f'"{job.name}-..."', _PREFIX.sub("", newest.message))
+    reason = PODS_OVER_QUOTA if "exceeded quota" in message else PODS_REFUSED
+    first = min((event.first for event in said if event.first is not None), default=None)
+    yield Refused(reason, f"Job {job.name}: {message}", first, job.started)
+
+
+def _at_the_start(refused: Refused, blocked_since: datetime | None) -> bool:
+    if refused.reason == JOBS_REFUSED:
+        return True
+    known = [at for at in (refused.first, blocked_since) if at is not None]
+    return refused.started is not None and bool(known) and min(known) - refused.started <= AT_THE_START
