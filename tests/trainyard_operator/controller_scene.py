@@ -30,7 +30,8 @@ KEY = Key("team", "tj")
 JOB = f"{objects.JOBS}/tj"
 JOBSET = f"{objects.JOBSETS}/tj"
 RUNTIME = f"{objects.RUNTIMES}/rt"
-START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+"""When the API server in memory says that its objects were created."""
 
 
 class Scene:

@@ -93,7 +93,8 @@ def test_they_are_written_before_the_jobset_and_each_once() -> None:
             assert "(generated)" not in secret["data"].values()
             assert s.api.objects[HOSTS]["data"] == {"hostfile": "tj-node-0-0.tj slots=1\n"}
             assert s.api.objects[GROUP]["spec"]["minMember"] == 2
-            s.see_jobset()
+            s.report(ready=0)
+            await s.settle()
             s.controller.everything()
             before = len(s.api.requests)
             await s.settle()

@@ -157,6 +157,10 @@ def test_a_refusal_that_is_over_asks_for_no_more_looks() -> None:
             assert again is not None
             s.second = again
             s.controller.touched(KEY)
+            await s.settle()
+            s.report(ready=0)
+            s.second += await s.settle() or 0.0
+            s.controller.touched(KEY)
             assert await s.settle() is None
 
     run(test)

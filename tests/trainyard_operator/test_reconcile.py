@@ -24,6 +24,10 @@ from .core_values import PLAIN, at, counts, jobset, observed, replicated_job, ru
 
 REVISION = revisions.name_of(PLAIN)
 RECORDED = replace(PLAIN, revision=REVISION)
+ACTIVE = {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+COUNTED = trainjob(status={"jobsStatus": [ACTIVE]})
+RUNS = {"replicated_jobs_status": (counts(active=1),)}
+"""Of a JobSet that has pods, as `COUNTED` says already."""
 
 
 def rendered(suspend=False, revision=REVISION):
@@ -201,10 +205,12 @@ CASES = [
         Plan(writes=(Create(rendered()),)),
     ),
     Case("a TrainJob that is being deleted is left alone", observed(trainjob(deleting=True)), NOTHING),
-    Case("a running JobSet is not touched", observed(js=in_sync()), NOTHING),
+    Case("a running JobSet is not touched", observed(COUNTED, in_sync(**RUNS)), NOTHING),
     Case(
         "a running JobSet is not touched even if the runtime has changed or is gone",
-        observed(js=jobset(annotations={"trainyard.dev/rendered": "other"}), rt=RuntimeProblem.NOT_FOUND),
+        observed(
+            COUNTED, jobset(annotations={"trainyard.dev/rendered": "other"}, **RUNS), RuntimeProblem.NOT_FOUND
+        ),
         NOTHING,
     ),
     Case(
@@ -432,7 +438,7 @@ CASES = [
     ),
     Case(
         "a refusal of what is not wanted any more does not block",
-        observed(js=in_sync(), rt=RECORDED, rejection=REJECTION),
+        observed(COUNTED, in_sync(**RUNS), RECORDED, rejection=REJECTION),
         NOTHING,
     ),
     Case(
@@ -457,7 +463,7 @@ CASES = [
     ),
     Case(
         "before its deadline a TrainJob is looked at again when it comes",
-        observed(trainjob({"activeDeadlineSeconds": 65}), in_sync(), RECORDED),
+        observed(trainjob({"activeDeadlineSeconds": 65}, COUNTED.status), in_sync(**RUNS), RECORDED),
         Plan(requeue_after=60.0),
     ),
     Case(
@@ -521,12 +527,12 @@ CASES = [
     ),
     Case(
         "a deadline after no time at all is none",
-        observed(trainjob({"activeDeadlineSeconds": 0}), in_sync(), RECORDED),
+        observed(trainjob({"activeDeadlineSeconds": 0}, COUNTED.status), in_sync(**RUNS), RECORDED),
         NOTHING,
     ),
     Case(
         "a deadline in a billion years is no reason to wait as long",
-        observed(trainjob({"activeDeadlineSeconds": 2**63 - 1}), in_sync(), RECORDED),
+        observed(trainjob({"activeDeadlineSeconds": 2**63 - 1}, COUNTED.status), in_sync(**RUNS), RECORDED),
         Plan(requeue_after=86400.0),
     ),
 ]

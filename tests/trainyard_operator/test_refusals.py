@@ -352,7 +352,7 @@ def refuses_pods(s: Scene) -> None:
         {
             "metadata": {"ownerReferences": [owner]},
             "spec": {"template": {}},
-            "status": {"startTime": "2026-01-01T12:00:01Z"},
+            "status": {"startTime": "2026-01-01T00:00:01Z"},
         },
     )
     event: Json = {
@@ -360,8 +360,8 @@ def refuses_pods(s: Scene) -> None:
         "type": "Warning",
         "reason": "FailedCreate",
         "message": 'Error creating: pods "tj-node-0-ab" is forbidden: no such volume',
-        "firstTimestamp": "2026-01-01T12:00:02Z",
-        "lastTimestamp": "2026-01-01T12:00:30Z",
+        "firstTimestamp": "2026-01-01T00:00:02Z",
+        "lastTimestamp": "2026-01-01T00:00:30Z",
     }
     s.api.put(f"{objects.EVENTS}/tj-node-0.1", dict(event))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainyard_assist.explain import Finding, QueuePlace, Ref, Subject
 from trainyard_assist.explain.causes import Cause
+from trainyard_operator.core.causes import MEND_CONTENT
 
 from .cases import QUOTA_SAID, SELF, WORKLOAD, Case, queued
 from .objects import (
@@ -325,7 +326,26 @@ CASES = (
             Cause.JOBS_REFUSED,
             Ref("JobSet", "tj", "team"),
             "jobs are forbidden",
-            "correct what the message names, or have the quota or policy that refuses it changed",
+            MEND_CONTENT,
         ),
+    ),
+    Case(
+        "what was refused is still told by the operator when the events are gone",
+        seen(
+            trainjob=trainjob(condition("Blocked", "PodsRefused", "Job tj-node-0: no root; have it corrected")),
+            jobs=(),
+            pods=(),
+        ),
+        Finding(Cause.PODS_REFUSED, SELF, "Job tj-node-0: no root", "have it corrected"),
+    ),
+    Case(
+        "of a job that has run, the operator knows that it keeps its runtime",
+        seen(
+            trainjob=trainjob(condition("Blocked", "JobsRefused", "jobs are forbidden; create it again")),
+            jobs=(),
+            pods=(),
+            events=(event("uid-of-jobset", "JobCreationFailed", "jobs are forbidden"),),
+        ),
+        Finding(Cause.JOBS_REFUSED, Ref("JobSet", "tj", "team"), "jobs are forbidden", "create it again"),
     ),
 )

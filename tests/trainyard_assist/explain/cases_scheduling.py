@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainyard_assist.explain import Finding, Ref
 from trainyard_assist.explain.causes import Cause
+from trainyard_operator.core.causes import MEND_CONTENT
 
 from .cases import ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, Case
 from .objects import claim, condition, event, homeless, mounts, node, pod, pod_group, seen
@@ -34,7 +35,7 @@ CASES = (
             Cause.PODS_REFUSED,
             Ref("Job", "tj-node-0", "team"),
             "pods is forbidden: no root",
-            "correct what the message names in the TrainJob or its runtime, or have the policy changed",
+            MEND_CONTENT,
         ),
     ),
     Case(

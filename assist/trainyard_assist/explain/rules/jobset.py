@@ -11,6 +11,7 @@ from .. import read
 from ..causes import Cause
 from ..model import Finding, Observation, Subject
 from .found import found
+from .trainjob import stepped
 
 _PATIENCE: Final = 5.0
 """Seconds in which the operator makes a JobSet, and JobSet's controller its Jobs."""
@@ -53,7 +54,7 @@ def jobs_refused(o: Observation) -> Finding | None:
         return None
     for event in reversed(read.warnings(o, o.jobset, *refusals.JOBSET_EVENTS)):
         about = read.ref(o.jobset, names.JOBSET)
-        return found(o, Cause.JOBS_REFUSED, about, read.text(event, "message"))
+        return stepped(o, found(o, Cause.JOBS_REFUSED, about, read.text(event, "message")))
     return None
 
 

@@ -11,6 +11,7 @@ from .. import read, text
 from ..causes import Cause
 from ..model import Finding, Json, Observation, Ref
 from .found import found
+from .trainjob import stepped
 
 _IMAGE: Final = frozenset(
     {
@@ -44,7 +45,7 @@ def over_quota(o: Observation) -> Finding | None:
 def refused(o: Observation) -> Finding | None:
     """Admission refuses the pods of a Job."""
     for job, message in _refusals(o):
-        return _refused(o, Cause.PODS_REFUSED, read.ref(job, "Job"), job, message)
+        return stepped(o, _refused(o, Cause.PODS_REFUSED, read.ref(job, "Job"), job, message))
     return None
 
 

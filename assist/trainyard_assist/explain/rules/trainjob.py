@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from trainyard_api import names
@@ -62,6 +63,14 @@ def blocked(o: Observation) -> Finding | None:
 def blocked_by_refusals(o: Observation) -> Finding | None:
     """The operator has said what was refused to its JobSet, and nothing tells it more precisely any more."""
     return _blocked(o) if _blocked_by(o) in refusals.OF_A_JOBSET else None
+
+
+def stepped(o: Observation, finding: Finding) -> Finding:
+    """The finding, with the operator's own next step if it has said the same cause."""
+    said = _blocked(o)
+    if said is None or said.cause is not finding.cause:
+        return finding
+    return replace(finding, next_step=said.next_step)
 
 
 def _blocked_by(o: Observation) -> str:
