@@ -81,7 +81,7 @@ def restricted(platform: Cluster) -> Iterator[Cluster]:
     try:
         yield platform.within(name)
     finally:
-        platform.kubectl("delete", "namespace", name, "--wait=false")
+        platform.kubectl("delete", "namespace", name, "--wait")
 
 
 @pytest.mark.parametrize("reason", REFUSED)
