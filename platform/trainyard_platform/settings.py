@@ -19,7 +19,7 @@ from trainyard_api.configuration import Controller, FeatureGates, Limits, Retent
 from trainyard_api.pools import NodePool
 from trainyard_policies.settings import Policies
 
-from . import accelerators, clouds
+from . import accelerators, clouds, tenancy
 from .accelerators import Accelerator, AcceleratorKind
 from .data_cache import DataCache
 from .drift.settings import Drift
@@ -30,7 +30,7 @@ from .overlay import RuntimeOverlay
 from .queueing import DURATION, Coscheduling, Kueue, Volcano
 from .queues import Queues
 from .storage import Storage
-from .tenancy import NAME, Tenant, is_system
+from .tenancy import NAME, Tenant
 
 CONFIG_KEY = "trainyard:platform"
 KUBERNETES = r"^1\.[0-9]+$"
@@ -51,6 +51,7 @@ _PATTERN_WORDS = {
     MPI_NAMESPACE: 'must be the name of a namespace, such as team-a, or "*" for all of them',
     QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
     **clouds.PATTERN_WORDS,
+    **tenancy.PATTERN_WORDS,
     IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
 }
 
@@ -251,10 +252,8 @@ class StackSettings(Closed):
         for part, used in (("queues", not self.queues.is_empty), ("tenants", bool(self.tenants))):
             if used and not self.kueue.enabled:
                 yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
-        for name in self.tenants:
-            if is_system(name):
-                why = "a tenant's limits would stop what runs there"
-                yield f"tenants.{name}: is a namespace of the system: {why}"
+        for problem in tenancy.problems(self.tenants):
+            yield f"tenants.{problem}"
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
         yield from accelerators.problems(self.accelerators, self.node_pools)

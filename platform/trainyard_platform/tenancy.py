@@ -1,12 +1,39 @@
 """Settings of tenants: a namespace each, who may do what in it, and how much."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from trainyard_api import names
 from trainyard_api.closed import Closed, Quantity
 
+from . import data_cache_manifests
+
 NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+OBJECT = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
+KEY = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
+PATTERN_WORDS = {
+    OBJECT: "must be the name of an object, of small letters, digits, hyphens and dots, such as registry.example",
+    KEY: "must be the key of a label or an annotation, such as cost-center or example.com/cost-center",
+    VALUE: "must be a label's value: at most 63 letters, digits, hyphens, underscores and dots",
+}
+
+ObjectName = Annotated[str, Field(pattern=OBJECT)]
+Key = Annotated[str, Field(pattern=KEY)]
+LabelValue = Annotated[str, Field(pattern=VALUE)]
+Labels = dict[Key, LabelValue]
+Annotations = dict[Key, str]
+
+DEFAULT_ACCOUNT = "default"
+"""The ServiceAccount of pods that name none."""
+_KEPT_KEYS = frozenset(
+    {"app.kubernetes.io/managed-by", "kubernetes.io/metadata.name", "pod-security.kubernetes.io/enforce"}
+)
+_KEPT_DOMAINS = (names.OWN_PREFIX, "pulumi.com/")
+"""Of labels and annotations that say something to the platform."""
 
 SYSTEM = frozenset(
     {
@@ -84,6 +111,15 @@ class Egress(Closed):
     """TCP ports; all of them if left out."""
 
 
+class Account(Closed):
+    """A ServiceAccount that a tenant's pods run as."""
+
+    labels: Labels = Field(default={})
+    """Its labels."""
+    annotations: Annotations = Field(default={})
+    """Its annotations: with which identity of the cloud its pods speak, in the cloud's words."""
+
+
 class Tenant(Closed):
     """A team: its namespace of the same name, its queue, its limits and its people."""
 
@@ -101,7 +137,36 @@ class Tenant(Closed):
     """What its pods may ask of a node."""
     egress: tuple[Egress, ...] = ()
     """What its jobs reach beside each other and the cluster's DNS."""
+    labels: Labels = Field(default={})
+    """Further labels of its namespace."""
+    annotations: Annotations = Field(default={})
+    """Annotations of its namespace."""
+    pull_secrets: tuple[ObjectName, ...] = ()
+    """Secrets in its namespace with which nodes pull the images of its pods."""
+    service_accounts: dict[ObjectName, Account] = Field(default={})
+    """ServiceAccounts of its namespace, by name; `default` is that of pods that name none."""
     data_scientists: tuple[Subject, ...] = ()
     """Who may submit TrainJobs and read their logs."""
     viewers: tuple[Subject, ...] = ()
     """Who may look."""
+
+
+def problems(tenants: Mapping[str, Tenant]) -> Iterator[str]:
+    """What a tenant says of its namespace that is the platform's to say, each with its path."""
+    for name, tenant in tenants.items():
+        if is_system(name):
+            yield f"{name}: is a namespace of the system: a tenant's limits would stop what runs there"
+        for place, keys in _keys(tenant):
+            for key in keys:
+                if key in _KEPT_KEYS or key.startswith(_KEPT_DOMAINS):
+                    yield f"{name}.{place}.{key}: is the platform's own: remove it"
+        if data_cache_manifests.ACCOUNT in tenant.service_accounts:
+            yield f"{name}.serviceAccounts.{data_cache_manifests.ACCOUNT}: is the data cache's: remove it"
+
+
+def _keys(tenant: Tenant) -> Iterator[tuple[str, Iterable[str]]]:
+    yield "labels", tenant.labels
+    yield "annotations", tenant.annotations
+    for name, account in tenant.service_accounts.items():
+        yield f"serviceAccounts.{name}.labels", account.labels
+        yield f"serviceAccounts.{name}.annotations", account.annotations

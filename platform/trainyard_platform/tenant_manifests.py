@@ -1,13 +1,13 @@
 """From a tenant's settings to its namespace and all that is in it: pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trainyard_api import names
 
 from . import queue_manifests
 from .queues import LocalQueue
-from .tenancy import Egress, Subject, Tenant
+from .tenancy import DEFAULT_ACCOUNT, Account, Egress, Subject, Tenant
 
 Manifest = dict[str, Any]
 
@@ -51,8 +51,26 @@ def roles() -> list[Manifest]:
 def namespace(name: str, tenant: Tenant) -> Manifest:
     """The tenant's namespace."""
     level = str(tenant.pod_security)
-    labels = {names.TENANT_LABEL: name, "pod-security.kubernetes.io/enforce": level}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    labels = {**tenant.labels, names.TENANT_LABEL: name, "pod-security.kubernetes.io/enforce": level}
+    metadata = {"name": name, "labels": labels, **_annotations(tenant.annotations)}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def accounts(name: str, tenant: Tenant) -> Iterator[Manifest]:
+    """The ServiceAccounts of the tenant's pods: each that it names, and for pull secrets the default one."""
+    wanted = dict(tenant.service_accounts)
+    if tenant.pull_secrets:
+        wanted.setdefault(DEFAULT_ACCOUNT, Account())
+    pull_secrets = [{"name": secret} for secret in tenant.pull_secrets]
+    for account_name, account in wanted.items():
+        labels = {**account.labels, names.TENANT_LABEL: name}
+        metadata = {"name": account_name, "namespace": name, "labels": labels}
+        yield {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {**metadata, **_annotations(account.annotations)},
+            **({"imagePullSecrets": pull_secrets} if pull_secrets else {}),
+        }
 
 
 def contents(
@@ -85,6 +103,10 @@ def bindings(name: str, tenant: Tenant) -> Iterator[Manifest]:
     if everybody:
         metadata = {"name": f"{CLUSTER_VIEWER}-{name}"}
         yield _binding("ClusterRoleBinding", CLUSTER_VIEWER, metadata, everybody)
+
+
+def _annotations(annotations: Mapping[str, str]) -> Manifest:
+    return {"annotations": dict(annotations)} if annotations else {}
 
 
 def _container_limits(tenant: Tenant) -> Manifest:

@@ -138,7 +138,14 @@ def with_vision(folder: Path) -> Path:
     """A stack file with one more tenant."""
     document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
     settings = document["config"]["trainyard:platform"]
-    settings["tenants"]["vision"] = {"clusterQueue": settings["tenants"]["team-a"]["clusterQueue"]}
+    settings["tenants"]["vision"] = {
+        "clusterQueue": settings["tenants"]["team-a"]["clusterQueue"],
+        "labels": {"cost-center": "42"},
+        "pullSecrets": ["registry"],
+        "serviceAccounts": {
+            "reader": {"annotations": {"iam.gke.io/gcp-service-account": "reader@example.com"}}
+        },
+    }
     file = folder / "Pulumi.sandbox.yaml"
     file.write_text(yaml.safe_dump(document))
     return file
@@ -151,8 +158,10 @@ def test_a_tenant_that_is_added_taken_out_and_put_back_leaves_nothing_that_the_g
     more = ("--config-file", str(with_vision(tmp_path)))
     vision = platform.within("vision")
     platform.pulumi(*roll_out, *more)
+    assert identities(vision, tmp_path) == {"default": ["registry"], "reader": ["registry"]}
     own = inside(vision)
     assert own >= {"LocalQueue default", "NetworkPolicy tenant", "ResourceQuota tenant", "LimitRange tenant"}
+    assert own >= {"ServiceAccount default", "ServiceAccount reader"}
     try:
         platform.pulumi(*roll_out)
         assert {one for one in own if not one.startswith("Role")} == inside(vision), "rights go at once"
@@ -162,9 +171,10 @@ def test_a_tenant_that_is_added_taken_out_and_put_back_leaves_nothing_that_the_g
     finally:
         platform.pulumi(*roll_out)
     guide = (PROJECT / "docs" / "queues-and-tenants.md").read_text().partition("## Take a team out")[2]
-    for command in re.findall(r"^\$ (kubectl (?!delete namespace).*vision.*)$", guide, re.M)[:3]:
+    for command in re.findall(r"^\$ (kubectl (?!delete namespace).*vision.*)$", guide, re.M)[:4]:
         platform.run("sh", "-c", command)
-    assert inside(vision) == set()
+    eventually("the cluster's own account is back", lambda: inside(vision) == set())
+    platform.kubectl("label", "namespace", "vision", "cost-center-")
     after = platform.get("namespace", "vision")
     assert (after["metadata"]["uid"], after["metadata"]["labels"]) == (
         before["metadata"]["uid"],
@@ -176,7 +186,28 @@ def test_a_tenant_that_is_added_taken_out_and_put_back_leaves_nothing_that_the_g
 def inside(place: Cluster) -> set[str]:
     """What a tenant's namespace has and others have not."""
     kinds = "localqueues,networkpolicies,resourcequotas,limitranges,roles,rolebindings"
-    return {f"{one['kind']} {one['metadata']['name']}" for one in place.list(kinds)}
+    accounts = place.list("serviceaccounts", "trainyard.dev/tenant")
+    return {f"{one['kind']} {one['metadata']['name']}" for one in (*place.list(kinds), *accounts)}
+
+
+def identities(place: Cluster, folder: Path) -> dict[str, list[str]]:
+    """With which Secrets nodes pull the images of pods that name no account, and of those that name one."""
+    found = {}
+    for name, patch in (("default", {}), ("reader", {"serviceAccountName": "reader"})):
+        container = {"name": "c", "image": "docker.io/trainyard/torch-cpu:sandbox"}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": place.namespace},
+            "spec": {**patch, "containers": [container]},
+        }
+        file = folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(pod))
+        answer = place.kubectl("create", "--dry-run=server", "-o", "json", "-f", str(file))
+        spec = json.loads(answer)["spec"]
+        assert spec["serviceAccountName"] == name
+        found[name] = [one["name"] for one in spec.get("imagePullSecrets") or ()]
+    return found
 
 
 def test_a_tenant_is_given_no_namespace_that_another_tool_keeps(

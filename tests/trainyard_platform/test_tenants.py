@@ -73,6 +73,63 @@ def test_the_namespace_says_whose_it_is_and_what_its_pods_may_ask() -> None:
     }
 
 
+def test_a_site_says_more_about_the_namespace_and_the_platforms_own_words_stay() -> None:
+    more = tenant(labels={"cost-center": "42"}, annotations={"example.com/owner": "vision@example.com"})
+    assert tenant_manifests.namespace("team", more)["metadata"] == {
+        "name": "team",
+        "labels": {
+            "cost-center": "42",
+            "trainyard.dev/tenant": "team",
+            "pod-security.kubernetes.io/enforce": "baseline",
+        },
+        "annotations": {"example.com/owner": "vision@example.com"},
+    }
+
+
+ROLE = {"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/research"}
+
+
+def account(name: str, **more: Any) -> dict[str, Any]:
+    """The account; `more` stands beside its metadata, but for `labels` and `annotations`."""
+    labels = {**more.pop("labels", {}), "trainyard.dev/tenant": "team"}
+    annotations = {"annotations": more.pop("annotations")} if "annotations" in more else {}
+    metadata = {"name": name, "namespace": "team", "labels": labels, **annotations}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, **more}
+
+
+SECRETS = [{"name": "registry"}, {"name": "nvcr.io"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({}, [], id="none unless it is said: the cluster makes `default`"),
+        pytest.param(
+            {"pullSecrets": ["registry", "nvcr.io"]},
+            [account("default", imagePullSecrets=SECRETS)],
+            id="pull secrets: of the account of pods that name none",
+        ),
+        pytest.param(
+            {"serviceAccounts": {"reader": {"labels": {"tier": "data"}, "annotations": ROLE}}},
+            [account("reader", labels={"tier": "data"}, annotations=ROLE)],
+            id="an identity of the cloud",
+        ),
+        pytest.param(
+            {"serviceAccounts": {"default": {"annotations": ROLE}}},
+            [account("default", annotations=ROLE)],
+            id="the identity of pods that name none",
+        ),
+        pytest.param(
+            {"pullSecrets": ["registry", "nvcr.io"], "serviceAccounts": {"reader": {}}},
+            [account("reader", imagePullSecrets=SECRETS), account("default", imagePullSecrets=SECRETS)],
+            id="each account pulls alike",
+        ),
+    ],
+)
+def test_the_accounts_of_its_pods(given: dict[str, Any], expected: list[Any]) -> None:
+    assert list(tenant_manifests.accounts("team", tenant(**given))) == expected
+
+
 def test_what_limits_and_protects_the_jobs() -> None:
     inside = {"name": "tenant", "namespace": "team"}
     assert tenant_manifests.contents("team", tenant()) == [
@@ -215,8 +272,57 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
             "trainyard:platform.tenants.team.viewers[0]: "
             "a ServiceAccount has a namespace, and nobody else has",
         ),
+        (
+            {"tenants": {"team": {**TEAM, "labels": {"cost center": "42"}}}},
+            "trainyard:platform.tenants.team.labels.cost center.[key]: must be the key of a label or an "
+            "annotation, such as cost-center or example.com/cost-center; is 'cost center'",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "labels": {"team": "vision & speech"}}}},
+            "trainyard:platform.tenants.team.labels.team: must be a label's value: at most 63 letters, digits, "
+            "hyphens, underscores and dots; is 'vision & speech'",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "labels": {"trainyard.dev/tenant": "other"}}}},
+            "trainyard:platform.tenants.team.labels.trainyard.dev/tenant: is the platform's own: remove it",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "labels": {"app.kubernetes.io/managed-by": "Helm"}}}},
+            "trainyard:platform.tenants.team.labels.app.kubernetes.io/managed-by: is the platform's own: "
+            "remove it",
+        ),
+        (
+            {
+                "tenants": {
+                    "team": {**TEAM, "serviceAccounts": {"a": {"annotations": {"pulumi.com/skip": "1"}}}}
+                }
+            },
+            "trainyard:platform.tenants.team.serviceAccounts.a.annotations.pulumi.com/skip: is the platform's "
+            "own: remove it",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "serviceAccounts": {"kubeflow-trainer-cache-initializer": {}}}}},
+            "trainyard:platform.tenants.team.serviceAccounts.kubeflow-trainer-cache-initializer: is the data "
+            "cache's: remove it",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "pullSecrets": ["Registry"]}}},
+            "trainyard:platform.tenants.team.pullSecrets[0]: must be the name of an object, of small letters, "
+            "digits, hyphens and dots, such as registry.example; is 'Registry'",
+        ),
     ],
-    ids=["a name that no namespace can have", "a queue that is not there", "an account of nowhere"],
+    ids=[
+        "a name that no namespace can have",
+        "a queue that is not there",
+        "an account of nowhere",
+        "a key that no label can have",
+        "a value that no label can have",
+        "a label of the platform's",
+        "another tool's mark",
+        "an annotation that Pulumi reads",
+        "an account of the data cache's",
+        "a name that no Secret can have",
+    ],
 )
 def test_a_wrong_tenant_is_one_sentence(given: dict[str, Any], message: str) -> None:
     base = {"operator": OPERATOR, "kueue": {"enabled": True}, "queues": {"clusterQueues": {"research": {}}}}

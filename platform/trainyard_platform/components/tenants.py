@@ -1,4 +1,4 @@
-"""Tenants: a namespace each, with its limits, its network, its queue and its people.
+"""Tenants: a namespace each, with its limits, its network, its queue, its accounts and its people.
 
 The namespace holds jobs, so neither `destroy` nor the end of a tenant deletes
 it (`kept`), and what limits and protects the jobs in it stays with it. Rights
@@ -50,7 +50,8 @@ class Tenants(pulumi.ComponentResource):
             annotated(tenant_manifests.namespace(name, tenant), kept.ANNOTATIONS), kept.options(self, after)
         )
         further = [operator.REPORTING] if args.reports else []
-        for manifest in tenant_manifests.contents(name, tenant, args.dns_ports, further):
+        contents = tenant_manifests.contents(name, tenant, args.dns_ports, further)
+        for manifest in (*contents, *tenant_manifests.accounts(name, tenant)):
             stays = pulumi.ResourceOptions(
                 parent=self, depends_on=[namespace, *after], deleted_with=namespace
             )
