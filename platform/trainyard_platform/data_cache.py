@@ -6,6 +6,9 @@ from trainyard_api.closed import Closed
 
 from .model import ComputeResources, Image, PullPolicy
 
+ACCOUNT = "kubeflow-trainer-cache-initializer"
+"""ServiceAccount that Kubeflow Trainer's runtime with a cache runs its initializer as."""
+
 
 class DataCache(Closed):
     """LeaderWorkerSet, which runs a cache, and in each tenant's namespace the right to start one."""

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from .catalog import Runtime
+from .data_cache import ACCOUNT
 
 Manifest = dict[str, Any]
 
-ACCOUNT = "kubeflow-trainer-cache-initializer"
-"""ServiceAccount that Kubeflow Trainer's runtime with a cache runs its initializer as."""
 CACHE_IMAGE = "CACHE_IMAGE"
 """Variable that such an initializer is told the cache's image with."""
 RBAC = "rbac.authorization.k8s.io"

@@ -9,14 +9,14 @@ from pydantic import Field, model_validator
 from trainyard_api import names
 from trainyard_api.closed import Closed, Quantity
 
-from . import data_cache_manifests
+from . import data_cache
 
 NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 OBJECT = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
 KEY = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
 VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
 PATTERN_WORDS = {
-    OBJECT: "must be the name of an object, of small letters, digits, hyphens and dots, such as registry.example",
+    OBJECT: "must be the name of an object: small letters, digits, hyphens and dots, such as registry.vision",
     KEY: "must be the key of a label or an annotation, such as cost-center or example.com/cost-center",
     VALUE: "must be a label's value: at most 63 letters, digits, hyphens, underscores and dots",
 }
@@ -160,8 +160,8 @@ def problems(tenants: Mapping[str, Tenant]) -> Iterator[str]:
             for key in keys:
                 if key in _KEPT_KEYS or key.startswith(_KEPT_DOMAINS):
                     yield f"{name}.{place}.{key}: is the platform's own: remove it"
-        if data_cache_manifests.ACCOUNT in tenant.service_accounts:
-            yield f"{name}.serviceAccounts.{data_cache_manifests.ACCOUNT}: is the data cache's: remove it"
+        if data_cache.ACCOUNT in tenant.service_accounts:
+            yield f"{name}.serviceAccounts.{data_cache.ACCOUNT}: is the data cache's: remove it"
 
 
 def _keys(tenant: Tenant) -> Iterator[tuple[str, Iterable[str]]]:

@@ -279,8 +279,8 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
         ),
         (
             {"tenants": {"team": {**TEAM, "labels": {"team": "vision & speech"}}}},
-            "trainyard:platform.tenants.team.labels.team: must be a label's value: at most 63 letters, digits, "
-            "hyphens, underscores and dots; is 'vision & speech'",
+            "trainyard:platform.tenants.team.labels.team: must be a label's value: at most 63 letters, "
+            "digits, hyphens, underscores and dots; is 'vision & speech'",
         ),
         (
             {"tenants": {"team": {**TEAM, "labels": {"trainyard.dev/tenant": "other"}}}},
@@ -297,8 +297,8 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
                     "team": {**TEAM, "serviceAccounts": {"a": {"annotations": {"pulumi.com/skip": "1"}}}}
                 }
             },
-            "trainyard:platform.tenants.team.serviceAccounts.a.annotations.pulumi.com/skip: is the platform's "
-            "own: remove it",
+            "trainyard:platform.tenants.team.serviceAccounts.a.annotations.pulumi.com/skip: is the "
+            "platform's own: remove it",
         ),
         (
             {"tenants": {"team": {**TEAM, "serviceAccounts": {"kubeflow-trainer-cache-initializer": {}}}}},
@@ -307,8 +307,8 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
         ),
         (
             {"tenants": {"team": {**TEAM, "pullSecrets": ["Registry"]}}},
-            "trainyard:platform.tenants.team.pullSecrets[0]: must be the name of an object, of small letters, "
-            "digits, hyphens and dots, such as registry.example; is 'Registry'",
+            "trainyard:platform.tenants.team.pullSecrets[0]: must be the name of an object: small letters, "
+            "digits, hyphens and dots, such as registry.vision; is 'Registry'",
         ),
     ],
     ids=[

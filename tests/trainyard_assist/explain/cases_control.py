@@ -332,7 +332,9 @@ CASES = (
     Case(
         "what was refused is still told by the operator when the events are gone",
         seen(
-            trainjob=trainjob(condition("Blocked", "PodsRefused", "Job tj-node-0: no root; have it corrected")),
+            trainjob=trainjob(
+                condition("Blocked", "PodsRefused", "Job tj-node-0: no root; have it corrected")
+            ),
             jobs=(),
             pods=(),
         ),
