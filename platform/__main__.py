@@ -41,7 +41,7 @@ crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
 foundation: list[pulumi.Resource] = [crds]
 served: list[Served] = []
 if stack.jobset.enabled:
-    jobset = JobSet("jobset", JobSetArgs.of(stack.jobset, artifacts, after=[crds]), on_cluster)
+    jobset = JobSet("jobset", JobSetArgs.of(stack, artifacts, after=[crds]), on_cluster)
     foundation.append(jobset)
     served.append(jobset.served)
     pulumi.export("jobsetNamespace", jobset.namespace)
@@ -56,7 +56,7 @@ scraped: list[pulumi.Resource] = []
 tenants: list[pulumi.Resource] = []
 tenant_namespaces: dict[str, pulumi.Resource] = {}
 if stack.kueue.enabled:
-    kueue = Kueue("kueue", KueueArgs.of(stack.kueue, artifacts, after=[crds]), on_cluster)
+    kueue = Kueue("kueue", KueueArgs.of(stack, artifacts, after=[crds]), on_cluster)
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
     queues_args = QueuesArgs(
         queues=queues,
@@ -76,10 +76,10 @@ if stack.kueue.enabled:
     declared = Tenants("tenants", tenants_args, on_cluster)
     tenants, tenant_namespaces = [declared], declared.namespaces
 if stack.volcano.enabled:
-    volcano_args = VolcanoArgs.of(stack.volcano, artifacts, stack.cluster, after=[crds])
+    volcano_args = VolcanoArgs.of(stack, artifacts, after=[crds])
     served.append(Volcano("volcano", volcano_args, on_cluster).served)
 if stack.coscheduling.enabled:
-    gangs = CoschedulingArgs.of(stack.coscheduling, artifacts, after=[crds])
+    gangs = CoschedulingArgs.of(stack, artifacts, after=[crds])
     served.append(Coscheduling("coscheduling", gangs, on_cluster).served)
 storage = Storage("storage", StorageArgs(storage=stack.storage), on_cluster)
 if stack.data_cache.enabled:
@@ -99,6 +99,7 @@ operator = Operator(
         stack.operator,
         stack.admission,
         stack.cluster,
+        controllers=stack.controllers,
         policies=rules,
         tenants=tenant_namespaces,
         after=[system, *foundation, installed, kubeflow],

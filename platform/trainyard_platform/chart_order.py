@@ -11,6 +11,10 @@ nobody behind it no namespace could be deleted any more.
 A chart's CRDs are left out, for they are the `crds` component's, and so is
 what the arguments name: patterns of KIND/NAME.
 
+Its pods get what the stack says of the platform's pods (`--pods`, fields of a
+pod's spec as JSON), those of a DaemonSet the pull secrets alone: it runs where
+its devices are.
+
 A certificate Secret with nothing in it loses its empty `data`: the controller
 fills it, and what we do not state cannot drift.
 
@@ -18,8 +22,10 @@ Helm runs this file by its path, so it imports nothing of ours; it reads
 manifests from stdin and writes them to stdout.
 """
 
+import argparse
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -39,6 +45,33 @@ _WAITS = {
     "ValidatingWebhookConfiguration": CA_INJECTED,
     "APIService": AVAILABLE,
 }
+
+
+_PULL_SECRETS = "imagePullSecrets"
+_FIELDS_OF = {
+    "Deployment": ("nodeSelector", "tolerations", "priorityClassName", _PULL_SECRETS),
+    "StatefulSet": ("nodeSelector", "tolerations", "priorityClassName", _PULL_SECRETS),
+    "Job": ("nodeSelector", "tolerations", "priorityClassName", _PULL_SECRETS),
+    "DaemonSet": (_PULL_SECRETS,),
+}
+
+
+def placed(objects: list[dict[str, Any]], fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The same objects, whose pods have these fields too: beside what the chart says, or in its place."""
+    for one in objects:
+        for name in _FIELDS_OF.get(one["kind"], ()):
+            if name in fields:
+                pod = one["spec"]["template"]["spec"]
+                pod[name] = _joined(pod.get(name), fields[name])
+    return objects
+
+
+def _joined(there: Any, wanted: Any) -> Any:
+    if isinstance(wanted, dict):
+        return {**(there or {}), **wanted}
+    if isinstance(wanted, list):
+        return [*(there or []), *(one for one in wanted if one not in (there or []))]
+    return wanted
 
 
 def without(objects: list[dict[str, Any]], patterns: Sequence[str]) -> list[dict[str, Any]]:
@@ -73,9 +106,14 @@ def order(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Filter manifests from stdin to stdout; arguments are patterns of what to leave out."""
+    """Filter manifests from stdin to stdout."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--pods", type=json.loads, default={}, help="fields of the pods' spec, as JSON")
+    parser.add_argument("without", nargs="*", help="patterns of KIND/NAME to leave out")
+    arguments = parser.parse_args()
     objects = [one for one in yaml.load_all(sys.stdin, Loader=_Loader) if one]
-    yaml.safe_dump_all(order(without(objects, sys.argv[1:])), sys.stdout, sort_keys=False)
+    kept = order(placed(without(objects, arguments.without), arguments.pods))
+    yaml.safe_dump_all(kept, sys.stdout, sort_keys=False)
 
 
 if __name__ == "__main__":

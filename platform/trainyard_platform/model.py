@@ -20,6 +20,21 @@ Image = Annotated[
     ),
 ]
 
+OBJECT = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
+KEY = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
+NAME_WORDS = {
+    OBJECT: "must be the name of an object: small letters, digits, hyphens and dots, such as registry.vision",
+    KEY: "must be the key of a label or an annotation, such as cost-center or example.com/cost-center",
+    VALUE: "must be a label's value: at most 63 letters, digits, hyphens, underscores and dots",
+}
+
+ObjectName = Annotated[str, Field(pattern=OBJECT)]
+Key = Annotated[str, Field(pattern=KEY)]
+LabelValue = Annotated[str, Field(pattern=VALUE)]
+Labels = dict[Key, LabelValue]
+Annotations = dict[Key, str]
+
 
 class PullPolicy(StrEnum):
     """When a node pulls an image, in Kubernetes' words."""

@@ -21,10 +21,11 @@ from trainyard_policies.settings import Policies
 
 from . import accelerators, clouds, tenancy
 from .accelerators import Accelerator, AcceleratorKind
+from .controllers import Controllers
 from .data_cache import DataCache
 from .drift.settings import Drift
 from .errors import PlatformError
-from .model import IMAGE, ComputeResources, Image, PullPolicy
+from .model import IMAGE, NAME_WORDS, ComputeResources, Image, PullPolicy
 from .observability import Observability
 from .overlay import RuntimeOverlay
 from .queueing import DURATION, Coscheduling, Kueue, Volcano
@@ -51,7 +52,7 @@ _PATTERN_WORDS = {
     MPI_NAMESPACE: 'must be the name of a namespace, such as team-a, or "*" for all of them',
     QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
     **clouds.PATTERN_WORDS,
-    **tenancy.PATTERN_WORDS,
+    **NAME_WORDS,
     IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
 }
 
@@ -212,6 +213,8 @@ class StackSettings(Closed):
     """Which cluster."""
     artifacts: Artifacts = Artifacts()
     """Where upstream's charts, manifests and images come from."""
+    controllers: Controllers = Controllers()
+    """Where the platform's own pods run, and how their images are pulled."""
     jobset: JobSet = Field(default=JobSet(), alias="jobset")
     """JobSet's controller."""
     kueue: Kueue = Kueue()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -10,23 +9,9 @@ from trainyard_api import names
 from trainyard_api.closed import Closed, Quantity
 
 from . import data_cache
+from .model import Annotations, Labels, ObjectName
 
 NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
-OBJECT = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
-KEY = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
-VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
-PATTERN_WORDS = {
-    OBJECT: "must be the name of an object: small letters, digits, hyphens and dots, such as registry.vision",
-    KEY: "must be the key of a label or an annotation, such as cost-center or example.com/cost-center",
-    VALUE: "must be a label's value: at most 63 letters, digits, hyphens, underscores and dots",
-}
-
-ObjectName = Annotated[str, Field(pattern=OBJECT)]
-Key = Annotated[str, Field(pattern=KEY)]
-LabelValue = Annotated[str, Field(pattern=VALUE)]
-Labels = dict[Key, LabelValue]
-Annotations = dict[Key, str]
-
 DEFAULT_ACCOUNT = "default"
 """The ServiceAccount of pods that name none."""
 _KEPT_KEYS = frozenset(

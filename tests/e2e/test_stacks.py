@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -25,11 +26,11 @@ def empty() -> Iterator[Cluster]:
         yield cluster
 
 
-def preview(empty: Cluster, stack: str, folder: Path) -> list[Object]:
-    """What `pulumi up` would make of a stack file on a new cluster, with the sandbox's charts."""
+def preview(empty: Cluster, stack: str, folder: Path, **more: Any) -> list[Object]:
+    """What `pulumi up` would make of a stack file that says more, with the sandbox's charts."""
     document = yaml.safe_load((PROJECT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
     artifacts = {"source": "folder", "folder": str(PROJECT / ".sandbox" / "artifacts")}
-    document["config"]["trainyard:platform"]["artifacts"] = artifacts
+    document["config"]["trainyard:platform"] |= {"artifacts": artifacts, **more}
     file = folder / f"Pulumi.{stack}.yaml"
     file.write_text(yaml.safe_dump(document))
     (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "trainyard", "runtime": "python"}))
@@ -50,10 +51,25 @@ def with_pods(resources: list[Object]) -> Iterator[Object]:
 def test_a_stack_on_premises_is_previewed_down_to_what_its_charts_hold(
     empty: Cluster, tmp_path: Path
 ) -> None:
-    resources = preview(empty, "onprem", tmp_path)
+    controllers = {
+        "nodeSelector": {"pool": "control"},
+        "tolerations": [{"key": "control", "operator": "Exists"}],
+        "priorityClass": "system-cluster-critical",
+        "pullSecrets": ["registry"],
+    }
+    resources = preview(empty, "onprem", tmp_path, controllers=controllers)
     names = {one["inputs"]["metadata"]["name"] for one in with_pods(resources)}
     assert {"jobset-controller", "kueue-controller-manager", "trainyard-operator"} <= names
     assert any(USERS.search(json.dumps(one["inputs"])) for one in with_pods(resources)), "users are named"
+    for one in with_pods(resources):
+        if one["type"].endswith("ClusterTrainingRuntime"):
+            continue
+        pod = one["inputs"]["spec"]["template"]["spec"]
+        assert {"name": "registry"} in pod["imagePullSecrets"], one["urn"]
+        if not one["type"].endswith("DaemonSet"):
+            assert pod["nodeSelector"]["pool"] == "control", one["urn"]
+            assert {"key": "control", "operator": "Exists"} in pod["tolerations"], one["urn"]
+            assert pod["priorityClassName"] in ("system-cluster-critical", "trainyard-operator"), one["urn"]
 
 
 def test_on_openshift_nothing_names_a_user_down_to_what_its_charts_hold(

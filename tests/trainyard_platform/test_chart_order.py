@@ -1,5 +1,6 @@
 """A chart's webhooks come after its controller and go before it."""
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -63,6 +64,48 @@ def test_a_secret_that_the_controller_fills_states_nothing() -> None:
     assert chart_order.order(given) == [secret(), secret(data={"a": "Yg=="}), secret()]
 
 
+def workload(kind: str, **pod: Any) -> dict[str, Any]:
+    metadata = {"name": "c", "namespace": "n"}
+    return {"apiVersion": "x/v1", "kind": kind, "metadata": metadata, "spec": {"template": {"spec": pod}}}
+
+
+PODS = {
+    "nodeSelector": {"pool": "control"},
+    "tolerations": [{"key": "control", "operator": "Exists"}],
+    "priorityClassName": "system-cluster-critical",
+    "imagePullSecrets": [{"name": "registry"}],
+}
+
+
+def test_pods_get_what_the_stack_says_beside_what_the_chart_says_or_in_its_place() -> None:
+    theirs = {
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"key": "own"}, {"key": "control", "operator": "Exists"}],
+        "priorityClassName": "low",
+        "imagePullSecrets": None,
+        "containers": [],
+    }
+    given = [
+        workload("Deployment", **theirs),
+        workload("Job"),
+        workload("StatefulSet"),
+        workload("DaemonSet"),
+    ]
+    assert chart_order.placed(given, PODS) == [
+        workload(
+            "Deployment",
+            nodeSelector={"kubernetes.io/os": "linux", "pool": "control"},
+            tolerations=theirs["tolerations"],
+            priorityClassName="system-cluster-critical",
+            imagePullSecrets=[{"name": "registry"}],
+            containers=[],
+        ),
+        workload("Job", **PODS),
+        workload("StatefulSet", **PODS),
+        workload("DaemonSet", imagePullSecrets=[{"name": "registry"}]),
+    ]
+
+
 def test_other_objects_pass_unchanged() -> None:
     assert chart_order.order([DEPLOYMENT]) == [DEPLOYMENT]
 
@@ -72,3 +115,7 @@ def test_helm_can_run_it_by_its_path() -> None:
     command = [sys.executable, "-P", chart_order.__file__]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     assert list(yaml.safe_load_all(done.stdout)) == [DEPLOYMENT, secret()]
+    arguments = [f"--pods={json.dumps(PODS)}", "Secret/*", "Role/*"]
+    text = yaml.safe_dump_all([workload("Job"), secret()])
+    done = subprocess.run([*command, *arguments], input=text, capture_output=True, text=True, check=True)
+    assert list(yaml.safe_load_all(done.stdout)) == [workload("Job", **PODS)]

@@ -1,5 +1,6 @@
 """The resources that the sandbox's stack asks for: what they are, and in which order they come and go."""
 
+import json
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ Graph = dict[str, Registered]
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 RUNTIME = "kubernetes:trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime"
 NAMESPACE = "kubernetes:core/v1:Namespace"
-CHART = "kubernetes:helm.sh/v4:Chart jobset"
+CHARTS = "kubernetes:helm.sh/v4:Chart"
+CHART = f"{CHARTS} jobset"
 OPERATOR = "kubernetes:apps/v1:Deployment trainyard-operator"
 KUEUE = "kueue.x-k8s.io/v1beta2"
 CLUSTER_QUEUE = f"kubernetes:{KUEUE}:ClusterQueue"
@@ -725,3 +727,66 @@ def test_a_wrong_setting_stops_the_program_before_it_registers_anything(tmp_path
 def stack(folder: Any, settings: dict[str, Any]) -> Graph:
     source = {"source": "folder", "folder": str(program.artifacts_folder(folder / "artifacts"))}
     return {one.key: one for one in program.run({**settings, "artifacts": source})}
+
+
+EVERYTHING: dict[str, Any] = {
+    **MINIMAL,
+    "kueue": {"enabled": True},
+    "volcano": {"enabled": True},
+    "coscheduling": {"enabled": True},
+    "dataCache": {"enabled": True},
+    "nodePools": {
+        "a": {
+            "provider": "existing",
+            "nodeLabels": {"gpu": "a"},
+            "accelerator": "nvidia",
+            "machine": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "1"},
+            "size": 1,
+        }
+    },
+    "accelerators": {"nvidia": {"devicePlugin": "install"}},
+}
+CONTROLLERS = {
+    "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+    "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
+    "priorityClass": "system-cluster-critical",
+    "pullSecrets": ["registry"],
+}
+OF_PODS = {
+    "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+    "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
+    "priorityClassName": "system-cluster-critical",
+    "imagePullSecrets": [{"name": "registry"}],
+}
+
+
+@pytest.mark.usefixtures("pins")
+def test_all_pods_of_the_platform_run_and_are_pulled_as_the_stack_says(tmp_path: Any) -> None:
+    graph = stack(tmp_path, {**EVERYTHING, "controllers": CONTROLLERS})
+    charts = {one.name: one.inputs["postRenderer"]["args"] for one in of_type(graph, CHARTS)}
+    assert charts.keys() == {
+        *("jobset", "kueue", "volcano", "scheduler-plugins", "lws", "nvidia-device-plugin"),
+    }
+    told = {
+        name: [json.loads(one[7:]) for one in args if one.startswith("--pods=")]
+        for name, args in charts.items()
+    }
+    assert told == {name: [OF_PODS] for name in charts}
+    own = {**OF_PODS, "priorityClassName": "trainyard-operator"}
+    for key, wanted in ((OPERATOR, own), ("kubernetes:batch/v1:Job volcano-admission-init", OF_PODS)):
+        pod = graph[key].inputs["spec"]["template"]["spec"]
+        assert {name: pod.get(name) for name in OF_PODS} == wanted
+
+
+@pytest.mark.usefixtures("pins")
+def test_the_operators_pods_have_the_stacks_priority_where_they_have_none_of_their_own(tmp_path: Any) -> None:
+    operator = {**MINIMAL["operator"], "priorityClass": False}
+    graph = stack(tmp_path, {"operator": operator, "controllers": CONTROLLERS})
+    pod = graph[OPERATOR].inputs["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_stack_that_says_nothing_of_them_changes_nothing_in_a_chart(tmp_path: Any) -> None:
+    for chart in of_type(stack(tmp_path, EVERYTHING), CHARTS):
+        assert [one for one in chart.inputs["postRenderer"]["args"] if one.startswith("--pods")] == []

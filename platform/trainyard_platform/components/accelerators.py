@@ -16,6 +16,7 @@ from trainyard_api.pools import NodePool
 from .. import accelerator_manifests
 from ..accelerators import Accelerator, AcceleratorKind, DevicePlugin, facts
 from ..artifacts import Artifacts, Chart
+from ..controllers import Controllers
 from ..settings import StackSettings
 from . import charts
 
@@ -37,6 +38,7 @@ class AcceleratorsArgs:
 
     plugins: Mapping[AcceleratorKind, Plugin]
     pools: Mapping[str, NodePool]
+    controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
@@ -51,7 +53,7 @@ class AcceleratorsArgs:
             for kind, accelerator in stack.accelerators.items()
             if accelerator.device_plugin is DevicePlugin.INSTALL and (artifact := facts()[kind].artifact)
         }
-        return cls(plugins=plugins, pools=stack.node_pools)
+        return cls(plugins=plugins, pools=stack.node_pools, controllers=stack.controllers)
 
 
 class Accelerators(pulumi.ComponentResource):
@@ -77,5 +79,6 @@ class Accelerators(pulumi.ComponentResource):
                         kind, plugin.accelerator, charts.image(plugin.image), args.pools
                     ),
                     pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
+                    controllers=args.controllers,
                 )
         self.register_outputs({})

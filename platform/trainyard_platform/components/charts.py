@@ -5,6 +5,7 @@ only while something answers them. helm.v4.Chart runs no Helm hooks; what a
 chart does in a hook, its component does as a resource of its own.
 """
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from pulumi_kubernetes.helm.v4 import PostRendererArgs, RepositoryOptsArgs
 
 from .. import chart_order
 from ..artifacts import Chart
+from ..controllers import Controllers
 from ..model import ComputeResources
 
 
@@ -26,9 +28,15 @@ def install(
     values: dict[str, Any],
     opts: pulumi.ResourceOptions,
     *,
+    controllers: Controllers,
     without: Sequence[str] = (),
 ) -> HelmChart:
-    """The chart as release `name` in a namespace that is there, without what patterns of KIND/NAME name."""
+    """The chart as release `name` in a namespace that is there.
+
+    Its pods have what the stack says of `controllers`; what patterns of KIND/NAME name is left out.
+    """
+    fields = controllers.of_pods()
+    pods = [f"--pods={json.dumps(fields)}"] if fields else []
     repository = RepositoryOptsArgs(repo=chart.repository) if chart.repository else None
     return HelmChart(
         name,
@@ -39,7 +47,7 @@ def install(
         namespace=namespace,
         skip_crds=True,
         post_renderer=PostRendererArgs(
-            command=sys.executable, args=["-P", str(Path(chart_order.__file__).resolve()), *without]
+            command=sys.executable, args=["-P", str(Path(chart_order.__file__).resolve()), *pods, *without]
         ),
         values=values,
         opts=opts,

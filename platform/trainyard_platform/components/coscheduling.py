@@ -12,10 +12,11 @@ import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
-from .. import queueing
 from ..artifacts import Artifacts, Chart
+from ..controllers import Controllers
 from ..model import ComputeResources
 from ..protection_manifests import Ports
+from ..settings import StackSettings
 from . import charts
 from .network_policies import Served
 
@@ -35,13 +36,15 @@ class CoschedulingArgs:
     scheduler_image: str
     controller_image: str
     resources: ComputeResources
+    controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
     def of(
-        cls, settings: queueing.Coscheduling, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
+        cls, stack: StackSettings, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
     ) -> "CoschedulingArgs":
         """What the stack says, with the pinned images where it names no registry."""
+        settings = stack.coscheduling
         repository = settings.image_repository or artifacts.registry(_REPOSITORY)
         version = artifacts.version("scheduler-plugins")
         return cls(
@@ -49,6 +52,7 @@ class CoschedulingArgs:
             scheduler_image=f"{repository}/kube-scheduler:{version}",
             controller_image=f"{repository}/controller:{version}",
             resources=settings.resources,
+            controllers=stack.controllers,
             after=after,
         )
 
@@ -80,6 +84,7 @@ class Coscheduling(pulumi.ComponentResource):
             NAMESPACE,
             values,
             pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
+            controllers=args.controllers,
         )
         self.served = Served(NAMESPACE, namespace, PORTS)
         self.register_outputs({})

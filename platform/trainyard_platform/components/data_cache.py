@@ -9,6 +9,7 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from .. import data_cache_manifests as manifests
 from ..artifacts import Artifacts, Chart
+from ..controllers import Controllers
 from ..data_cache import DataCache as Settings
 from ..settings import StackSettings
 from . import charts
@@ -27,6 +28,7 @@ class DataCacheArgs:
     settings: Settings
     tenants: Sequence[str]
     """Namespaces whose TrainJobs may start a cache."""
+    controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
@@ -39,6 +41,7 @@ class DataCacheArgs:
             image=stack.data_cache.image or artifacts.image("lws"),
             settings=stack.data_cache,
             tenants=list(stack.tenants),
+            controllers=stack.controllers,
             after=after,
         )
 
@@ -73,6 +76,7 @@ class DataCache(pulumi.ComponentResource):
                 "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
             },
             pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
+            controllers=args.controllers,
         )
         role = declare(manifests.role(), inside)
         for tenant in args.tenants:

@@ -13,6 +13,7 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from .. import settings
 from ..artifacts import Artifacts, Chart
+from ..controllers import Controllers
 from ..model import ComputeResources, PullPolicy
 from ..protection_manifests import Ports
 from . import charts
@@ -32,15 +33,18 @@ class JobSetArgs:
     replicas: int
     resources: ComputeResources
     namespace: str = "jobset-system"
+    controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
     def of(
-        cls, jobset: settings.JobSet, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
+        cls, stack: settings.StackSettings, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
     ) -> "JobSetArgs":
         """What the stack says, with the pinned image where it names none."""
+        jobset = stack.jobset
         return cls(
             chart=artifacts.chart("jobset"),
+            controllers=stack.controllers,
             image=jobset.image or artifacts.image("jobset"),
             image_pull_policy=jobset.image_pull_policy,
             replicas=jobset.replicas,
@@ -74,6 +78,7 @@ class JobSet(pulumi.ComponentResource):
                 "controller": {"replicas": args.replicas, "resources": charts.resources(args.resources)},
             },
             pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
+            controllers=args.controllers,
         )
         self.served = Served(args.namespace, namespace, PORTS)
         self.namespace = pulumi.Output.from_input(args.namespace)

@@ -16,7 +16,9 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from .. import queueing
 from ..artifacts import Artifacts, Chart
+from ..controllers import Controllers
 from ..protection_manifests import Ports
+from ..settings import StackSettings
 from . import charts
 from .network_policies import Served
 
@@ -106,17 +108,19 @@ class KueueArgs:
     chart: Chart
     image: str
     settings: queueing.Kueue
+    controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
     def of(
-        cls, kueue: queueing.Kueue, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
+        cls, stack: StackSettings, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
     ) -> "KueueArgs":
         """What the stack says, with the pinned image where it names none."""
         return cls(
             chart=artifacts.chart("kueue"),
-            image=kueue.image or artifacts.image("kueue"),
-            settings=kueue,
+            image=stack.kueue.image or artifacts.image("kueue"),
+            settings=stack.kueue,
+            controllers=stack.controllers,
             after=after,
         )
 
@@ -162,6 +166,7 @@ class Kueue(pulumi.ComponentResource):
             NAMESPACE,
             values,
             pulumi.ResourceOptions(parent=self, depends_on=[self.namespace, *args.after]),
+            controllers=args.controllers,
             without=_ROLES_FOR_OTHER_JOBS,
         )
         self.served = Served(NAMESPACE, self.namespace, PORTS)

@@ -55,10 +55,11 @@ from trainyard_policies.settings import Policies
 
 from .. import protection_manifests as manifests
 from .. import rbac, settings
+from ..controllers import Controllers
 from ..model import ComputeResources, PullPolicy
 from ..monitoring_manifests import Certificate
 from ..settings import Certificates, KubeflowNamespace
-from . import cert_manager, kept, kubeflow
+from . import cert_manager, kept, kubeflow, pods
 from .declared import declare
 from .system import NAMESPACE
 
@@ -124,6 +125,7 @@ class OperatorArgs:
     disruption_budget: bool = True
     priority_class: bool = True
     flow_schemas: bool = True
+    controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
 
     @property
@@ -153,6 +155,7 @@ class OperatorArgs:
         admission: settings.Admission,
         cluster: settings.Cluster,
         *,
+        controllers: Controllers,
         policies: Policies | None = None,
         tenants: Mapping[str, pulumi.Resource],
         after: Sequence[pulumi.Resource],
@@ -189,6 +192,7 @@ class OperatorArgs:
             disruption_budget=operator.disruption_budget,
             priority_class=operator.priority_class,
             flow_schemas=operator.flow_schemas,
+            controllers=controllers,
             after=after,
         )
 
@@ -361,6 +365,7 @@ def _service_ports(args: OperatorArgs) -> list[ServicePortArgs]:
 
 def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
     digest = hashlib.sha256(configuration.encode()).hexdigest()[:16]
+    own_priority = {"priority_class_name": NAME} if args.priority_class else {}
     return DeploymentSpecArgs(
         replicas=args.replicas,
         selector=LabelSelectorArgs(match_labels=LABELS),
@@ -372,7 +377,7 @@ def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
             metadata=ObjectMetaArgs(labels=LABELS, annotations={DIGEST: digest}),
             spec=PodSpecArgs(
                 service_account_name=NAME,
-                priority_class_name=NAME if args.priority_class else None,
+                **{**pods.spec(args.controllers), **own_priority},
                 automount_service_account_token=True,
                 security_context=PodSecurityContextArgs(
                     run_as_non_root=True,

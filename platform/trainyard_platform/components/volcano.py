@@ -29,11 +29,12 @@ from pulumi_kubernetes.core.v1 import (
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRefArgs, SubjectArgs
 
-from .. import queueing, settings
+from .. import settings
 from ..artifacts import Artifacts, Chart
+from ..controllers import Controllers
 from ..model import ComputeResources, PullPolicy
 from ..protection_manifests import Ports
-from . import charts
+from . import charts, pods
 from .network_policies import Served
 
 RELEASE = "volcano"
@@ -63,25 +64,23 @@ class VolcanoArgs:
     resources: ComputeResources
     user: int | None = USER
     """Whom it runs as; None where the cluster assigns users."""
+    controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod
     def of(
-        cls,
-        volcano: queueing.Volcano,
-        artifacts: Artifacts,
-        cluster: settings.Cluster,
-        *,
-        after: Sequence[pulumi.Resource],
+        cls, stack: settings.StackSettings, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
     ) -> "VolcanoArgs":
         """What the stack says, with the pinned images where it names no registry."""
+        volcano = stack.volcano
         return cls(
             chart=artifacts.chart("volcano"),
             registry=volcano.image_registry or artifacts.registry("docker.io"),
             tag=artifacts.version("volcano"),
             image_pull_policy=volcano.image_pull_policy,
             resources=volcano.resources,
-            user=None if cluster.assigns_users else USER,
+            user=None if stack.cluster.assigns_users else USER,
+            controllers=stack.controllers,
             after=after,
         )
 
@@ -121,6 +120,7 @@ class Volcano(pulumi.ComponentResource):
             NAMESPACE,
             values,
             pulumi.ResourceOptions(parent=self, depends_on=[certificate]),
+            controllers=args.controllers,
         )
         self.served = Served(NAMESPACE, namespace, PORTS)
         self.register_outputs({})
@@ -159,6 +159,7 @@ def _certificate_pod(args: VolcanoArgs) -> PodSpecArgs:
     return PodSpecArgs(
         service_account_name=CERTIFICATE_JOB,
         restart_policy="Never",
+        **pods.spec(args.controllers),
         security_context=PodSecurityContextArgs(
             run_as_non_root=True,
             run_as_user=args.user,
