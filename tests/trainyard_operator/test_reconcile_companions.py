@@ -163,7 +163,7 @@ def test_each_is_created_once_wherever_the_operator_crashes(crashes):
         world.round(1, steps)
     world.round(2)
     assert (sorted(world.created), world.updated) == (sorted([*BESIDE, JOBSET]), [])
-    assert world.round(3) == Plan(requeue_after=27.0)
+    assert world.round(3) == Plan(requeue_after=30.0)
 
 
 def running():
@@ -180,13 +180,13 @@ def suspended():
 
 
 def test_nothing_is_written_while_all_is_as_it_should_be():
-    assert (running().round(3), suspended().round(3)) == (Plan(requeue_after=27.0), Plan())
+    assert (running().round(3), suspended().round(3)) == (Plan(requeue_after=30.0), Plan())
 
 
 def test_while_the_jobset_runs_they_are_left_alone():
     world = running()
     world.companions.clear()
-    assert world.round(3) == Plan(requeue_after=27.0)
+    assert world.round(3) == Plan(requeue_after=30.0)
 
 
 def patch(cpu):

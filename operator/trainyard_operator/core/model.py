@@ -197,6 +197,8 @@ class Observed:
     """What exists of the children beside the JobSet; `reconcile.companions` tells which are asked for."""
     jobs: Sequence[Job] | None = None
     """The Jobs of the JobSet; None: not looked at, which few plans need (`Plan.needs_jobs`)."""
+    idle: float = 0.0
+    """Seconds for which the JobSet has had no pod, though it should run; see `refusals.is_idle`."""
     refused: Sequence[Refused] | None = None
     """What is refused to the JobSet; None: not looked at, which few plans need (`Plan.needs_refused`)."""
     newest: Runtime | None = None

@@ -101,7 +101,7 @@ def reconcile(
             requeue_after=None if jobset is None else 0.0,
         )
 
-    step = _next_step(observed, now, _started(job, after), settings, using)
+    step = _next_step(observed, now, settings, using)
     if step.needs_jobs or step.needs_refused:
         return Plan(needs_jobs=step.needs_jobs, needs_refused=step.needs_refused)
     events = step.events
@@ -243,13 +243,9 @@ def _remaining(job: TrainJob, current: conditions.Conditions, now: datetime) -> 
     seconds = job.spec.get("activeDeadlineSeconds")
     if not isinstance(seconds, int) or seconds <= 0 or _is_suspended(job):
         return None
-    return float(min(seconds, 2**53)) - (now - _started(job, current)).total_seconds()
-
-
-def _started(job: TrainJob, current: conditions.Conditions) -> datetime:
-    """When it was last resumed, else created."""
     resumed = conditions.find(current, names.SUSPENDED)
-    return job.created if resumed is None else conditions.moment(resumed["lastTransitionTime"])
+    start = job.created if resumed is None else conditions.moment(resumed["lastTransitionTime"])
+    return float(min(seconds, 2**53)) - (now - start).total_seconds()
 
 
 def _soonest(deadline: float | None, retry: float | None) -> float | None:
@@ -260,16 +256,14 @@ def _soonest(deadline: float | None, retry: float | None) -> float | None:
 # --- children ---------------------------------------------------------------
 
 
-def _next_step(
-    observed: Observed, now: datetime, started: datetime, settings: Settings, using: Sequence[Plugin]
-) -> _Step:
+def _next_step(observed: Observed, now: datetime, settings: Settings, using: Sequence[Plugin]) -> _Step:
     job, jobset = observed.trainjob, observed.jobset
     if jobset is not None and jobset.deleting:
         return _Step(blocked=causes.standing(job), wait=RETRY_SECONDS)
     if jobset is not None and jobset.owner_uid != job.uid:
         return _Step(blocked=causes.foreign(names.JOBSET, jobset.name))
     if jobset is not None and _runs(observed):
-        return _running_step(observed, jobset, now, started)
+        return _running_step(observed, jobset)
     if isinstance(observed.runtime, RuntimeProblem):
         # What is as suspended as it should be needs no runtime now.
         if jobset is not None and jobset.suspend == _is_suspended(job):
@@ -302,14 +296,13 @@ def _runs(observed: Observed) -> bool:
     return jobset is not None and not jobset.suspend and not _is_suspended(observed.trainjob)
 
 
-def _running_step(observed: Observed, jobset: JobSet, now: datetime, started: datetime) -> _Step:
+def _running_step(observed: Observed, jobset: JobSet) -> _Step:
     """Nothing, while something runs; else what is refused is said, and got round if that may be."""
     if not refusals.is_idle(jobset):
         return _Step()
     standing = causes.standing(observed.trainjob)
-    wait = refusals.PATIENCE - (now - started).total_seconds()
-    if standing is None and wait > 0:
-        return _Step(wait=wait)
+    if standing is None and observed.idle < refusals.PATIENCE:
+        return _Step(wait=refusals.PATIENCE - observed.idle)
     if observed.refused is None:
         return _Step(needs_refused=True)
     if not observed.refused:

@@ -27,7 +27,7 @@ from . import conditions
 from .model import Job, JobSet, Json, Refused, TrainJob
 
 PATIENCE: Final = 30.0
-"""Seconds after its start in which a job without any pod is nothing unusual."""
+"""Seconds for which a JobSet without a pod is nothing unusual: it starts, ends or makes its next Jobs."""
 AT_THE_START: Final = timedelta(seconds=120)
 """Pods that were refused by then after their Job started have never run."""
 
@@ -43,7 +43,8 @@ JOBSET_EVENTS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "P
 """Reasons of JobSet's events (0.12) about children that it could not create."""
 JOB_EVENT: Final = "FailedCreate"
 """Reason of a Job's events about pods that could not be created."""
-_PREFIX: Final = re.compile(r"^Error creating: ")
+SAID_OF_A_JOB: Final = re.compile(r"^(\(combined from similar events\): )?Error creating: ")
+"""What such an event says before why; see client-go's EventAggregator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,9 @@ class Warned:
 
 
 def is_idle(jobset: JobSet) -> bool:
-    """Whether the JobSet counts no Job with a pod, none that has ended and none that is suspended."""
+    """Whether the JobSet counts no Job with a pod, and none that is suspended."""
     return not any(
-        counts.ready or counts.succeeded or counts.failed or counts.active or counts.suspended
-        for counts in jobset.replicated_jobs_status
+        counts.ready or counts.active or counts.suspended for counts in jobset.replicated_jobs_status
     )
 
 
@@ -77,7 +77,8 @@ def found(jobset: JobSet, jobs: Sequence[Job], events: Collection[Warned]) -> tu
 
 def has_run(jobset: JobSet, refused: Sequence[Refused], blocked_since: datetime | None) -> bool:
     """Whether pods of the JobSet may have run; `blocked_since` is the time of the condition that stands."""
-    if jobset.restarts or names.RAN_AS_ANNOTATION in jobset.annotations:
+    ended = any(counts.succeeded or counts.failed for counts in jobset.replicated_jobs_status)
+    if ended or jobset.restarts or names.RAN_AS_ANNOTATION in jobset.annotations:
         return True
     return not all(_at_the_start(one, blocked_since) for one in refused)
 
@@ -104,7 +105,9 @@ def _of_job(job: Job, events: Collection[Warned]) -> Iterator[Refused]:
         return
     newest = max(said, key=lambda event: (event.last is not None, event.last, event.message))
     # Each pod has another name: the same refusal of the next one is the same message.
-    message = re.sub(rf'"{re.escape(job.name)}-[^"]*"', f'"{job.name}-..."', _PREFIX.sub("", newest.message))
+    message = re.sub(
+        rf'"{re.escape(job.name)}-[^"]*"', f'"{job.name}-..."', SAID_OF_A_JOB.sub("", newest.message)
+    )
     reason = PODS_OVER_QUOTA if "exceeded quota" in message else PODS_REFUSED
     first = min((event.first for event in said if event.first is not None), default=None)
     yield Refused(reason, f"Job {job.name}: {message}", first, job.started)

@@ -270,6 +270,7 @@ class Controller:
             rejection=self._rejection(memory, trainjob, chosen.runtime),
             runtime_revision_lost=chosen.lost,
             runtime_renewed=chosen.renewed,
+            idle=memory.idle(jobset, self._clock()),
             jobset_checked=jobset is None or not jobset.suspend or memory.is_checked(jobset),
         )
         wanted = reconcile.companions(observed, self._settings(), self._using)

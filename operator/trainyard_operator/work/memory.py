@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from ..core import model
+from ..core import model, refusals
 from ..watch.cache import Cache, Key
 from .apply import Stripped, Written
 from .pace import Pace
@@ -54,6 +54,8 @@ class Memory:
     authorities: str | None = None
     """The status server's authorities that its running pods are known to have."""
     snapshot: Snapshot | None = None
+    idle_since: tuple[str, float] | None = None
+    """Uid of the JobSet that should run and has no pod, and since when, on a monotonic clock."""
     milestones: frozenset[str] = frozenset()
     """Those that have been counted."""
     pace: Pace = field(default_factory=Pace)
@@ -66,6 +68,15 @@ class Memory:
             self.stripped = {**self.stripped, child.identity: child}
         elif child is not None and child.identity in self.stripped:
             self.stripped = {of: other for of, other in self.stripped.items() if of != child.identity}
+
+    def idle(self, jobset: model.JobSet | None, now: float) -> float:
+        """Seconds for which the JobSet has been seen without a pod, though it should run."""
+        if jobset is None or jobset.suspend or not refusals.is_idle(jobset):
+            self.idle_since = None
+            return 0.0
+        if self.idle_since is None or self.idle_since[0] != jobset.uid:
+            self.idle_since = (jobset.uid, now)
+        return now - self.idle_since[1]
 
     def is_checked(self, jobset: model.JobSet) -> bool:
         """Whether nobody has edited its spec since it was as it should be."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from trainyard_operator.core import refusals
+
 from .. import read, text
 from ..causes import Cause
 from ..model import Finding, Json, Observation, Ref
@@ -29,7 +31,6 @@ _START: Final = frozenset({"CreateContainerError", "RunContainerError", "PostSta
 _START_ENDED: Final = frozenset({"StartError", "ContainerCannotRun"})
 _QUOTA: Final = re.compile(r"exceeded quota: ([\w.-]+)")
 _SECRET: Final = re.compile(r"\b[sS]ecrets? \"([^\"]+)\"")
-_REFUSED: Final = re.compile(r"^Error creating: ")
 
 
 def over_quota(o: Observation) -> Finding | None:
@@ -123,7 +124,7 @@ def _refusals(o: Observation) -> Iterator[tuple[Json, str]]:
         if read.suspended(job) or there >= wanted:
             continue
         for event in reversed(read.warnings(o, job, "FailedCreate")):
-            yield job, _REFUSED.sub("", read.text(event, "message"))
+            yield job, refusals.SAID_OF_A_JOB.sub("", read.text(event, "message"))
             break
 
 
