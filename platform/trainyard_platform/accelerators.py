@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.alias_generators import to_camel
 
 from trainyard_api.closed import Closed, nearest
-from trainyard_api.pools import NodePool
+from trainyard_api.pools import NodePool, Provider
 
 from .model import Image
 
@@ -35,6 +35,10 @@ class DevicePlugin(StrEnum):
 
     INSTALL = "install"
     SHIPPED = "shipped"
+
+
+_SHIPPED_BY_GKE = frozenset({AcceleratorKind.NVIDIA, AcceleratorKind.TPU})
+"""Kinds whose device plugin GKE runs on the nodes that it makes."""
 
 
 class MigStrategy(StrEnum):
@@ -103,7 +107,6 @@ def problems(
     accelerators: Mapping[AcceleratorKind, Accelerator], pools: Mapping[str, NodePool]
 ) -> Iterator[str]:
     """What is wrong with them by themselves or beside the pools, each with its path."""
-    offered = [one for kind, accelerator in accelerators.items() for one in resources(kind, accelerator)]
     for kind, accelerator in accelerators.items():
         known = facts()[kind]
         if accelerator.device_plugin is DevicePlugin.INSTALL and known.artifact is None:
@@ -111,9 +114,50 @@ def problems(
         if accelerator.mig and known.partition is None:
             yield f"accelerators.{kind}.mig: NVIDIA's accelerators alone have it"
     for name, pool in pools.items():
-        if offered and pool.accelerator and pool.accelerator.resource not in offered:
-            resource = pool.accelerator.resource
-            yield (
-                f"nodePools.{name}.accelerator.resource: no accelerator of this stack offers {resource} "
-                f"(they offer {', '.join(offered)}){nearest(resource, offered)}"
-            )
+        if pool.accelerator:
+            yield from _of_pool(name, pool.provider, pool.accelerator.resource, accelerators)
+
+
+def kind_of(resource: str) -> AcceleratorKind | None:
+    """Whose accelerator offers the resource; None for one that nothing is known of."""
+    for kind, known in facts().items():
+        part = known.partition and known.partition.partition("{")[0]
+        if resource == known.resource or (part and resource.startswith(part)):
+            return kind
+    return None
+
+
+def _of_pool(
+    name: str, provider: Provider, resource: str, accelerators: Mapping[AcceleratorKind, Accelerator]
+) -> Iterator[str]:
+    """What is wrong with the accelerators of one pool."""
+    offered = [one for kind, accelerator in accelerators.items() for one in resources(kind, accelerator)]
+    kind = kind_of(resource)
+    by_gke = provider is Provider.GKE and kind in _SHIPPED_BY_GKE
+    place = f"nodePools.{name}.accelerator.resource"
+    if kind is not None and kind not in accelerators:
+        if provider is not Provider.KWOK and not by_gke:  # simulated nodes have what they say
+            why = f"nobody tells kubelet of {resource}, so its nodes would offer none"
+            yield f"{place}: {why}: {_to_add(resource, kind)}"
+    elif offered and resource not in offered:
+        yield (
+            f"{place}: no accelerator of this stack offers {resource} "
+            f"(they offer {', '.join(offered)}){nearest(resource, offered)}"
+        )
+    elif by_gke and kind is not None and accelerators[kind].device_plugin is DevicePlugin.INSTALL:
+        yield f"accelerators.{kind}.devicePlugin: must be shipped, by GKE, with the nodes of nodePools.{name}"
+
+
+def _to_add(resource: str, kind: AcceleratorKind) -> str:
+    """The line of a stack file that is missing."""
+    known = facts()[kind]
+    if known.artifact is None:
+        return f"add `accelerators: {{{kind}: {{devicePlugin: shipped}}}}`; it is brought by {known.shipped}"
+    part = known.partition and known.partition.partition("{")[0]
+    says = "{devicePlugin: install}"
+    if part and resource.startswith(part):
+        says = f"{{mig: {{strategy: mixed, profiles: [{resource.removeprefix(part)}]}}}}"
+    return (
+        f"add `accelerators: {{{kind}: {says}}}`, or with `devicePlugin: shipped` if the node image, "
+        "the cloud or another operator brings its device plugin"
+    )

@@ -201,6 +201,16 @@ CASES = (
         runtime=runtime(*volume(persistentVolumeClaim={"claimName": "data"})),
     ),
     Case(
+        "device",
+        "Held",
+        "DeviceNotOffered",
+        r"Insufficient example.com/device",
+        POD,
+        r"it asks for example.com/device, and of the \d+ nodes that it may run on none offers any",
+        r"have the platform team see that nodes with example.com/device are there, .*",
+        runtime=runtime(container={"resources": {"limits": {"example.com/device": "1"}}}),
+    ),
+    Case(
         "resource",
         "Held",
         "NoNodeFits",

@@ -146,6 +146,39 @@ def test_only_what_the_stack_wants_installed_is(tmp_path: Any) -> None:
     }
 
 
+OR_SHIPPED = ", or with `devicePlugin: shipped` if the node image, the cloud or another operator brings its device plugin"
+GKE = {
+    "provider": "gke",
+    "nodes": 1,
+    "zones": ["europe-west4-a"],
+    "machine": {"type": "g2-standard-48", "cpu": "46", "memory": "170Gi"},
+    "accelerator": {"type": "nvidia-l4", "resource": "nvidia.com/gpu", "count": 4},
+}
+GKE_CLUSTER = {"gke": {"project": "p", "location": "europe-west4", "name": "c"}}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"nodePools": {"a": GKE}, "cluster": GKE_CLUSTER}, id="GKE brings it"),
+        pytest.param(
+            {"nodePools": {"a": {**pool("nvidia.com/gpu"), "provider": "kwok", "nodeLabels": {}}}},
+            id="simulated nodes need none",
+        ),
+        pytest.param(
+            {
+                "accelerators": {"nvidia": {"devicePlugin": "shipped"}},
+                "nodePools": {"a": pool("nvidia.com/gpu")},
+            },
+            id="the stack says that it is there",
+        ),
+        pytest.param({"nodePools": {"a": pool("habana.ai/gaudi")}}, id="nothing is known of the resource"),
+    ],
+)
+def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: dict[str, Any]) -> None:
+    settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -167,8 +200,44 @@ def test_only_what_the_stack_wants_installed_is(tmp_path: Any) -> None:
             "(they offer nvidia.com/gpu, nvidia.com/mig-1g.10gb, nvidia.com/mig-3g.40gb); "
             "did you mean 'nvidia.com/mig-1g.10gb'?",
         ),
+        (
+            {"nodePools": {"a": pool("nvidia.com/gpu")}},
+            "nodePools.a.accelerator.resource: nobody tells kubelet of nvidia.com/gpu, so its nodes would "
+            f"offer none: add `accelerators: {{nvidia: {{devicePlugin: install}}}}`{OR_SHIPPED}",
+        ),
+        (
+            {"accelerators": {"nvidia": {}}, "nodePools": {"a": pool("amd.com/gpu")}},
+            "nodePools.a.accelerator.resource: nobody tells kubelet of amd.com/gpu, so its nodes would "
+            f"offer none: add `accelerators: {{amd: {{devicePlugin: install}}}}`{OR_SHIPPED}",
+        ),
+        (
+            {"nodePools": {"a": pool("nvidia.com/mig-1g.20gb")}},
+            "nodePools.a.accelerator.resource: nobody tells kubelet of nvidia.com/mig-1g.20gb, so its nodes "
+            "would offer none: "
+            f"add `accelerators: {{nvidia: {{mig: {{strategy: mixed, profiles: [1g.20gb]}}}}}}`{OR_SHIPPED}",
+        ),
+        (
+            {"nodePools": {"a": pool("gpu.intel.com/i915")}},
+            "nodePools.a.accelerator.resource: nobody tells kubelet of gpu.intel.com/i915, so its nodes would "
+            "offer none: add `accelerators: {intel: {devicePlugin: shipped}}`; it is brought by Intel's device "
+            "plugins operator, which needs cert-manager and comes beside the platform",
+        ),
+        (
+            {"accelerators": {"nvidia": {}}, "nodePools": {"a": GKE}, "cluster": GKE_CLUSTER},
+            "accelerators.nvidia.devicePlugin: must be shipped, by GKE, with the nodes of nodePools.a",
+        ),
     ],
-    ids=["nothing to install", "not NVIDIA's", "no profiles", "a pool of something else"],
+    ids=[
+        "nothing to install",
+        "not NVIDIA's",
+        "no profiles",
+        "a pool of something else",
+        "a pool of GPUs that nobody tells kubelet of",
+        "beside accelerators of another kind",
+        "parts of GPUs",
+        "a kind whose plugin cannot be installed",
+        "a second plugin beside GKE's own",
+    ],
 )
 def test_a_wrong_accelerator_is_one_sentence(given: dict[str, Any], message: str) -> None:
     with pytest.raises(PlatformError) as stopped:

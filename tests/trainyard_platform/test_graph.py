@@ -739,9 +739,9 @@ EVERYTHING: dict[str, Any] = {
         "a": {
             "provider": "existing",
             "nodeLabels": {"gpu": "a"},
-            "accelerator": "nvidia",
-            "machine": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "1"},
-            "size": 1,
+            "nodes": 1,
+            "machine": {"cpu": "8", "memory": "64Gi"},
+            "accelerator": {"type": "nvidia-a", "count": 1},
         }
     },
     "accelerators": {"nvidia": {"devicePlugin": "install"}},

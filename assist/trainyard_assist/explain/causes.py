@@ -49,6 +49,7 @@ class Cause(StrEnum):
     GANG_INCOMPLETE = "GangIncomplete"
     SCHEDULING_GATED = "SchedulingGated"
     NO_SCHEDULER = "NoScheduler"
+    NO_DEVICE = "DeviceNotOffered"
     NO_NODE_FITS = "NoNodeFits"
     IMAGE_NOT_PULLED = "ImageNotPulled"
     SECRET_MISSING = "SecretMissing"  # noqa: S105 - a cause, not a secret
@@ -241,6 +242,12 @@ TABLE: Final[dict[Cause, About]] = {
         At.PODS,
         "no scheduler has looked at the pods",
         "have the platform team see that the scheduler {scheduler} runs",
+    ),
+    Cause.NO_DEVICE: About(
+        At.PODS,
+        "no node that the pods may run on offers the device that they ask for",
+        "have the platform team see that nodes with {resource} are there, with their driver, and that "
+        "a device plugin runs on them (accelerators in the stack file)",
     ),
     Cause.NO_NODE_FITS: About(
         At.PODS,

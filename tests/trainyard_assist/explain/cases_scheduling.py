@@ -9,6 +9,8 @@ from trainyard_operator.core.causes import MEND_CONTENT
 from .cases import ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, Case
 from .objects import claim, condition, event, homeless, mounts, node, pod, pod_group, seen
 
+POOL = {"trainyard.dev/pool": "h100"}
+
 CASES = (
     Case(
         "a ResourceQuota that refuses a pod is named, and so is the rank that the others wait for",
@@ -141,6 +143,51 @@ CASES = (
             "more than 4)",
             FITS,
             ranks=(1,),
+        ),
+    ),
+    Case(
+        "a device that no node offers which the pod may run on is a device plugin's matter",
+        seen(
+            pods=(homeless(0, "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", nodeSelector=POOL),),
+            nodes=(
+                node(labels=POOL),
+                node("n2", labels=POOL, **{"nvidia.com/gpu": "0"}),
+                node("n3", **{"nvidia.com/gpu": "8"}),
+            ),
+        ),
+        Finding(
+            Cause.NO_DEVICE,
+            FIRST,
+            "it asks for nvidia.com/gpu, and of the 2 nodes that it may run on none offers any",
+            "have the platform team see that nodes with nvidia.com/gpu are there, with their driver, and "
+            "that a device plugin runs on them (accelerators in the stack file)",
+        ),
+    ),
+    Case(
+        "a device that others use is not",
+        seen(
+            pods=(homeless(0, "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."),),
+            nodes=(node(**{"nvidia.com/gpu": "8"}),),
+        ),
+        Finding(
+            Cause.NO_NODE_FITS,
+            FIRST,
+            "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
+            "(the pod asks for nvidia.com/gpu 0, which others use)",
+            FITS,
+        ),
+    ),
+    Case(
+        "nor is one whose nodes are still to come",
+        seen(
+            pods=(homeless(0, "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", nodeSelector=POOL),),
+        ),
+        Finding(
+            Cause.NO_NODE_FITS,
+            FIRST,
+            "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
+            "(the pod asks for nvidia.com/gpu 0, and no node has more than 0)",
+            FITS,
         ),
     ),
     Case(

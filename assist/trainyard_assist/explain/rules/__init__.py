@@ -34,6 +34,7 @@ BEFORE_THE_END: Final[tuple[Rule, ...]] = (
     gang.incomplete,
     scheduling.gated,
     scheduling.no_scheduler,
+    scheduling.no_device,
     scheduling.no_node_fits,
     pods.image_not_pulled,
     pods.secret_missing,

@@ -22,6 +22,23 @@ def misfits(message: str, pod: Json, nodes: Sequence[Json]) -> str:
     return "; ".join(_misfits(message, pod, nodes))
 
 
+def devices(message: str) -> list[str]:
+    """The resources of device plugins that nodes have too few of, by what the scheduler said."""
+    named = (resource.rstrip(".") for resource in _INSUFFICIENT.findall(message))
+    return [resource for resource in dict.fromkeys(named) if "/" in resource]
+
+
+def selected(pod: Json, nodes: Sequence[Json]) -> list[Json]:
+    """The nodes that have the labels of the pod's node selector."""
+    wanted = read.texts(pod, "spec", "nodeSelector").items()
+    return [node for node in nodes if wanted <= read.texts(node, "metadata", "labels").items()]
+
+
+def offers(node: Json, resource: str) -> bool:
+    """Whether kubelet knows of any on the node, used or not."""
+    return _amount(node, "status", "allocatable", resource).nano > 0
+
+
 def _misfits(message: str, pod: Json, nodes: Sequence[Json]) -> Iterator[str]:
     for resource in dict.fromkeys(_INSUFFICIENT.findall(message)):
         yield _resource(resource.rstrip("."), pod, nodes)

@@ -94,6 +94,22 @@ def no_scheduler(o: Observation) -> Finding | None:
     return None
 
 
+def no_device(o: Observation) -> Finding | None:
+    """A pod asks for a device that kubelet knows of on no node that it may run on."""
+    if Subject.NODES in o.unseen:
+        return None
+    for pod in _homeless(o):
+        nodes = fit.selected(pod, o.nodes)
+        for resource in fit.devices(_unscheduled(pod)):
+            if nodes and not any(fit.offers(node, resource) for node in nodes):
+                which = f"{len(nodes)} nodes" if len(nodes) > 1 else f"node {read.name(nodes[0])}"
+                message = f"it asks for {resource}, and of the {which} that it may run on none offers any"
+                held = [p for p in _homeless(o) if resource in fit.devices(_unscheduled(p))]
+                about = read.ref(pod, "Pod")
+                return found(o, Cause.NO_DEVICE, about, message, pods=held, resource=resource)
+    return None
+
+
 def no_node_fits(o: Observation) -> Finding | None:
     """The scheduler has looked, and found no node for a pod."""
     for pod in _homeless(o):
