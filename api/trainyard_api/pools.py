@@ -78,6 +78,8 @@ class Machine(Closed):
     """What it boots, in the cloud's words: AMI type or alias (AWS), image type (gke), OS SKU (aks)."""
     disk: Quantity | None = None
     """The disk that it boots from, such as 200Gi; as large as the cloud's default if left out."""
+    resources: dict[str, Quantity] = Field(default={})
+    """What else pods can ask for of a node, by resource, such as rdma/ib: "8"; the quota covers it too."""
 
 
 class TopologyLevel(Closed):
@@ -187,7 +189,12 @@ def selector(name: str, pool: NodePool) -> dict[str, str]:
 def resources(pool: NodePool) -> dict[str, str]:
     """What a node has for pods, and so what quota of the pool is made of."""
     accelerator = {pool.accelerator.resource: str(pool.accelerator.count)} if pool.accelerator else {}
-    return {**accelerator, "cpu": pool.machine.cpu, "memory": pool.machine.memory}
+    return {
+        **accelerator,
+        **pool.machine.resources,
+        "cpu": pool.machine.cpu,
+        "memory": pool.machine.memory,
+    }
 
 
 def disk_gib(pool: NodePool) -> int | None:
@@ -268,6 +275,9 @@ def _ambiguous(pool: NodePool) -> Iterator[str]:
     own = {names.POOL_LABEL, names.CAPACITY_TYPE_LABEL, names.ACCELERATOR_LABEL} & pool.node_labels.keys()
     if own and pool.provider is not Provider.EXISTING:
         yield f"nodeLabels has {min(own)}, which follows from the pool: remove it"
+    elsewhere = {"cpu", "memory", pool.accelerator.resource if pool.accelerator else ""}
+    if said := elsewhere & pool.machine.resources.keys():
+        yield f"machine.resources has {min(said)}, which the pool says elsewhere: remove it"
     for (key, effect), times in Counter((taint.key, taint.effect) for taint in taints(pool)).items():
         if times > 1:
             yield f"two taints have the key {key} and the effect {effect}"

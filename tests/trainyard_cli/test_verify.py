@@ -112,6 +112,26 @@ def test_an_image_that_a_stack_puts_in_is_judged_there(clone: Path) -> None:
     assert "must come from an allowed registry" in said
 
 
+@pytest.mark.parametrize(
+    ("resource", "says"),
+    [("rdma/ib", ""), ("rdma/hca_shared_devices_a", '{rdma/ib: "0", rdma/hca_shared_devices_a: "1"}')],
+)
+def test_torch_rdma_runs_on_a_pool_whose_machines_have_what_it_asks_for(
+    clone: Path, resource: str, says: str
+) -> None:
+    more = f", resources: {says}" if says else ""
+    edit(PROD, "    runtimes:\n", f"    runtimes:\n      torch-rdma: {{enabled: true{more}}}\n")
+    assert [one.partition(": ")[2] for one in refused(clone)] == [
+        f"must be a resource that a pool has; none of h100 has it (stack prod, at {resource})"
+    ]
+    edit(
+        PROD,
+        'machine: {cpu: "180", memory: 1900Gi}',
+        f'machine: {{cpu: "180", memory: 1900Gi, resources: {{{resource}: "8"}}}}',
+    )
+    assert refused(clone) == []
+
+
 def test_a_stacks_own_levels_count(clone: Path) -> None:
     add_to_stack("    policies: {levels: {runtimes: {image-digest: mandatory}}}\n")
     found = refused(clone)

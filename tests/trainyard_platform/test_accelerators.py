@@ -146,7 +146,10 @@ def test_only_what_the_stack_wants_installed_is(tmp_path: Any) -> None:
     }
 
 
-OR_SHIPPED = ", or with `devicePlugin: shipped` if the node image, the cloud or another operator brings its device plugin"
+OR_SHIPPED = (
+    ", or with `devicePlugin: shipped` if the node image, the cloud or another operator "
+    "brings its device plugin"
+)
 GKE = {
     "provider": "gke",
     "nodes": 1,
@@ -218,9 +221,9 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
         ),
         (
             {"nodePools": {"a": pool("gpu.intel.com/i915")}},
-            "nodePools.a.accelerator.resource: nobody tells kubelet of gpu.intel.com/i915, so its nodes would "
-            "offer none: add `accelerators: {intel: {devicePlugin: shipped}}`; it is brought by Intel's device "
-            "plugins operator, which needs cert-manager and comes beside the platform",
+            "nodePools.a.accelerator.resource: nobody tells kubelet of gpu.intel.com/i915, so its nodes "
+            "would offer none: add `accelerators: {intel: {devicePlugin: shipped}}`; it is brought by "
+            "Intel's device plugins operator, which needs cert-manager and comes beside the platform",
         ),
         (
             {"accelerators": {"nvidia": {}}, "nodePools": {"a": GKE}, "cluster": GKE_CLUSTER},

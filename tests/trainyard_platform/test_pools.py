@@ -190,6 +190,14 @@ def test_a_change_shows_wherever_it_matters(change: Any, nodes: dict[str, Any], 
     ].nominal == (quota)
 
 
+def test_what_else_a_node_has_is_capacity_of_it_and_quota_of_the_pool() -> None:
+    changed = pool(machine={"cpu": "96", "memory": "1Ti", "resources": {"rdma/ib": "8"}})
+    [node, *_] = pool_manifests.nodes("gpu", changed)
+    capacity = {"nvidia.com/gpu": "8", "rdma/ib": "8", "cpu": "96", "memory": "1Ti", "pods": "110"}
+    assert node["status"]["capacity"] == capacity
+    assert pool_manifests.quota("gpu", changed, 6).resources["rdma/ib"].nominal == "48"
+
+
 def test_whoever_tolerates_what_the_flavor_says_tolerates_every_taint() -> None:
     changed = pool(taints=[{"key": "a"}, {"key": "b", "value": "c", "effect": "NoExecute"}])
     [node, *_] = pool_manifests.nodes("gpu", changed)
@@ -274,6 +282,12 @@ CASES = [
         id="a taint that AKS cannot write",
         given={**ON_EKS, "provider": "aks", "taints": [{"key": "only"}]},
         message="nodePools.gpu: provider aks needs a value for the taint only",
+    ),
+    Case(
+        id="a resource that the pool says elsewhere",
+        given={**KWOK, "machine": {**KWOK["machine"], "resources": {"nvidia.com/gpu": "8"}}},
+        message="nodePools.gpu: machine.resources has nvidia.com/gpu, which the pool says elsewhere: "
+        "remove it",
     ),
     Case(
         id="a label that follows from the pool",
