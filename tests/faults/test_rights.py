@@ -39,7 +39,12 @@ ANYWHERE = {
         "update": "suspend and resume",
         "delete": "a deadline that has passed",
     },
-    "/events": {"create": "what blocks a job", "get": "said before a restart", "patch": "and said again"},
+    "/events": {
+        "create": "what blocks a job",
+        "get": "said before a restart",
+        "list": "who refuses a Job or a pod",
+        "patch": "and said again",
+    },
     "/configmaps": {"create": "MPI's hosts", "get": "are they there", "update": "another number of nodes"},
     "/secrets": {"create": "MPI's key", "get": "is it there"},
     f"{COSCHEDULING}/podgroups": {"create": "a gang", "get": "is it there", "update": "of another size"},
