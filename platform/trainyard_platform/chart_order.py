@@ -13,7 +13,8 @@ what the arguments name: patterns of KIND/NAME.
 
 Its pods get what the stack says of the platform's pods (`--pods`, fields of a
 pod's spec as JSON), those of a DaemonSet the pull secrets alone: it runs where
-its devices are.
+its devices are. With `--budgets`, a drain takes one pod at a time of each
+Deployment that has several.
 
 A certificate Secret with nothing in it loses its empty `data`: the controller
 fills it, and what we do not state cannot drift.
@@ -74,6 +75,27 @@ def _joined(there: Any, wanted: Any) -> Any:
     return wanted
 
 
+def budgeted(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same objects, and a PodDisruptionBudget for each Deployment that has several pods and none."""
+    theirs = [one["spec"].get("selector") for one in objects if one["kind"] == "PodDisruptionBudget"]
+    return [
+        *objects,
+        *(
+            _budget(one)
+            for one in objects
+            if one["kind"] == "Deployment"
+            and (one["spec"].get("replicas") or 1) > 1
+            and one["spec"]["selector"] not in theirs
+        ),
+    ]
+
+
+def _budget(deployment: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {name: deployment["metadata"][name] for name in ("name", "namespace")}
+    spec = {"maxUnavailable": 1, "selector": deployment["spec"]["selector"]}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
+
+
 def without(objects: list[dict[str, Any]], patterns: Sequence[str]) -> list[dict[str, Any]]:
     """The objects that are neither CRDs nor named by a pattern."""
     unwanted = ("CustomResourceDefinition/*", *patterns)
@@ -109,11 +131,12 @@ def main() -> None:
     """Filter manifests from stdin to stdout."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--pods", type=json.loads, default={}, help="fields of the pods' spec, as JSON")
+    parser.add_argument("--budgets", action="store_true", help="have drains take one pod at a time")
     parser.add_argument("without", nargs="*", help="patterns of KIND/NAME to leave out")
     arguments = parser.parse_args()
     objects = [one for one in yaml.load_all(sys.stdin, Loader=_Loader) if one]
-    kept = order(placed(without(objects, arguments.without), arguments.pods))
-    yaml.safe_dump_all(kept, sys.stdout, sort_keys=False)
+    objects = order(placed(without(objects, arguments.without), arguments.pods))
+    yaml.safe_dump_all(budgeted(objects) if arguments.budgets else objects, sys.stdout, sort_keys=False)
 
 
 if __name__ == "__main__":

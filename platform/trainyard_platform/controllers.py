@@ -23,6 +23,10 @@ class Controllers(Closed):
     pull_secrets: tuple[ObjectName, ...] = ()
     """Secrets, in the namespace of each, with which nodes pull their images."""
 
+    disruption_budgets: bool = True
+    """Whether drains of nodes take one pod at a time of what has several replicas; the operator's is
+    operator.disruptionBudget."""
+
     def of_pods(self) -> dict[str, Any]:
         """The fields of a pod's spec, as Kubernetes has them; those that say nothing are left out."""
         fields = {

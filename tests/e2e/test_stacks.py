@@ -61,6 +61,15 @@ def test_a_stack_on_premises_is_previewed_down_to_what_its_charts_hold(
     names = {one["inputs"]["metadata"]["name"] for one in with_pods(resources)}
     assert {"jobset-controller", "kueue-controller-manager", "trainyard-operator"} <= names
     assert any(USERS.search(json.dumps(one["inputs"])) for one in with_pods(resources)), "users are named"
+    kinds = {
+        (one["type"].rpartition(":")[2], one["inputs"]["metadata"]["name"])
+        for one in resources
+        if "metadata" in one.get("inputs", {})
+    }
+    assert {name for kind, name in kinds if kind == "PodDisruptionBudget"} == {
+        "kueue-controller-manager",
+        "trainyard-operator",
+    }
     for one in with_pods(resources):
         if one["type"].endswith("ClusterTrainingRuntime"):
             continue

@@ -106,6 +106,30 @@ def test_pods_get_what_the_stack_says_beside_what_the_chart_says_or_in_its_place
     ]
 
 
+def deployment(name: str, replicas: int | None) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "n", "labels": {"a": "b"}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def budget(name: str, selected: str) -> dict[str, Any]:
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": selected}}}
+    metadata = {"name": name, "namespace": "n"}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
+
+
+def test_drains_take_one_pod_at_a_time_of_what_has_several_and_no_budget_of_the_charts() -> None:
+    given = [
+        deployment("two", 2),
+        deployment("one", 1),
+        deployment("default", None),
+        deployment("theirs", 3),
+        budget("own", "theirs"),
+        secret(),
+    ]
+    assert chart_order.budgeted(given) == [*given, budget("two", "two")]
+
+
 def test_other_objects_pass_unchanged() -> None:
     assert chart_order.order([DEPLOYMENT]) == [DEPLOYMENT]
 
@@ -115,7 +139,7 @@ def test_helm_can_run_it_by_its_path() -> None:
     command = [sys.executable, "-P", chart_order.__file__]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     assert list(yaml.safe_load_all(done.stdout)) == [DEPLOYMENT, secret()]
-    arguments = [f"--pods={json.dumps(PODS)}", "Secret/*", "Role/*"]
+    arguments = [f"--pods={json.dumps(PODS)}", "--budgets", "Secret/*", "Role/*"]
     text = yaml.safe_dump_all([workload("Job"), secret()])
     done = subprocess.run([*command, *arguments], input=text, capture_output=True, text=True, check=True)
     assert list(yaml.safe_load_all(done.stdout)) == [workload("Job", **PODS)]

@@ -787,6 +787,9 @@ def test_the_operators_pods_have_the_stacks_priority_where_they_have_none_of_the
 
 
 @pytest.mark.usefixtures("pins")
-def test_a_stack_that_says_nothing_of_them_changes_nothing_in_a_chart(tmp_path: Any) -> None:
-    for chart in of_type(stack(tmp_path, EVERYTHING), CHARTS):
-        assert [one for one in chart.inputs["postRenderer"]["args"] if one.startswith("--pods")] == []
+@pytest.mark.parametrize(("says", "told"), [({}, ["--budgets"]), ({"disruptionBudgets": False}, [])])
+def test_a_stack_that_says_nothing_of_pods_changes_nothing_in_them(
+    tmp_path: Any, says: dict[str, Any], told: list[str]
+) -> None:
+    for chart in of_type(stack(tmp_path, {**EVERYTHING, "controllers": says}), CHARTS):
+        assert [one for one in chart.inputs["postRenderer"]["args"] if one.startswith("--")] == told

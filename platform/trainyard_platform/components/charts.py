@@ -36,7 +36,8 @@ def install(
     Its pods have what the stack says of `controllers`; what patterns of KIND/NAME name is left out.
     """
     fields = controllers.of_pods()
-    pods = [f"--pods={json.dumps(fields)}"] if fields else []
+    told = [f"--pods={json.dumps(fields)}"] if fields else []
+    told += ["--budgets"] if controllers.disruption_budgets else []
     repository = RepositoryOptsArgs(repo=chart.repository) if chart.repository else None
     return HelmChart(
         name,
@@ -47,7 +48,7 @@ def install(
         namespace=namespace,
         skip_crds=True,
         post_renderer=PostRendererArgs(
-            command=sys.executable, args=["-P", str(Path(chart_order.__file__).resolve()), *pods, *without]
+            command=sys.executable, args=["-P", str(Path(chart_order.__file__).resolve()), *told, *without]
         ),
         values=values,
         opts=opts,
