@@ -182,7 +182,9 @@ def test_what_of_a_tenant_that_goes_stays_is_not_called_removed() -> None:
 def test_nodes_that_are_not_the_stacks_stay() -> None:
     labels = {"provider": "existing", "nodeLabels": {"pool": "gpu"}}
     existing = {"gpu": {**POOL, **labels}}
-    change = only(impact.changes(asked(nodePools=existing), asked(nodePools={})), "NodePool")
+    shipped = {"nvidia": {"devicePlugin": "shipped"}}
+    before = asked(nodePools=existing, accelerators=shipped)
+    change = only(impact.changes(before, asked(nodePools={}, accelerators=shipped)), "NodePool")
     assert impact.touched(change, [JOB]) == (
         Touched(JOB, "its pods: nobody takes nodes away that exist without the stack"),
     )

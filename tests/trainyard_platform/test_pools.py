@@ -26,6 +26,7 @@ KWOK: dict[str, Any] = {
     "topology": [{"label": "example.com/block", "nodes": 8}, {"label": "example.com/rack", "nodes": 4}],
     "quota": [{"clusterQueue": "team-a", "nodes": 6}, {"clusterQueue": "team-b", "nodes": 2}],
 }
+SHIPPED: dict[str, Any] = {"accelerators": {"nvidia": {"devicePlugin": "shipped"}}}
 EXISTING: dict[str, Any] = {
     "provider": "existing",
     "nodes": 2,
@@ -322,7 +323,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_wrong_pool_is_one_sentence(case: Case) -> None:
     queues = {"clusterQueues": {"team-a": {}}}
-    given = {"kueue": {"enabled": True}, "queues": queues, "nodePools": {"gpu": case.given}}
+    given = {"kueue": {"enabled": True}, "queues": queues, "nodePools": {"gpu": case.given}, **SHIPPED}
     with pytest.raises(PlatformError) as stopped:
         settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")
     assert str(stopped.value) == (
@@ -407,6 +408,7 @@ def test_a_pool_and_its_cluster_that_do_not_fit_are_one_sentence(case: ClusterCa
         "kueue": {"enabled": True},
         "queues": {"clusterQueues": {"team-a": {}}},
         "nodePools": case.pools,
+        **SHIPPED,
     }
     with pytest.raises(PlatformError) as stopped:
         settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")

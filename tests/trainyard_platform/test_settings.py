@@ -31,9 +31,9 @@ CASES = [
         id="an unknown key at the top",
         given={"operator": OPERATOR, "runtime": {}},
         message="trainyard:platform.runtime: there is no such key "
-        "(allowed here: accelerators, admission, artifacts, cluster, coscheduling, dataCache, drift, jobset, "
-        "kueue, networkPolicies, nodePools, observability, operator, policies, queues, runtimes, storage, "
-        "tenants, volcano); "
+        "(allowed here: accelerators, admission, artifacts, cluster, controllers, coscheduling, dataCache, "
+        "drift, jobset, kueue, networkPolicies, nodePools, observability, operator, policies, queues, "
+        "runtimes, storage, tenants, volcano); "
         "did you mean 'runtimes'?",
     ),
     Case(

@@ -186,7 +186,7 @@ CASES = (
             Cause.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
-            "(the pod asks for nvidia.com/gpu 0, and no node has more than 0)",
+            "(the pod asks for nvidia.com/gpu 0, which others use)",
             FITS,
         ),
     ),
