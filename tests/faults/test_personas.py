@@ -104,7 +104,7 @@ OPERATOR = {
     "/pods": "get",
     "/secrets": "get create",
     "/configmaps": "get create update",
-    "/events": "get create patch",
+    "/events": "get list create patch",
     "scheduling.x-k8s.io/podgroups": "get create update",
     "scheduling.volcano.sh/podgroups": "get create update",
 }
