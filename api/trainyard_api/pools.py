@@ -6,13 +6,14 @@ what runtimes are checked against (the policies'): they cannot disagree,
 because none of them is written by hand.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from . import names, quantity
+from . import durations, names, quantity
 from .closed import Closed, Quantity
 
 
@@ -65,6 +66,13 @@ class Accelerator(Closed):
     """How many a node has."""
 
 
+class GpuDriver(StrEnum):
+    """Whether the cloud installs the driver of a node's GPUs."""
+
+    INSTALL = "install"
+    NONE = "none"
+
+
 class Machine(Closed):
     """What a node has beside its accelerators."""
 
@@ -76,6 +84,11 @@ class Machine(Closed):
     """The cloud's name of the machine, such as p5.48xlarge; needed where a cloud makes it."""
     image: str | None = None
     """What it boots, in the cloud's words: AMI type or alias (AWS), image type (gke), OS SKU (aks)."""
+    version: str | None = Field(default=None, min_length=1)
+    """Which version of that image, in the cloud's words: release of the AMI (eks), version of the node (gke),
+    of Kubernetes (aks); the newest when the pool is made if left out. Karpenter has it in the alias."""
+    gpu_driver: GpuDriver = GpuDriver.INSTALL
+    """With gke or aks: none where something else brings it, such as NVIDIA's GPU operator."""
     disk: Quantity | None = None
     """The disk that it boots from, such as 200Gi; as large as the cloud's default if left out."""
     resources: dict[str, Quantity] = Field(default={})
@@ -89,6 +102,15 @@ class TopologyLevel(Closed):
     """The node label that names the place, such as example.com/rack."""
     nodes: int | None = Field(default=None, ge=1)
     """Nodes in one place; needed where nodes are simulated."""
+
+
+class Maintenance(Closed):
+    """When a cloud may work on the machines below nodes."""
+
+    idle_for: str = Field(default="10m", pattern=f"^{durations.PATTERN}$")
+    """How long a node must have had nothing to do, so that it is its turn early."""
+    min_nodes: int = Field(default=0, ge=0)
+    """How many nodes of the pool must be left while others are worked on early."""
 
 
 class PoolQuota(Closed):
@@ -119,6 +141,13 @@ class NodePool(Closed):
     """How its nodes are paid for."""
     reservation: str | None = Field(default=None, min_length=1)
     """With capacityType reserved, in the cloud's words: the capacity reservation that its nodes come from."""
+    compact_placement: bool = False
+    """With eks, gke or aks: whether its nodes are side by side in the cloud, in a group made for it."""
+    networks: tuple[str, ...] = ()
+    """With gke: which of cluster.gke.networks its nodes are in too, by a card of each, as GPUDirect wants."""
+    maintenance: Maintenance | None = None
+    """With gke: its machines are worked on once a month at most, and before that while they have nothing
+    to do; whenever Google sees fit if left out."""
     protect: bool = True
     """With eks, gke or aks: Pulumi refuses to delete or replace its nodes until this is false."""
     taints: tuple[Taint, ...] = ()
@@ -153,6 +182,10 @@ CLOUDS = NODE_GROUPS | {Provider.KARPENTER}
 """Providers that make machines."""
 
 NVIDIA_GPU = "nvidia.com/gpu"
+EFA = "vpc.amazonaws.com/efa"
+"""Interfaces of AWS's Elastic Fabric Adapter, as pods ask for them."""
+
+_PINNED_ALIAS = re.compile(r"[a-z0-9]+@v[0-9][0-9.]*")
 
 SIMULATED = Taint(key="kwok.x-k8s.io/node", value="fake")
 """Keeps every pod away from nodes on which nothing runs, but for those that Kueue admits to them."""
@@ -195,6 +228,11 @@ def resources(pool: NodePool) -> dict[str, str]:
         "cpu": pool.machine.cpu,
         "memory": pool.machine.memory,
     }
+
+
+def interfaces(pool: NodePool) -> int:
+    """How many EFA interfaces a node has: as many as pods can ask for."""
+    return quantity.parse(pool.machine.resources.get(EFA, "0")).ceil()
 
 
 def disk_gib(pool: NodePool) -> int | None:
@@ -241,6 +279,13 @@ def _missing(pool: NodePool) -> Iterator[str]:
         yield from (f"provider kwok needs `nodes` for the topology level {label}" for label in unknown)
     if provider in CLOUDS and pool.machine.type is None:
         yield f"provider {provider} needs machine.type, the cloud's name of the machine"
+    if provider is Provider.KARPENTER and not _PINNED_ALIAS.fullmatch(pool.machine.image or ""):
+        yield (
+            "provider karpenter needs machine.image, an alias with its version such as al2023@v20260120: "
+            "with another, AWS would choose what new nodes boot"
+        )
+    if pool.compact_placement and len(pool.zones) != 1:
+        yield f"compactPlacement needs one zone, in which its nodes are side by side; has {len(pool.zones)}"
     if provider in CLOUDS and pool.capacity_type is CapacityType.RESERVED and pool.reservation is None:
         yield "capacityType reserved needs `reservation`, which names the capacity in the cloud"
     if provider is Provider.GKE:
@@ -256,12 +301,18 @@ def _missing(pool: NodePool) -> Iterator[str]:
 
 
 def _useless(pool: NodePool) -> Iterator[str]:
-    given = {
+    driver = None if pool.machine.gpu_driver is GpuDriver.INSTALL else pool.machine.gpu_driver
+    given: dict[str, tuple[object, Collection[Provider]]] = {
         "machine.type": (pool.machine.type, CLOUDS),
         "machine.image": (pool.machine.image, CLOUDS),
+        "machine.version": (pool.machine.version, NODE_GROUPS),
+        "machine.gpuDriver": (driver, (Provider.GKE, Provider.AKS)),
         "machine.disk": (pool.machine.disk, CLOUDS),
         "reservation": (pool.reservation, CLOUDS),
         "minNodes": (pool.min_nodes, NODE_GROUPS),
+        "compactPlacement": (pool.compact_placement or None, NODE_GROUPS),
+        "networks": (pool.networks or None, (Provider.GKE,)),
+        "maintenance": (pool.maintenance, (Provider.GKE,)),
     }
     for key, (value, providers) in given.items():
         if value is not None and pool.provider not in providers:

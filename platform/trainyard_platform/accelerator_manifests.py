@@ -30,8 +30,7 @@ def values(
     having = {
         name: pool
         for name, pool in declared.items()
-        if pool.accelerator
-        and pool.accelerator.resource in offered
+        if not pools.resources(pool).keys().isdisjoint(offered)
         and pool.provider is not Provider.KWOK  # which has no devices
     }
     return _VALUES[kind](kind, accelerator, image, having)
@@ -104,7 +103,21 @@ def _amd(
     }
 
 
-_VALUES = {AcceleratorKind.NVIDIA: _nvidia, AcceleratorKind.AMD: _amd}
+def _efa(
+    kind: AcceleratorKind, _: Accelerator, image: tuple[str, str], having: Mapping[str, NodePool]
+) -> Values:
+    # Its chart chooses nodes by their machine, with a list of all that have EFA; a
+    # list is replaced whole, and so machines that are newer than the chart count too.
+    machines = sorted({pool.machine.type for pool in having.values() if pool.machine.type})
+    repository, tag = image
+    return {
+        "image": {"repository": repository, "tag": tag},
+        **({"supportedInstanceLabels": {"values": machines}} if machines else {}),
+        "tolerations": _tolerations(kind, having),
+    }
+
+
+_VALUES = {AcceleratorKind.NVIDIA: _nvidia, AcceleratorKind.AMD: _amd, AcceleratorKind.EFA: _efa}
 
 
 def _tolerations(kind: AcceleratorKind, having: Mapping[str, NodePool]) -> list[dict[str, str]]:

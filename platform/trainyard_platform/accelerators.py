@@ -22,12 +22,13 @@ PROFILE = r"^[1-7]g\.[0-9]+gb(\+me)?$"
 
 
 class AcceleratorKind(StrEnum):
-    """Whose accelerator it is."""
+    """Whose accelerator it is; EFA, AWS's network between nodes, is found and offered like one."""
 
     NVIDIA = "nvidia"
     AMD = "amd"
     INTEL = "intel"
     TPU = "tpu"
+    EFA = "efa"
 
 
 class DevicePlugin(StrEnum):
@@ -115,7 +116,12 @@ def problems(
             yield f"accelerators.{kind}.mig: NVIDIA's accelerators alone have it"
     for name, pool in pools.items():
         if pool.accelerator:
-            yield from _of_pool(name, pool.provider, pool.accelerator.resource, accelerators)
+            place = f"nodePools.{name}.accelerator.resource"
+            yield from _of_pool(name, place, pool.provider, pool.accelerator.resource, accelerators)
+        for resource in pool.machine.resources:
+            if kind_of(resource):  # who brings others is nobody's business here
+                place = f"nodePools.{name}.machine.resources"
+                yield from _of_pool(name, place, pool.provider, resource, accelerators)
 
 
 def kind_of(resource: str) -> AcceleratorKind | None:
@@ -128,13 +134,16 @@ def kind_of(resource: str) -> AcceleratorKind | None:
 
 
 def _of_pool(
-    name: str, provider: Provider, resource: str, accelerators: Mapping[AcceleratorKind, Accelerator]
+    name: str,
+    place: str,
+    provider: Provider,
+    resource: str,
+    accelerators: Mapping[AcceleratorKind, Accelerator],
 ) -> Iterator[str]:
-    """What is wrong with the accelerators of one pool."""
+    """What is wrong with one kind of accelerator that a pool has."""
     offered = [one for kind, accelerator in accelerators.items() for one in resources(kind, accelerator)]
     kind = kind_of(resource)
     by_gke = provider is Provider.GKE and kind in _SHIPPED_BY_GKE
-    place = f"nodePools.{name}.accelerator.resource"
     if kind is not None and kind not in accelerators:
         if provider is not Provider.KWOK and not by_gke:  # simulated nodes have what they say
             why = f"nobody tells kubelet of {resource}, so its nodes would offer none"

@@ -11,14 +11,16 @@ from typing import Annotated, Final
 from pydantic import Field, model_validator
 
 from trainyard_api.closed import Closed, nearest
-from trainyard_api.pools import CLOUDS, NodePool, Provider
+from trainyard_api.pools import CLOUDS, EFA, NodePool, Provider, interfaces
 
 ROLE_ARN: Final = r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$"
 AKS_ID: Final = (
     r"^/subscriptions/[0-9a-fA-F-]{36}/resourceGroups/[^/]+"
     r"/providers/Microsoft\.ContainerService/managedClusters/[^/]+$"
 )
+SECURITY_GROUP: Final = r"^sg-[0-9a-z]+$"
 PATTERN_WORDS: Final = {
+    SECURITY_GROUP: "must be the id of a security group, such as sg-0123456789abcdef0",
     ROLE_ARN: "must be the ARN of an IAM role, such as arn:aws:iam::123456789012:role/nodes",
     AKS_ID: "must be the cluster's whole id: /subscriptions/.../resourceGroups/.../providers/"
     "Microsoft.ContainerService/managedClusters/...",
@@ -59,6 +61,17 @@ class Eks(Closed):
     """ARN of the IAM role of the nodes."""
     subnets: dict[str, str] = Field(min_length=1)
     """Subnets of the nodes by their zone; those of a pool's `zones` are its own."""
+    security_groups: tuple[Annotated[str, Field(pattern=SECURITY_GROUP)], ...] = ()
+    """Of nodes with EFA: the cluster's own, and one whose members may all talk to each other, in and out."""
+
+
+class Network(Closed):
+    """A network that nodes are in beside the cluster's own."""
+
+    network: str = Field(min_length=1)
+    """Name of the VPC."""
+    subnetwork: str = Field(min_length=1)
+    """Name of its subnetwork in the cluster's region."""
 
 
 class Gke(Closed):
@@ -72,6 +85,8 @@ class Gke(Closed):
     """Its name."""
     node_service_account: str | None = None
     """Service account of the nodes; the project's default if left out."""
+    networks: dict[str, Network] = Field(default={})
+    """Further networks by the name that pools call them by, for a cluster with multi-networking."""
 
     @property
     def region(self) -> str:
@@ -86,11 +101,18 @@ class Aks(Closed):
     """Its whole id."""
     subnet: str | None = None
     """Id of the subnet of the nodes; the cluster's own network if left out."""
+    location: str | None = Field(default=None, min_length=1)
+    """Its region, such as westeurope; needed by pools with compactPlacement."""
 
     @property
     def subscription(self) -> str:
         """The subscription that it is in."""
         return self.id.split("/")[2]
+
+    @property
+    def resource_group(self) -> str:
+        """The resource group that it is in."""
+        return self.id.split("/")[4]
 
 
 class Clouds(Closed):
@@ -127,6 +149,40 @@ def problems(pools: Mapping[str, NodePool], clouds: Clouds) -> Iterator[str]:
         for position, zone in enumerate(pool.zones):
             if problem := _elsewhere(zone, pool.provider, clouds):
                 yield f"nodePools.{name}.zones[{position}]: {problem}"
+        yield from (f"nodePools.{name}.{problem}" for problem in _nearness(pool, clouds))
+
+
+def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
+    """What keeps its nodes from the fast network that the pool speaks of, each with its path."""
+    if pool.provider is Provider.EKS and interfaces(pool):
+        if clouds.eks and not clouds.eks.security_groups:
+            yield (
+                f"machine.resources: {EFA} needs cluster.eks.securityGroups: the cluster's own, "
+                "and one whose members may all talk to each other, in and out"
+            )
+        if len(pool.zones) != 1:
+            yield f"zones: must be one, for {EFA} does not reach into another; has {len(pool.zones)}"
+    if pool.provider is Provider.GKE and clouds.gke:
+        known = list(clouds.gke.networks)
+        for position, one in enumerate(pool.networks):
+            if one not in known:
+                yield f"networks[{position}]: cluster.gke.networks has no {one!r}{nearest(one, known)}"
+    if pool.provider is Provider.AKS:
+        if pool.compact_placement and clouds.aks and clouds.aks.location is None:
+            yield "compactPlacement: needs cluster.aks.location, the region of the group that is made"
+        size = pool.machine.type or ""
+        rdma = next((one for one in pool.machine.resources if one.startswith("rdma/")), None)
+        if rdma and "r" not in _features(size):
+            yield (
+                f"machine.resources: {rdma} is not in {size}: sizes with InfiniBand have an r "
+                "behind their number of CPUs, such as Standard_ND96isr_H100_v5"
+            )
+
+
+def _features(size: str) -> str:
+    """The letters that say what a size of Azure's can do: "isr" of Standard_ND96isr_H100_v5."""
+    found = re.match(r"(?:Standard_)?[A-Za-z]+[0-9]+(?:-[0-9]+)?([a-z]*)", size)
+    return found.group(1) if found else ""
 
 
 def _elsewhere(zone: str, provider: Provider, clouds: Clouds) -> str | None:

@@ -235,12 +235,16 @@ def _by_local_queue(change: Change, job: Job) -> Touched:
     return Touched(job, f"its queue, which is ClusterQueue {queue}'s now")
 
 
+_OF_NODES: Final = ("machine", "accelerator", "compactPlacement", "networks", "maintenance")
+"""What of a pool is its nodes' from the start: where it changes they are made anew."""
+
+
 def _by_pool(change: Change, job: Job) -> Touched:
     by = Provider(change.before["provider"])
     fewer = change.verb is Verb.REMOVED or change.after.get("nodes", 0) < change.before["nodes"]
     if by is Provider.EXISTING:
         return Touched(job, "its pods: nobody takes nodes away that exist without the stack")
-    replaced = any(change.before.get(part) != change.after.get(part) for part in ("machine", "accelerator"))
+    replaced = any(change.before.get(part) != change.after.get(part) for part in _OF_NODES)
     if fewer or replaced:
         return Touched(
             job, "its TrainJob", "pods on nodes that go; the JobSet's failure policy says what then"

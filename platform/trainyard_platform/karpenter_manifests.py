@@ -17,8 +17,6 @@ API_VERSION: Final = "karpenter.sh/v1"
 CLASS_GROUP: Final = "karpenter.k8s.aws"
 CLASS_KIND: Final = "EC2NodeClass"
 DISCOVERY: Final = "karpenter.sh/discovery"
-NEWEST_IMAGE: Final = "al2023@latest"
-"""With drivers, where the machine has accelerators: Karpenter chooses the variant."""
 EMPTY_FOR: Final = "5m"
 """How long a node waits for the next job before it goes."""
 
@@ -35,7 +33,7 @@ def node_class(name: str, pool: NodePool, cluster: Karpenter) -> Manifest:
     discovered = [{"tags": {DISCOVERY: cluster.discovery}}]
     spec: Manifest = {
         "role": cluster.role,
-        "amiSelectorTerms": [{"alias": pool.machine.image or NEWEST_IMAGE}],
+        "amiSelectorTerms": [{"alias": pool.machine.image}],
         "subnetSelectorTerms": discovered,
         "securityGroupSelectorTerms": discovered,
         # Pods have no business with the node's own credentials.

@@ -21,6 +21,7 @@ CRDS = {
     "volcano": ("podgroups.scheduling.volcano.sh",),
     "prometheus-operator": ("servicemonitors.monitoring.coreos.com",),
     "nvidia-device-plugin": (),
+    "efa-device-plugin": (),
     "lws": ("leaderworkersets.leaderworkerset.x-k8s.io",),
     "scheduler-plugins": ("podgroups.scheduling.x-k8s.io",),
 }
@@ -79,6 +80,21 @@ PINS: dict[str, dict[str, Any]] = {
             "digest": None,
         },
         "image": {"name": "nvcr.io/nvidia/k8s-device-plugin", "tag": "v0.18.0", "digest": None},
+    },
+    "efa-device-plugin": {
+        "version": "v0.5.8",
+        "chart": {
+            "path": "chart",
+            "name": "aws-efa-k8s-device-plugin",
+            "url": "https://aws.github.io/eks-charts",
+            "version": "v0.5.8",
+            "digest": None,
+        },
+        "image": {
+            "name": "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin",
+            "tag": "v0.5.8",
+            "digest": None,
+        },
     },
     "scheduler-plugins": {
         "version": "v0.34.7",

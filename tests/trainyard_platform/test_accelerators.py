@@ -94,6 +94,27 @@ def test_amds_plugin_goes_wherever_it_tolerates_the_taints() -> None:
     }
 
 
+def test_efas_plugin_goes_to_the_machines_of_the_pools_that_offer_it() -> None:
+    efa = {"resources": {"vpc.amazonaws.com/efa": "32"}}
+    machine = {"type": "p5.48xlarge", "cpu": "8", "memory": "64Gi"}
+    cloud = {"provider": "eks", "nodeLabels": {}, "taints": [{"key": "only"}]}
+    having = pool(**cloud, machine={**machine, **efa})
+    without = pool(**cloud, machine={**machine, "type": "g6.12xlarge"})
+    image = {"image": {"repository": "example.com/plugin", "tag": "1"}}
+    assert values(AcceleratorKind.EFA, {}, one=having, other=without) == {
+        **image,
+        "supportedInstanceLabels": {"values": ["p5.48xlarge"]},
+        "tolerations": [
+            {"key": "vpc.amazonaws.com/efa", "operator": "Exists"},
+            {"key": "only", "operator": "Exists", "effect": "NoSchedule"},
+        ],
+    }
+    assert values(AcceleratorKind.EFA, {}, other=without) == {
+        **image,
+        "tolerations": [{"key": "vpc.amazonaws.com/efa", "operator": "Exists"}],
+    }
+
+
 def runtime(*containers: dict[str, Any]) -> Runtime:
     def job(name: str, step: str | None, container: dict[str, Any]) -> dict[str, Any]:
         labels = {"metadata": {"labels": {names.ANCESTOR_LABEL: step}}} if step else {}
@@ -226,6 +247,18 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
             "Intel's device plugins operator, which needs cert-manager and comes beside the platform",
         ),
         (
+            {
+                "accelerators": {"nvidia": {}},
+                "nodePools": {
+                    "a": pool(
+                        machine={"cpu": "8", "memory": "1Gi", "resources": {"vpc.amazonaws.com/efa": "4"}}
+                    )
+                },
+            },
+            "nodePools.a.machine.resources: nobody tells kubelet of vpc.amazonaws.com/efa, so its nodes "
+            f"would offer none: add `accelerators: {{efa: {{devicePlugin: install}}}}`{OR_SHIPPED}",
+        ),
+        (
             {"accelerators": {"nvidia": {}}, "nodePools": {"a": GKE}, "cluster": GKE_CLUSTER},
             "accelerators.nvidia.devicePlugin: must be shipped, by GKE, with the nodes of nodePools.a",
         ),
@@ -239,6 +272,7 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
         "beside accelerators of another kind",
         "parts of GPUs",
         "a kind whose plugin cannot be installed",
+        "network interfaces that nobody tells kubelet of",
         "a second plugin beside GKE's own",
     ],
 )

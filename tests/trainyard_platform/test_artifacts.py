@@ -32,6 +32,7 @@ def test_the_real_pins_name_versions_addresses_and_true_or_no_digests() -> None:
         "prometheus-operator",
         "nvidia-device-plugin",
         "amd-device-plugin",
+        "efa-device-plugin",
         "lws",
         "scheduler-plugins",
     }

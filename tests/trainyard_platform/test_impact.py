@@ -171,6 +171,23 @@ def test_what_a_trainjob_keeps_and_loses(case: str) -> None:
     assert list(impact.touched(chosen[0], [JOB, WAITS, OTHER, GANG, GANG_WAITS])) == expected
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"networks": ["a"]}, {"compactPlacement": True}, {"maintenance": {}}],
+    ids=["other networks", "side by side", "upkeep"],
+)
+def test_nodes_of_a_cloud_that_are_made_anew_take_their_pods_with_them(changed: dict[str, Any]) -> None:
+    networks = {"a": {"network": "a", "subnetwork": "a"}}
+    cluster = {"gke": {"project": "p", "location": "europe-west4", "name": "c", "networks": networks}}
+    machine = {**POOL["machine"], "type": "a3-highgpu-8g"}
+    pool = {**POOL, "provider": "gke", "zones": ["europe-west4-a"], "machine": machine}
+    before = asked(cluster=cluster, nodePools={"gpu": pool})
+    after = asked(cluster=cluster, nodePools={"gpu": {**pool, **changed}})
+    assert list(impact.touched(only(impact.changes(before, after), "NodePool"), [JOB])) == [
+        Touched(JOB, "its TrainJob", "pods on nodes that go; the JobSet's failure policy says what then")
+    ]
+
+
 def test_what_of_a_tenant_that_goes_stays_is_not_called_removed() -> None:
     found = impact.changes(asked(), asked(tenants={}))
     assert {(str(change.ref), change.verb) for change in found} == {

@@ -3,15 +3,18 @@
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trainyard_api.pools import NodePool, Provider
-from trainyard_platform import pool_manifests, queue_manifests, settings
+from trainyard_platform import clouds, pool_manifests, queue_manifests, settings
 from trainyard_platform.components.node_pools import providers
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.queues import Queues
+
+from . import program
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 KWOK: dict[str, Any] = {
@@ -26,7 +29,9 @@ KWOK: dict[str, Any] = {
     "topology": [{"label": "example.com/block", "nodes": 8}, {"label": "example.com/rack", "nodes": 4}],
     "quota": [{"clusterQueue": "team-a", "nodes": 6}, {"clusterQueue": "team-b", "nodes": 2}],
 }
-SHIPPED: dict[str, Any] = {"accelerators": {"nvidia": {"devicePlugin": "shipped"}}}
+SHIPPED: dict[str, Any] = {
+    "accelerators": {"nvidia": {"devicePlugin": "shipped"}, "efa": {"devicePlugin": "shipped"}}
+}
 EXISTING: dict[str, Any] = {
     "provider": "existing",
     "nodes": 2,
@@ -51,7 +56,18 @@ EKS = {
     "subnets": {"us-east-1a": "subnet-a", "us-east-1b": "subnet-b"},
 }
 GKE = {"project": "p", "location": "europe-west4", "name": "training"}
+AKS = {
+    "id": "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/training"
+    "/providers/Microsoft.ContainerService/managedClusters/training"
+}
 KARPENTER = {"role": "nodes", "discovery": "training"}
+EFA = "vpc.amazonaws.com/efa"
+WITH_EFA: dict[str, Any] = {
+    **ON_EKS,
+    "zones": ["us-east-1a"],
+    "machine": {**ON_EKS["machine"], "resources": {EFA: "2"}},
+}
+WITH_INFINIBAND = {"resources": {"rdma/ib": "8"}}
 
 
 def pool(**changes: Any) -> NodePool:
@@ -243,8 +259,59 @@ CASES = [
     ),
     Case(
         id="fewest nodes where Karpenter decides",
-        given={**ON_EKS, "provider": "karpenter", "minNodes": 1},
+        given={
+            **ON_EKS,
+            "provider": "karpenter",
+            "machine": {**ON_EKS["machine"], "image": "al2023@v20260120"},
+            "minNodes": 1,
+        },
         message="nodePools.gpu: provider karpenter has no use for minNodes: remove it",
+    ),
+    Case(
+        id="an image that AWS would choose",
+        given={**ON_EKS, "provider": "karpenter", "machine": {**ON_EKS["machine"], "image": "al2023@latest"}},
+        message="nodePools.gpu: provider karpenter needs machine.image, an alias with its version "
+        "such as al2023@v20260120: with another, AWS would choose what new nodes boot",
+    ),
+    Case(
+        id="a version where the alias has it",
+        given={
+            **ON_EKS,
+            "provider": "karpenter",
+            "machine": {**ON_EKS["machine"], "image": "al2023@v20260120", "version": "1.35"},
+        },
+        message="nodePools.gpu: provider karpenter has no use for machine.version: remove it",
+    ),
+    Case(
+        id="side by side in two zones",
+        given={**ON_EKS, "compactPlacement": True},
+        message="nodePools.gpu: compactPlacement needs one zone, in which its nodes are side by side; has 2",
+    ),
+    Case(
+        id="side by side by Karpenter, which has no groups",
+        given={
+            **ON_EKS,
+            "provider": "karpenter",
+            "zones": ["us-east-1a"],
+            "machine": {**ON_EKS["machine"], "image": "al2023@v20260120"},
+            "compactPlacement": True,
+        },
+        message="nodePools.gpu: provider karpenter has no use for compactPlacement: remove it",
+    ),
+    Case(
+        id="a driver of EKS, whose image has it",
+        given={**ON_EKS, "machine": {**ON_EKS["machine"], "gpuDriver": "none"}},
+        message="nodePools.gpu: provider eks has no use for machine.gpuDriver: remove it",
+    ),
+    Case(
+        id="networks elsewhere than on GKE",
+        given={**ON_EKS, "networks": ["gpu-0"]},
+        message="nodePools.gpu: provider eks has no use for networks: remove it",
+    ),
+    Case(
+        id="upkeep elsewhere than on GKE",
+        given={**ON_EKS, "maintenance": {}},
+        message="nodePools.gpu: provider eks has no use for maintenance: remove it",
     ),
     Case(
         id="more at least than at most",
@@ -375,7 +442,7 @@ CLUSTER_CASES = [
         cluster={"gke": {**GKE, "region": "europe-west4"}},
         pools={},
         message="cluster.gke.region: there is no such key "
-        "(allowed here: location, name, nodeServiceAccount, project)",
+        "(allowed here: location, name, networks, nodeServiceAccount, project)",
     ),
     ClusterCase(
         id="a zone without a subnet",
@@ -390,6 +457,53 @@ CLUSTER_CASES = [
         pools={"gpu": {**ON_EKS, "provider": "gke", "zones": ["europe-west4-a", "europe-west1-b"]}},
         message="nodePools.gpu.zones[1]: 'europe-west1-b' is not in europe-west4, "
         "where cluster.gke.location is",
+    ),
+    ClusterCase(
+        id="EFA whose interfaces have no security group",
+        cluster={"eks": EKS},
+        pools={"gpu": {**WITH_EFA}},
+        message="nodePools.gpu.machine.resources: vpc.amazonaws.com/efa needs cluster.eks.securityGroups: "
+        "the cluster's own, and one whose members may all talk to each other, in and out",
+    ),
+    ClusterCase(
+        id="a security group by its name",
+        cluster={"eks": {**EKS, "securityGroups": ["efa"]}},
+        pools={},
+        message="cluster.eks.securityGroups[0]: must be the id of a security group, "
+        "such as sg-0123456789abcdef0; is 'efa'",
+    ),
+    ClusterCase(
+        id="EFA in two zones",
+        cluster={"eks": {**EKS, "securityGroups": ["sg-1"]}},
+        pools={"gpu": {**WITH_EFA, "zones": ["us-east-1a", "us-east-1b"]}},
+        message="nodePools.gpu.zones: must be one, for vpc.amazonaws.com/efa does not reach into another; "
+        "has 2",
+    ),
+    ClusterCase(
+        id="a network that the cluster does not have",
+        cluster={"gke": {**GKE, "networks": {"gpu-0": {"network": "a", "subnetwork": "b"}}}},
+        pools={"gpu": {**ON_EKS, "provider": "gke", "zones": ["europe-west4-a"], "networks": ["gpu-o"]}},
+        message="nodePools.gpu.networks[0]: cluster.gke.networks has no 'gpu-o'; did you mean 'gpu-0'?",
+    ),
+    ClusterCase(
+        id="side by side in no region",
+        cluster={"aks": AKS},
+        pools={"gpu": {**ON_EKS, "provider": "aks", "zones": ["1"], "compactPlacement": True}},
+        message="nodePools.gpu.compactPlacement: needs cluster.aks.location, "
+        "the region of the group that is made",
+    ),
+    ClusterCase(
+        id="InfiniBand of a size without",
+        cluster={"aks": AKS},
+        pools={
+            "gpu": {
+                **ON_EKS,
+                "provider": "aks",
+                "machine": {**ON_EKS["machine"], "type": "Standard_NC24ads_A100_v4", **WITH_INFINIBAND},
+            }
+        },
+        message="nodePools.gpu.machine.resources: rdma/ib is not in Standard_NC24ads_A100_v4: sizes with "
+        "InfiniBand have an r behind their number of CPUs, such as Standard_ND96isr_H100_v5",
     ),
     ClusterCase(
         id="a name that the cloud does not take",
@@ -415,6 +529,142 @@ def test_a_pool_and_its_cluster_that_do_not_fit_are_one_sentence(case: ClusterCa
     assert str(stopped.value) == (
         f"stacks/Pulumi.demo.yaml is not valid:\n  trainyard:platform.{case.message}"
     )
+
+
+def made(folder: Path, cluster: dict[str, Any], given: dict[str, Any], kind: str) -> dict[str, Any]:
+    """What a cloud is asked for by the one resource of this kind that a pool has made."""
+    if not any(folder.iterdir()):
+        program.artifacts_folder(folder)
+    said = {
+        "operator": OPERATOR,
+        "artifacts": {"source": "folder", "folder": str(folder)},
+        "cluster": cluster,
+        "nodePools": {"gpu": {**given, "quota": []}},
+        **SHIPPED,
+    }
+    [one] = [one for one in program.run(said) if one.type.endswith(f":{kind}")]
+    return one.inputs
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_pool_with_efa_has_an_interface_for_each_and_may_be_side_by_side(tmp_path: Path) -> None:
+    cluster = {"eks": {**EKS, "securityGroups": ["sg-1", "sg-2"]}}
+    given = {**WITH_EFA, "compactPlacement": True}
+    template = made(tmp_path, cluster, given, "LaunchTemplate")
+    efa = {"securityGroups": ["sg-1", "sg-2"], "deleteOnTermination": "true"}
+    assert template["networkInterfaces"] == [
+        {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "efa", **efa},
+        {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only", **efa},
+    ]
+    assert template["placement"] == {"groupName": "training-gpu"}
+    group = made(tmp_path, cluster, given, "PlacementGroup")
+    assert group == {"name": "training-gpu", "strategy": "cluster"}
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_pool_without_efa_has_the_network_that_eks_gives_it(tmp_path: Path) -> None:
+    template = made(tmp_path, {"eks": EKS}, ON_EKS, "LaunchTemplate")
+    assert not {"networkInterfaces", "placement"} & template.keys()
+
+
+@pytest.mark.usefixtures("pins")
+def test_nodes_boot_the_version_that_the_pool_says(tmp_path: Path) -> None:
+    def versioned(version: str, provider: str, **more: Any) -> dict[str, Any]:
+        return {**ON_EKS, "provider": provider, "machine": {**ON_EKS["machine"], "version": version}, **more}
+
+    eks = made(tmp_path, {"eks": EKS}, versioned("1.35.2-20260120", "eks"), "NodeGroup")
+    assert eks["releaseVersion"] == "1.35.2-20260120"
+    zone = {"zones": ["europe-west4-a"]}
+    gke = made(tmp_path, {"gke": GKE}, versioned("1.35.1-gke.1200", "gke", **zone), "NodePool")
+    assert gke["version"] == "1.35.1-gke.1200"
+    assert gke["maintenancePolicies"] == [{"exclusionUntilEndOfSupports": [{"enabled": True}]}]
+    aks = made(tmp_path, {"aks": AKS}, versioned("1.35.1", "aks", zones=["1"]), "KubernetesClusterNodePool")
+    assert aks["orchestratorVersion"] == "1.35.1"
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_pool_of_gke_has_networks_for_gpudirect_and_is_worked_on_while_idle(tmp_path: Path) -> None:
+    networks = {name: {"network": f"vpc-{name}", "subnetwork": f"sub-{name}"} for name in ("a", "b", "c")}
+    given = {
+        **ON_EKS,
+        "provider": "gke",
+        "zones": ["europe-west4-a"],
+        "networks": ["b", "a"],
+        "compactPlacement": True,
+        "maintenance": {"idleFor": "1h30m", "minNodes": 2},
+        "machine": {**ON_EKS["machine"], "gpuDriver": "none"},
+    }
+    nodes = made(tmp_path, {"gke": {**GKE, "networks": networks}}, given, "NodePool")
+    assert nodes["networkConfig"] == {
+        "additionalNodeNetworkConfigs": [
+            {"network": "vpc-b", "subnetwork": "sub-b"},
+            {"network": "vpc-a", "subnetwork": "sub-a"},
+        ]
+    }
+    assert nodes["placementPolicy"] == {"type": "COMPACT"}
+    node = nodes["nodeConfig"]
+    assert node["gvnic"] == {"enabled": True}
+    assert node["hostMaintenancePolicy"] == {
+        "maintenanceInterval": "PERIODIC",
+        "opportunisticMaintenanceStrategy": {
+            "nodeIdleTimeWindow": "5400s",
+            "maintenanceAvailabilityWindow": "2419200s",
+            "minNodesPerPool": 2,
+        },
+    }
+    assert [one["gpuDriverInstallationConfig"] for one in node["guestAccelerators"]] == [
+        {"gpuDriverVersion": "INSTALLATION_DISABLED"}
+    ]
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_pool_of_aks_has_infiniband_without_a_driver_and_a_group_of_its_own(tmp_path: Path) -> None:
+    cluster = {"aks": {**AKS, "location": "westeurope"}}
+    given = {
+        **ON_EKS,
+        "provider": "aks",
+        "zones": ["1"],
+        "compactPlacement": True,
+        "machine": {
+            **ON_EKS["machine"],
+            "type": "Standard_ND96isr_H100_v5",
+            "gpuDriver": "none",
+            **WITH_INFINIBAND,
+        },
+    }
+    nodes = made(tmp_path, cluster, given, "KubernetesClusterNodePool")
+    assert (nodes["gpuDriver"], nodes["vmSize"]) == ("None", "Standard_ND96isr_H100_v5")
+    assert made(tmp_path, cluster, given, "PlacementGroup") == {
+        "name": "gpu",
+        "resourceGroupName": "training",
+        "location": "westeurope",
+        "zone": "1",
+        "allowedVmSizes": ["Standard_ND96isr_H100_v5"],
+    }
+    assert nodes["proximityPlacementGroupId"]
+
+
+@pytest.mark.parametrize(
+    ("size", "infiniband"),
+    [
+        ("Standard_ND96isr_H100_v5", True),
+        ("Standard_ND96asr_v4", True),
+        ("Standard_ND128isr_NDR_GB200_v6", True),
+        ("Standard_HB120-96rs_v3", True),
+        ("Standard_ND96is_H100_v5", False),
+        ("Standard_NC24ads_A100_v4", False),
+        ("Standard_NC40ads_H100_v5", False),
+    ],
+)
+def test_azures_sizes_say_whether_they_have_infiniband(size: str, infiniband: bool) -> None:
+    given = {
+        **ON_EKS,
+        "provider": "aks",
+        "machine": {**ON_EKS["machine"], "type": size, **WITH_INFINIBAND},
+    }
+    pools = {"gpu": NodePool.model_validate(given)}
+    found = [*clouds.problems(pools, clouds.Clouds.model_validate({"aks": AKS}))]
+    assert (not found) is infiniband
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_way_to_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 
 import pulumi
 import pulumi_azure as azure
-from pulumi_azure import containerservice
+from pulumi_azure import containerservice, proximity
 
-from trainyard_api.pools import NVIDIA_GPU, CapacityType, NodePool, Taint, disk_gib, labels, taints
+from trainyard_api.pools import NVIDIA_GPU, CapacityType, GpuDriver, NodePool, Taint, disk_gib, labels, taints
 
 from ...clouds import Aks
 
 WHATEVER_IT_COSTS = -1.0
 """Azure's way to say: spot nodes are evicted for capacity, never for their price."""
+
+DRIVER = {GpuDriver.INSTALL: "Install", GpuDriver.NONE: "None"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,7 @@ class Pool(pulumi.ComponentResource):
         pool = args.pool
         spot = pool.capacity_type is CapacityType.SPOT
         gpus = pool.accelerator is not None and pool.accelerator.resource == NVIDIA_GPU
+        beside = _placement(name, pool, args.cluster, self) if pool.compact_placement else None
         containerservice.KubernetesClusterNodePool(
             name,
             name=name,
@@ -51,8 +54,10 @@ class Pool(pulumi.ComponentResource):
             mode="User",
             vm_size=pool.machine.type,
             os_sku=pool.machine.image,
+            orchestrator_version=pool.machine.version,
             os_disk_size_gb=disk_gib(pool),
-            gpu_driver="Install" if gpus else None,
+            gpu_driver=DRIVER[pool.machine.gpu_driver] if gpus else None,
+            proximity_placement_group_id=beside,
             zones=list(pool.zones) or None,
             node_count=pool.min_nodes if pool.elastic else pool.nodes,
             auto_scaling_enabled=pool.elastic,
@@ -71,6 +76,20 @@ class Pool(pulumi.ComponentResource):
             ),
         )
         self.register_outputs({})
+
+
+def _placement(name: str, pool: NodePool, cluster: Aks, parent: pulumi.Resource) -> pulumi.Output[str]:
+    group = proximity.PlacementGroup(
+        name,
+        name=name,
+        resource_group_name=cluster.resource_group,
+        location=cluster.location,
+        zone=pool.zones[0],
+        allowed_vm_sizes=[pool.machine.type or ""],
+        opts=pulumi.ResourceOptions(parent=parent),
+    )
+    made: pulumi.Output[str] = group.id
+    return made
 
 
 def _taint(taint: Taint) -> str:

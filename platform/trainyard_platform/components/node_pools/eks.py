@@ -10,7 +10,7 @@ import pulumi
 import pulumi_aws as aws
 from pulumi_aws import ec2, eks
 
-from trainyard_api.pools import NVIDIA_GPU, CapacityType, NodePool, disk_gib, labels, taints
+from trainyard_api.pools import NVIDIA_GPU, CapacityType, NodePool, disk_gib, interfaces, labels, taints
 
 from ...clouds import Eks
 
@@ -39,6 +39,7 @@ class Pool(pulumi.ComponentResource):
     def __init__(self, name: str, args: PoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:EksPool", name, {}, opts)
         pool = args.pool
+        beside = _placement(f"{args.cluster.name}-{name}", self) if pool.compact_placement else None
         template = ec2.LaunchTemplate(
             name,
             name=f"{args.cluster.name}-{name}",
@@ -48,6 +49,8 @@ class Pool(pulumi.ComponentResource):
                 http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
             ),
             block_device_mappings=_disks(pool),
+            network_interfaces=_interfaces(pool, args.cluster),
+            placement=beside,
             capacity_reservation_specification=_reservation(pool),
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -59,6 +62,7 @@ class Pool(pulumi.ComponentResource):
             subnet_ids=[args.cluster.subnets[zone] for zone in pool.zones or args.cluster.subnets],
             instance_types=[pool.machine.type or ""],
             ami_type=pool.machine.image or _image(pool),
+            release_version=pool.machine.version,
             capacity_type="SPOT" if pool.capacity_type is CapacityType.SPOT else "ON_DEMAND",
             launch_template=eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
@@ -80,6 +84,27 @@ class Pool(pulumi.ComponentResource):
 
 def _image(pool: NodePool) -> str:
     return IMAGES.get(pool.accelerator.resource, PLAIN_IMAGE) if pool.accelerator else PLAIN_IMAGE
+
+
+def _placement(name: str, parent: pulumi.Resource) -> ec2.LaunchTemplatePlacementArgs:
+    group = ec2.PlacementGroup(
+        name, name=name, strategy="cluster", opts=pulumi.ResourceOptions(parent=parent)
+    )
+    return ec2.LaunchTemplatePlacementArgs(group_name=group.name)
+
+
+def _interfaces(pool: NodePool, cluster: Eks) -> list[ec2.LaunchTemplateNetworkInterfaceArgs] | None:
+    """One for each network card; the first has the node's address too, the others EFA alone."""
+    return [
+        ec2.LaunchTemplateNetworkInterfaceArgs(
+            network_card_index=card,
+            device_index=1 if card else 0,
+            interface_type="efa-only" if card else "efa",
+            security_groups=list(cluster.security_groups),
+            delete_on_termination="true",
+        )
+        for card in range(interfaces(pool))
+    ] or None
 
 
 def _scaling(pool: NodePool) -> eks.NodeGroupScalingConfigArgs:
