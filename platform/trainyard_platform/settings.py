@@ -313,7 +313,7 @@ def of(value: object, stack: str) -> StackSettings:
 
 
 def _is_version(location: closed.Location) -> bool:
-    return location[-1:] == ("version",) and location[0] != "cluster"
+    return location[-1:] == ("version",) and location[0] not in ("cluster", "nodePools")
 
 
 def _file(stack: str) -> str:

@@ -283,6 +283,11 @@ CASES = [
         message="nodePools.gpu: provider karpenter has no use for machine.version: remove it",
     ),
     Case(
+        id="a version that YAML takes for a number",
+        given={**ON_EKS, "machine": {**ON_EKS["machine"], "version": 1.35}},
+        message="nodePools.gpu.machine.version: must be a valid string; is 1.35",
+    ),
+    Case(
         id="side by side in two zones",
         given={**ON_EKS, "compactPlacement": True},
         message="nodePools.gpu: compactPlacement needs one zone, in which its nodes are side by side; has 2",
