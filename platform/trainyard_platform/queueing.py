@@ -139,8 +139,10 @@ class Volcano(Closed):
     """Registry of its images, with a prefix if need be; docker.io or the mirror of it if left out."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     """When nodes pull the images."""
+    replicas: int = Field(default=1, ge=1, le=3)
+    """Replicas of each of the three; of scheduler and controllers one leads and the others wait."""
     resources: ComputeResources = ComputeResources(cpu="100m", memory="512Mi")
-    """CPU and memory of each of the three."""
+    """CPU and memory of a replica."""
 
 
 class Coscheduling(Closed):
@@ -150,5 +152,7 @@ class Coscheduling(Closed):
     """True installs it."""
     image_repository: str | None = Field(default=None, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
     """Where its images `kube-scheduler` and `controller` lie; upstream's, or its mirror, if left out."""
+    replicas: int = Field(default=1, ge=1, le=3)
+    """Replicas of both; one leads, the others wait."""
     resources: ComputeResources = ComputeResources(cpu="100m", memory="256Mi")
-    """CPU and memory of each of the two."""
+    """CPU and memory of a replica."""

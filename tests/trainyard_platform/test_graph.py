@@ -862,9 +862,44 @@ def test_the_operators_pods_have_the_stacks_priority_where_they_have_none_of_the
 
 
 @pytest.mark.usefixtures("pins")
-@pytest.mark.parametrize(("says", "told"), [({}, ["--budgets"]), ({"disruptionBudgets": False}, [])])
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [({}, ["--budgets", "--restricted"]), ({"disruptionBudgets": False}, ["--restricted"])],
+)
 def test_a_stack_that_says_nothing_of_pods_changes_nothing_in_them(
     tmp_path: Any, says: dict[str, Any], told: list[str]
 ) -> None:
     for chart in of_type(stack(tmp_path, {**EVERYTHING, "controllers": says}), CHARTS):
-        assert [one for one in chart.inputs["postRenderer"]["args"] if one.startswith("--")] == told
+        wanted = [one for one in told if one != "--restricted" or chart.name != "nvidia-device-plugin"]
+        assert [one for one in chart.inputs["postRenderer"]["args"] if one.startswith("--")] == wanted
+
+
+@pytest.mark.usefixtures("pins")
+def test_of_several_replicas_of_a_gangs_scheduler_one_leads(tmp_path: Any) -> None:
+    several = {part: {"enabled": True, "replicas": 2} for part in ("volcano", "coscheduling")}
+    graph = stack(tmp_path, {**MINIMAL, **several})
+    volcano = graph[f"{CHARTS} volcano"].inputs["values"]["custom"]
+    assert {key: volcano[key] for key in volcano if "replicas" in key or "leader" in key} == {
+        "admission_replicas": 2,
+        "controller_replicas": 2,
+        "scheduler_replicas": 2,
+        "leader_elect_enable": True,
+    }
+    coscheduling = graph[f"{CHARTS} scheduler-plugins"].inputs["values"]
+    for part in ("scheduler", "controller"):
+        assert (coscheduling[part]["replicaCount"], coscheduling[part]["leaderElect"]) == (2, True)
+
+
+@pytest.mark.usefixtures("pins")
+def test_namespaces_of_the_platforms_pods_hold_them_to_restricted_but_for_device_plugins(
+    tmp_path: Any,
+) -> None:
+    graph = stack(tmp_path, EVERYTHING)
+    with_pods = {one.inputs["namespace"] for one in of_type(graph, CHARTS)} | {"trainyard-system"}
+    levels = {
+        name: graph[f"{NAMESPACE} {name}"].inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+        for name in with_pods
+    }
+    assert levels == {
+        name: "privileged" if name == "trainyard-accelerators" else "restricted" for name in with_pods
+    }

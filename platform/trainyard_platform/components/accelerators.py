@@ -84,5 +84,6 @@ class Accelerators(pulumi.ComponentResource):
                     ),
                     pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
                     controllers=args.controllers,
+                    restricted=False,
                 )
         self.register_outputs({})
