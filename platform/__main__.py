@@ -13,6 +13,7 @@ from trainyard_platform.components.catalog import Catalog, CatalogArgs
 from trainyard_platform.components.coscheduling import Coscheduling, CoschedulingArgs
 from trainyard_platform.components.crds import Crds, CrdsArgs
 from trainyard_platform.components.data_cache import DataCache, DataCacheArgs
+from trainyard_platform.components.external_secrets import ExternalSecrets
 from trainyard_platform.components.jobset import JobSet, JobSetArgs
 from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
 from trainyard_platform.components.kueue import Kueue, KueueArgs
@@ -36,10 +37,11 @@ runtimes = stack_runtimes.load(root / "runtimes", stack, artifacts.registry, pul
 render_to = config.get("renderTo")
 on_cluster = cluster.options(cluster.provider(stack.cluster, pulumi.get_stack(), render_to))
 
-Accelerators("accelerators", AcceleratorsArgs.of(stack, artifacts), on_cluster)
+plugins = Accelerators("accelerators", AcceleratorsArgs.of(stack, artifacts), on_cluster)
 crds = Crds("crds", CrdsArgs.of(stack, artifacts), on_cluster)
 foundation: list[pulumi.Resource] = [crds]
 served: list[Served] = []
+unserved = dict(plugins.namespaces)
 if stack.jobset.enabled:
     jobset = JobSet("jobset", JobSetArgs.of(stack, artifacts, after=[crds]), on_cluster)
     foundation.append(jobset)
@@ -56,19 +58,26 @@ scraped: list[pulumi.Resource] = []
 tenants: list[pulumi.Resource] = []
 tenant_namespaces: dict[str, pulumi.Resource] = {}
 if stack.kueue.enabled:
-    kueue = Kueue("kueue", KueueArgs.of(stack, artifacts, after=[crds]), on_cluster)
+    after_kueue: list[pulumi.Resource] = [crds]
+    stays_without = foundation[-1]
+    if stack.kueue.installs:
+        kueue = Kueue("kueue", KueueArgs.of(stack, artifacts, after=[crds]), on_cluster)
+        after_kueue, stays_without = [kueue], kueue.namespace
+        scraped = [kueue]
+        served.append(kueue.served)
     queues = pool_manifests.with_pools(stack.queues, stack.node_pools)
     queues_args = QueuesArgs(
         queues=queues,
-        kueue=kueue,
+        namespace=stack.kueue_namespace,
+        stays_without=stays_without,
         integrations=stack.kueue.integrations,
         looked_at=stack.kueue.namespace_selector.manifest(),
+        after=after_kueue,
     )
     quota = Queues("queues", queues_args, on_cluster)
-    scraped = [kueue]
-    served.append(kueue.served)
     tenants_args = TenantsArgs(
         tenants=stack.tenants,
+        labels=stack.labels_of_tenants,
         dns_ports=stack.cluster.dns_ports,
         reports=stack.operator.feature_gates.train_job_status,
         after=[quota],
@@ -83,10 +92,11 @@ if stack.coscheduling.enabled:
     served.append(Coscheduling("coscheduling", gangs, on_cluster).served)
 storage = Storage("storage", StorageArgs(storage=stack.storage), on_cluster)
 if stack.data_cache.enabled:
-    DataCache("data-cache", DataCacheArgs.of(stack, artifacts, after=[crds, *tenants]), on_cluster)
+    cache = DataCache("data-cache", DataCacheArgs.of(stack, artifacts, after=[crds, *tenants]), on_cluster)
+    unserved |= cache.namespaces
 system = System("system", on_cluster)
 served.append(Served(NAMESPACE, system, served_ports(stack)))
-rules = stack.policies.with_pools(stack.node_pools) if stack.admission.holds_rules else None
+rules = stack.rules if stack.admission.holds_rules else None
 held: list[pulumi.Resource] = []
 if rules is not None:
     held = [PolicyRules("policies", PolicyRulesArgs(policies=rules, after=[crds, system]), on_cluster)]
@@ -106,6 +116,9 @@ operator = Operator(
     ),
     on_cluster,
 )
+if stack.controllers.external_secrets:
+    homes = {one.name: one.namespace for one in served} | unserved
+    ExternalSecrets("external-secrets", stack.controllers.external_secrets, homes, on_cluster)
 if stack.network_policies:
     NetworkPolicies("network-policies", served, on_cluster)
 if stack.admission.enabled:

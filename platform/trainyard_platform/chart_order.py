@@ -16,6 +16,10 @@ pod's spec as JSON), those of a DaemonSet the pull secrets alone: it runs where
 its devices are. With `--budgets`, a drain takes one pod at a time of each
 Deployment that has several.
 
+With `--restricted`, its pods ask for no more than the Pod Security level
+`restricted` allows: a chart that says nothing of it, or adds a capability out
+of habit, runs all the same where that level is enforced.
+
 A certificate Secret with nothing in it loses its empty `data`: the controller
 fills it, and what we do not state cannot drift.
 
@@ -75,6 +79,25 @@ def _joined(there: Any, wanted: Any) -> Any:
     return wanted
 
 
+def restricted(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same objects, whose pods say what the Pod Security level `restricted` wants to read.
+
+    Source: kubernetes.io, Pod Security Standards. What a chart says more strictly stays.
+    """
+    for one in objects:
+        if one["kind"] not in _FIELDS_OF:
+            continue
+        pod = one["spec"]["template"]["spec"]
+        context = pod["securityContext"] = pod.get("securityContext") or {}
+        context["runAsNonRoot"] = True
+        context.setdefault("seccompProfile", {"type": "RuntimeDefault"})
+        for container in (*(pod.get("initContainers") or ()), *pod["containers"]):
+            own = container["securityContext"] = container.get("securityContext") or {}
+            own["allowPrivilegeEscalation"] = False
+            own["capabilities"] = {"drop": ["ALL"]}
+    return objects
+
+
 def budgeted(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same objects, and a PodDisruptionBudget for each Deployment that has several pods and none."""
     theirs = [one["spec"].get("selector") for one in objects if one["kind"] == "PodDisruptionBudget"]
@@ -132,10 +155,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--pods", type=json.loads, default={}, help="fields of the pods' spec, as JSON")
     parser.add_argument("--budgets", action="store_true", help="have drains take one pod at a time")
+    parser.add_argument("--restricted", action="store_true", help="have pods pass the level `restricted`")
     parser.add_argument("without", nargs="*", help="patterns of KIND/NAME to leave out")
     arguments = parser.parse_args()
     objects = [one for one in yaml.load_all(sys.stdin, Loader=_Loader) if one]
     objects = order(placed(without(objects, arguments.without), arguments.pods))
+    objects = restricted(objects) if arguments.restricted else objects
     yaml.safe_dump_all(budgeted(objects) if arguments.budgets else objects, sys.stdout, sort_keys=False)
 
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from trainyard_api.closed import Closed
 
+from .external_secrets import ExternalSecret
 from .model import Key, LabelValue, ObjectName
 from .overlay import Toleration
 
@@ -22,7 +23,9 @@ class Controllers(Closed):
     false."""
     pull_secrets: tuple[ObjectName, ...] = ()
     """Secrets, in the namespace of each, with which nodes pull their images."""
-
+    external_secrets: dict[ObjectName, ExternalSecret] = Field(default={})
+    """Secrets, by name, that the External Secrets Operator fetches from a store into the namespace of each,
+    such as those of pullSecrets."""
     disruption_budgets: bool = True
     """Whether drains of nodes take one pod at a time of what has several replicas; the operator's is
     operator.disruptionBudget."""

@@ -1,5 +1,6 @@
 """Settings of what decides when and where jobs start: Kueue, Volcano and coscheduling."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -78,11 +79,23 @@ class WaitForPodsReady(Closed):
     """Time for a pod that was lost to be ready again; 0s waits for ever."""
 
 
+class KueueController(StrEnum):
+    """Who has Kueue's controller and CRDs in the cluster."""
+
+    INSTALL = "install"
+    EXISTING = "existing"
+
+
 class Kueue(Closed):
     """Kueue: quota, borrowing, priorities and topology for TrainJobs."""
 
     enabled: bool = False
-    """True installs it."""
+    """Whether TrainJobs are queued."""
+    controller: KueueController = KueueController.INSTALL
+    """install: by the platform; existing: it is there already, such as Red Hat's build of Kueue, and whoever
+    installed it configures it. It must serve v1beta2 and queue TrainJobs."""
+    namespace: str | None = Field(default=None, min_length=1)
+    """With controller existing: where it runs; openshift-kueue-operator on OpenShift, else kueue-system."""
     image: Image | None = None
     """Its image; the pinned one from the artifacts' source if left out."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
@@ -100,6 +113,22 @@ class Kueue(Closed):
     fair_sharing: bool = False
     """True shares what is borrowed in a cohort by the weights of its queues."""
 
+    @property
+    def installs(self) -> bool:
+        """Whether the platform brings it."""
+        return self.enabled and self.controller is KueueController.INSTALL
+
+    def useless(self) -> Iterator[str]:
+        """Keys that say something to whoever installs it, where that is not the platform."""
+        if self.controller is KueueController.EXISTING:
+            said = self.model_fields_set & {*_OF_WHO_INSTALLS}
+            yield from (str(type(self).model_fields[key].alias) for key in _OF_WHO_INSTALLS if key in said)
+        elif self.namespace is not None:
+            yield "namespace"
+
+
+_OF_WHO_INSTALLS = ("image", "image_pull_policy", "replicas", "resources", "wait_for_pods_ready")
+
 
 class Volcano(Closed):
     """Volcano's scheduler, controllers and webhooks."""
@@ -110,8 +139,10 @@ class Volcano(Closed):
     """Registry of its images, with a prefix if need be; docker.io or the mirror of it if left out."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     """When nodes pull the images."""
+    replicas: int = Field(default=1, ge=1, le=3)
+    """Replicas of each of the three; of scheduler and controllers one leads and the others wait."""
     resources: ComputeResources = ComputeResources(cpu="100m", memory="512Mi")
-    """CPU and memory of each of the three."""
+    """CPU and memory of a replica."""
 
 
 class Coscheduling(Closed):
@@ -121,5 +152,7 @@ class Coscheduling(Closed):
     """True installs it."""
     image_repository: str | None = Field(default=None, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
     """Where its images `kube-scheduler` and `controller` lie; upstream's, or its mirror, if left out."""
+    replicas: int = Field(default=1, ge=1, le=3)
+    """Replicas of both; one leads, the others wait."""
     resources: ComputeResources = ComputeResources(cpu="100m", memory="256Mi")
-    """CPU and memory of each of the two."""
+    """CPU and memory of a replica."""

@@ -25,6 +25,7 @@ from .controllers import Controllers
 from .data_cache import DataCache
 from .drift.settings import Drift
 from .errors import PlatformError
+from .external_secrets import KEY_WORDS
 from .model import IMAGE, NAME_WORDS, ComputeResources, Image, PullPolicy
 from .observability import Observability
 from .overlay import RuntimeOverlay
@@ -35,6 +36,12 @@ from .tenancy import NAME, Tenant
 
 CONFIG_KEY = "trainyard:platform"
 KUBERNETES = r"^1\.[0-9]+$"
+
+KUEUE_NAMESPACE = "kueue-system"
+OPENSHIFTS_KUEUE = "openshift-kueue-operator"
+"""Where Red Hat's build of Kueue runs."""
+OPENSHIFTS_LABEL = "kueue.openshift.io/managed"
+"""Of namespaces whose jobs it queues."""
 
 EVERYWHERE = "*"
 MPI_NAMESPACE = rf"{NAME}|^\*$"
@@ -53,6 +60,7 @@ _PATTERN_WORDS = {
     QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
     **clouds.PATTERN_WORDS,
     **NAME_WORDS,
+    **KEY_WORDS,
     IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
 }
 
@@ -250,11 +258,30 @@ class StackSettings(Closed):
     drift: Drift = Drift()
     """What a comparison of the cluster with git is told."""
 
+    @property
+    def kueue_namespace(self) -> str:
+        """The namespace of Kueue's controller."""
+        theirs = OPENSHIFTS_KUEUE if self.cluster.distribution is Distribution.OPENSHIFT else KUEUE_NAMESPACE
+        return KUEUE_NAMESPACE if self.kueue.installs else self.kueue.namespace or theirs
+
+    @property
+    def rules(self) -> Policies:
+        """The rules as the cluster itself holds to them: with the stack's pools, and its Kueue."""
+        return self.policies.with_pools(self.node_pools).with_kueue(self.kueue_namespace)
+
+    @property
+    def labels_of_tenants(self) -> dict[str, str]:
+        """Labels of their namespaces, by which the cluster's own tools find them."""
+        by_label = self.kueue_namespace == OPENSHIFTS_KUEUE
+        return {OPENSHIFTS_LABEL: "true"} if by_label else {}
+
     def problems(self) -> Iterator[str]:
         """What is right by itself but not beside the rest, each with its path."""
         for part, used in (("queues", not self.queues.is_empty), ("tenants", bool(self.tenants))):
             if used and not self.kueue.enabled:
                 yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
+        for key in self.kueue.useless():
+            yield f"kueue.{key}: kueue.controller {self.kueue.controller} has no use for it: remove it"
         for problem in tenancy.problems(self.tenants):
             yield f"tenants.{problem}"
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):

@@ -9,6 +9,7 @@ from trainyard_api import names
 from trainyard_api.closed import Closed, Quantity
 
 from . import data_cache
+from .external_secrets import ExternalSecret
 from .model import Annotations, Labels, ObjectName
 
 NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
@@ -96,6 +97,17 @@ class Egress(Closed):
     """TCP ports; all of them if left out."""
 
 
+class Right(StrEnum):
+    """What data scientists may make beside TrainJobs, in the words of a role."""
+
+    CONFIG_MAPS = "configmaps"
+    CLAIMS = "persistentvolumeclaims"
+    SECRETS = "secrets"
+    RUNTIMES = "trainingruntimes"
+    EXEC = "pods/exec"
+    PORT_FORWARD = "pods/portforward"
+
+
 class Account(Closed):
     """A ServiceAccount that a tenant's pods run as."""
 
@@ -130,8 +142,13 @@ class Tenant(Closed):
     """Secrets in its namespace with which nodes pull the images of its pods."""
     service_accounts: dict[ObjectName, Account] = Field(default={})
     """ServiceAccounts of its namespace, by name; `default` is that of pods that name none."""
+    external_secrets: dict[ObjectName, ExternalSecret] = Field(default={})
+    """Secrets of its namespace, by name, that the External Secrets Operator fetches from a store."""
     data_scientists: tuple[Subject, ...] = ()
     """Who may submit TrainJobs and read their logs."""
+    rights: tuple[Right, ...] = ()
+    """What they may read, make and delete in the namespace beside TrainJobs. With secrets that is each Secret
+    in it; pods/exec is a shell in any of its pods."""
     viewers: tuple[Subject, ...] = ()
     """Who may look."""
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from trainyard_api import names
 
-from . import queue_manifests
+from . import external_secrets, queue_manifests
 from .queues import LocalQueue
-from .tenancy import DEFAULT_ACCOUNT, Account, Egress, Subject, Tenant
+from .tenancy import DEFAULT_ACCOUNT, Account, Egress, Right, Subject, Tenant
 
 Manifest = dict[str, Any]
 
@@ -15,6 +15,7 @@ RBAC = "rbac.authorization.k8s.io"
 DATA_SCIENTIST = "trainyard-data-scientist"
 VIEWER = "trainyard-viewer"
 CLUSTER_VIEWER = "trainyard-runtime-viewer"
+FURTHER_RIGHTS = f"{DATA_SCIENTIST}-further"
 
 _LOOK = ["get", "list", "watch"]
 _VISIBLE = [
@@ -28,6 +29,16 @@ _VISIBLE = [
 ]
 """What a TrainJob becomes on its way: enough to see why it waits. Never Secrets, never ConfigMaps."""
 _LOGS = ("", ["pods/log"])
+_KEEP = ["create", "delete", "get", "list", "patch", "update", "watch"]
+_RIGHTS = {
+    Right.CONFIG_MAPS: ("", ["configmaps"], _KEEP),
+    Right.CLAIMS: ("", ["persistentvolumeclaims"], _KEEP),
+    Right.SECRETS: ("", ["secrets"], _KEEP),
+    Right.RUNTIMES: (names.TRAINER_GROUP, ["trainingruntimes"], _KEEP),
+    Right.EXEC: ("", ["pods/exec"], ["create", "get"]),
+    Right.PORT_FORWARD: ("", ["pods/portforward"], ["create", "get"]),
+}
+"""A rule each. A WebSocket, as kubectl opens one for exec and port-forward, begins with a get."""
 _COUNTED = {
     f"count/trainjobs.{names.TRAINER_GROUP}": "500",
     f"count/trainingruntimes.{names.TRAINER_GROUP}": "20",
@@ -48,10 +59,15 @@ def roles() -> list[Manifest]:
     ]
 
 
-def namespace(name: str, tenant: Tenant) -> Manifest:
-    """The tenant's namespace."""
+def namespace(name: str, tenant: Tenant, further: Mapping[str, str] = {}) -> Manifest:
+    """The tenant's namespace, with further labels."""
     level = str(tenant.pod_security)
-    labels = {**tenant.labels, names.TENANT_LABEL: name, "pod-security.kubernetes.io/enforce": level}
+    labels = {
+        **tenant.labels,
+        **further,
+        names.TENANT_LABEL: name,
+        "pod-security.kubernetes.io/enforce": level,
+    }
     metadata = {"name": name, "labels": labels, **_annotations(tenant.annotations)}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
@@ -94,11 +110,23 @@ def contents(
     ]
 
 
+def secrets(name: str, tenant: Tenant) -> Iterator[Manifest]:
+    """What has the tenant's Secrets fetched."""
+    for secret_name, secret in tenant.external_secrets.items():
+        yield external_secrets.manifest(secret_name, name, secret, {names.TENANT_LABEL: name})
+
+
 def bindings(name: str, tenant: Tenant) -> Iterator[Manifest]:
     """Who may do what, in the namespace and with the catalog."""
     for role, people in ((DATA_SCIENTIST, tenant.data_scientists), (VIEWER, tenant.viewers)):
         if people:
             yield _binding("RoleBinding", role, {"name": role, "namespace": name}, people)
+    if tenant.rights and tenant.data_scientists:
+        metadata = {"name": FURTHER_RIGHTS, "namespace": name}
+        rules = [_rule(*_RIGHTS[right]) for right in sorted(set(tenant.rights))]
+        yield {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
+        role = {"apiGroup": RBAC, "kind": "Role", "name": FURTHER_RIGHTS}
+        yield {**_binding("RoleBinding", FURTHER_RIGHTS, metadata, tenant.data_scientists), "roleRef": role}
     everybody = list(dict.fromkeys((*tenant.data_scientists, *tenant.viewers)))
     if everybody:
         metadata = {"name": f"{CLUSTER_VIEWER}-{name}"}

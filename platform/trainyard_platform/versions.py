@@ -17,7 +17,7 @@ _VERSION_TAG = re.compile(r":(v?[0-9]+\.[0-9]+[^@/]*)(@|$)")
 def used(stack: StackSettings, artifacts: Artifacts) -> dict[str, str]:
     """Version of every part: its image's, where the stack names one with a version, else the pinned one."""
     images = {"jobset": stack.jobset.image} if stack.jobset.enabled else {}
-    if stack.kueue.enabled:
+    if stack.kueue.installs:
         images["kueue"] = stack.kueue.image
     if stack.volcano.enabled:
         images["volcano"] = None

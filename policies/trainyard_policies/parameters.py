@@ -15,7 +15,8 @@ from trainyard_api.pools import NodePool, Taint
 
 from .site.parameters import PARAMETERS
 
-KUEUE: Final = "system:serviceaccount:kueue-system:kueue-controller-manager"
+_KUEUE_IN: Final = "system:serviceaccount:{namespace}:kueue-controller-manager"
+KUEUE: Final = _KUEUE_IN.format(namespace="kueue-system")
 """Kueue, which writes a flavor's node labels and tolerations into the TrainJobs that it admits."""
 
 
@@ -82,6 +83,12 @@ class Parameters(Closed):
     def with_pools(self, declared: Mapping[str, NodePool]) -> "Parameters":
         """These, and the pools that a stack declares beside its policies."""
         return self.model_copy(update={"pools": (*self.pools, *(_pool(*one) for one in declared.items()))})
+
+    def with_kueue(self, namespace: str) -> "Parameters":
+        """These, where Kueue is the one in this namespace."""
+        theirs = _KUEUE_IN.format(namespace=namespace)
+        controllers = tuple(theirs if one == KUEUE else one for one in self.controllers)
+        return self.model_copy(update={"controllers": controllers})
 
 
 def _from_the_site() -> Mapping[str, Any]:

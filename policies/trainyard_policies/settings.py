@@ -61,6 +61,10 @@ class Policies(Closed):
         """These, for a stack that declares such `nodePools`."""
         return self.model_copy(update={"parameters": self.parameters.with_pools(declared)})
 
+    def with_kueue(self, namespace: str) -> Policies:
+        """These, for a cluster whose Kueue runs in this namespace."""
+        return self.model_copy(update={"parameters": self.parameters.with_kueue(namespace)})
+
     def level(self, rule: About, subject: Subject) -> Level:
         """The level at which a rule applies to a subject."""
         if subject not in rule.levels:

@@ -81,6 +81,71 @@ def test_a_stack_on_premises_is_previewed_down_to_what_its_charts_hold(
             assert pod["priorityClassName"] in ("system-cluster-critical", "trainyard-operator"), one["urn"]
 
 
+EVERYTHING = {
+    "volcano": {"enabled": True, "replicas": 2},
+    "coscheduling": {"enabled": True, "replicas": 2},
+    "observability": {"enabled": True},
+    "accelerators": {},
+    "nodePools": {},
+}
+"""All that has pods, but for what the sandbox has no chart of: device plugins and LeaderWorkerSet."""
+
+
+def too_much(pod: Object) -> list[str]:
+    """What the Pod Security level `restricted` refuses of a pod. Source: Pod Security Standards."""
+    context = pod.get("securityContext") or {}
+    containers = [*pod.get("initContainers", ()), *pod["containers"]]
+    found = [field for field in ("hostNetwork", "hostPID", "hostIPC") if pod.get(field)]
+    found += [f"volume {one['name']}" for one in pod.get("volumes", ()) if "hostPath" in one]
+    for one in containers:
+        own = one.get("securityContext") or {}
+        said = {**context, **own}
+        capabilities = own.get("capabilities") or {}
+        allowed = {
+            "runAsNonRoot": said.get("runAsNonRoot") is True and said.get("runAsUser") != 0,
+            "seccompProfile": (said.get("seccompProfile") or {}).get("type")
+            in ("RuntimeDefault", "Localhost"),
+            "allowPrivilegeEscalation": own.get("allowPrivilegeEscalation") is False,
+            "capabilities": "ALL" in capabilities.get("drop", ())
+            and {*(capabilities.get("add") or ())} <= {"NET_BIND_SERVICE"},
+            "privileged": not own.get("privileged"),
+            "hostPort": not any(port.get("hostPort") for port in one.get("ports", ())),
+        }
+        found += [f"{one['name']}.{field}" for field, fine in allowed.items() if not fine]
+    return found
+
+
+def test_every_pod_of_a_whole_stack_passes_restricted_and_every_namespace_of_theirs_is_closed(
+    empty: Cluster, tmp_path: Path
+) -> None:
+    resources = preview(empty, "onprem", tmp_path, **EVERYTHING)
+    pods = {
+        f"{one['inputs']['metadata']['namespace']}/{one['inputs']['metadata']['name']}": one["inputs"][
+            "spec"
+        ]["template"]["spec"]
+        for one in with_pods(resources)
+        if not one["type"].endswith("ClusterTrainingRuntime")
+    }
+    assert {name.partition("/")[0] for name in pods} == {
+        *("jobset-system", "kueue-system", "scheduler-plugins", "trainyard-system", "volcano-system"),
+    }
+    assert {name: found for name, pod in pods.items() if (found := too_much(pod))} == {}
+
+    def of(kind: str) -> list[Object]:
+        return [one["inputs"] for one in resources if one["type"].endswith(f":{kind}")]
+
+    closed = {one["metadata"]["namespace"] for one in of("NetworkPolicy")}
+    assert {name.partition("/")[0] for name in pods} <= closed
+    several = {
+        one["metadata"]["name"]: one["spec"]["selector"]
+        for one in of("Deployment")
+        if one["spec"].get("replicas", 1) > 1
+    }
+    assert len(several) >= 7
+    spared = [one["spec"]["selector"] for one in of("PodDisruptionBudget")]
+    assert [name for name, selector in several.items() if selector not in spared] == []
+
+
 def test_on_openshift_nothing_names_a_user_down_to_what_its_charts_hold(
     empty: Cluster, tmp_path: Path
 ) -> None:

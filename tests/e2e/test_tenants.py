@@ -145,6 +145,8 @@ def with_vision(folder: Path) -> Path:
         "serviceAccounts": {
             "reader": {"annotations": {"iam.gke.io/gcp-service-account": "reader@example.com"}}
         },
+        "rights": ["configmaps", "pods/exec"],
+        "dataScientists": [{"kind": "User", "name": "grace"}],
     }
     file = folder / "Pulumi.sandbox.yaml"
     file.write_text(yaml.safe_dump(document))
@@ -159,12 +161,14 @@ def test_a_tenant_that_is_added_taken_out_and_put_back_leaves_nothing_that_the_g
     vision = platform.within("vision")
     platform.pulumi(*roll_out, *more)
     assert identities(vision, tmp_path) == {"default": ["registry"], "reader": ["registry"]}
+    assert further(vision) == {"configmaps": "yes", "pods/exec": "yes", "secrets": "no"}
     own = inside(vision)
     assert own >= {"LocalQueue default", "NetworkPolicy tenant", "ResourceQuota tenant", "LimitRange tenant"}
     assert own >= {"ServiceAccount default", "ServiceAccount reader"}
     try:
         platform.pulumi(*roll_out)
         assert {one for one in own if not one.startswith("Role")} == inside(vision), "rights go at once"
+        assert set(further(vision).values()) == {"no"}
         platform.pulumi(*roll_out, *more)
         assert inside(vision) == own
         platform.pulumi("preview", "--stack", "sandbox", "--refresh", "--expect-no-changes", *more)
@@ -188,6 +192,14 @@ def inside(place: Cluster) -> set[str]:
     kinds = "localqueues,networkpolicies,resourcequotas,limitranges,roles,rolebindings"
     accounts = place.list("serviceaccounts", "trainyard.dev/tenant")
     return {f"{one['kind']} {one['metadata']['name']}" for one in (*place.list(kinds), *accounts)}
+
+
+def further(place: Cluster) -> dict[str, str]:
+    """What a data scientist may make there beside TrainJobs."""
+    return {
+        one: place.kubectl("auth", "can-i", "create", one, "--as=grace", check=False).strip()
+        for one in ("configmaps", "pods/exec", "secrets")
+    }
 
 
 def identities(place: Cluster, folder: Path) -> dict[str, list[str]]:

@@ -130,6 +130,36 @@ def test_drains_take_one_pod_at_a_time_of_what_has_several_and_no_budget_of_the_
     assert chart_order.budgeted(given) == [*given, budget("two", "two")]
 
 
+def test_pods_say_what_the_level_restricted_wants_to_read_and_keep_what_is_stricter() -> None:
+    habit = {"capabilities": {"add": ["DAC_OVERRIDE"], "drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+    profile = {"seccompProfile": {"type": "Localhost", "localhostProfile": "own"}, "runAsUser": 1000}
+    given = [
+        workload("Deployment", containers=[{"name": "says nothing"}]),
+        workload(
+            "Job",
+            securityContext=profile,
+            initContainers=[{"name": "first"}],
+            containers=[{"name": "main", "securityContext": habit}],
+        ),
+        secret(),
+    ]
+    none = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert chart_order.restricted(given) == [
+        workload(
+            "Deployment",
+            securityContext={"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            containers=[{"name": "says nothing", "securityContext": none}],
+        ),
+        workload(
+            "Job",
+            securityContext={**profile, "runAsNonRoot": True},
+            initContainers=[{"name": "first", "securityContext": none}],
+            containers=[{"name": "main", "securityContext": {**none, "readOnlyRootFilesystem": True}}],
+        ),
+        secret(),
+    ]
+
+
 def test_other_objects_pass_unchanged() -> None:
     assert chart_order.order([DEPLOYMENT]) == [DEPLOYMENT]
 
@@ -143,3 +173,7 @@ def test_helm_can_run_it_by_its_path() -> None:
     text = yaml.safe_dump_all([workload("Job"), secret()])
     done = subprocess.run([*command, *arguments], input=text, capture_output=True, text=True, check=True)
     assert list(yaml.safe_load_all(done.stdout)) == [workload("Job", **PODS)]
+    text = yaml.safe_dump_all([workload("Job", containers=[])])
+    done = subprocess.run([*command, "--restricted"], input=text, capture_output=True, text=True, check=True)
+    context = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert list(yaml.safe_load_all(done.stdout)) == [workload("Job", containers=[], securityContext=context)]

@@ -425,6 +425,48 @@ def test_no_queue_and_no_gang_scheduler_is_installed_unless_the_stack_says_so(tm
 
 
 @pytest.mark.usefixtures("pins")
+@pytest.mark.parametrize(
+    ("distribution", "given", "namespace", "labels"),
+    [
+        ("kubernetes", {}, "kueue-system", {}),
+        ("kubernetes", {"namespace": "queues"}, "queues", {}),
+        ("openshift", {}, "openshift-kueue-operator", {"kueue.openshift.io/managed": "true"}),
+    ],
+    ids=["in its usual namespace", "in one of its own", "Red Hat's"],
+)
+def test_a_kueue_that_is_there_already_gets_queues_and_tenants_and_is_left_alone(
+    tmp_path: Any, distribution: str, given: dict[str, str], namespace: str, labels: dict[str, str]
+) -> None:
+    file = program.ROOT / "stacks" / "Pulumi.openshift.yaml"
+    of_openshift = yaml.safe_load(file.read_text())["config"]["trainyard:platform"]
+    said = {
+        **MINIMAL,
+        "cluster": {"distribution": distribution},
+        "kueue": {"enabled": True, "controller": "existing", **given},
+        "queues": {"clusterQueues": {"team-a": {}}, "multiKueue": {"acceptsJobs": True}},
+        "tenants": {"team": {"clusterQueue": "team-a"}},
+        "observability": {"enabled": True},
+        "runtimes": of_openshift["runtimes"],
+    }
+    graph = stack(tmp_path, said)
+    assert not {f"{CHARTS} kueue", f"{NAMESPACE} {namespace}"} & graph.keys()
+    assert not [one.name for one in of_type(graph, CRD) if one.name.endswith("kueue.x-k8s.io")]
+    assert not [key for key in graph if "ServiceMonitor" in key and "kueue" in key]
+    (queue,) = of_type(graph, CLUSTER_QUEUE)
+    assert queue.deleted_with
+    assert not queue.retain
+    accounts = of_type(graph, "kubernetes:core/v1:ServiceAccount")
+    (accepting,) = [one for one in accounts if "multikueue" in one.name]
+    assert accepting.inputs["metadata"]["namespace"] == namespace
+    (team,) = [one for one in of_type(graph, NAMESPACE) if one.name == "namespace-team"]
+    assert labels.items() <= team.inputs["metadata"]["labels"].items()
+    assert ("kueue.openshift.io/managed" in team.inputs["metadata"]["labels"]) is bool(labels)
+    kueue = f"system:serviceaccount:{namespace}:kueue-controller-manager"
+    held = {one.type for one in graph.values() if kueue in str(one.inputs)}
+    assert held == {"kubernetes:core/v1:ConfigMap"}, "the rules let Kueue write into TrainJobs"
+
+
+@pytest.mark.usefixtures("pins")
 def test_a_jobset_that_is_there_already_is_left_alone(tmp_path: Any) -> None:
     graph = stack(tmp_path, {**MINIMAL, "jobset": {"enabled": False}})
     assert [key for key in graph if "jobset" in key] == []
@@ -746,6 +788,39 @@ EVERYTHING: dict[str, Any] = {
     },
     "accelerators": {"nvidia": {"devicePlugin": "install"}},
 }
+FETCHED = {
+    "store": {"name": "vault"},
+    "data": {".dockerconfigjson": {"key": "platform/registry", "property": "config"}},
+    "type": "kubernetes.io/dockerconfigjson",
+}
+
+
+@pytest.mark.usefixtures("pins")
+def test_secrets_of_the_platforms_pods_are_fetched_into_each_of_their_namespaces(tmp_path: Any) -> None:
+    controllers = {"pullSecrets": ["registry"], "externalSecrets": {"registry": FETCHED}}
+    graph = stack(tmp_path, {**EVERYTHING, "controllers": controllers})
+    found = of_type(graph, "kubernetes:external-secrets.io/v1:ExternalSecret")
+    with_pods = {one.inputs["namespace"] for one in of_type(graph, CHARTS)} | {"trainyard-system"}
+    assert {one.inputs["metadata"]["namespace"] for one in found} == with_pods
+    for one in found:
+        assert f"{NAMESPACE} {one.inputs['metadata']['namespace']}" in before(graph, one.key)
+        assert one.inputs["spec"] == {
+            "refreshInterval": "1h",
+            "secretStoreRef": {"kind": "ClusterSecretStore", "name": "vault"},
+            "target": {
+                "name": "registry",
+                "creationPolicy": "Owner",
+                "template": {"type": "kubernetes.io/dockerconfigjson"},
+            },
+            "data": [
+                {
+                    "secretKey": ".dockerconfigjson",
+                    "remoteRef": {"key": "platform/registry", "property": "config"},
+                }
+            ],
+        }
+
+
 CONTROLLERS = {
     "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
     "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
@@ -787,9 +862,44 @@ def test_the_operators_pods_have_the_stacks_priority_where_they_have_none_of_the
 
 
 @pytest.mark.usefixtures("pins")
-@pytest.mark.parametrize(("says", "told"), [({}, ["--budgets"]), ({"disruptionBudgets": False}, [])])
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [({}, ["--budgets", "--restricted"]), ({"disruptionBudgets": False}, ["--restricted"])],
+)
 def test_a_stack_that_says_nothing_of_pods_changes_nothing_in_them(
     tmp_path: Any, says: dict[str, Any], told: list[str]
 ) -> None:
     for chart in of_type(stack(tmp_path, {**EVERYTHING, "controllers": says}), CHARTS):
-        assert [one for one in chart.inputs["postRenderer"]["args"] if one.startswith("--")] == told
+        wanted = [one for one in told if one != "--restricted" or chart.name != "nvidia-device-plugin"]
+        assert [one for one in chart.inputs["postRenderer"]["args"] if one.startswith("--")] == wanted
+
+
+@pytest.mark.usefixtures("pins")
+def test_of_several_replicas_of_a_gangs_scheduler_one_leads(tmp_path: Any) -> None:
+    several = {part: {"enabled": True, "replicas": 2} for part in ("volcano", "coscheduling")}
+    graph = stack(tmp_path, {**MINIMAL, **several})
+    volcano = graph[f"{CHARTS} volcano"].inputs["values"]["custom"]
+    assert {key: volcano[key] for key in volcano if "replicas" in key or "leader" in key} == {
+        "admission_replicas": 2,
+        "controller_replicas": 2,
+        "scheduler_replicas": 2,
+        "leader_elect_enable": True,
+    }
+    coscheduling = graph[f"{CHARTS} scheduler-plugins"].inputs["values"]
+    for part in ("scheduler", "controller"):
+        assert (coscheduling[part]["replicaCount"], coscheduling[part]["leaderElect"]) == (2, True)
+
+
+@pytest.mark.usefixtures("pins")
+def test_namespaces_of_the_platforms_pods_hold_them_to_restricted_but_for_device_plugins(
+    tmp_path: Any,
+) -> None:
+    graph = stack(tmp_path, EVERYTHING)
+    with_pods = {one.inputs["namespace"] for one in of_type(graph, CHARTS)} | {"trainyard-system"}
+    levels = {
+        name: graph[f"{NAMESPACE} {name}"].inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+        for name in with_pods
+    }
+    assert levels == {
+        name: "privileged" if name == "trainyard-accelerators" else "restricted" for name in with_pods
+    }

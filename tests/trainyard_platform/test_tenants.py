@@ -233,6 +233,53 @@ def test_nobody_without_people() -> None:
     assert list(tenant_manifests.bindings("team", tenant(dataScientists=[], viewers=[]))) == []
 
 
+def test_secrets_are_fetched_from_a_store_by_reference() -> None:
+    given = {
+        "store": {"kind": "SecretStore", "name": "esc"},
+        "key": "teams/vision/hub",
+        "refreshInterval": "15m",
+    }
+    (fetched,) = tenant_manifests.secrets("team", tenant(externalSecrets={"hub": given}))
+    assert fetched == {
+        "apiVersion": "external-secrets.io/v1",
+        "kind": "ExternalSecret",
+        "metadata": {"name": "hub", "namespace": "team", "labels": {"trainyard.dev/tenant": "team"}},
+        "spec": {
+            "refreshInterval": "15m",
+            "secretStoreRef": {"kind": "SecretStore", "name": "esc"},
+            "target": {"name": "hub", "creationPolicy": "Owner", "template": {"type": "Opaque"}},
+            "dataFrom": [{"extract": {"key": "teams/vision/hub"}}],
+        },
+    }
+
+
+def test_data_scientists_may_do_in_the_namespace_what_the_stack_says_beside_trainjobs() -> None:
+    role, binding, *_ = list(
+        tenant_manifests.bindings("team", tenant(rights=["secrets", "pods/exec"], viewers=[]))
+    )[1:]
+    metadata = {"name": "trainyard-data-scientist-further", "namespace": "team"}
+    keep = ["create", "delete", "get", "list", "patch", "update", "watch"]
+    assert role == {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "Role",
+        "metadata": metadata,
+        "rules": [
+            {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": keep},
+        ],
+    }
+    assert (binding["kind"], binding["metadata"]) == ("RoleBinding", metadata)
+    assert binding["roleRef"] == {"apiGroup": RBAC, "kind": "Role", "name": metadata["name"]}
+    assert [one["name"] for one in binding["subjects"]] == ["research", "ada"]
+
+
+def test_rights_of_nobody_are_no_role() -> None:
+    assert (
+        list(tenant_manifests.bindings("team", tenant(rights=["secrets"], dataScientists=[], viewers=[])))
+        == []
+    )
+
+
 def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
     writes = {
         (role["metadata"]["name"], resource, verb)
@@ -306,6 +353,38 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
             "cache's: remove it",
         ),
         (
+            {"tenants": {"team": {**TEAM, "externalSecrets": {"hub": {"store": {"name": "vault"}}}}}},
+            "trainyard:platform.tenants.team.externalSecrets.hub: needs `key`, a secret whose fields are all "
+            "taken, or `data`, and not both",
+        ),
+        (
+            {
+                "tenants": {
+                    "team": {
+                        **TEAM,
+                        "externalSecrets": {
+                            "hub": {"store": {"name": "vault"}, "data": {"a token": {"key": "hub"}}}
+                        },
+                    }
+                }
+            },
+            "trainyard:platform.tenants.team.externalSecrets.hub.data.a token.[key]: must be a key of a "
+            "Secret: letters, digits, dots, hyphens and underscores; is 'a token'",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "rights": ["secret"]}}},
+            "trainyard:platform.tenants.team.rights[0]: must be one of configmaps, persistentvolumeclaims, "
+            "secrets, trainingruntimes, pods/exec, pods/portforward; is 'secret'; did you mean 'secrets'?",
+        ),
+        (
+            {"kueue": {"enabled": True, "controller": "existing", "replicas": 2}},
+            "trainyard:platform.kueue.replicas: kueue.controller existing has no use for it: remove it",
+        ),
+        (
+            {"kueue": {"enabled": True, "namespace": "queues"}},
+            "trainyard:platform.kueue.namespace: kueue.controller install has no use for it: remove it",
+        ),
+        (
             {"tenants": {"team": {**TEAM, "pullSecrets": ["Registry"]}}},
             "trainyard:platform.tenants.team.pullSecrets[0]: must be the name of an object: small letters, "
             "digits, hyphens and dots, such as registry.vision; is 'Registry'",
@@ -321,6 +400,11 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
         "another tool's mark",
         "an annotation that Pulumi reads",
         "an account of the data cache's",
+        "a secret of nothing",
+        "a key that no Secret can have",
+        "a right that there is not",
+        "settings of a Kueue that somebody else installs",
+        "a namespace of the platform's Kueue",
         "a name that no Secret can have",
     ],
 )

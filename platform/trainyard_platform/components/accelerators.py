@@ -59,6 +59,9 @@ class AcceleratorsArgs:
 class Accelerators(pulumi.ComponentResource):
     """Installs device plugins."""
 
+    namespaces: Mapping[str, pulumi.Resource] = {}
+    """Of the plugins, by name: none without a plugin."""
+
     def __init__(self, name: str, args: AcceleratorsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Accelerators", name, {}, opts)
         if args.plugins:
@@ -70,6 +73,7 @@ class Accelerators(pulumi.ComponentResource):
                 ),
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
+            self.namespaces = {NAMESPACE: namespace}
             for kind, plugin in args.plugins.items():
                 charts.install(
                     f"{kind}-device-plugin",
@@ -80,5 +84,6 @@ class Accelerators(pulumi.ComponentResource):
                     ),
                     pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
                     controllers=args.controllers,
+                    restricted=False,
                 )
         self.register_outputs({})

@@ -29,15 +29,18 @@ def install(
     opts: pulumi.ResourceOptions,
     *,
     controllers: Controllers,
+    restricted: bool = True,
     without: Sequence[str] = (),
 ) -> HelmChart:
     """The chart as release `name` in a namespace that is there.
 
-    Its pods have what the stack says of `controllers`; what patterns of KIND/NAME name is left out.
+    Its pods have what the stack says of `controllers`, and what the Pod Security level `restricted` asks
+    of them, unless they need more; what patterns of KIND/NAME name is left out.
     """
     fields = controllers.of_pods()
     told = [f"--pods={json.dumps(fields)}"] if fields else []
     told += ["--budgets"] if controllers.disruption_budgets else []
+    told += ["--restricted"] if restricted else []
     repository = RepositoryOptsArgs(repo=chart.repository) if chart.repository else None
     return HelmChart(
         name,

@@ -35,6 +35,7 @@ class CoschedulingArgs:
     chart: Chart
     scheduler_image: str
     controller_image: str
+    replicas: int
     resources: ComputeResources
     controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
@@ -51,6 +52,7 @@ class CoschedulingArgs:
             chart=artifacts.chart("scheduler-plugins"),
             scheduler_image=f"{repository}/kube-scheduler:{version}",
             controller_image=f"{repository}/controller:{version}",
+            replicas=settings.replicas,
             resources=settings.resources,
             controllers=stack.controllers,
             after=after,
@@ -67,14 +69,18 @@ class Coscheduling(pulumi.ComponentResource):
         namespace = Namespace(
             NAMESPACE,
             metadata=ObjectMetaArgs(
-                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "baseline"}
+                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted"}
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
-        compute = charts.resources(args.resources)
+        both = {
+            "replicaCount": args.replicas,
+            "leaderElect": args.replicas > 1,
+            "resources": charts.resources(args.resources),
+        }
         values: dict[str, Any] = {
-            "scheduler": {"name": SCHEDULER, "image": args.scheduler_image, "resources": compute},
-            "controller": {"image": args.controller_image, "resources": compute},
+            "scheduler": {"name": SCHEDULER, "image": args.scheduler_image, **both},
+            "controller": {"image": args.controller_image, **both},
             # Coscheduling sorts the queue itself, and a queue is sorted by one plugin.
             "plugins": {"enabled": ["Coscheduling"], "disabled": ["PrioritySort"]},
         }

@@ -35,7 +35,7 @@ class CrdsArgs:
         manifests = [runtime_crds.changeable(crd) for crd in artifacts.manifests("trainer")]
         if stack.jobset.enabled:
             manifests += artifacts.manifests("jobset")
-        if stack.kueue.enabled:
+        if stack.kueue.installs:
             manifests += kueue.crds(artifacts.manifests("kueue"))
         if stack.volcano.enabled:
             manifests += artifacts.manifests("volcano")

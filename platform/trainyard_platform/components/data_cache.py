@@ -1,6 +1,6 @@
 """The data cache: LeaderWorkerSet from upstream's chart, and who may start a cache."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -49,6 +49,9 @@ class DataCacheArgs:
 class DataCache(pulumi.ComponentResource):
     """Installs LeaderWorkerSet and lets tenants start caches."""
 
+    namespaces: Mapping[str, pulumi.Resource]
+    """Of its controller, by name."""
+
     def __init__(self, name: str, args: DataCacheArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:DataCache", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
@@ -78,6 +81,7 @@ class DataCache(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
             controllers=args.controllers,
         )
+        self.namespaces = {NAMESPACE: namespace}
         role = declare(manifests.role(), inside)
         for tenant in args.tenants:
             for manifest in manifests.account(tenant):

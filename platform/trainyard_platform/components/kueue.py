@@ -18,12 +18,12 @@ from .. import queueing
 from ..artifacts import Artifacts, Chart
 from ..controllers import Controllers
 from ..protection_manifests import Ports
-from ..settings import StackSettings
+from ..settings import KUEUE_NAMESPACE, StackSettings
 from . import charts
 from .network_policies import Served
 
 RELEASE = "kueue"
-NAMESPACE = "kueue-system"
+NAMESPACE = KUEUE_NAMESPACE
 WEBHOOK_PORT = 9443
 METRICS_PORT = 8443
 VISIBILITY_PORT = 8082

@@ -37,7 +37,7 @@ class ObservabilityArgs:
         return cls(
             settings=stack.observability,
             admission=stack.admission.enabled,
-            kueue=stack.kueue.enabled,
+            kueue=stack.kueue.installs,
             certificate=operator.certificate(stack) if stack.operator.metrics_authentication else None,
             after=after,
         )

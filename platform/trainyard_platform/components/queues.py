@@ -17,17 +17,19 @@ from ..queueing import Integration
 from ..queues import Queues as Settings
 from . import kept
 from .declared import annotated, declare
-from .kueue import NAMESPACE, Kueue
 
 _ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueuesArgs:
-    """The queues, and the Kueue that admits by them, with the kinds of jobs that it queues."""
+    """The queues, and of the Kueue that admits by them the kinds of jobs that it queues."""
 
     queues: Settings
-    kueue: Kueue
+    namespace: str
+    """Where Kueue's controller runs."""
+    stays_without: pulumi.Resource
+    """What goes with the whole stack alone: the queues then stay."""
     integrations: Sequence[Integration]
     looked_at: Manifest
     """The selector of the namespaces in which Kueue queues jobs."""
@@ -46,11 +48,11 @@ class Queues(pulumi.ComponentResource):
         for manifest in queue_manifests.manifests(args.queues):
             kind = manifest["kind"]
             before = [one for other, ones in earlier.items() if other != kind for one in ones]
-            resource = self._declare(manifest, args, [args.kueue, *args.after, *before])
+            resource = self._declare(manifest, args, [*args.after, *before])
             earlier.setdefault(kind, []).append(resource)
         if args.queues.multi_kueue.accepts_jobs:
-            for manifest in multikueue_manifests.worker(NAMESPACE, args.integrations):
-                declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[args.kueue]))
+            for manifest in multikueue_manifests.worker(args.namespace, args.integrations):
+                declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
         self.register_outputs({})
 
     def _declare(
@@ -63,5 +65,5 @@ class Queues(pulumi.ComponentResource):
         wait = _ACTIVE if queue and queue_manifests.becomes_active(queue) else {}
         return declare(
             annotated(manifest, {**kept.ANNOTATIONS, **wait}),
-            pulumi.ResourceOptions(parent=self, depends_on=after, deleted_with=args.kueue.namespace),
+            pulumi.ResourceOptions(parent=self, depends_on=after, deleted_with=args.stays_without),
         )

@@ -21,6 +21,8 @@ class TenantsArgs:
     """The tenants by name, and the cluster that they share."""
 
     tenants: Mapping[str, Tenant]
+    labels: Mapping[str, str]
+    """Labels of each of their namespaces, by which the cluster's own tools find them."""
     dns_ports: Sequence[int]
     """Where the cluster's DNS answers."""
     reports: bool = False
@@ -47,11 +49,13 @@ class Tenants(pulumi.ComponentResource):
         self, name: str, tenant: Tenant, args: TenantsArgs, after: list[pulumi.Resource]
     ) -> pulumi.Resource:
         namespace = declare(
-            annotated(tenant_manifests.namespace(name, tenant), kept.ANNOTATIONS), kept.options(self, after)
+            annotated(tenant_manifests.namespace(name, tenant, args.labels), kept.ANNOTATIONS),
+            kept.options(self, after),
         )
         further = [operator.REPORTING] if args.reports else []
         contents = tenant_manifests.contents(name, tenant, args.dns_ports, further)
-        for manifest in (*contents, *tenant_manifests.accounts(name, tenant)):
+        accounts, secrets = (tenant_manifests.accounts(name, tenant), tenant_manifests.secrets(name, tenant))
+        for manifest in (*contents, *accounts, *secrets):
             stays = pulumi.ResourceOptions(
                 parent=self, depends_on=[namespace, *after], deleted_with=namespace
             )

@@ -61,6 +61,7 @@ class VolcanoArgs:
     registry: str
     tag: str
     image_pull_policy: PullPolicy
+    replicas: int
     resources: ComputeResources
     user: int | None = USER
     """Whom it runs as; None where the cluster assigns users."""
@@ -78,6 +79,7 @@ class VolcanoArgs:
             registry=volcano.image_registry or artifacts.registry("docker.io"),
             tag=artifacts.version("volcano"),
             image_pull_policy=volcano.image_pull_policy,
+            replicas=volcano.replicas,
             resources=volcano.resources,
             user=None if stack.cluster.assigns_users else USER,
             controllers=stack.controllers,
@@ -95,7 +97,7 @@ class Volcano(pulumi.ComponentResource):
         namespace = Namespace(
             NAMESPACE,
             metadata=ObjectMetaArgs(
-                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "baseline"}
+                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted"}
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
@@ -111,6 +113,8 @@ class Volcano(pulumi.ComponentResource):
                 "admission_resources": compute,
                 "controller_resources": compute,
                 "scheduler_resources": compute,
+                **{f"{part}_replicas": args.replicas for part in ("admission", "controller", "scheduler")},
+                "leader_elect_enable": args.replicas > 1,
                 **({} if args.user else _ASSIGNED),
             },
         }
