@@ -125,8 +125,11 @@ def bindings(name: str, tenant: Tenant) -> Iterator[Manifest]:
         metadata = {"name": FURTHER_RIGHTS, "namespace": name}
         rules = [_rule(*_RIGHTS[right]) for right in sorted(set(tenant.rights))]
         yield {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
-        role = {"apiGroup": RBAC, "kind": "Role", "name": FURTHER_RIGHTS}
-        yield {**_binding("RoleBinding", FURTHER_RIGHTS, metadata, tenant.data_scientists), "roleRef": role}
+        its_role = {"apiGroup": RBAC, "kind": "Role", "name": FURTHER_RIGHTS}
+        yield {
+            **_binding("RoleBinding", FURTHER_RIGHTS, metadata, tenant.data_scientists),
+            "roleRef": its_role,
+        }
     everybody = list(dict.fromkeys((*tenant.data_scientists, *tenant.viewers)))
     if everybody:
         metadata = {"name": f"{CLUSTER_VIEWER}-{name}"}
