@@ -30,12 +30,17 @@ def made(site: Path) -> Path:
     git(site, "init", "--quiet", "--initial-branch=main")
     commit(site)
     git(site, "switch", "--quiet", "--create", "change")
+    equip(site)
+    return site
+
+
+def equip(site: Path) -> None:
+    """Give a checkout the `trainyard` that its own sources are."""
     path = ":".join(str(site / name) for name in SOURCES)
     main = "from trainyard_cli.main import main; main()"
     program = site / ".venv/bin/trainyard"
     script(program, f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} -P -c "{main}" "$@"\n')
     (site / ".venv/.done").touch()
-    return site
 
 
 def git(site: Path, *arguments: str) -> str:
