@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.patience import eventually
 from tests.trainyard_platform.test_site import stack_file
 from trainyard_sandbox.paths import PROJECT
 
@@ -102,6 +103,7 @@ def test_a_sites_stack_runs_on_its_control_nodes_and_trains_on_its_pool(
     limits = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"}
     job = trainjob("close", runtime="torch-efa")
     job["spec"]["trainer"] |= {"numNodes": 6, "resourcesPerNode": {"requests": limits, "limits": limits}}
+    eventually("its quota is counted", lambda: vision.get("resourcequota", "tenant")["status"].get("hard"))
     vision.apply(job)
     vision.wait_for_condition("close", "Complete")
     nodes = {pod["spec"]["nodeName"] for pod in vision.pods("close")}
