@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.patience import eventually
+from tests.patience import NOTICED, eventually
 from tests.trainyard_platform.test_site import stack_file
 from trainyard_sandbox.paths import PROJECT
 
@@ -15,6 +15,7 @@ from .cluster import Cluster, Object, sandbox_of_its_own, trainjob
 pytestmark = pytest.mark.sandbox(area="platform")
 
 CONTROL = ("example.com/role=control", "example.com/role=control:NoSchedule")
+COUNTED = "count/trainjobs.trainer.kubeflow.org"
 PLATFORMS = ("jobset-system", "kueue-system", "trainyard-system")
 
 
@@ -109,8 +110,8 @@ def test_a_sites_stack_runs_on_its_control_nodes_and_trains_on_its_pool(
     limits = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"}
     job = trainjob("close", runtime="torch-efa")
     job["spec"]["trainer"] |= {"numNodes": 6, "resourcesPerNode": {"requests": limits, "limits": limits}}
-    # The API server looks for new kinds to count every half minute.
-    eventually("TrainJobs are counted", lambda: "count/trainjobs.trainer.kubeflow.org" in used(vision))
+    # A kind that is younger than the quota is counted when all quotas are looked at again.
+    eventually("TrainJobs are counted", lambda: COUNTED in used(vision), within=NOTICED)
     vision.apply(job)
     vision.wait_for_condition("close", "Complete")
     nodes = {pod["spec"]["nodeName"] for pod in vision.pods("close")}
