@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -112,6 +112,8 @@ class Kueue(Closed):
     """When a job whose pods do not get ready gives its quota back; null waits for ever."""
     fair_sharing: bool = False
     """True shares what is borrowed in a cohort by the weights of its queues."""
+    values: dict[str, Any] = Field(default={})
+    """Further values of upstream's chart; what the platform states there itself stands."""
 
     @property
     def installs(self) -> bool:
@@ -127,7 +129,7 @@ class Kueue(Closed):
             yield "namespace"
 
 
-_OF_WHO_INSTALLS = ("image", "image_pull_policy", "replicas", "resources", "wait_for_pods_ready")
+_OF_WHO_INSTALLS = ("image", "image_pull_policy", "replicas", "resources", "wait_for_pods_ready", "values")
 
 
 class Volcano(Closed):
@@ -143,6 +145,8 @@ class Volcano(Closed):
     """Replicas of each of the three; of scheduler and controllers one leads and the others wait."""
     resources: ComputeResources = ComputeResources(cpu="100m", memory="512Mi")
     """CPU and memory of a replica."""
+    values: dict[str, Any] = Field(default={})
+    """Further values of upstream's chart; what the platform states there itself stands."""
 
 
 class Coscheduling(Closed):
@@ -156,3 +160,5 @@ class Coscheduling(Closed):
     """Replicas of both; one leads, the others wait."""
     resources: ComputeResources = ComputeResources(cpu="100m", memory="256Mi")
     """CPU and memory of a replica."""
+    values: dict[str, Any] = Field(default={})
+    """Further values of upstream's chart; what the platform states there itself stands."""

@@ -9,7 +9,7 @@ one of them, so that a typo never reaches a cluster.
 import json
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -19,7 +19,7 @@ from trainyard_api.configuration import Controller, FeatureGates, Limits, Retent
 from trainyard_api.pools import NodePool
 from trainyard_policies.settings import Policies
 
-from . import accelerators, clouds, tenancy
+from . import accelerators, chart_values, clouds, tenancy
 from .accelerators import Accelerator, AcceleratorKind
 from .controllers import Controllers
 from .data_cache import DataCache
@@ -71,6 +71,15 @@ class ArtifactSource(StrEnum):
     UPSTREAM = "upstream"
     MIRROR = "mirror"
     FOLDER = "folder"
+
+
+_CHARTS: Final = {
+    "jobset": "jobset",
+    "kueue": "kueue",
+    "volcano": "volcano",
+    "coscheduling": "scheduler-plugins",
+}
+"""Parts of a stack that take further values of a chart, and the artifact whose chart it is."""
 
 
 class Certificates(StrEnum):
@@ -160,6 +169,8 @@ class JobSet(Closed):
     """Replicas of the controller; one leads, the others answer webhooks and wait."""
     resources: ComputeResources = ComputeResources(cpu="250m", memory="512Mi")
     """CPU and memory of a replica."""
+    values: dict[str, Any] = Field(default={})
+    """Further values of upstream's chart; what the platform states there itself stands."""
 
 
 class Operator(Closed):
@@ -286,6 +297,8 @@ class StackSettings(Closed):
             yield f"tenants.{problem}"
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
+        for part, artifact in _CHARTS.items():
+            yield from chart_values.problems(artifact, getattr(self, part).values, f"{part}.values")
         yield from accelerators.problems(self.accelerators, self.node_pools)
         yield from clouds.problems(self.node_pools, self.cluster)
         queues = list(self.queues.cluster_queues)

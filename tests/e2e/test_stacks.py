@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from trainyard_platform import chart_values
 from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, Object, sandbox_of_its_own
@@ -113,6 +114,15 @@ def too_much(pod: Object) -> list[str]:
         }
         found += [f"{one['name']}.{field}" for field, fine in allowed.items() if not fine]
     return found
+
+
+def test_the_values_that_charts_know_are_recorded_as_they_are(empty: Cluster) -> None:
+    folder = PROJECT / ".sandbox" / "artifacts"
+    found = {}
+    for artifact in chart_values.CHARTS:
+        (values,) = folder.glob(f"{artifact}/*/chart/values.yaml")
+        found[artifact] = chart_values.tree(yaml.safe_load(values.read_text()))
+    assert found == chart_values.known()
 
 
 def test_every_pod_of_a_whole_stack_passes_restricted_and_every_namespace_of_theirs_is_closed(

@@ -875,6 +875,33 @@ def test_a_stack_that_says_nothing_of_pods_changes_nothing_in_them(
 
 
 @pytest.mark.usefixtures("pins")
+def test_a_chart_has_further_values_of_the_stacks_where_the_platform_states_none(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr("pulumi.log.warn", warned.append)
+    manager = {"logLevel": 4, "image": {"tag": "own"}}
+    said = {
+        "kueue": {"enabled": True, "values": {"controllerManager": {"manager": manager}}},
+        "volcano": {"enabled": True, "values": {"custom": {"scheduler_log_level": 5}}},
+        "coscheduling": {"enabled": True, "values": {"pluginConfig": []}},
+        "jobset": {"values": {"commonLabels": {"team": "platform"}}},
+    }
+    graph = stack(tmp_path, {**MINIMAL, **said})
+    values = {name: graph[f"{CHARTS} {name}"].inputs["values"] for name in ("jobset", "kueue", "volcano")}
+    assert values["kueue"]["controllerManager"]["manager"]["logLevel"] == 4
+    assert values["kueue"]["controllerManager"]["manager"]["image"]["tag"] == "v0.19.0"
+    assert values["volcano"]["custom"]["scheduler_log_level"] == 5
+    assert values["volcano"]["custom"]["scheduler_replicas"] == 1
+    assert values["jobset"]["commonLabels"] == {"team": "platform"}
+    assert graph[f"{CHARTS} scheduler-plugins"].inputs["values"]["pluginConfig"] == []
+    assert warned == [
+        "trainyard:platform.kueue.values.controllerManager.manager.image.tag: the platform states this "
+        "value itself, and its own stands: remove the line"
+    ]
+
+
+@pytest.mark.usefixtures("pins")
 def test_of_several_replicas_of_a_gangs_scheduler_one_leads(tmp_path: Any) -> None:
     several = {part: {"enabled": True, "replicas": 2} for part in ("volcano", "coscheduling")}
     graph = stack(tmp_path, {**MINIMAL, **several})

@@ -7,7 +7,8 @@ chart does in a hook, its component does as a resource of its own.
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,28 @@ import pulumi
 from pulumi_kubernetes.helm.v4 import Chart as HelmChart
 from pulumi_kubernetes.helm.v4 import PostRendererArgs, RepositoryOptsArgs
 
-from .. import chart_order
+from .. import chart_order, chart_values
 from ..artifacts import Chart
 from ..controllers import Controllers
 from ..model import ComputeResources
+from ..settings import CONFIG_KEY
+
+
+@dataclass(frozen=True)
+class Further:
+    """Values that a stack gives to a chart."""
+
+    part: str
+    """The part of the stack that says them."""
+    values: Mapping[str, Any]
+
+    def beside(self, ours: Mapping[str, Any]) -> dict[str, Any]:
+        """Both, with a warning for each of these that is in vain."""
+        for path in chart_values.overruled(self.values, ours, f"{CONFIG_KEY}.{self.part}.values"):
+            pulumi.log.warn(
+                f"{path}: the platform states this value itself, and its own stands: remove the line"
+            )
+        return chart_values.merged(self.values, ours)
 
 
 def install(
@@ -29,11 +48,13 @@ def install(
     opts: pulumi.ResourceOptions,
     *,
     controllers: Controllers,
+    further: Further | None = None,
     restricted: bool = True,
     without: Sequence[str] = (),
 ) -> HelmChart:
     """The chart as release `name` in a namespace that is there.
 
+    It has further values of the stack's where we state none, and each that is in vain is a warning.
     Its pods have what the stack says of `controllers`, and what the Pod Security level `restricted` asks
     of them, unless they need more; what patterns of KIND/NAME name is left out.
     """
@@ -53,7 +74,7 @@ def install(
         post_renderer=PostRendererArgs(
             command=sys.executable, args=["-P", str(Path(chart_order.__file__).resolve()), *told, *without]
         ),
-        values=values,
+        values=values if further is None else further.beside(values),
         opts=opts,
     )
 

@@ -4,7 +4,7 @@ The scheduler has upstream's default plugins with Coscheduling beside them and
 none of the chart's others: these need CRDs and rights of their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,8 @@ class CoschedulingArgs:
     controller_image: str
     replicas: int
     resources: ComputeResources
+    values: Mapping[str, Any]
+    """Further values of the chart."""
     controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
 
@@ -54,6 +56,7 @@ class CoschedulingArgs:
             controller_image=f"{repository}/controller:{version}",
             replicas=settings.replicas,
             resources=settings.resources,
+            values=settings.values,
             controllers=stack.controllers,
             after=after,
         )
@@ -91,6 +94,7 @@ class Coscheduling(pulumi.ComponentResource):
             values,
             pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
             controllers=args.controllers,
+            further=charts.Further("coscheduling", args.values),
         )
         self.served = Served(NAMESPACE, namespace, PORTS)
         self.register_outputs({})

@@ -4,8 +4,9 @@ Neither `up` nor `destroy` leaves a time in which JobSets cannot be written: see
 `charts`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
@@ -32,6 +33,8 @@ class JobSetArgs:
     image_pull_policy: PullPolicy
     replicas: int
     resources: ComputeResources
+    values: Mapping[str, Any]
+    """Further values of the chart."""
     namespace: str = "jobset-system"
     controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
@@ -49,6 +52,7 @@ class JobSetArgs:
             image_pull_policy=jobset.image_pull_policy,
             replicas=jobset.replicas,
             resources=jobset.resources,
+            values=jobset.values,
             after=after,
         )
 
@@ -79,6 +83,7 @@ class JobSet(pulumi.ComponentResource):
             },
             pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
             controllers=args.controllers,
+            further=charts.Further("jobset", args.values),
         )
         self.served = Served(args.namespace, namespace, PORTS)
         self.namespace = pulumi.Output.from_input(args.namespace)

@@ -167,6 +167,7 @@ class Kueue(pulumi.ComponentResource):
             values,
             pulumi.ResourceOptions(parent=self, depends_on=[self.namespace, *args.after]),
             controllers=args.controllers,
+            further=charts.Further("kueue", args.settings.values),
             without=_ROLES_FOR_OTHER_JOBS,
         )
         self.served = Served(NAMESPACE, self.namespace, PORTS)

@@ -6,7 +6,7 @@ image and command, but as a resource it is seen by previews and policies,
 CRDs can be left out of what the chart renders (`charts`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,8 @@ class VolcanoArgs:
     image_pull_policy: PullPolicy
     replicas: int
     resources: ComputeResources
+    values: Mapping[str, Any]
+    """Further values of the chart."""
     user: int | None = USER
     """Whom it runs as; None where the cluster assigns users."""
     controllers: Controllers
@@ -81,6 +83,7 @@ class VolcanoArgs:
             image_pull_policy=volcano.image_pull_policy,
             replicas=volcano.replicas,
             resources=volcano.resources,
+            values=volcano.values,
             user=None if stack.cluster.assigns_users else USER,
             controllers=stack.controllers,
             after=after,
@@ -125,6 +128,7 @@ class Volcano(pulumi.ComponentResource):
             values,
             pulumi.ResourceOptions(parent=self, depends_on=[certificate]),
             controllers=args.controllers,
+            further=charts.Further("volcano", args.values),
         )
         self.served = Served(NAMESPACE, namespace, PORTS)
         self.register_outputs({})
