@@ -127,8 +127,10 @@ class LanguageHost(LanguageServer):
     `About`, `GetRequiredPlugins` and `GetRequiredPackages` are the SDK's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, engine: str) -> None:
+        """Where the engine listens to what a program says; empty for nowhere."""
         super().__init__(_no_program)
+        self._engine = engine
 
     def Handshake(  # noqa: N802 (the name of the RPC)
         self, request: language_pb2.LanguageHandshakeRequest, context: grpc.ServicerContext
@@ -148,6 +150,9 @@ class LanguageHost(LanguageServer):
         """Run a Pulumi program to its end."""
         os.chdir(request.pwd)
         self.program = functools.partial(run_program, program_path(request.info))
+        if self._engine and not request.args:
+            # Where the SDK's server looks for it: else warnings are lines on stderr, and nobody's.
+            request.args.append(self._engine)
         run: Any = super().Run
         response: language_pb2.RunResponse = run(request, context)
         if response.error:
@@ -169,8 +174,12 @@ class LanguageHost(LanguageServer):
         yield from stream(process)
 
 
-def serve() -> tuple[grpc.Server, int]:
-    """Start the server on a free loopback port; return it with its port."""
+def serve(engine: str = "") -> tuple[grpc.Server, int]:
+    """Start the server on a free loopback port; return it with its port.
+
+    Args:
+        engine: Address at which the engine takes what a program says; empty for none.
+    """
     server = grpc.server(
         futures.ThreadPoolExecutor(max_workers=_WORKERS),
         options=[
@@ -178,7 +187,7 @@ def serve() -> tuple[grpc.Server, int]:
             ("grpc.max_send_message_length", _MESSAGE_LIMIT),
         ],
     )
-    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageHost(), server)
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageHost(engine), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     return server, port
@@ -186,6 +195,8 @@ def serve() -> tuple[grpc.Server, int]:
 
 def main() -> None:
     """Print the port, as the engine expects, and serve until it interrupts or is gone.
+
+    The engine's own address is the last argument.
 
     The engine has its plug-ins in process groups of their own, so that no
     Ctrl-C reaches them; it interrupts them when it needs them no more, and
@@ -196,7 +207,7 @@ def main() -> None:
     # What a shell runs in the background was told to ignore it, and hands that on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     engine = os.getppid()
-    server, port = serve()
+    server, port = serve(*sys.argv[1:][-1:])
     with contextlib.suppress(KeyboardInterrupt):
         print(port, flush=True)
         while os.getppid() == engine:

@@ -103,6 +103,23 @@ def test_a_run_goes_to_the_sdk_with_the_program_and_its_folder(
     assert (folder / "ran").exists()
 
 
+@pytest.mark.parametrize("engine", ["127.0.0.1:4711", ""])
+def test_the_sdk_is_told_where_the_engine_takes_warnings(
+    engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = []
+
+    def run(_: object, request: Any, __: object) -> language_pb2.RunResponse:
+        told.append(list(request.args))
+        return language_pb2.RunResponse()
+
+    monkeypatch.setattr(LanguageServer, "Run", run)
+    request = language_pb2.RunRequest(pwd=str(tmp_path), info=info(tmp_path))
+    language_host.LanguageHost(engine).Run(request, None)
+    assert told == [[engine] if engine else []]
+
+
 def test_a_failure_that_was_logged_is_not_printed_again(
     host: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
