@@ -7,9 +7,10 @@ it, and prints.
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -163,13 +164,23 @@ def _rules(
         installed = [replace(files[one.name][0], value=one.manifest) for one in runtimes]
         said_of = list(report.of(installed, today, policies).entries)
         for runtime in runtimes:
-            jobs = report.of(files[runtime.name][1:], today, policies).entries
+            examples = [_from(artifacts.registry, one) for one in files[runtime.name][1:]]
+            jobs = report.of(examples, today, policies).entries
             said_of += [entry for entry in jobs if entry.violation.refuses]
         for entry in said_of:
             said = entry.violation
             key = (entry.source, entry.position, said.rule.id, said.subject, said.message, said.level)
             found.setdefault(key, (entry, []))[1].append(name)
     return [*entries, *(_on(entry, names, len(stacks)) for entry, names in found.values())]
+
+
+def _from(registry: Callable[[str], str], example: Document) -> Document:
+    """The example of a header, which names upstream's image, where a stack has images from elsewhere."""
+    value = copy.deepcopy(example.value)
+    trainer = value["spec"].get("trainer") or {}
+    if "image" in trainer:
+        trainer["image"] = registry(trainer["image"])
+    return replace(example, value=value)
 
 
 def _on(entry: Entry, names: Sequence[str], stacks: int) -> Entry:
