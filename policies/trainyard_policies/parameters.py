@@ -42,15 +42,18 @@ class Parameters(Closed):
     """What the rules compare manifests with."""
 
     registries: tuple[str, ...] = (
-        "docker.io",
-        "ghcr.io",
-        "mcr.microsoft.com",
-        "nvcr.io",
-        "public.ecr.aws",
-        "quay.io",
+        "docker.io/horovod",
+        "docker.io/library",
+        "docker.io/mpioperator",
+        "docker.io/pytorch",
+        "docker.io/tensorflow",
+        "docker.io/trainyard",
+        "ghcr.io/kubeflow",
+        "nvcr.io/nvidia",
         "registry.k8s.io",
     )
-    """Registries, or prefixes in them such as ghcr.io/example, that images may come from."""
+    """What images may come from: registries, or repositories in them such as ghcr.io/example; those of the
+    catalog if left out. A registry where anybody may publish is not to be trusted as a whole."""
     max_nodes: int | None = Field(default=None, ge=1)
     """The most nodes that a runtime or a TrainJob may ask for; no bound if left out."""
     max_processes_per_node: int | None = Field(default=None, ge=1)

@@ -74,7 +74,7 @@ CHANGES: Final = (
         "trainyard-system",
         "trainyard-operator",
         "spec.template.spec.containers[name=side]",
-        _add(f"{_POD}/containers/-", {"name": "side", "image": "ghcr.io/side/side:1"}),
+        _add(f"{_POD}/containers/-", {"name": "side", "image": "docker.io/library/side:1"}),
     ),
     Change(
         "deployment",
@@ -155,7 +155,7 @@ CHANGES: Final = (
         "",
         "jax-distributed",
         "spec.template.spec.replicatedJobs[name=node].template.spec.template.spec.containers[name=side]",
-        _add(f"{_RUNTIME}/containers/-", {"name": "side", "image": "ghcr.io/side/side:1"}),
+        _add(f"{_RUNTIME}/containers/-", {"name": "side", "image": "docker.io/library/side:1"}),
     ),
     Change(
         "mutatingwebhookconfiguration",
