@@ -211,6 +211,15 @@ class Cluster:
         pods = [pod["metadata"]["name"] for pod in self.pods(job)]
         return {pod.rpartition("-")[0]: self.log(pod) for pod in pods}
 
+    def table(self, kind: str) -> dict[str, dict[str, str]]:
+        """What `kubectl get` shows: the cells of each row by their column, by name."""
+        head, *rows = self.kubectl("get", kind).splitlines()
+        begins = [match.start() for match in re.finditer(r"\S+", head)]
+        spans = list(zip(begins, [*begins[1:], None], strict=True))
+        columns = [head[begin:end].strip() for begin, end in spans]
+        cells = [[row[begin:end].strip() for begin, end in spans] for row in rows]
+        return {name: dict(zip(columns[1:], rest, strict=True)) for name, *rest in cells}
+
     def said_by_launcher(self, job: str, pattern: str, times: int) -> list[Any]:
         """What `pattern` finds in the log of an MPI job's launcher, sorted, once it is there so many times.
 

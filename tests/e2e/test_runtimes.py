@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime
 
 import pytest
 
@@ -43,6 +44,41 @@ def test_mpirun_reaches_the_other_node_as_root_where_an_image_has_no_other_user(
         ("0", "ring-launcher-0-0", "0"),
         ("1", "ring-node-0-0", "0"),
     ]
+
+
+PRINTS = """
+import os, time
+for _ in range(5):
+    print("printed", os.environ.get("OMPI_COMM_WORLD_RANK", "0"), time.time())
+    time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("of", "launcher", "ranks"),
+    [
+        ("torch-distributed", ["torchrun", "--no_python"], {"0"}),
+        ("jax-distributed", [], {"0"}),
+        ("mpi-distributed", ["mpirun"], {"0", "1"}),
+        ("horovod-distributed", ["mpirun"], {"0", "1"}),
+    ],
+)
+def test_each_line_that_python_prints_is_in_the_log_before_the_script_ends(
+    platform: Cluster, of: str, launcher: list[str], ranks: set[str]
+) -> None:
+    platform.apply(job("live", of, numProcPerNode=1, command=[*launcher, "python", "-c", PRINTS]))
+    platform.wait_for_condition("live", "Complete", within=LEARNED)
+    steps = "trainer.kubeflow.org/trainjob-ancestor-step=trainer"
+    text = platform.kubectl(
+        "logs", "-l", f"jobset.sigs.k8s.io/jobset-name=live,{steps}", "--tail=-1", "--timestamps"
+    )
+    lines = [
+        (rank, datetime.fromisoformat(logged).timestamp(), float(printed))
+        for logged, rank, printed in re.findall(r"^(\S+) printed (\d) (\S+)$", text, re.MULTILINE)
+    ]
+    firsts = {rank: min(logged for of, logged, _ in lines if of == rank) for rank in ranks}
+    lasts = {rank: max(printed for of, _, printed in lines if of == rank) for rank in ranks}
+    assert {rank: firsts[rank] < lasts[rank] for rank in ranks} == dict.fromkeys(ranks, True), text
 
 
 ELASTIC = """

@@ -36,7 +36,8 @@ def tf_config(folder: Path, **environment: str) -> Any:
     script = prepare["command"][-1].replace("/opt/tf-config", str(folder))
     module = {entry["name"]: entry["value"] for entry in prepare["env"]}
     subprocess.run([*prepare["command"][:-1], script], env={**os.environ, **module}, check=True)
-    [python] = (e["value"] for e in pods("tensorflow-distributed")["containers"][0]["env"])
+    [node] = pods("tensorflow-distributed")["containers"]
+    python = next(entry["value"] for entry in node["env"] if entry["name"] == "PYTHONPATH")
     shown = subprocess.run(
         [sys.executable, "-c", "import os; print(os.environ.get('TF_CONFIG', 'null'))"],
         env={**environment, "PYTHONPATH": python.replace("/opt/tf-config", str(folder))},

@@ -500,6 +500,65 @@ def test_a_runtime_that_admission_reads_first_unblocks_its_jobs() -> None:
     run(test)
 
 
+def test_each_status_says_in_a_word_where_the_trainjob_stands() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=0)
+            await s.settle()
+            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Starting"}
+            s.second += 60.0
+            s.report(ready=1)
+            await s.settle()
+            s.second += 60.0
+            s.controller.everything()
+            await s.settle()
+            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Running"}
+
+    run(test)
+
+
+def test_the_word_is_written_to_jobs_that_other_versions_have_left_without_one() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            ended = {"conditions": [{"type": "Complete", "status": "True"}]}
+            s.api.put(JOB, {**s.api.objects[JOB], "status": ended})
+            s.see(JOB, "MODIFIED")
+            await s.settle()
+            assert s.api.objects[JOB]["status"] == {**ended, "trainyard": {"state": "Complete"}}
+            written = s.api.writes()
+            s.controller.everything()
+            await s.settle()
+            assert s.api.writes() == written
+
+    run(test)
+
+
+def test_where_the_crd_has_no_place_for_the_word_it_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstream's CRD: the API server drops what its schema does not know."""
+
+    async def test() -> None:
+        async with scene() as s:
+            put = s.api.put
+
+            def pruned(path: str, manifest: dict[str, Any]) -> dict[str, Any]:
+                kept = {k: v for k, v in manifest.get("status", {}).items() if k != names.STATUS_FIELD}
+                return put(path, {**manifest, "status": kept} if "status" in manifest else manifest)
+
+            monkeypatch.setattr(s.api, "put", pruned)
+            await s.settle()
+            s.report(ready=0)
+            await s.settle()
+            assert list(s.api.objects[JOB]["status"]) == ["jobsStatus"]
+            written = s.api.writes()
+            s.controller.everything()
+            await s.settle()
+            assert s.api.writes() == written
+
+    run(test)
+
+
 def test_a_status_that_we_wrote_wakes_nobody() -> None:
     async def test() -> None:
         async with scene() as s:
@@ -770,7 +829,8 @@ FINISHED = {
                 "message": "jobset completed successfully",
                 "lastTransitionTime": "2026-01-01T11:00:00Z",
             }
-        ]
+        ],
+        "trainyard": {"state": "Complete"},
     }
 }
 

@@ -288,9 +288,9 @@ def runtime_key(trainjob: model.TrainJob) -> RuntimeKey:
 
 
 _READ_AT_EACH_LOOK = frozenset({"runtimeRef", "suspend", "managedBy", "activeDeadlineSeconds"})
-_READ_STATUS = frozenset({"conditions", "jobsStatus"})
+_READ_STATUS = frozenset({"conditions", "jobsStatus", names.STATUS_FIELD})
 _READ_LABELS = frozenset({names.QUEUE_LABEL})
-_READ_ANNOTATIONS = frozenset({names.RETENTION_ANNOTATION})
+_READ_ANNOTATIONS = frozenset({names.QUEUE_GATES_ANNOTATION, names.RETENTION_ANNOTATION})
 """Of a TrainJob. What nobody reads is not kept: annotations and metrics can be large too."""
 
 

@@ -117,8 +117,11 @@ class Applier:
                 await self._record(write)
         return Written()
 
-    async def status(self, trainjob: model.TrainJob, status: model.Json) -> None:
-        """Merge-patch the status of this very version of the TrainJob. Raises like `write`."""
+    async def status(self, trainjob: model.TrainJob, status: model.Json) -> model.Json | None:
+        """Merge-patch the status of this very version of the TrainJob.
+
+        The status that it has then; None if the TrainJob is gone. Raises like `write`.
+        """
         key = Key(trainjob.namespace, trainjob.name)
         path = TRAINJOBS.path(key.namespace, key.name)
         body = {"metadata": {"resourceVersion": trainjob.resource_version}, "status": status}
@@ -126,11 +129,12 @@ class Applier:
             live = await self._client.patch(f"{path}/status", body, manager=STATUS_MANAGER)
         except NotFoundError:
             self._cache.trainjobs.remove(key, uid=trainjob.uid)
-            return
+            return None
         except ConflictError as conflict:
             await self.refresh_trainjob(key)
             raise RetryError("the TrainJob has changed") from conflict
         self._cache.trainjobs.answered(key, trainjob_of(live), news=False)
+        return live.get("status") or {}
 
     async def refresh_trainjob(self, key: Key) -> None:
         """Read the TrainJob itself into the cache."""

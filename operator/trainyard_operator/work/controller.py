@@ -13,7 +13,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ..core import conditions, framework, model, plugins, reconcile, revisions
+from trainyard_api import names
+
+from ..core import conditions, framework, model, plugins, reconcile, revisions, states
 from ..kube.client import ApiError, ConflictError, RetriableError
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey, runtime_key, runtime_of, trainjob_of, version
@@ -90,6 +92,8 @@ class Controller:
         self._clock = clock
         self._memories = memories
         self._milestones = Milestones(metrics)
+        self._keeps_states = True
+        """Whether the cluster's CRD has the field that states are in: upstream's drops it from what is written."""
 
     def touched(self, key: Key) -> None:
         """Something that the TrainJob depends on has changed."""
@@ -326,17 +330,27 @@ class Controller:
 
     async def _write_status(self, memory: Memory, trainjob: model.TrainJob, plan: model.Plan) -> float | None:
         """Patch the status; returns the seconds to wait with it if it is not due yet."""
-        if plan.status is None:
+        status = self._with_state(trainjob, plan.status)
+        if status is None:
             memory.pace.unchanged()
             return None
-        if wait := memory.pace.wait(plan.status, self._clock()):
+        if wait := memory.pace.wait(status, self._clock()):
             return wait
         self._must_lead()
-        await self._applier.status(trainjob, plan.status)
+        live = await self._applier.status(trainjob, status)
+        if live is not None and names.STATUS_FIELD in status and names.STATUS_FIELD not in live:
+            self._keeps_states = False
         self._metrics.writes.labels("Status").inc()
-        memory.pace.written(plan.status, self._clock())
-        self._milestones.said(memory, trainjob, plan.status, self._now())
+        memory.pace.written(status, self._clock())
+        self._milestones.said(memory, trainjob, status, self._now())
         return None
+
+    def _with_state(self, trainjob: model.TrainJob, status: model.Json | None) -> model.Json | None:
+        """The patch with the state that the TrainJob is in thereafter, where that is another than before."""
+        if not self._keeps_states or trainjob.deleting or not reconcile.is_managed(trainjob):
+            return status
+        told = states.changed(trainjob, status)
+        return status if told is None else {**(status or {}), names.STATUS_FIELD: told}
 
 
 def _builds(trainjob: model.TrainJob) -> bool:

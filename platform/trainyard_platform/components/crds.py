@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
-from .. import runtime_crds
+from .. import runtime_crds, trainjob_crd
 from ..artifacts import Artifacts
 from ..observability import MonitoringCrds
 from ..settings import StackSettings
@@ -24,7 +24,7 @@ KIND = "CustomResourceDefinition"
 
 @dataclass(frozen=True, kw_only=True)
 class CrdsArgs:
-    """The CRDs as upstream publishes them, but for `runtime_crds`."""
+    """The CRDs as upstream publishes them, but for `runtime_crds` and `trainjob_crd`."""
 
     manifests: Sequence[Mapping[str, Any]]
     after: Sequence[pulumi.Resource] = ()
@@ -32,7 +32,9 @@ class CrdsArgs:
     @classmethod
     def of(cls, stack: StackSettings, artifacts: Artifacts) -> "CrdsArgs":
         """The CRDs of every artifact that the stack has the platform install."""
-        manifests = [runtime_crds.changeable(crd) for crd in artifacts.manifests("trainer")]
+        manifests = [
+            trainjob_crd.with_state(runtime_crds.changeable(crd)) for crd in artifacts.manifests("trainer")
+        ]
         if stack.jobset.enabled:
             manifests += artifacts.manifests("jobset")
         if stack.kueue.installs:
