@@ -199,8 +199,8 @@ class Operator(Closed):
     mpi_namespaces: tuple[MpiNamespace, ...] = ()
     """Namespaces beside the tenants' where MPI jobs may run. The operator may read and create Secrets there
     and in the tenants' namespaces, and nowhere else. "*" allows it everywhere."""
-    metrics_authentication: bool = False
-    """Whether its metrics are served over TLS, to those alone who may get the path /metrics."""
+    metrics_authentication: bool = True
+    """Whether its metrics are served over TLS, and only to those who may get the path /metrics."""
     disruption_budget: bool = True
     """Whether drains of nodes take one of two replicas at a time."""
     priority_class: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -54,6 +55,38 @@ class Prometheus:
         return [float(one["value"][1]) for one in self.get("query", query=query)["result"]]
 
 
+_READ = """
+import http.client, socket, ssl, sys
+address, name, token, authority = sys.argv[1:]
+trusted = ssl.create_default_context(cadata=authority)
+with socket.create_connection((address, 8443)) as raw:
+    with trusted.wrap_socket(raw, server_hostname=name) as connection:
+        head = f"GET /metrics HTTP/1.1\\r\\nHost: h\\r\\nAuthorization: Bearer {token}\\r\\n\\r\\n"
+        connection.sendall(head.encode())
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        assert answer.status == 200, answer.status
+        print(answer.read().decode())
+"""
+
+
+def operator_metrics(cluster: Cluster) -> str:
+    """What a replica of the operator serves to the sandbox's Prometheus, read in its own pod."""
+    [monitor] = (one for one in _objects(cluster, "servicemonitors") if "ca" in _tls(one))
+    trust = _trust(cluster, _tls(monitor))
+    replicas = cluster.within(SYSTEM).list("pods", "app.kubernetes.io/name=trainyard-operator")
+    pod = next(one for one in replicas if one["status"]["phase"] == "Running")
+    return cluster.kubectl(
+        *("exec", "-n", SYSTEM, pod["metadata"]["name"], "--", "/opt/trainyard/bin/python", "-c", _READ),
+        *(pod["status"]["podIP"], trust["server_name"], _token(cluster), trust["ca"]),
+    )
+
+
+def _tls(monitor: Object) -> Object:
+    found: Object = monitor["spec"]["endpoints"][0].get("tlsConfig", {})
+    return found
+
+
 @contextlib.contextmanager
 def watching(cluster: Cluster, folder: Path) -> Iterator[Prometheus]:
     """A Prometheus that reads and evaluates every two seconds what the platform declares to one."""
@@ -94,8 +127,18 @@ def _jobs(cluster: Cluster, monitor: Object) -> Iterator[Object]:
             if "bearerTokenFile" in endpoint:
                 job["authorization"] = {"credentials_file": "token"}
             if "tlsConfig" in endpoint:
-                job["tls_config"] = {"insecure_skip_verify": endpoint["tlsConfig"]["insecureSkipVerify"]}
+                job["tls_config"] = _trust(cluster, endpoint["tlsConfig"])
             yield {**job, "forward": (namespace, name, port["port"])}
+
+
+def _trust(cluster: Cluster, config: Object) -> Object:
+    """Whom a scrape job trusts, with the authority itself in the place of the Secret that holds it."""
+    if "ca" not in config:
+        return {"insecure_skip_verify": config["insecureSkipVerify"]}
+    source = config["ca"]["secret"]
+    secret = cluster.within(SYSTEM).get("secret", source["name"]) or {}
+    authority = base64.b64decode(secret["data"][source["key"]]).decode()
+    return {"ca": authority, "server_name": config["serverName"]}
 
 
 def _token(cluster: Cluster) -> str:

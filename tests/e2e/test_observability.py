@@ -15,7 +15,7 @@ from trainyard_platform import monitoring_manifests
 from trainyard_platform.observability import Observability
 
 from .cluster import UNTIL_TOLD, Cluster, Object, emptied, trainjob
-from .prometheus import SYSTEM, Prometheus, tool, watching
+from .prometheus import SYSTEM, Prometheus, operator_metrics, tool, watching
 
 pytestmark = pytest.mark.sandbox(area="platform")
 
@@ -76,8 +76,7 @@ def always_answered(expression: str) -> str:
 
 @pytest.mark.core
 def test_the_operator_has_a_metric_of_each_name_that_an_alert_or_a_panel_asks_for(platform: Cluster) -> None:
-    path = f"/api/v1/namespaces/{SYSTEM}/services/trainyard-operator-metrics:metrics/proxy/metrics"
-    text = platform.kubectl("get", "--raw", path)
+    text = operator_metrics(platform)
     kinds = re.findall(r"^# TYPE (trainyard_\w+) (\w+)$", text, re.MULTILINE)
     parts = {"histogram": ("_bucket", "_sum", "_count")}
     there = {name + part for name, kind in kinds for part in parts.get(kind, ("",))}

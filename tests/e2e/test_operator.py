@@ -48,7 +48,6 @@ def running(platform: Cluster) -> Iterator[Cluster]:
     document["config"]["trainyard:platform"]["operator"] |= {
         "replicas": 2,
         "featureGates": {"TrainJobStatus": True},
-        "metricsAuthentication": True,
         "retention": {},
     }
     stack = platform.sandbox.instance.dir / "running.yaml"

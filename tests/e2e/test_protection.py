@@ -41,13 +41,13 @@ def test_the_platforms_own_pods_are_reached_at_the_ports_that_they_serve_and_at_
 ) -> None:
     there, home = platform.within("default"), platform.within(HOME)
     there.apply(server("server", 8000))
-    home.apply(server("beside", 8000, 8080))
+    home.apply(server("beside", 8000, 8443))
     try:
         there.wait("pod/server", condition="condition=Ready")
         home.wait("pod/beside", condition="condition=Ready")
         address = (home.get("pod", "beside") or {})["status"]["podIP"]
         replica = operator(platform)["status"]["podIP"]
-        asked = ((replica, 8080), (replica, 9443), (address, 8080), (address, 8000))
+        asked = ((replica, 8443), (replica, 9443), (address, 8443), (address, 8000))
 
         def reached() -> bool:
             assert [connects(there, host, port) for host, port in asked] == [True, True, True, False]

@@ -509,7 +509,7 @@ def test_volcanos_certificate_is_made_before_what_mounts_it(graph: Graph) -> Non
     ]
 
 
-MINIMAL = {"operator": {"image": "docker.io/trainyard/operator:1"}}
+MINIMAL = {"operator": {"image": "docker.io/trainyard/operator:1", "metricsAuthentication": False}}
 
 
 @pytest.mark.usefixtures("pins")
@@ -616,9 +616,9 @@ def test_for_reports_of_progress_there_are_a_port_and_the_rights_to_see_who_repo
 
 
 @pytest.mark.usefixtures("pins")
-def test_metrics_that_ask_who_reads_have_a_port_a_certificate_and_the_rights_to_ask(tmp_path: Any) -> None:
+def test_metrics_ask_who_reads_on_a_port_with_a_certificate_and_with_the_rights_to_ask(tmp_path: Any) -> None:
     asks = {
-        "operator": {**MINIMAL["operator"], "metricsAuthentication": True},
+        "operator": {"image": "docker.io/trainyard/operator:1"},
         "admission": {"enabled": False},
     }
     graph = stack(tmp_path, {**asks, "observability": {"enabled": True}})
