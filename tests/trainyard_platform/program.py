@@ -200,7 +200,7 @@ def crd(name: str) -> dict[str, Any]:
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": name, "annotations": {"controller-gen.kubebuilder.io/version": "v0.18.0"}},
-        "spec": {"group": name.split(".", 1)[1], "scope": "Namespaced"},
+        "spec": {"group": name.split(".", 1)[1], "scope": "Namespaced", "versions": []},
     }
 
 
