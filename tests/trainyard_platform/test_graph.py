@@ -236,7 +236,7 @@ def test_the_service_leads_to_the_operators_webhook_port(graph: Graph) -> None:
     (port,) = service["spec"]["ports"]
     assert (port["port"], port["targetPort"]) == (443, 9443)
     (container,) = template["spec"]["containers"]
-    assert {one["containerPort"] for one in container["ports"]} == {8080, 9443}
+    assert {one["containerPort"] for one in container["ports"]} == {8080, 8443, 9443}
 
 
 def test_the_operator_comes_after_what_it_needs_and_goes_before_it(graph: Graph) -> None:
@@ -347,6 +347,8 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
             "validator.trainer.kubeflow.org",
             "get,patch",
         ),
+        ("authentication.k8s.io", "tokenreviews", "", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "", "create"),
     ]
     assert rules(graph, "Role", "trainyard-operator") == [
         ("coordination.k8s.io", "leases", "", "create"),

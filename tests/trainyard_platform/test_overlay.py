@@ -63,7 +63,7 @@ def test_every_change_has_its_place() -> None:
                         "image": IMAGE,
                         "imagePullPolicy": "Never",
                         "command": before["spec"]["containers"][0]["command"],
-                        "env": [{"name": "A", "value": "stack"}],
+                        "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}, {"name": "A", "value": "stack"}],
                         "resources": {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}},
                     }
                 ],

@@ -93,7 +93,7 @@ class Controller:
         self._memories = memories
         self._milestones = Milestones(metrics)
         self._keeps_states = True
-        """Whether the cluster's CRD has the field for states: with upstream's it is dropped from what is written."""
+        """Whether the CRD has the field for states: with upstream's it is dropped from what is written."""
 
     def touched(self, key: Key) -> None:
         """Something that the TrainJob depends on has changed."""
