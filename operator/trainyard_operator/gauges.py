@@ -6,30 +6,21 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from trainyard_api import names
-
-from .core import conditions, model
+from .core import model, states
 from .watch.cache import Cache
 
 if TYPE_CHECKING:
     from .wiring import Wiring
 
-STATES: Final = ("Pending", "Running", "Suspended", "Blocked", "Complete", "Failed")
-
 
 def state(job: model.TrainJob) -> str:
-    """One word for a TrainJob: how it ended, else what holds it, else whether a Job of it is active."""
-    found = conditions.of(job.status)
-    for kind in (names.COMPLETE, names.FAILED, names.BLOCKED, names.SUSPENDED):
-        if conditions.is_true(found, kind):
-            return kind
-    jobs = job.status.get("jobsStatus") or ()
-    return "Running" if any(counts.get("active") for counts in jobs) else "Pending"
+    """Where a TrainJob stands."""
+    return states.of(job, job.status)
 
 
 class TrainJobs(Collector):
@@ -54,7 +45,7 @@ class TrainJobs(Collector):
             self._known[job.uid] = known
         counted = Counter(known for _, known in self._known.values())
         family = GaugeMetricFamily("trainyard_trainjobs", "TrainJobs by state", labels=["state"])
-        for name in STATES:
+        for name in states.State:
             family.add_metric([name], counted[name])
         yield family
 

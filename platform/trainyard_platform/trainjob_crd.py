@@ -17,8 +17,8 @@ FIELD: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
         "state": {
-            "description": "Where it stands: Queued, Suspended, Blocked, Starting, Initializing, Running,"
-            " Complete or Failed.",
+            "description": "Where it stands: Pending, Queued, Suspended, Blocked, Starting, Initializing,"
+            " Running, Complete or Failed.",
             "type": "string",
         }
     },

@@ -14,6 +14,7 @@ from trainyard_operator import gauges
 from trainyard_operator.core import framework, plugins
 from trainyard_operator.core.framework import DEFAULT_SETTINGS
 from trainyard_operator.core.model import TrainJob
+from trainyard_operator.core.states import State
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.work.measured import measured
@@ -39,23 +40,6 @@ def counts(**fields: int) -> dict[str, Any]:
     return {"replicatedJobsStatus": [{"name": "node", **none, **fields}]}
 
 
-@pytest.mark.parametrize(
-    ("status", "state"),
-    [
-        ({}, "Pending"),
-        ({"jobsStatus": [{"name": "node", "active": 0}]}, "Pending"),
-        ({"jobsStatus": [{"name": "node", "active": 1}]}, "Running"),
-        (conditions("Suspended"), "Suspended"),
-        (conditions("Suspended", "Blocked"), "Blocked"),
-        ({**conditions("Blocked", "Failed"), "jobsStatus": [{"name": "node", "active": 1}]}, "Failed"),
-        (conditions("Suspended", "Complete"), "Complete"),
-        ({"conditions": [{"type": "Suspended", "status": "False"}]}, "Pending"),
-    ],
-)
-def test_a_trainjob_is_in_one_state(status: dict[str, Any], state: str) -> None:
-    assert gauges.state(trainjob(status=status)) == state
-
-
 def test_trainjobs_are_counted_by_state_and_states_without_any_are_0() -> None:
     cache = Cache()
     for number, said in enumerate([conditions("Complete"), conditions("Complete"), {}]):
@@ -64,12 +48,15 @@ def test_trainjobs_are_counted_by_state_and_states_without_any_are_0() -> None:
         cache.trainjobs.observe(Key.of(job), job)
     metrics = Metrics()
     metrics.registry.register(gauges.TrainJobs(cache))
-    found = {state: value(metrics, "trainyard_trainjobs", state=state) for state in gauges.STATES}
+    found = {state: value(metrics, "trainyard_trainjobs", state=state) for state in State}
     assert found == {
         "Pending": 1,
-        "Running": 0,
+        "Queued": 0,
         "Suspended": 0,
         "Blocked": 0,
+        "Starting": 0,
+        "Initializing": 0,
+        "Running": 0,
         "Complete": 2,
         "Failed": 0,
     }

@@ -26,9 +26,9 @@ def counts(name: str = "node", *, active: int = 0, ready: int = 0, succeeded: in
 @pytest.mark.parametrize(
     ("status", "state"),
     [
-        ({}, None),
+        ({}, "Pending"),
         ({"conditions": conditions(Suspended="True")}, "Suspended"),
-        ({"conditions": conditions(Suspended="False")}, None),
+        ({"conditions": conditions(Suspended="False")}, "Pending"),
         ({"conditions": conditions(Suspended="True", Blocked="True")}, "Blocked"),
         ({"conditions": conditions(Suspended="False", Failed="True"), "jobsStatus": []}, "Failed"),
         ({"conditions": conditions(Complete="True"), "jobsStatus": [counts(succeeded=1)]}, "Complete"),
@@ -43,7 +43,7 @@ def counts(name: str = "node", *, active: int = 0, ready: int = 0, succeeded: in
         ({"jobsStatus": [counts("model-initializer", succeeded=1), counts(active=1, ready=1)]}, "Running"),
     ],
 )
-def test_a_status_is_one_word(status: dict[str, Any], state: str | None) -> None:
+def test_a_status_is_one_word(status: dict[str, Any], state: str) -> None:
     assert states.of(trainjob(), status) == state
 
 

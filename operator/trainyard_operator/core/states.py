@@ -1,6 +1,6 @@
 """In one word where a TrainJob stands, for the column STATE of `kubectl get trainjobs`: docs/adr/0020.
 
-Called by the controller for each status that it writes. Trainer's conditions
+Called by the controller for each status that it writes, and by the gauges. Trainer's conditions
 say nothing while a job starts or runs, and a printer column shows one field.
 The word is made of the rest of the status and never read back. Pure.
 """
@@ -21,6 +21,8 @@ _INITIALIZERS: Final = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
 class State(StrEnum):
     """Where a TrainJob stands."""
 
+    PENDING = "Pending"
+    """Nothing is known of it yet."""
     QUEUED = "Queued"
     """It is suspended, and Kueue resumes it when there is quota."""
     SUSPENDED = "Suspended"
@@ -35,8 +37,8 @@ class State(StrEnum):
     FAILED = "Failed"
 
 
-def of(job: TrainJob, status: Json) -> State | None:
-    """Where the TrainJob stands once its status is this; None before anything is known of it."""
+def of(job: TrainJob, status: Json) -> State:
+    """Where the TrainJob stands if its status is this."""
     current = conditions.of(status)
     for condition, state in (
         (names.COMPLETE, State.COMPLETE),
@@ -48,7 +50,7 @@ def of(job: TrainJob, status: Json) -> State | None:
     if conditions.is_true(current, names.SUSPENDED):
         return State.QUEUED if _resumed_by_kueue(job) else State.SUSPENDED
     counts = status.get("jobsStatus")
-    return None if counts is None else _of_counts(counts)
+    return State.PENDING if counts is None else _of_counts(counts)
 
 
 def _resumed_by_kueue(job: TrainJob) -> bool:
@@ -58,7 +60,7 @@ def _resumed_by_kueue(job: TrainJob) -> bool:
 
 def _of_counts(counts: list[Json]) -> State:
     active = [count for count in counts if count.get("active")]
-    if any(count["name"] in _INITIALIZERS for count in active):
+    if any(count.get("name") in _INITIALIZERS for count in active):
         return State.INITIALIZING
     is_ready = bool(active) and all(count.get("ready", 0) >= count["active"] for count in active)
     return State.RUNNING if is_ready else State.STARTING
@@ -68,4 +70,4 @@ def changed(job: TrainJob, patch: Json | None) -> Json | None:
     """What to merge into the field of our own so that it is true of the patched status; None: nothing."""
     state = of(job, {**job.status, **(patch or {})})
     told = (job.status.get(names.STATUS_FIELD) or {}).get("state")
-    return None if state is None or state == told else {"state": str(state)}
+    return None if state == (told or State.PENDING) else {"state": str(state)}
