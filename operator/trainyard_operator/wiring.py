@@ -36,6 +36,7 @@ from .settings import load_policies
 from .watch.cache import Cache, Key
 from .watch.informer import JOBSETS, Informer, JobSetSink, State
 from .watch.kopf_thread import WATCHED, KopfThread
+from .watch.pod_ends import FAILED, PODS, SELECTOR, PodEnds
 from .watch.sweep import Sweep
 from .work.apply import REVISIONS, Applier
 from .work.authorities import Authorities
@@ -98,6 +99,7 @@ class Wiring:
         settings, cache = self.settings, self.cache
         self.queue: Queue[Key] = Queue()
         memories = Memories(cache)
+        self.pod_ends = PodEnds(cache)
         self.runtimes = Runtimes(client, cache, namespace=settings.namespace, memories=memories)
         self.applier = Applier(client, cache, namespace=settings.namespace)
         companions = Companions(client)
@@ -112,6 +114,7 @@ class Wiring:
             jobs=jobs,
             refusals=Refusals(client, jobs),
             events=Events(client, now=client.time.now),
+            pod_ends=self.pod_ends,
             metrics=self.metrics,
             working=lambda: self.workers.running,
             leading=lambda: self.elector.safe,
@@ -161,6 +164,7 @@ class Wiring:
             namespace=self.settings.namespace,
             selector=names.RUNTIME_UID_LABEL,
         )
+        self.failed_pods = Informer(client, PODS, self.pod_ends, selector=SELECTOR, fields=FAILED)
         self.sweep = Sweep(
             client,
             (
@@ -275,6 +279,7 @@ class Wiring:
         found: dict[str, Work] = {
             "jobsets": self.jobsets.run,
             "revisions": self.revisions.run,
+            "failed-pods": self._follow_failed_pods,
             "kopf": self.kopf.run,
             "sweep": self.sweep.run,
             "upstream": self.upstream.run,
@@ -365,6 +370,12 @@ class Wiring:
             and self.revisions.state is not State.STARTING
         )
 
+    async def _follow_failed_pods(self) -> None:
+        """Once it is known whose pods they are."""
+        while not self.synced:  # noqa: ASYNC110 - synced is made of three streams
+            await asyncio.sleep(0.1)
+        await self.failed_pods.run()
+
     async def elect(self) -> None:
         """Take part in the election for the Lease until cancelled, which releases it."""
         await self.upstream.step()  # the first try for the Lease is to know the answer
@@ -381,6 +392,9 @@ class Wiring:
     async def _start_workers(self) -> None:
         # What a TrainJob that may report is built with is known once there is a certificate.
         while not self.synced or (self.reporting and not self.certificates.authorities):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        # A job that has failed meanwhile says why in its last status. Without the right to see, it goes on.
+        while self.failed_pods.state is State.STARTING and not self.failed_pods.problem:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         self.controller.since = await self._present()
         self.queue.clear()

@@ -34,6 +34,8 @@ CLUSTER: Rules = [
     # JobSet adds to the placement of a Job that it resumes. Where a queue moves a
     # job from one flavor to another, its suspended Jobs have to be made anew.
     {"api_groups": ["batch"], "resources": ["jobs"], "verbs": ["delete", "list"]},
+    # Pods that have failed alone are followed; RBAC cannot allow those alone.
+    {"api_groups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
     # Who cannot create a Job or its pods says so in an Event alone.
     {"api_groups": [""], "resources": ["events"], "verbs": ["create", "get", "list", "patch"]},
     # MPI's list of hosts. And a job that upstream's controller started keeps its

@@ -20,7 +20,27 @@ FIELD: Final[Mapping[str, Any]] = {
             "description": "Where it stands: Pending, Queued, Suspended, Blocked, Starting, Initializing,"
             " Running, Complete or Failed.",
             "type": "string",
-        }
+        },
+        "attempts": {
+            "description": "How each attempt failed: of its pods the one that failed first.",
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "attempt": {"description": "0 is the first.", "type": "integer"},
+                    "job": {"description": "The ReplicatedJob of the pod.", "type": "string"},
+                    "index": {"description": "The pod's number in its Job.", "type": "integer"},
+                    "pod": {"type": "string"},
+                    "node": {"type": "string"},
+                    "container": {"type": "string"},
+                    "exitCode": {"type": "integer"},
+                    "signal": {"description": "What ended the container, if a signal did.", "type": "string"},
+                    "reason": {"description": "OOMKilled, Evicted, Error, ...", "type": "string"},
+                    "failedAt": {"type": "string", "format": "date-time"},
+                    "message": {"description": "What the container said at its end.", "type": "string"},
+                },
+            },
+        },
     },
 }
 

@@ -63,7 +63,7 @@ ANYWHERE = {
     "authorization.k8s.io/subjectaccessreviews": {
         "create": "elsewhere: tests/e2e/test_operator.py, who reads metrics"
     },
-    "/pods": {"get": "elsewhere: tests/e2e/test_operator.py, a job reports its own progress"},
+    "/pods": {**WATCHED, "get": "elsewhere: tests/e2e/test_operator.py, a job reports its own progress"},
     "coordination.k8s.io/leases": {"get": "whether upstream's controller lives"},
 }
 """By `group/resource`, each verb and what for."""

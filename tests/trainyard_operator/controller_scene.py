@@ -13,6 +13,7 @@ from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.informer import State, jobset_of
+from trainyard_operator.watch.pod_ends import PodEnds
 from trainyard_operator.work.apply import Applier
 from trainyard_operator.work.companions import Companions
 from trainyard_operator.work.controller import Controller
@@ -48,6 +49,7 @@ class Scene:
         self.queue: Queue[Key] = Queue(clock=self.clock)
         self.metrics = Metrics()
         self.memories = Memories(self.cache)
+        self.pod_ends = PodEnds(self.cache)
         self.controller = Controller(
             cache=self.cache,
             queue=self.queue,
@@ -64,6 +66,7 @@ class Scene:
             jobs=Jobs(client),
             refusals=Refusals(client, Jobs(client)),
             events=Events(client, clock=self.clock, now=self.now),
+            pod_ends=self.pod_ends,
             metrics=self.metrics,
             working=lambda: self.working,
             leading=lambda: self.leading,

@@ -559,6 +559,71 @@ def test_where_the_crd_has_no_place_for_the_word_it_is_tried_once(monkeypatch: p
     run(test)
 
 
+def fails(s: Scene, name: str, *, attempt: int, at: int) -> None:
+    """The API server tells that a pod of the job has failed."""
+    jobset = s.api.objects[JOBSET]["metadata"]
+    labels = {
+        "jobset.sigs.k8s.io/jobset-name": jobset["name"],
+        "jobset.sigs.k8s.io/jobset-uid": jobset["uid"],
+        "jobset.sigs.k8s.io/replicatedjob-name": "node",
+        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
+    }
+    stamp = f"2026-01-01T00:00:{at:02}Z"
+    ended = {"exitCode": 1, "reason": "Error", "finishedAt": stamp, "message": f"{name} broke"}
+    pod = {
+        "metadata": {"name": name, "namespace": "team", "labels": labels, "creationTimestamp": stamp},
+        "spec": {"nodeName": "n1"},
+        "status": {"containerStatuses": [{"name": "node", "state": {"terminated": ended}}]},
+    }
+    s.pod_ends.upsert(*s.pod_ends.decode(msgspec.json.encode(pod)))
+
+
+FAILED = {"type": "Failed", "status": "True", "reason": "FailedJobs", "message": "failed jobs: [tj-node-0]"}
+
+
+def test_a_failed_trainjob_says_how_each_attempt_failed_and_each_of_them_is_an_event() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=1)
+            await s.settle()
+            fails(s, "later", attempt=0, at=7)
+            await s.settle()
+            fails(s, "first", attempt=0, at=5)
+            await s.settle()
+            assert "attempts" not in s.api.objects[JOB]["status"]["trainyard"], "another may prove the first"
+            s.second += 60.0
+            s.controller.everything()
+            await s.settle()
+            [attempt] = s.api.objects[JOB]["status"]["trainyard"]["attempts"]
+            assert (attempt["pod"], attempt["message"]) == ("first", "first broke")
+            fails(s, "second", attempt=1, at=30)
+            ended = {**FAILED, "lastTransitionTime": "2026-01-01T00:00:31Z"}
+            s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": {"conditions": [ended]}})
+            s.see_jobset()
+            await s.settle()
+            status = s.api.objects[JOB]["status"]
+            assert [one["pod"] for one in status["trainyard"]["attempts"]] == ["first", "second"]
+            assert status["trainyard"]["state"] == "Failed"
+            [failed] = status["conditions"]
+            assert failed["message"] == (
+                "failed jobs: [tj-node-0]. In attempt 2 node 0 failed first: exit code 1, "
+                "container node of pod second on node n1: second broke"
+            )
+            events = [one for path, one in s.api.objects.items() if "/events/" in path]
+            assert sorted((one["reason"], one["message"][:10]) for one in events) == [
+                ("AttemptFailed", "Attempt 1:"),
+                ("AttemptFailed", "Attempt 2:"),
+            ]
+            written = s.api.writes()
+            s.see(JOB, "MODIFIED")
+            s.controller.everything()
+            await s.settle()
+            assert (s.api.writes(), len(s.pod_ends)) == (written, 0)
+
+    run(test)
+
+
 def test_a_status_that_we_wrote_wakes_nobody() -> None:
     async def test() -> None:
         async with scene() as s:

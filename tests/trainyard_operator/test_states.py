@@ -60,8 +60,8 @@ def test_a_suspended_job_that_kueue_will_resume_is_queued(
 
 def test_the_word_is_of_the_status_as_it_is_once_patched_and_told_only_where_it_is_another() -> None:
     starting = {"jobsStatus": [counts(active=1)], "trainyard": {"state": "Starting"}}
-    assert states.changed(trainjob(status=starting), None) is None
+    assert states.changed(trainjob(status=starting), None) == {}
     running = {"jobsStatus": [counts(active=1, ready=1)]}
     assert states.changed(trainjob(status=starting), running) == {"state": "Running"}
     assert states.changed(trainjob(status={"jobsStatus": [counts(active=1)]}), None) == {"state": "Starting"}
-    assert states.changed(trainjob(), None) is None
+    assert states.changed(trainjob(), None) == {}

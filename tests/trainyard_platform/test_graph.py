@@ -332,6 +332,7 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
         (trainer, "trainjobs/finalizers", "", "update"),
         ("jobset.x-k8s.io", "jobsets", "", "create,delete,get,list,update,watch"),
         ("batch", "jobs", "", "delete,list"),
+        ("", "pods", "", "list,watch"),
         ("", "events", "", "create,get,list,patch"),
         ("", "configmaps", "", "create,get,update"),
         ("scheduling.x-k8s.io,scheduling.volcano.sh", "podgroups", "", "create,get,update"),

@@ -160,6 +160,31 @@ class Refused:
     """When the Job started whose pods are refused."""
 
 
+@dataclass(frozen=True, slots=True)
+class PodEnd:
+    """How a pod of a JobSet failed."""
+
+    job: str
+    """The ReplicatedJob that it is of."""
+    index: int
+    """Its place in that: its number where there are several."""
+    attempt: int
+    """How often its JobSet had been made anew before."""
+    pod: str
+    node: str
+    """Where it was; empty if it was nowhere."""
+    container: str
+    """The one that failed first; empty if the pod failed and none of them did."""
+    exit_code: int
+    reason: str
+    """In Kubernetes' words: OOMKilled, Evicted, Error, ...; `attempts.DELETED` for one that was deleted."""
+    at: datetime
+    signal: str = ""
+    """Name of the signal that ended the container; empty: none did."""
+    message: str = ""
+    """What it said at its end."""
+
+
 class RuntimeProblem(StrEnum):
     """Why there is no runtime to build from."""
 
@@ -203,6 +228,8 @@ class Observed:
     """What is refused to the JobSet; None: not looked at, which few plans need (`Plan.needs_refused`)."""
     newest: Runtime | None = None
     """The runtime as it is now, looked at together with `refused`."""
+    attempts: Sequence[Json] = ()
+    """How each attempt failed, as far as it was seen (see `attempts`)."""
     runtime_renewed: bool = False
     """`runtime` is the live one, since what the job was sent with was refused before a pod of it ran."""
 

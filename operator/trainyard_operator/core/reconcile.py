@@ -21,7 +21,7 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 
-from . import causes, conditions, framework, marks, plugins, refusals, renewal, revisions
+from . import attempts, causes, conditions, framework, marks, plugins, refusals, renewal, revisions
 from .causes import Cause
 from .framework import DEFAULT_SETTINGS, Child, Plugin, Settings
 from .model import (
@@ -89,7 +89,7 @@ def reconcile(
     if conditions.finished(before):
         return _after_the_end(job, jobset, before, now)
 
-    after = _mirrored(conditions.without(_suspension(job, before, now), names.BLOCKED), jobset)
+    after = _mirrored(conditions.without(_suspension(job, before, now), names.BLOCKED), jobset, observed)
     if conditions.finished(after):
         return Plan(status=_status(job, after, jobset))
     if observed.runtime is RuntimeProblem.NOT_SUPPORTED:
@@ -191,9 +191,13 @@ def _suspension(job: TrainJob, before: conditions.Conditions, now: datetime) -> 
     return before
 
 
-def _mirrored(current: conditions.Conditions, jobset: JobSet | None) -> conditions.Conditions:
+def _mirrored(
+    current: conditions.Conditions, jobset: JobSet | None, observed: Observed
+) -> conditions.Conditions:
     terminal = None if jobset is None else framework.status(jobset, plugins.ALL).terminal
-    return current if terminal is None else conditions.with_condition(current, terminal)
+    if terminal is None:
+        return current
+    return conditions.with_condition(current, attempts.told(terminal, observed.attempts))
 
 
 def _failed(current: conditions.Conditions, why: Cause, now: datetime) -> conditions.Conditions:

@@ -66,8 +66,8 @@ def _of_counts(counts: list[Json]) -> State:
     return State.RUNNING if is_ready else State.STARTING
 
 
-def changed(job: TrainJob, patch: Json | None) -> Json | None:
-    """What to merge into the field of our own so that it is true of the patched status; None: nothing."""
+def changed(job: TrainJob, patch: Json | None) -> Json:
+    """What to merge into the field of our own so that it is true of the patched status; empty: nothing."""
     state = of(job, {**job.status, **(patch or {})})
     told = (job.status.get(names.STATUS_FIELD) or {}).get("state")
-    return None if state == (told or State.PENDING) else {"state": str(state)}
+    return {} if state == (told or State.PENDING) else {"state": str(state)}

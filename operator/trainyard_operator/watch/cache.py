@@ -216,6 +216,8 @@ class Cache:
         """When each revision was last recorded or chosen by us, on a monotonic clock."""
         self.trainjob_gone: Callable[[Key], None] = lambda key: None
         """Called when a TrainJob has left the cache, whoever found out."""
+        self.trainjob_over: Callable[[Key], None] = lambda key: None
+        """Called when a TrainJob has left the cache, or somebody else's write says that it has ended."""
         self._users: dict[RuntimeKey, set[Key]] = {}
         self._ended: dict[Key, model.JobSet] = {}
 
@@ -233,6 +235,11 @@ class Cache:
         found = self._ended.get(Key.of(trainjob))
         return found if found is not None and found.owner_uid == trainjob.uid else None
 
+    def is_unfinished(self, key: Key) -> bool:
+        """Whether there is such a TrainJob, and it has not ended."""
+        trainjob = self.trainjobs.get(key)
+        return trainjob is not None and not _has_finished(trainjob)
+
     def _trainjob_changed(self, key: Key, before: model.TrainJob | None) -> None:
         if before is not None:
             self._unlink(key, before)
@@ -241,6 +248,7 @@ class Cache:
             self._users.setdefault(runtime_key(trainjob), set()).add(key)
         if trainjob is None or _has_finished(trainjob):
             self._ended.pop(key, None)
+            self.trainjob_over(key)
         if trainjob is None:
             self.trainjob_gone(key)
         self.wake(key)
@@ -294,6 +302,14 @@ _READ_ANNOTATIONS = frozenset({names.QUEUE_GATES_ANNOTATION, names.RETENTION_ANN
 """Of a TrainJob. What nobody reads is not kept: annotations and metrics can be large too."""
 
 
+def _status(status: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is read of a status: of a TrainJob that has ended not how its attempts failed, which is long."""
+    found = _only(status, _READ_STATUS)
+    if names.STATUS_FIELD in found and conditions.finished(conditions.of(found)):
+        found[names.STATUS_FIELD] = _only(found[names.STATUS_FIELD], frozenset({"state"}))
+    return found
+
+
 def _only(fields: Mapping[str, Any] | None, wanted: frozenset[str]) -> dict[str, Any]:
     return {name: value for name, value in (fields or {}).items() if name in wanted}
 
@@ -308,7 +324,7 @@ def trainjob_of(manifest: model.Json) -> model.TrainJob:
         resource_version=metadata["resourceVersion"],
         created=time_of(metadata["creationTimestamp"]),
         spec=Packed(manifest.get("spec") or {}, _READ_AT_EACH_LOOK),
-        status=_only(manifest.get("status"), _READ_STATUS),
+        status=_status(manifest.get("status")),
         labels=_only(metadata.get("labels"), _READ_LABELS),
         annotations=_only(metadata.get("annotations"), _READ_ANNOTATIONS),
         deleting="deletionTimestamp" in metadata,

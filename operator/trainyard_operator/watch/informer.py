@@ -110,7 +110,7 @@ class Informed(Protocol[K, V]):
 class Informer(Generic[K, V]):
     """Follows one resource for ever. `run` is its task.
 
-    `namespace` and `selector` (a label selector) narrow what is followed;
+    `namespace`, `selector` (of labels) and `fields` (a field selector) narrow what is followed;
     `inactivity` is in seconds; `clock` gives seconds that never go back.
     """
 
@@ -122,6 +122,7 @@ class Informer(Generic[K, V]):
         *,
         namespace: str | None = None,
         selector: str | None = None,
+        fields: str | None = None,
         inactivity: float = INACTIVITY,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Any] = asyncio.sleep,
@@ -139,7 +140,8 @@ class Informer(Generic[K, V]):
         self._client = client
         self._sink = sink
         self._path = resource.path(namespace)
-        self._params = {"labelSelector": selector} if selector else {}
+        narrowed = {"labelSelector": selector, "fieldSelector": fields}
+        self._params = {name: value for name, value in narrowed.items() if value}
         self._inactivity = inactivity
         self._clock = clock
         self._sleep = sleep

@@ -15,11 +15,12 @@ from typing import Any
 
 from trainyard_api import names
 
-from ..core import conditions, framework, model, plugins, reconcile, revisions, states
+from ..core import attempts, conditions, framework, model, plugins, reconcile, revisions, states
 from ..kube.client import ApiError, ConflictError, RetriableError
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey, runtime_key, runtime_of, trainjob_of, version
 from ..watch.informer import JOBSETS, State
+from ..watch.pod_ends import PodEnds
 from .apply import Applier, RefusedError
 from .companions import Companions
 from .events import Events
@@ -59,6 +60,7 @@ class Controller:
         jobs: Jobs,
         refusals: Refusals,
         events: Events,
+        pod_ends: PodEnds,
         metrics: Metrics,
         working: Callable[[], bool],
         leading: Callable[[], bool] = lambda: True,
@@ -83,6 +85,7 @@ class Controller:
         self._jobs = jobs
         self._refusals = refusals
         self._events = events
+        self._pod_ends = pod_ends
         self._metrics = metrics
         self._working = working
         self._leading = leading
@@ -216,8 +219,8 @@ class Controller:
             self._milestones.wrote(memory, trainjob, write, self._now())
         if written and not refused:
             memory.refusal = None
-        waiting = await self._write_status(memory, trainjob, plan)
-        for note in plan.events:
+        waiting = await self._write_status(memory, observed, plan)
+        for note in (*plan.events, *self._failures(memory, observed, waiting)):
             await self._events.post(trainjob, note)
         if written and not refused:
             memory.companions = tuple(done.companion for done in written if done.companion is not None)
@@ -275,6 +278,7 @@ class Controller:
             runtime_revision_lost=chosen.lost,
             runtime_renewed=chosen.renewed,
             idle=memory.idle(jobset, self._clock()),
+            attempts=self._attempts(trainjob, jobset),
             jobset_checked=jobset is None or not jobset.suspend or memory.is_checked(jobset),
         )
         wanted = reconcile.companions(observed, self._settings(), self._using)
@@ -328,9 +332,24 @@ class Controller:
             logger.warning("%s: %s: %s", Key.of(trainjob), rejection.reason, rejection.message)
         memory.refusal = Refusal(replace(rejection, at=self._now()), _digest(trainjob, observed.runtime))
 
-    async def _write_status(self, memory: Memory, trainjob: model.TrainJob, plan: model.Plan) -> float | None:
+    def _attempts(self, trainjob: model.TrainJob, jobset: model.JobSet | None) -> tuple[model.Json, ...]:
+        ends = () if jobset is None or jobset.owner_uid != trainjob.uid else self._pod_ends.of(jobset)
+        return attempts.with_ends(attempts.of(trainjob), ends)
+
+    def _failures(
+        self, memory: Memory, observed: model.Observed, waiting: float | None
+    ) -> tuple[model.EventNote, ...]:
+        """What to say of attempts that have failed, once: before it is written, another may be the first."""
+        if waiting is not None:
+            return ()
+        known = memory.attempts | {one["attempt"] for one in attempts.of(observed.trainjob)}
+        memory.attempts = known | {one["attempt"] for one in observed.attempts}
+        return attempts.notes(known, observed.attempts)
+
+    async def _write_status(self, memory: Memory, observed: model.Observed, plan: model.Plan) -> float | None:
         """Patch the status; returns the seconds to wait with it if it is not due yet."""
-        status = self._with_state(trainjob, plan.status)
+        trainjob = observed.trainjob
+        status = self._with_ours(observed, plan.status)
         if status is None:
             memory.pace.unchanged()
             return None
@@ -342,15 +361,20 @@ class Controller:
             self._keeps_states = False
         self._metrics.writes.labels("Status").inc()
         memory.pace.written(status, self._clock())
+        if conditions.finished(conditions.of(status)):
+            self._pod_ends.forget(Key.of(trainjob))
         self._milestones.said(memory, trainjob, status, self._now())
         return None
 
-    def _with_state(self, trainjob: model.TrainJob, status: model.Json | None) -> model.Json | None:
-        """The patch with the state that the TrainJob is in thereafter, where that is another than before."""
+    def _with_ours(self, observed: model.Observed, status: model.Json | None) -> model.Json | None:
+        """The patch with what changes in the field of our own: the state thereafter, and the attempts."""
+        trainjob = observed.trainjob
         if not self._keeps_states or trainjob.deleting or not reconcile.is_managed(trainjob):
             return status
-        told = states.changed(trainjob, status)
-        return status if told is None else {**(status or {}), names.STATUS_FIELD: told}
+        ours = dict(states.changed(trainjob, status))
+        if observed.attempts and observed.attempts != attempts.of(trainjob):
+            ours["attempts"] = list(observed.attempts)
+        return {**(status or {}), names.STATUS_FIELD: ours} if ours else status
 
 
 def _builds(trainjob: model.TrainJob) -> bool:

@@ -58,6 +58,8 @@ class Memory:
     """Uid of the JobSet that should run and has no pod, and since when, on a monotonic clock."""
     milestones: frozenset[str] = frozenset()
     """Those that have been counted."""
+    attempts: frozenset[int] = frozenset()
+    """Those of which an Event has said how they failed."""
     pace: Pace = field(default_factory=Pace)
 
     def wrote(self, written: Written) -> None:

@@ -1,0 +1,120 @@
+"""Which pod of a TrainJob failed first in each of its attempts, and how: docs/adr/0021.
+
+Called by the controller with what was seen of failed pods, and by `reconcile`
+for the message of `Failed`. An attempt is all pods that JobSet's controller
+made together: the first until it made them anew, and so on. Its pods are gone
+soon after; what is said here stays in the TrainJob's status. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from trainyard_api import names
+
+from . import conditions
+from .model import Condition, EventNote, Json, PodEnd, TrainJob
+
+KEPT: Final = 8
+"""Attempts that a status keeps: the first, and the last ones."""
+LAST_WORDS: Final = 2000
+"""Characters that a status keeps of what a container said at its end."""
+SHORT: Final = 300
+"""Characters of that in a condition or an Event."""
+DELETED: Final = "Deleted"
+"""Reason of a pod that somebody has deleted, as Job's controller does with those that are left."""
+_TERMINATED: Final = 143
+"""Exit code of what ended by SIGTERM."""
+
+
+def of(job: TrainJob) -> tuple[Json, ...]:
+    """The attempts that the TrainJob's status keeps, in their order."""
+    return tuple((job.status.get(names.STATUS_FIELD) or {}).get("attempts") or ())
+
+
+def with_ends(known: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]:
+    """The attempts with what else was seen: of each the pod that failed first."""
+    first = {attempt["attempt"]: attempt for attempt in known}
+    for end in ends:
+        said = _attempt(end)
+        before = first.get(end.attempt)
+        if before is None or _order(said) < _order(before):
+            first[end.attempt] = said
+    found = [first[number] for number in sorted(first)]
+    return tuple(found if len(found) <= KEPT else [found[0], *found[1 - KEPT :]])
+
+
+def sentence(attempt: Json) -> str:
+    """How an attempt failed, in a sentence."""
+    said = last_line(attempt.get("message", ""))
+    parts = [f"{attempt['job']} {attempt['index']} failed first: {_how(attempt)}, {_where(attempt)}", said]
+    return ": ".join(part for part in parts if part)
+
+
+def _how(attempt: Json) -> str:
+    reason = "" if attempt["reason"] == "Error" else attempt["reason"]
+    code = f"exit code {attempt['exitCode']}" if attempt["exitCode"] else ""
+    name = f" ({attempt['signal']})" if "signal" in attempt else ""
+    return ", ".join(part for part in (reason, code + name) if part)
+
+
+def _where(attempt: Json) -> str:
+    container = f"container {attempt['container']} of " if attempt["container"] else ""
+    node = f" on node {attempt['node']}" if attempt["node"] else ""
+    return f"{container}pod {attempt['pod']}{node}"
+
+
+def last_line(message: str) -> str:
+    """The last line of what a container said, short."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return lines[-1][:SHORT] if lines else ""
+
+
+def told(terminal: Condition, attempts: Sequence[Json]) -> Condition:
+    """`Failed` with how the last attempt failed, behind the words of JobSet's controller."""
+    if terminal.type != names.FAILED or not attempts:
+        return terminal
+    last = attempts[-1]
+    which = "" if last["attempt"] == 0 else f"In attempt {last['attempt'] + 1} "
+    return replace(terminal, message=f"{terminal.message}. {which}{sentence(last)}")
+
+
+def notes(known: Collection[int], now: Sequence[Json]) -> tuple[EventNote, ...]:
+    """An Event for each attempt that is not among those known."""
+    return tuple(
+        EventNote("Warning", "AttemptFailed", f"Attempt {new['attempt'] + 1}: {sentence(new)}")
+        for new in now
+        if new["attempt"] not in known
+    )
+
+
+def _attempt(end: PodEnd) -> Json:
+    said: dict[str, Any] = {
+        "attempt": end.attempt,
+        "job": end.job,
+        "index": end.index,
+        "pod": end.pod,
+        "node": end.node,
+        "container": end.container,
+        "exitCode": end.exit_code,
+        "reason": end.reason,
+        "failedAt": conditions.timestamp(end.at),
+    }
+    if end.signal:
+        said["signal"] = end.signal
+    if end.message:
+        said["message"] = end.message[-LAST_WORDS:]
+    return said
+
+
+def is_before(one: PodEnd, other: PodEnd) -> bool:
+    """Whether the one failed before the other."""
+    return _order(_attempt(one)) < _order(_attempt(other))
+
+
+def _order(attempt: Json) -> tuple[str, bool, str, int]:
+    """Who failed first; at the same second, not who was told to end."""
+    followed = attempt["reason"] == DELETED or attempt["exitCode"] == _TERMINATED
+    return (attempt["failedAt"], followed, attempt["job"], attempt["index"])

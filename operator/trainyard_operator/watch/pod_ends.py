@@ -1,0 +1,210 @@
+"""How pods of TrainJobs fail, noted while they are there: docs/adr/0021.
+
+An informer follows failed pods only; a pod that runs or has succeeded never
+comes. Nothing of it is kept but how the first of each attempt failed, and
+that until its TrainJob has ended or gone.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from ..core import attempts, model
+from ..kube.client import Resource
+from .cache import Cache, Key
+from .informer import State
+
+PODS: Final = Resource("", "v1", "pods", "Pod")
+FAILED: Final = "status.phase=Failed"
+"""Field selector of what is followed."""
+
+_JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
+SELECTOR: Final = _JOBSET_UID
+_JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
+_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
+_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_DISRUPTED: Final = "DisruptionTarget"
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_SIGNALLED: Final = 128
+"""What an exit code is above the number of the signal that ended the process."""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str
+    labels: dict[str, str]
+    creation_timestamp: datetime
+    deletion_timestamp: datetime | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Terminated(msgspec.Struct, rename="camel"):
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    finished_at: datetime | None = None
+
+
+class _State(msgspec.Struct):
+    terminated: _Terminated | None = None
+
+
+class _Container(msgspec.Struct, rename="camel"):
+    name: str
+    state: _State = msgspec.field(default_factory=_State)
+    last_state: _State = msgspec.field(default_factory=_State)
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    reason: str = ""
+    message: str = ""
+    conditions: list[_Condition] | None = None
+    container_statuses: list[_Container] | None = None
+    init_container_statuses: list[_Container] | None = None
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec
+    status: _Status
+
+
+_decoder = msgspec.json.Decoder(_Pod)
+
+
+class PodEnds:
+    """Where the informer of failed pods puts what it finds; see `Informed`.
+
+    Of pods whose TrainJob is not in the cache, or has ended, nothing is kept.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        cache.trainjob_over = self.forget
+        self._first: dict[Key, dict[tuple[str, int], model.PodEnd]] = {}
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def of(self, jobset: model.JobSet) -> Sequence[model.PodEnd]:
+        """How the first pod of each attempt of the JobSet failed, as far as it was seen."""
+        found = self._first.get(Key.of(jobset), {})
+        return [end for (uid, _), end in found.items() if uid == jobset.uid]
+
+    def forget(self, key: Key) -> None:
+        """The TrainJob has ended or is gone."""
+        self._first.pop(key, None)
+
+    def decode(self, raw: msgspec.Raw | bytes) -> tuple[Key, tuple[Key, str, model.PodEnd]]:
+        """See `Informed`."""
+        pod = _decoder.decode(raw)
+        labels = pod.metadata.labels
+        of = Key(pod.metadata.namespace, labels[_JOBSET])
+        return self.key(pod.metadata.namespace, pod.metadata.name), (of, labels[_JOBSET_UID], _end(pod))
+
+    def key(self, namespace: str, name: str) -> Key:
+        """See `Informed`."""
+        return Key(namespace, name)
+
+    def upsert(self, key: Key, value: tuple[Key, str, model.PodEnd]) -> None:
+        """See `Informed`."""
+        of, uid, end = value
+        if not self._cache.is_unfinished(of):
+            return
+        found = self._first.setdefault(of, {})
+        before = found.get((uid, end.attempt))
+        if before is None or attempts.is_before(end, before):
+            found[uid, end.attempt] = end
+            if len(found) > attempts.KEPT:
+                del found[sorted(found)[1]]
+            self._cache.wake(of)
+
+    def remove(self, key: Key, uid: str, resource_version: str) -> None:
+        """See `Informed`: what is known of a pod outlives it."""
+
+    def replace(self, objects: dict[Key, tuple[Key, str, model.PodEnd]], at: int) -> None:
+        """See `Informed`."""
+        for key, value in objects.items():
+            self.upsert(key, value)
+
+    def progress(self, at: int) -> None:
+        """See `Informed`."""
+
+    def changed(self, state: State) -> None:
+        """See `Informed`."""
+
+
+def _end(pod: _Pod) -> model.PodEnd:
+    status, labels = pod.status, pod.metadata.labels
+    containers = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+    ended = [(one.name, how) for one in containers if (how := _failure(one)) is not None]
+    name, how = min(ended, key=lambda found: found[1].finished_at or _NEVER, default=("", _Terminated()))
+    reason, message = _why(pod, how)
+    return model.PodEnd(
+        job=labels.get(_JOB, ""),
+        index=_number(labels.get(_INDEX)),
+        attempt=_number(labels.get(_ATTEMPT)),
+        pod=pod.metadata.name,
+        node=pod.spec.node_name,
+        container=name,
+        exit_code=how.exit_code,
+        signal=_signal(how),
+        reason=reason,
+        at=how.finished_at or pod.metadata.deletion_timestamp or _last_change(pod),
+        message=message[-attempts.LAST_WORDS :],
+    )
+
+
+def _failure(container: _Container) -> _Terminated | None:
+    """How a container failed, now or before it was started again; None if it did not."""
+    for state in (container.state, container.last_state):
+        if state.terminated is not None and state.terminated.exit_code:
+            return state.terminated
+    return None
+
+
+def _why(pod: _Pod, how: _Terminated) -> tuple[str, str]:
+    """The reason, and what was said: what befell the pod comes before what its containers made of it."""
+    if pod.status.reason:
+        return pod.status.reason, pod.status.message
+    for condition in pod.status.conditions or ():
+        if (condition.type, condition.status) == (_DISRUPTED, "True"):
+            return condition.reason, condition.message
+    if pod.metadata.deletion_timestamp is not None:
+        return attempts.DELETED, how.message
+    return how.reason or "Error", how.message
+
+
+def _signal(how: _Terminated) -> str:
+    number = how.signal or (how.exit_code - _SIGNALLED if how.exit_code > _SIGNALLED else 0)
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return ""
+
+
+def _last_change(pod: _Pod) -> datetime:
+    changes = [c.last_transition_time for c in pod.status.conditions or () if c.last_transition_time]
+    return max(changes, default=pod.metadata.creation_timestamp)
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isdigit() else 0

@@ -1,0 +1,147 @@
+"""How the attempts of a TrainJob failed, in its status, its condition and its Events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainyard_operator.core import attempts
+from trainyard_operator.core.model import Condition, EventNote, PodEnd
+
+from .core_values import at, stamp, trainjob
+
+
+def end(index: int, seconds: float, *, attempt: int = 0, **fields: Any) -> PodEnd:
+    values: dict[str, Any] = {
+        "job": "node",
+        "index": index,
+        "attempt": attempt,
+        "pod": f"tj-node-0-{index}-abcde",
+        "node": "n1",
+        "container": "node",
+        "exit_code": 1,
+        "reason": "Error",
+        "at": at(seconds),
+    }
+    return PodEnd(**{**values, **fields})
+
+
+def said(index: int, seconds: float, *, attempt: int = 0, **fields: Any) -> dict[str, Any]:
+    return {
+        "attempt": attempt,
+        "job": "node",
+        "index": index,
+        "pod": f"tj-node-0-{index}-abcde",
+        "node": "n1",
+        "container": "node",
+        "exitCode": 1,
+        "reason": "Error",
+        "failedAt": stamp(seconds),
+        **fields,
+    }
+
+
+@pytest.mark.parametrize(
+    ("ends", "first"),
+    [
+        ([end(0, 3), end(1, 2)], 1),
+        ([end(0, 2), end(1, 2)], 0),
+        ([end(0, 2, exit_code=143), end(1, 2)], 1),
+        ([end(0, 2, reason=attempts.DELETED), end(1, 2)], 1),
+        ([end(0, 1, reason=attempts.DELETED), end(1, 2)], 0),
+    ],
+    ids=[
+        "the earliest",
+        "the lower",
+        "not who was told to end",
+        "not who was deleted",
+        "unless that was first",
+    ],
+)
+def test_of_each_attempt_the_pod_that_failed_first_is_kept(ends: list[PodEnd], first: int) -> None:
+    assert [one["index"] for one in attempts.with_ends((), ends)] == [first]
+    assert [one["index"] for one in attempts.with_ends((), ends[::-1])] == [first]
+    one_by_one = attempts.with_ends(attempts.with_ends((), ends[:1]), ends[1:])
+    assert [one["index"] for one in one_by_one] == [first]
+
+
+def test_an_attempt_is_kept_whole() -> None:
+    killed = end(
+        1, 5, attempt=2, exit_code=137, signal="SIGKILL", reason="OOMKilled", message="x" * 5000 + "!"
+    )
+    assert attempts.with_ends((), [killed]) == (
+        said(
+            1,
+            5,
+            attempt=2,
+            exitCode=137,
+            signal="SIGKILL",
+            reason="OOMKilled",
+            message="x" * 1999 + "!",
+        ),
+    )
+
+
+def test_a_status_keeps_the_first_attempt_and_the_last_ones() -> None:
+    found: tuple[Any, ...] = ()
+    for attempt in range(12):
+        found = attempts.with_ends(found, [end(0, attempt, attempt=attempt)])
+    assert [one["attempt"] for one in found] == [0, 5, 6, 7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "sentence"),
+    [
+        (
+            said(1, 0, message="Traceback ...\nValueError: no\n\n"),
+            "node 1 failed first: exit code 1, container node of pod tj-node-0-1-abcde on node n1: "
+            "ValueError: no",
+        ),
+        (
+            said(0, 0, exitCode=137, signal="SIGKILL", reason="OOMKilled"),
+            "node 0 failed first: OOMKilled, exit code 137 (SIGKILL), "
+            "container node of pod tj-node-0-0-abcde on node n1",
+        ),
+        (
+            said(
+                0, 0, exitCode=0, reason="Evicted", container="", node="", message="The node was low on disk."
+            ),
+            "node 0 failed first: Evicted, pod tj-node-0-0-abcde: The node was low on disk.",
+        ),
+    ],
+)
+def test_how_it_failed_is_a_sentence(attempt: dict[str, Any], sentence: str) -> None:
+    assert attempts.sentence(attempt) == sentence
+
+
+def test_the_condition_failed_has_upstreams_words_first_and_the_last_attempt_behind_them() -> None:
+    failed = Condition(
+        "Failed", "True", "FailedJobs", "jobset failed due to one or more job failures", stamp(9)
+    )
+    known = attempts.with_ends((), [end(0, 1), end(1, 5, attempt=1)])
+    assert attempts.told(failed, known) == Condition(
+        "Failed",
+        "True",
+        "FailedJobs",
+        "jobset failed due to one or more job failures. In attempt 2 node 1 failed first: exit code 1, "
+        "container node of pod tj-node-0-1-abcde on node n1",
+        stamp(9),
+    )
+    assert attempts.told(failed, known[:1]).message.startswith(f"{failed.message}. node 0 failed first: ")
+    assert attempts.told(failed, ()) == failed
+    complete = Condition("Complete", "True", "AllJobsCompleted", "jobset completed successfully", stamp(9))
+    assert attempts.told(complete, known) == complete
+
+
+def test_each_attempt_is_an_event_once() -> None:
+    known = attempts.with_ends((), [end(0, 1), end(1, 5, attempt=1)])
+    assert attempts.notes({0}, known) == (
+        EventNote("Warning", "AttemptFailed", f"Attempt 2: {attempts.sentence(known[1])}"),
+    )
+
+
+def test_what_the_status_keeps_is_read_back() -> None:
+    known = attempts.with_ends((), [end(0, 1)])
+    assert attempts.of(trainjob(status={"trainyard": {"attempts": list(known)}})) == known
+    assert attempts.of(trainjob()) == ()

@@ -1,0 +1,161 @@
+"""What is noted of pods that fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainyard_operator.core import attempts
+from trainyard_operator.core.model import PodEnd
+from trainyard_operator.watch.cache import Cache, Key
+from trainyard_operator.watch.pod_ends import PodEnds
+
+from .core_values import T0, at, jobset, stamp, trainjob
+
+KEY = Key("team", "tj")
+ERROR = {"exitCode": 1, "reason": "Error", "finishedAt": stamp(5), "message": "ValueError: no"}
+
+
+def pod(
+    name: str = "tj-node-0-1-abcde",
+    *,
+    attempt: int = 0,
+    containers: dict[str, dict[str, Any]] | None = None,
+    deleted: bool = False,
+    **status: Any,
+) -> dict[str, Any]:
+    labels = {
+        "jobset.sigs.k8s.io/jobset-name": "tj",
+        "jobset.sigs.k8s.io/jobset-uid": "js-uid",
+        "jobset.sigs.k8s.io/replicatedjob-name": "node",
+        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
+        "batch.kubernetes.io/job-completion-index": "1",
+    }
+    metadata = {"name": name, "namespace": "team", "labels": labels, "creationTimestamp": stamp(0)}
+    if deleted:
+        metadata["deletionTimestamp"] = stamp(9)
+    ended = {"node": ERROR} if containers is None else containers
+    statuses = [{"name": container, "state": {"terminated": how}} for container, how in ended.items()]
+    return {
+        "metadata": metadata,
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": "Failed", "containerStatuses": statuses, **status},
+    }
+
+
+def noted(*pods: dict[str, Any]) -> list[PodEnd]:
+    cache = Cache()
+    cache.trainjobs.observe(KEY, trainjob())
+    ends = PodEnds(cache)
+    for one in pods:
+        ends.upsert(*ends.decode(msgspec.json.encode(one)))
+    return list(ends.of(jobset()))
+
+
+def end(**fields: Any) -> PodEnd:
+    values: dict[str, Any] = {
+        "job": "node",
+        "index": 1,
+        "attempt": 0,
+        "pod": "tj-node-0-1-abcde",
+        "node": "n1",
+        "container": "node",
+        "exit_code": 1,
+        "reason": "Error",
+        "at": at(5),
+        "message": "ValueError: no",
+    }
+    return PodEnd(**{**values, **fields})
+
+
+SIDECAR = {"exitCode": 0, "reason": "Completed", "finishedAt": stamp(3)}
+KILLED = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": stamp(4)}
+EVICTED = {"reason": "Evicted", "message": "Usage of EmptyDir volume exceeds the limit."}
+TARGET = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "drained",
+}
+
+
+@pytest.mark.parametrize(
+    ("seen", "wanted"),
+    [
+        (pod(), end()),
+        (pod(attempt=3), end(attempt=3)),
+        (pod(containers={"proxy": SIDECAR, "node": ERROR}), end()),
+        (
+            pod(containers={"node": ERROR, "logger": KILLED}),
+            end(
+                container="logger", exit_code=137, signal="SIGKILL", reason="OOMKilled", at=at(4), message=""
+            ),
+        ),
+        (pod(**EVICTED), end(**EVICTED)),
+        (pod(conditions=[TARGET]), end(reason="EvictionByEvictionAPI", message="drained")),
+        (pod(deleted=True), end(reason=attempts.DELETED)),
+        (
+            pod(containers={}, reason="NodeLost", message="n1 is gone", deleted=True),
+            end(container="", exit_code=0, reason="NodeLost", message="n1 is gone", at=at(9)),
+        ),
+        (pod(containers={}), end(container="", exit_code=0, at=T0, message="")),
+    ],
+    ids=[
+        "an error",
+        "a later attempt",
+        "not the container that ended well",
+        "the container that failed first",
+        "evicted by kubelet",
+        "evicted through the API",
+        "deleted",
+        "its node lost",
+        "nothing known",
+    ],
+)
+def test_it_is_noted_how_a_pod_failed(seen: dict[str, Any], wanted: PodEnd) -> None:
+    assert noted(seen) == [wanted]
+
+
+def test_a_container_that_was_started_again_has_failed_before() -> None:
+    again = pod()
+    [status] = again["status"]["containerStatuses"]
+    status |= {"state": {}, "lastState": {"terminated": ERROR}}
+    assert noted(again) == [end()]
+
+
+def test_of_each_attempt_the_first_is_kept_and_outlives_its_pod() -> None:
+    later = pod("later", containers={"node": {**ERROR, "finishedAt": stamp(6)}})
+    second = pod("second", attempt=1)
+    assert [one.pod for one in noted(later, pod(), second)] == ["tj-node-0-1-abcde", "second"]
+    assert [one.pod for one in noted(pod(), later)] == ["tj-node-0-1-abcde"]
+
+
+def test_many_attempts_take_little_room() -> None:
+    found = noted(*(pod(attempt=attempt) for attempt in range(100)))
+    assert [one.attempt for one in found] == [0, *range(93, 100)]
+
+
+def test_pods_of_no_trainjob_and_of_one_that_has_ended_are_not_noted() -> None:
+    cache = Cache()
+    woken: list[Key] = []
+    cache.wake = woken.append
+    ends = PodEnds(cache)
+    ends.upsert(*ends.decode(msgspec.json.encode(pod())))
+    assert (len(ends), woken) == (0, [])
+    cache.trainjobs.observe(KEY, trainjob())
+    ends.replace(dict([ends.decode(msgspec.json.encode(pod()))]), 9)
+    assert (len(ends), woken) == (1, [KEY, KEY])
+    assert ends.of(jobset(uid="another")) == []
+    failed = {"conditions": [{"type": "Failed", "status": "True"}]}
+    cache.trainjobs.observe(KEY, trainjob(status=failed, resource_version="8"))
+    assert len(ends) == 0
+
+
+@pytest.mark.parametrize("lacks", ["jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/jobset-uid"])
+def test_a_pod_without_the_labels_of_jobset_is_unreadable(lacks: str) -> None:
+    foreign = pod()
+    del foreign["metadata"]["labels"][lacks]
+    with pytest.raises(KeyError):
+        PodEnds(Cache()).decode(msgspec.json.encode(foreign))
