@@ -95,7 +95,7 @@ def test_a_test_that_fails_twice_is_told_with_its_place_its_reason_what_was_last
         r" *at last: it is grey\n"
         r"   and again for the same reason\n"
         r"\n"
-        r"FAILED in \d+ s: 1 failed, 0 unsteady.\n$",
+        r"FAILED in (\d+ min )?\d+ s: 1 failed, 0 unsteady.\n$",
         said,
     ), said
     assert [child.tag for child in case(tmp_path, "test_that_fails")] == ["failure", "failure"]
@@ -165,7 +165,9 @@ def test_a_run_that_comes_to_no_end_is_ended_and_says_what_was_running(
     code, said = looked_at(tmp_path, capsys, PASSES, HANGS, patience=0, limit=8)
     assert code == 1
     assert "core was ended after 8 s, its limit\n   was running: test_1.py::test_that_hangs\n" in said
-    assert re.search(r"FAILED in \d+ s: 0 failed, 0 unsteady, core did not come to an end.\n$", said), said
+    assert re.search(
+        r"FAILED in (\d+ min )?\d+ s: 0 failed, 0 unsteady, core did not come to an end.\n$", said
+    ), said
 
 
 def test_a_step_that_runs_no_tests_is_told_by_its_last_lines(
