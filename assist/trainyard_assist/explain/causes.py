@@ -60,6 +60,7 @@ class Cause(StrEnum):
     CONTAINER_EXITED = "ContainerExited"
     RANK_MISSING = "RankMissing"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    ATTEMPT_FAILED = "AttemptFailed"
     JOBSET_FAILED = "JobSetFailed"
 
 
@@ -70,6 +71,7 @@ class At(StrEnum):
     RUNTIME = "Runtime"
     WORKLOAD = "Workload"
     JOBSET = "JobSet"
+    ATTEMPTS = "Attempts"
     JOBS = "Jobs"
     GANG = "PodGroup"
     PODS = "Pods"
@@ -296,6 +298,11 @@ TABLE: Final[dict[Cause, About]] = {
         At.TRAINJOB,
         "the TrainJob ran longer than spec.activeDeadlineSeconds",
         "create it again with a larger activeDeadlineSeconds ({seconds})",
+    ),
+    Cause.ATTEMPT_FAILED: About(
+        At.ATTEMPTS,
+        "its last attempt failed, and the pods are gone; how they ended was noted",
+        "correct what the last lines name, and create the TrainJob again",
     ),
     Cause.JOBSET_FAILED: About(
         At.JOBSET,

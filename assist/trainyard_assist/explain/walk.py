@@ -9,7 +9,7 @@ from trainyard_api import names
 from . import read, text
 from .causes import TABLE, At
 from .model import Finding, Json, Mark, Observation, Stage, Subject
-from .rules import kueue
+from .rules import attempts, kueue
 
 Teller = Callable[[Observation], str]
 
@@ -26,6 +26,7 @@ def _stages(o: Observation, held: At | None) -> Iterator[Stage]:
         (At.RUNTIME, Subject.RUNTIME, _runtime),
         (At.WORKLOAD, Subject.WORKLOADS, _workload),
         (At.JOBSET, Subject.JOBSET, _jobset),
+        (At.ATTEMPTS, None, attempts.told),
         (At.JOBS, Subject.JOBS, _jobs),
         (At.GANG, Subject.POD_GROUPS, _pod_groups),
         (At.PODS, Subject.PODS, _pods),
@@ -39,7 +40,7 @@ def _stages(o: Observation, held: At | None) -> Iterator[Stage]:
             yield Stage(at, Mark.FINE, said)
         elif subject is not None and subject in o.unseen:
             yield Stage(at, Mark.UNSEEN, o.unseen[subject])
-        elif at not in (At.WORKLOAD, At.GANG) or (at is At.WORKLOAD and _is_queued(o)):
+        elif at not in (At.WORKLOAD, At.ATTEMPTS, At.GANG) or (at is At.WORKLOAD and _is_queued(o)):
             yield Stage(at, Mark.ABSENT, "none")
 
 

@@ -6,7 +6,26 @@ from trainyard_assist.explain import Finding, Ref, State
 from trainyard_assist.explain.causes import Cause
 
 from .cases import FIRST, SECOND, SELF, Case, failed
-from .objects import ago, condition, event, job, pod, seen, terminated, trainjob, unready, waiting
+from .objects import Object, ago, condition, event, job, pod, seen, terminated, trainjob, unready, waiting
+
+
+def with_attempts() -> Object:
+    """A TrainJob that has failed twice, as the operator has noted."""
+    first = {
+        "job": "node",
+        "index": 1,
+        "pod": "tj-node-0-1-x",
+        "node": "n1",
+        "container": "node",
+        "exitCode": 1,
+        "reason": "Error",
+        "failedAt": "2026-01-01T12:00:00Z",
+    }
+    said = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no\n'
+    failed = trainjob(condition("Failed", "FailedJobs", "jobset failed due to one or more job failures"))
+    noted = [{"attempt": 0, **first}, {"attempt": 1, **first, "message": said}]
+    return {**failed, "status": {**failed["status"], "trainyard": {"attempts": noted}}}
+
 
 CASES = (
     Case(
@@ -238,6 +257,19 @@ CASES = (
             Ref("ClusterTrainingRuntime", "rt"),
             "unsupported runtime: X.y.io",
             "create a runtime, or create the TrainJob again with another runtimeRef",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a job whose pods are gone has failed with how its last attempt was noted to end",
+        failed(pods=(), trainjob=with_attempts()),
+        Finding(
+            Cause.ATTEMPT_FAILED,
+            Ref("Pod", "tj-node-0-1-x", "team"),
+            "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
+            "ValueError: no",
+            "correct what the last lines name, and create the TrainJob again",
+            log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),
         State.FAILED,
     ),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..model import Finding, Observation
-from . import containers, gang, jobset, kueue, pods, ranks, scheduling, trainjob
+from . import attempts, containers, gang, jobset, kueue, pods, ranks, scheduling, trainjob
 
 Rule = Callable[[Observation], Finding | None]
 
@@ -56,6 +56,7 @@ AFTER_THE_END: Final[tuple[Rule, ...]] = (
     containers.oom_killed,
     containers.exited,
     trainjob.runtime_unsupported,
+    attempts.last_failed,
     jobset.has_failed,
 )
 """Once it has failed."""
