@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from signal import Signals
 from typing import Final
 
+from trainyard_operator.core.attempts import last_line
+
 from .. import read
 from ..causes import Cause
 from ..model import Finding, Json, Observation
@@ -48,7 +50,8 @@ def exited(o: Observation) -> Finding | None:
     first = first_failure(o)
     if first is None:
         return None
-    said = read.text(first.ended, "message")
+    # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown besides.
+    said = last_line(read.text(first.ended, "message"))
     message = f"container {first.container} exited with code {_code(first)}{_restarted(first)}"
     return found(
         o,
