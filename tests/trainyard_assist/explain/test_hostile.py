@@ -9,7 +9,7 @@ import pytest
 
 from trainyard_assist.explain import explain, follow_ups
 
-from .cases import ASKS, INSUFFICIENT, PODS, queued
+from .cases import ASKS, INSUFFICIENT, PODS, failed, queued
 from .objects import QUEUED, condition, event, homeless, pod, pod_group, seen, terminated, trainjob
 
 
@@ -18,13 +18,13 @@ def test_nothing_in_a_diagnosis_commands_a_terminal() -> None:
     observation = seen(pods=(pod(0, "Failed", state=terminated(3, message=evil)),), log=(evil, "  indented"))
     diagnosis = explain(observation)
     assert diagnosis.finding is not None
-    assert diagnosis.finding.message == "container node exited with code 3: gone  nextback31m {name} %s"
+    assert diagnosis.finding.message == "container node exited with code 3: nextback31m {name} %s"
     assert diagnosis.finding.log == ("gone  nextback31m {name} %s", "  indented")
     assert re.search(r"[^\x20-\x7e]", repr(diagnosis)) is None
 
 
 def test_a_message_without_end_is_cut() -> None:
-    observation = seen(pods=(pod(0, "Failed", state=terminated(3, message="x" * 10**6)),))
+    observation = failed(condition("Failed", "FailedJobs", "x" * 10**6), pods=())
     diagnosis = explain(observation)
     assert diagnosis.finding is not None
     assert (len(diagnosis.finding.message), diagnosis.finding.message[-4:]) == (1000, "x...")
@@ -57,3 +57,11 @@ def test_whatever_the_objects_hold_there_is_an_answer(field: str) -> None:
         changed = dataclasses.replace(whole, **{field: (strange,) if isinstance(given, tuple) else strange})
         follow_ups(changed)
         explain(changed)
+
+
+def test_whatever_is_noted_of_the_attempts_there_is_an_answer() -> None:
+    ended = trainjob(condition("Failed", "FailedJobs", "x"))
+    noted = {"attempt": 0, "job": "node", "index": 1, "exitCode": 1, "reason": "Error", "message": "x"}
+    for strange in damaged({"trainyard": {"attempts": [noted]}}):
+        assert isinstance(strange, dict)
+        explain(seen(trainjob={**ended, "status": {**ended["status"], **strange}}, pods=()))

@@ -22,6 +22,7 @@ _UNKNOWN: Final = {
     "exitCode": 0,
     "reason": "",
 }
+_KINDS: Final = {**{field: type(value) for field, value in _UNKNOWN.items()}, "signal": str, "message": str}
 
 
 def last_failed(o: Observation) -> Finding | None:
@@ -38,8 +39,12 @@ def last_failed(o: Observation) -> Finding | None:
 
 def of(o: Observation) -> list[Json]:
     """What is noted of the attempts, each with every field that a sentence is made of."""
-    noted = read.objects(o.trainjob, "status", names.STATUS_FIELD, "attempts")
-    return [{**_UNKNOWN, **attempt} for attempt in noted if isinstance(attempt.get("attempt"), int)]
+    return [_whole(noted) for noted in read.objects(o.trainjob, "status", names.STATUS_FIELD, "attempts")]
+
+
+def _whole(noted: Json) -> Json:
+    known = {field: noted[field] for field, kind in _KINDS.items() if isinstance(noted.get(field), kind)}
+    return {**_UNKNOWN, **known}
 
 
 def told(o: Observation) -> str:
