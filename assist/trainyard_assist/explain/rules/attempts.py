@@ -22,7 +22,11 @@ _UNKNOWN: Final = {
     "exitCode": 0,
     "reason": "",
 }
-_KINDS: Final = {**{field: type(value) for field, value in _UNKNOWN.items()}, "signal": str, "message": str}
+_KINDS: Final[dict[str, type]] = {
+    **{field: type(value) for field, value in _UNKNOWN.items()},
+    "signal": str,
+    "message": str,
+}
 
 
 def last_failed(o: Observation) -> Finding | None:
