@@ -1,0 +1,102 @@
+"""A job that has failed says how, though its pods and their logs are gone."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.patience import eventually
+
+from .cluster import Cluster, Object, emptied, runtime, trainjob
+
+pytestmark = pytest.mark.sandbox(area="explain")
+
+SECOND_OF_TWO = """
+import os, time
+if os.environ["JOB_COMPLETION_INDEX"] == "1":
+    raise ValueError("no such column")
+time.sleep(600)
+"""
+HUNGRY = "eaten = bytearray(1 << 30)"
+
+
+@pytest.fixture
+def namespace(platform: Cluster) -> Iterator[Cluster]:
+    platform.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "verdict"}})
+    yield from emptied(platform.within("verdict"))
+
+
+def twice() -> Object:
+    """A runtime whose jobs begin again once, with all of their pods."""
+    own = runtime(
+        "twice",
+        kind="TrainingRuntime",
+        job={"backoffLimit": 0},
+        pod={"restartPolicy": "Never", "terminationGracePeriodSeconds": 0},
+        container={"terminationMessagePolicy": "FallbackToLogsOnError"},
+    )
+    own["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1}
+    return own
+
+
+def of_python(name: str, script: str, nodes: int = 1, **trainer: Any) -> Object:
+    job = trainjob(name, runtimeRef={"kind": "TrainingRuntime", "name": "twice"})
+    job["spec"]["trainer"] = {"numNodes": nodes, "command": ["python", "-c", script], **trainer}
+    return job
+
+
+def attempts(namespace: Cluster, job: str) -> list[Object]:
+    found: list[Object] = (namespace.get("trainjob", job) or {})["status"]["trainyard"]["attempts"]
+    return found
+
+
+def test_how_each_attempt_failed_is_known_when_its_pods_are_gone(namespace: Cluster) -> None:
+    namespace.apply(twice(), of_python("mistaken", SECOND_OF_TWO, nodes=2))
+    namespace.wait_for_condition("mistaken", "Failed")
+    namespace.kubectl("delete", "pods", "--all", "--wait")
+    noted = attempts(namespace, "mistaken")
+    shown = {
+        "job": "node",
+        "index": 1,
+        "container": "node",
+        "exitCode": 1,
+        "reason": "Error",
+    }
+    assert [{name: one[name] for name in shown} for one in noted] == [shown, shown]
+    assert [one["attempt"] for one in noted] == [0, 1]
+    assert [one["message"].splitlines()[-1] for one in noted] == ["ValueError: no such column"] * 2
+    [failed] = (namespace.get("trainjob", "mistaken") or {})["status"]["conditions"]
+    assert (failed["type"], failed["reason"]) == ("Failed", "FailedJobs")
+    first, _, ours = failed["message"].partition(". ")
+    assert first.startswith("jobset failed due to ")
+    assert ours.startswith(
+        "In attempt 2 node 1 failed first: exit code 1, container node of pod mistaken-node-0-1-"
+    )
+    assert ours.endswith(": ValueError: no such column")
+    events = eventually("both are told", lambda: told(namespace, "mistaken"))
+    assert sorted(event.partition(": ")[0] for event in events) == ["Attempt 1", "Attempt 2"]
+    answer = namespace.run("trainyard", "explain", "mistaken", "-n", "verdict", check=False)
+    assert answer.returncode == 1
+    assert "has failed: AttemptFailed: in attempt 2 node 1 failed first: exit code 1" in answer.stdout
+    assert "ValueError: no such column" in answer.stdout
+    assert "Traceback (most recent call last):" in answer.stdout
+
+
+def told(namespace: Cluster, job: str) -> list[str]:
+    found = namespace.list("events")
+    about = [event for event in found if event["involvedObject"]["name"] == job]
+    said = [str(event["message"]) for event in about if event["reason"] == "AttemptFailed"]
+    assert len(said) == 2, about
+    return said
+
+
+def test_that_memory_ran_out_is_known_when_the_pod_is_gone(namespace: Cluster) -> None:
+    limit = {"limits": {"memory": "64Mi"}}
+    namespace.apply(twice(), of_python("hungry", HUNGRY, resourcesPerNode=limit))
+    namespace.wait_for_condition("hungry", "Failed")
+    namespace.kubectl("delete", "pods", "--all", "--wait")
+    assert {(one["reason"], one["exitCode"], one["signal"]) for one in attempts(namespace, "hungry")} == {
+        ("OOMKilled", 137, "SIGKILL")
+    }
+    answer = namespace.run("trainyard", "explain", "hungry", "-n", "verdict", check=False)
+    assert "OOMKilled, exit code 137 (SIGKILL)" in answer.stdout
