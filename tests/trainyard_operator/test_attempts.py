@@ -48,14 +48,12 @@ def said(index: int, seconds: float, *, attempt: int = 0, **fields: Any) -> dict
         ([end(0, 3), end(1, 2)], 1),
         ([end(0, 2), end(1, 2)], 0),
         ([end(0, 2, exit_code=143), end(1, 2)], 1),
-        ([end(0, 2, reason=attempts.DELETED), end(1, 2)], 1),
-        ([end(0, 1, reason=attempts.DELETED), end(1, 2)], 0),
+        ([end(0, 1, exit_code=143), end(1, 2)], 0),
     ],
     ids=[
         "the earliest",
         "the lower",
         "not who was told to end",
-        "not who was deleted",
         "unless that was first",
     ],
 )

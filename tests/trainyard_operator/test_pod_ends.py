@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from trainyard_operator.core import attempts
 from trainyard_operator.core.model import PodEnd
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.pod_ends import PodEnds
@@ -23,7 +22,7 @@ def pod(
     *,
     attempt: int = 0,
     containers: dict[str, dict[str, Any]] | None = None,
-    deleted: bool = False,
+    deleted: float | None = None,
     **status: Any,
 ) -> dict[str, Any]:
     labels = {
@@ -33,9 +32,14 @@ def pod(
         "jobset.sigs.k8s.io/restart-attempt": str(attempt),
         "batch.kubernetes.io/job-completion-index": "1",
     }
-    metadata = {"name": name, "namespace": "team", "labels": labels, "creationTimestamp": stamp(0)}
-    if deleted:
-        metadata["deletionTimestamp"] = stamp(9)
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "team",
+        "labels": labels,
+        "creationTimestamp": stamp(0),
+    }
+    if deleted is not None:
+        metadata |= {"deletionTimestamp": stamp(deleted + 30), "deletionGracePeriodSeconds": 30}
     ended = {"node": ERROR} if containers is None else containers
     statuses = [{"name": container, "state": {"terminated": how}} for container, how in ended.items()]
     return {
@@ -95,10 +99,12 @@ TARGET = {
         ),
         (pod(**EVICTED), end(**EVICTED)),
         (pod(conditions=[TARGET]), end(reason="EvictionByEvictionAPI", message="drained")),
-        (pod(deleted=True), end(reason=attempts.DELETED)),
+        (pod(deleted=6), end()),
+        (pod(deleted=5), end()),
+        (pod(deleted=1, conditions=[TARGET]), end(reason="EvictionByEvictionAPI", message="drained")),
         (
-            pod(containers={}, reason="NodeLost", message="n1 is gone", deleted=True),
-            end(container="", exit_code=0, reason="NodeLost", message="n1 is gone", at=at(9)),
+            pod(containers={}, reason="NodeLost", message="n1 is gone", deleted=9),
+            end(container="", exit_code=0, reason="NodeLost", message="n1 is gone", at=at(39)),
         ),
         (pod(containers={}), end(container="", exit_code=0, at=T0, message="")),
     ],
@@ -109,13 +115,28 @@ TARGET = {
         "the container that failed first",
         "evicted by kubelet",
         "evicted through the API",
-        "deleted",
+        "deleted after it had failed",
+        "deleted in the second in which it failed",
+        "deleted to be evicted",
         "its node lost",
         "nothing known",
     ],
 )
 def test_it_is_noted_how_a_pod_failed(seen: dict[str, Any], wanted: PodEnd) -> None:
     assert noted(seen) == [wanted]
+
+
+TOLD = {"exitCode": 143, "reason": "Error", "finishedAt": stamp(5)}
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [pod(deleted=4), pod(deleted=5, containers={"node": TOLD}), pod(deleted=4, containers={})],
+    ids=["it ended after that", "it ended by SIGTERM in that second", "nothing ran"],
+)
+def test_a_pod_that_ended_because_it_was_deleted_is_not_noted(seen: dict[str, Any]) -> None:
+    """As when Kueue takes the quota of its job: it goes on later, in the same attempt."""
+    assert noted(seen) == []
 
 
 def test_a_container_that_was_started_again_has_failed_before() -> None:

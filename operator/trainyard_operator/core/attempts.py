@@ -23,9 +23,7 @@ LAST_WORDS: Final = 2000
 """Characters that a status keeps of what a container said at its end."""
 SHORT: Final = 300
 """Characters of that in a condition or an Event."""
-DELETED: Final = "Deleted"
-"""Reason of a pod that somebody has deleted, as Job's controller does with those that are left."""
-_TERMINATED: Final = 143
+TERMINATED: Final = 143
 """Exit code of what ended by SIGTERM."""
 
 
@@ -116,5 +114,5 @@ def is_before(one: PodEnd, other: PodEnd) -> bool:
 
 def _order(attempt: Json) -> tuple[str, bool, str, int]:
     """Who failed first; at the same second, not who was told to end."""
-    followed = attempt["reason"] == DELETED or attempt["exitCode"] == _TERMINATED
-    return (attempt["failedAt"], followed, attempt["job"], attempt["index"])
+    was_told = attempt["exitCode"] == TERMINATED
+    return (attempt["failedAt"], was_told, attempt["job"], attempt["index"])

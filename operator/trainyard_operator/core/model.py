@@ -177,7 +177,7 @@ class PodEnd:
     """The one that failed first; empty if the pod failed and none of them did."""
     exit_code: int
     reason: str
-    """In Kubernetes' words: OOMKilled, Evicted, Error, ...; `attempts.DELETED` for one that was deleted."""
+    """In Kubernetes' words: OOMKilled, Evicted, Error, ..."""
     at: datetime
     signal: str = ""
     """Name of the signal that ended the container; empty: none did."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -41,6 +41,7 @@ class _Meta(msgspec.Struct, rename="camel"):
     labels: dict[str, str]
     creation_timestamp: datetime
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int = 0
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -90,6 +91,10 @@ class _Pod(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Pod)
 
 
+Found = tuple[Key, str, model.PodEnd | None]
+"""Key and uid of its JobSet, and how the pod failed; None if it was told to end."""
+
+
 class PodEnds:
     """Where the informer of failed pods puts what it finds; see `Informed`.
 
@@ -113,7 +118,7 @@ class PodEnds:
         """The TrainJob has ended or is gone."""
         self._first.pop(key, None)
 
-    def decode(self, raw: msgspec.Raw | bytes) -> tuple[Key, tuple[Key, str, model.PodEnd]]:
+    def decode(self, raw: msgspec.Raw | bytes) -> tuple[Key, Found]:
         """See `Informed`."""
         pod = _decoder.decode(raw)
         labels = pod.metadata.labels
@@ -124,10 +129,10 @@ class PodEnds:
         """See `Informed`."""
         return Key(namespace, name)
 
-    def upsert(self, key: Key, value: tuple[Key, str, model.PodEnd]) -> None:
+    def upsert(self, key: Key, value: Found) -> None:
         """See `Informed`."""
         of, uid, end = value
-        if not self._cache.is_unfinished(of):
+        if end is None or not self._cache.is_unfinished(of):
             return
         found = self._first.setdefault(of, {})
         before = found.get((uid, end.attempt))
@@ -140,7 +145,7 @@ class PodEnds:
     def remove(self, key: Key, uid: str, resource_version: str) -> None:
         """See `Informed`: what is known of a pod outlives it."""
 
-    def replace(self, objects: dict[Key, tuple[Key, str, model.PodEnd]], at: int) -> None:
+    def replace(self, objects: dict[Key, Found], at: int) -> None:
         """See `Informed`."""
         for key, value in objects.items():
             self.upsert(key, value)
@@ -152,12 +157,15 @@ class PodEnds:
         """See `Informed`."""
 
 
-def _end(pod: _Pod) -> model.PodEnd:
+def _end(pod: _Pod) -> model.PodEnd | None:
     status, labels = pod.status, pod.metadata.labels
     containers = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
     ended = [(one.name, how) for one in containers if (how := _failure(one)) is not None]
     name, how = min(ended, key=lambda found: found[1].finished_at or _NEVER, default=("", _Terminated()))
-    reason, message = _why(pod, how)
+    befallen = _befallen(pod)
+    if befallen is None and _was_told_to_end(pod, how):
+        return None
+    reason, message = befallen or (how.reason or "Error", how.message)
     return model.PodEnd(
         job=labels.get(_JOB, ""),
         index=_number(labels.get(_INDEX)),
@@ -181,16 +189,25 @@ def _failure(container: _Container) -> _Terminated | None:
     return None
 
 
-def _why(pod: _Pod, how: _Terminated) -> tuple[str, str]:
-    """The reason, and what was said: what befell the pod comes before what its containers made of it."""
+def _befallen(pod: _Pod) -> tuple[str, str] | None:
+    """What befell the pod as a whole, and what was said of it; None if nothing did."""
     if pod.status.reason:
         return pod.status.reason, pod.status.message
     for condition in pod.status.conditions or ():
         if (condition.type, condition.status) == (_DISRUPTED, "True"):
             return condition.reason, condition.message
-    if pod.metadata.deletion_timestamp is not None:
-        return attempts.DELETED, how.message
-    return how.reason or "Error", how.message
+    return None
+
+
+def _was_told_to_end(pod: _Pod, how: _Terminated) -> bool:
+    """Whether it ended because it was deleted: its Job was suspended, or another pod of it had failed."""
+    if pod.metadata.deletion_timestamp is None:
+        return False
+    grace = timedelta(seconds=pod.metadata.deletion_grace_period_seconds)
+    asked = pod.metadata.deletion_timestamp - grace
+    if how.finished_at is None or how.finished_at > asked:
+        return True
+    return how.finished_at == asked and how.exit_code == attempts.TERMINATED
 
 
 def _signal(how: _Terminated) -> str:
