@@ -66,15 +66,14 @@ for _ in range(5):
 def test_each_line_that_python_prints_is_in_the_log_before_the_script_ends(
     platform: Cluster, of: str, launcher: list[str], ranks: set[str]
 ) -> None:
-    platform.apply(job("live", of, numProcPerNode=1, command=[*launcher, "python", "-c", PRINTS]))
-    platform.wait_for_condition("live", "Complete", within=LEARNED)
-    steps = "trainer.kubeflow.org/trainjob-ancestor-step=trainer"
-    text = platform.kubectl(
-        "logs", "-l", f"jobset.sigs.k8s.io/jobset-name=live,{steps}", "--tail=-1", "--timestamps"
-    )
+    name = f"live-{of.partition('-')[0]}"
+    platform.apply(job(name, of, numProcPerNode=1, command=[*launcher, "python", "-c", PRINTS]))
+    platform.wait_for_condition(name, "Complete", within=LEARNED)
+    of_job = f"jobset.sigs.k8s.io/jobset-name={name}"
+    text = platform.kubectl("logs", "-l", of_job, "--tail=-1", "--timestamps")
     lines = [
         (rank, datetime.fromisoformat(logged).timestamp(), float(printed))
-        for logged, rank, printed in re.findall(r"^(\S+) printed (\d) (\S+)$", text, re.MULTILINE)
+        for logged, rank, printed in re.findall(r"^(\S+) .*printed (\d) (\S+)$", text, re.MULTILINE)
     ]
     firsts = {rank: min(logged for of, logged, _ in lines if of == rank) for rank in ranks}
     lasts = {rank: max(printed for of, _, printed in lines if of == rank) for rank in ranks}

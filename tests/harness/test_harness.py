@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -39,6 +40,14 @@ def test_that_hangs():
 PASSES = """
 def test_that_passes(): ...
 """
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """A shell has what it starts in the background ignore SIGINT, and its children with it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def looked_at(
@@ -212,6 +221,7 @@ def test_that_waits():
     )
     script = (
         "import signal, sys; from pathlib import Path; from tests.harness import __main__ as m, phases;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"
         "signal.signal(signal.SIGTERM, signal.default_int_handler);"
         "step = m.Step('core', phases.pytest('--rootdir=.', '-p', 'no:cacheprovider', patience=0), 600);"
         "m.run([step], Path.cwd())"

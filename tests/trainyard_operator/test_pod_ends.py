@@ -139,11 +139,25 @@ def test_a_pod_that_ended_because_it_was_deleted_is_not_noted(seen: dict[str, An
     assert noted(seen) == []
 
 
-def test_a_container_that_was_started_again_has_failed_before() -> None:
-    again = pod()
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"waiting": {"reason": "CrashLoopBackOff"}},
+        {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}},
+    ],
+)
+def test_a_container_that_was_to_be_started_again_has_failed_before(state: dict[str, Any]) -> None:
+    again = pod(deleted=6)
     [status] = again["status"]["containerStatuses"]
-    status |= {"state": {}, "lastState": {"terminated": ERROR}}
+    status |= {"state": state, "lastState": {"terminated": ERROR}}
     assert noted(again) == [end()]
+
+
+def test_what_a_container_has_recovered_from_is_not_noted() -> None:
+    suspended = pod(deleted=4)
+    [status] = suspended["status"]["containerStatuses"]
+    status |= {"lastState": {"terminated": {**ERROR, "finishedAt": stamp(1)}}}
+    assert noted(suspended) == []
 
 
 def test_of_each_attempt_the_first_is_kept_and_outlives_its_pod() -> None:

@@ -30,6 +30,8 @@ _JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 _ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _DISRUPTED: Final = "DisruptionTarget"
+_UNKNOWN: Final = "ContainerStatusUnknown"
+"""What kubelet says of a container that was not there when its pod came to its end."""
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _SIGNALLED: Final = 128
 """What an exit code is above the number of the signal that ended the process."""
@@ -182,11 +184,11 @@ def _end(pod: _Pod) -> model.PodEnd | None:
 
 
 def _failure(container: _Container) -> _Terminated | None:
-    """How a container failed, now or before it was started again; None if it did not."""
-    for state in (container.state, container.last_state):
-        if state.terminated is not None and state.terminated.exit_code:
-            return state.terminated
-    return None
+    """How a container failed, at last or before it was to be started again; None if it did not."""
+    how = container.state.terminated
+    if how is None or how.reason == _UNKNOWN:
+        how = container.last_state.terminated
+    return how if how is not None and how.exit_code else None
 
 
 def _befallen(pod: _Pod) -> tuple[str, str] | None:
