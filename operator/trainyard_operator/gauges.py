@@ -80,6 +80,7 @@ def register(replica: Wiring) -> None:
         {
             "jobsets": lambda: time.monotonic() - replica.jobsets.beat,
             "revisions": lambda: time.monotonic() - replica.revisions.beat,
+            "failed-pods": lambda: time.monotonic() - replica.failed_pods.beat,
             "kopf": lambda: time.monotonic() - replica.kopf.beat,
         },
     )

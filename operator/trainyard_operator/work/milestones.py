@@ -1,7 +1,7 @@
 """How long TrainJobs take to get somewhere, as the controller's writes show it.
 
 Each milestone of a TrainJob is counted by the replica that leads when it is
-reached, and once while that replica runs. Pods are not watched: `running` is
+reached, and once while that replica runs. Pods that run are not watched: `running` is
 when the JobSet first says that one of its Jobs is ready (all its pods are) or
 has ended, as late as the status is written.
 """
