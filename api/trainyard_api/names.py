@@ -60,6 +60,7 @@ JOBSET_API_VERSION: Final = f"{JOBSET_GROUP}/v1alpha2"
 JOBSET: Final = "JobSet"
 JOBSET_NAME_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 """On a Job and a pod: the JobSet that it is of."""
+JOBSET_UID_LABEL: Final = "jobset.sigs.k8s.io/jobset-uid"
 JOBSET_COMPLETED: Final = "Completed"
 JOBSET_FAILED: Final = "Failed"
 

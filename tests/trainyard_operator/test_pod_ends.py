@@ -194,3 +194,12 @@ def test_a_pod_without_the_labels_of_jobset_is_unreadable(lacks: str) -> None:
     del foreign["metadata"]["labels"][lacks]
     with pytest.raises(KeyError):
         PodEnds(Cache()).decode(msgspec.json.encode(foreign))
+
+
+def test_what_no_controller_writes_is_no_number() -> None:
+    foreign = pod()
+    foreign["metadata"]["labels"] |= {
+        "jobset.sigs.k8s.io/restart-attempt": "9" * 63,
+        "batch.kubernetes.io/job-completion-index": "one",
+    }
+    assert noted(foreign) == [end(index=0)]

@@ -14,6 +14,8 @@ from typing import Final
 
 import msgspec
 
+from trainyard_api import names
+
 from ..core import attempts, model
 from ..kube.client import Resource
 from .cache import Cache, Key
@@ -23,9 +25,8 @@ PODS: Final = Resource("", "v1", "pods", "Pod")
 FAILED: Final = "status.phase=Failed"
 """Field selector of what is followed."""
 
-_JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
-SELECTOR: Final = _JOBSET_UID
-_JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
+SELECTOR: Final = names.JOBSET_UID_LABEL
+
 _JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 _ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
@@ -33,6 +34,8 @@ _DISRUPTED: Final = "DisruptionTarget"
 _UNKNOWN: Final = "ContainerStatusUnknown"
 """What kubelet says of a container that was not there when its pod came to its end."""
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_DIGITS: Final = 9
+"""Of a number that a label holds: anybody may have written it, and a status takes no larger ones."""
 _SIGNALLED: Final = 128
 """What an exit code is above the number of the signal that ended the process."""
 
@@ -124,8 +127,12 @@ class PodEnds:
         """See `Informed`."""
         pod = _decoder.decode(raw)
         labels = pod.metadata.labels
-        of = Key(pod.metadata.namespace, labels[_JOBSET])
-        return self.key(pod.metadata.namespace, pod.metadata.name), (of, labels[_JOBSET_UID], _end(pod))
+        of = Key(pod.metadata.namespace, labels[names.JOBSET_NAME_LABEL])
+        return self.key(pod.metadata.namespace, pod.metadata.name), (
+            of,
+            labels[names.JOBSET_UID_LABEL],
+            _end(pod),
+        )
 
     def key(self, namespace: str, name: str) -> Key:
         """See `Informed`."""
@@ -226,4 +233,4 @@ def _last_change(pod: _Pod) -> datetime:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text is not None and text.isdigit() else 0
+    return int(text) if text is not None and text.isdecimal() and len(text) <= _DIGITS else 0

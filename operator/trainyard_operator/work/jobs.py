@@ -19,8 +19,6 @@ from ..core import model
 from ..kube.client import ApiError, Client
 from .apply import JOBS, refusal
 
-_UID_LABEL = "jobset.sigs.k8s.io/jobset-uid"
-
 
 class _Owner(msgspec.Struct):
     uid: str
@@ -81,7 +79,7 @@ class Jobs:
         Raises `RefusedError` if they may not be listed, and the client's errors for what
         another try may mend.
         """
-        params = {"labelSelector": f"{_UID_LABEL}={jobset.uid}"}
+        params = {"labelSelector": f"{names.JOBSET_UID_LABEL}={jobset.uid}"}
         found = []
         try:
             async for page in self._client.list(JOBS.path(jobset.namespace), params=params):
