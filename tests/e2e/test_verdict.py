@@ -66,7 +66,7 @@ def test_how_each_attempt_failed_is_known_when_its_pods_are_gone(namespace: Clus
     assert [one["attempt"] for one in noted] == [0, 1]
     assert [one["message"].splitlines()[-1] for one in noted] == ["ValueError: no such column"] * 2
     [failed] = (namespace.get("trainjob", "mistaken") or {})["status"]["conditions"]
-    assert (failed["type"], failed["reason"]) == ("Failed", "FailedJobs")
+    assert (failed["type"], failed["reason"]) == ("Failed", "ReachedMaxRestarts")
     first, _, ours = failed["message"].partition(". ")
     assert first.startswith("jobset failed due to ")
     assert ours.startswith(
