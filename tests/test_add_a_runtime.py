@@ -84,6 +84,7 @@ def test_the_guides_overlay_is_one_that_a_stack_may_have(clone: Path) -> None:
                 {
                     "name": "node",
                     "image": "registry.example.com/torch-audio:1.0",
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
                     "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}],
                     "resources": {"requests": amounts, "limits": amounts},
                 }

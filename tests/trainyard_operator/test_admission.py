@@ -42,7 +42,7 @@ from trainyard_policies.settings import Policies
 
 from . import objects
 from .admission_reviews import body
-from .fake_api import FakeApi, run, status
+from .fake_api import FakeApi, eventually, run, status
 
 TRAINJOB = f"{VALIDATE}trainjob"
 CLUSTER_RUNTIME = f"{VALIDATE}clustertrainingruntime"
@@ -705,16 +705,17 @@ def test_a_body_of_very_many_values_is_not_read() -> None:
 def test_those_who_send_much_and_slowly_make_room_for_an_honest_request() -> None:
     async def hog() -> AsyncIterator[bytes]:
         yield b" " * 900
-        await asyncio.sleep(5)
+        await asyncio.sleep(300)
+
+    bodies = Bodies(held=4000, seconds=300)
 
     async def test() -> None:
-        async with FakeApi().client() as client, webhooks(client, bodies=Bodies(held=4000)) as hooks:
+        async with FakeApi().client() as client, webhooks(client, bodies=bodies) as hooks:
             hogs = [asyncio.create_task(hooks.send(TRAINJOB, hog())) for _ in range(4)]
-            await asyncio.sleep(0.2)
-            async with asyncio.timeout(1):
-                for _ in range(3):
-                    assert (await hooks.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"]
-            (first,) = (await asyncio.wait(hogs, timeout=1))[0]
+            await eventually(lambda: [len(one.data) for one in bodies._bodies] == [900] * 4)
+            for _ in range(3):
+                assert (await hooks.ask(MUTATE_TRAINJOB, objects.trainjob()))["allowed"]
+            (first,) = (await asyncio.wait(hogs, timeout=60, return_when=asyncio.FIRST_COMPLETED))[0]
             assert first.result()[0] == 503, "one of them had to go, the others still send"
             for task in hogs:
                 task.cancel()

@@ -62,6 +62,7 @@ def test_every_change_has_its_place() -> None:
                         "name": "node",
                         "image": IMAGE,
                         "imagePullPolicy": "Never",
+                        "terminationMessagePolicy": "FallbackToLogsOnError",
                         "command": before["spec"]["containers"][0]["command"],
                         "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}, {"name": "A", "value": "stack"}],
                         "resources": {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}},
