@@ -1,0 +1,1 @@
+"""What Trainyard puts into the pods of runtimes."""
