@@ -14,7 +14,7 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.closed import nearest
 
-from . import catalog_images, yamlfile
+from . import catalog_images, in_pods, yamlfile
 from . import overlay as overlays
 from .catalog_images import Images
 from .errors import PlatformError
@@ -128,15 +128,22 @@ def read(path: Path) -> Runtime:
             f"is {labels.get(names.FRAMEWORK_LABEL)!r}",
             ["metadata", "labels", names.FRAMEWORK_LABEL],
         )
+    asked = (metadata.get("annotations") or {}).get(names.LAST_WORDS_ANNOTATION, in_pods.PYTHON)
+    if asked != in_pods.PYTHON:
+        raise file.error(
+            f"the annotation {names.LAST_WORDS_ANNOTATION} must be {in_pods.PYTHON!r}, is {asked!r}",
+            ["metadata", "annotations", names.LAST_WORDS_ANNOTATION],
+        )
     _mapping(file, ["spec", "mlPolicy"])
     _check_jobs(file)
     return Runtime(name=name, framework=framework, manifest=manifest)
 
 
 def adapt(runtime: Runtime, overlay: RuntimeOverlay, images: Images = AS_WRITTEN) -> Runtime:
-    """The runtime with its images resolved and a stack's changes made."""
+    """The runtime with its images resolved, what Trainyard puts into its pods, and a stack's changes."""
     manifest = copy.deepcopy(runtime.manifest)
     catalog_images.apply(manifest, images)
+    in_pods.add(manifest)
     return Runtime(name=runtime.name, framework=runtime.framework, manifest=overlays.apply(manifest, overlay))
 
 

@@ -36,6 +36,14 @@ FIELD: Final[Mapping[str, Any]] = {
                     "exitCode": {"type": "integer"},
                     "signal": {"description": "What ended the container, if a signal did.", "type": "string"},
                     "reason": {"description": "OOMKilled, Evicted, Error, ...", "type": "string"},
+                    "rank": {
+                        "description": "The process that failed first in the pod, where its launcher tells.",
+                        "type": "integer",
+                    },
+                    "lostOthers": {
+                        "description": "Whether it failed for want of another.",
+                        "type": "boolean",
+                    },
                     "failedAt": {"type": "string", "format": "date-time"},
                     "message": {"description": "What the container said at its end.", "type": "string"},
                 },

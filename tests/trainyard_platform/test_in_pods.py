@@ -4,11 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trainyard_operator.core import last_words
+from trainyard_operator.core.last_words import LastWords
 from trainyard_platform import in_pods
 
 MODULE = Path(in_pods.__file__).with_name("sitecustomize.py")
@@ -22,7 +25,7 @@ raise ChildFailedError(FAILURES)
 """What torchrun ends with, as far as it is read: torch.distributed.elastic.multiprocessing.errors."""
 
 
-def ended(tmp_path: Path, script: str, **environment: str) -> tuple[int, str, str]:
+def ended(tmp_path: Path, script: str, also: Path | None = None, **environment: str) -> tuple[int, str, str]:
     """The exit code of a Python that reads the module, what it printed, and its termination message."""
     message = tmp_path / "termination-log"
     message.touch()
@@ -30,14 +33,21 @@ def ended(tmp_path: Path, script: str, **environment: str) -> tuple[int, str, st
     folder.mkdir()
     text = MODULE.read_text().replace('"/dev/termination-log"', repr(str(message)))
     (folder / "sitecustomize.py").write_text(text)
+    path = os.pathsep.join(str(one) for one in (folder, also) if one is not None)
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, **environment, "PYTHONPATH": str(folder)},
+        [sys.executable, "-c", script.replace("MESSAGE", repr(str(message)))],
+        env={**os.environ, **environment, "PYTHONPATH": path},
         stderr=subprocess.PIPE,
         text=True,
         check=False,
     )
-    return done.returncode, done.stderr, message.read_text()
+    return done.returncode, done.stderr, message.read_text() if message.exists() else ""
+
+
+def words(message: str) -> LastWords:
+    found = last_words.read(message)
+    assert found is not None, message
+    return found
 
 
 def test_a_program_that_ends_well_says_nothing(tmp_path: Path) -> None:
@@ -45,15 +55,18 @@ def test_a_program_that_ends_well_says_nothing(tmp_path: Path) -> None:
 
 
 def test_an_exception_is_shown_as_always_and_is_the_termination_message(tmp_path: Path) -> None:
+    before = datetime.now(UTC)
     code, shown, message = ended(tmp_path, "raise ValueError('no such column')")
-    assert (code, message) == (1, shown)
-    assert message.splitlines()[-1] == "ValueError: no such column"
+    found = words(message)
+    assert (code, found) == (1, LastWords(found.at, 1, False, shown))
+    assert before <= found.at <= datetime.now(UTC)
+    assert shown.splitlines()[-1] == "ValueError: no such column"
 
 
 @pytest.mark.parametrize("mistake", ["import no_such_module", "print(no_such_name)", "if:"])
 def test_a_mistake_that_would_only_come_again_ends_with_42(tmp_path: Path, mistake: str) -> None:
     code, shown, message = ended(tmp_path, mistake)
-    assert (code, message) == (42, shown)
+    assert (code, words(message).exit_code, words(message).said) == (42, 42, shown)
 
 
 def test_an_exit_code_of_the_programs_own_stays(tmp_path: Path) -> None:
@@ -62,7 +75,18 @@ def test_an_exit_code_of_the_programs_own_stays(tmp_path: Path) -> None:
 
 def test_a_long_traceback_is_cut_at_its_beginning(tmp_path: Path) -> None:
     _, _, message = ended(tmp_path, "raise ValueError('x' * 9000 + '!')")
-    assert (len(message), message[-2:]) == (4000, "!\n")
+    assert (len(message), words(message).said[-2:]) == (2000, "!\n")
+
+
+def test_without_a_termination_message_it_is_as_always(tmp_path: Path) -> None:
+    code, shown, _ = ended(tmp_path, "import os; os.remove(MESSAGE); raise ValueError('no')")
+    assert (code, shown.splitlines()[-1]) == (1, "ValueError: no")
+
+
+@pytest.mark.parametrize("said", ["Connection closed by peer [10.0.0.7]:2345", "ncclRemoteError: ..."])
+def test_who_has_lost_another_says_so(tmp_path: Path, said: str) -> None:
+    _, _, message = ended(tmp_path, f"raise RuntimeError({said!r})")
+    assert words(message).lost_others
 
 
 def test_a_rank_leaves_its_traceback_where_torchrun_reads_it(tmp_path: Path) -> None:
@@ -71,39 +95,58 @@ def test_a_rank_leaves_its_traceback_where_torchrun_reads_it(tmp_path: Path) -> 
     assert (code, message) == (1, "")
     left = json.loads(error.read_text())["message"]
     assert (left["message"], left["extraInfo"]["py_callstack"]) == ("ValueError: no", shown)
-    assert left["extraInfo"]["timestamp"].isdigit()
+    assert int(left["extraInfo"]["timestamp"]) == int(left["extraInfo"]["at"])
 
 
-def failure(at: int, exitcode: int = 1, message: Any = "") -> dict[str, Any]:
-    return {"timestamp": at, "exitcode": exitcode, "message": message}
+def failure(at: float, exitcode: int = 1, said: str = "") -> dict[str, Any]:
+    """As torchrun has it; one that left a file if it said something."""
+    extra = {"py_callstack": said, "timestamp": str(int(at)), "at": at}
+    message: Any = {"message": said, "extraInfo": extra} if said else "To enable traceback see: ..."
+    return {"timestamp": int(at), "exitcode": exitcode, "message": message}
 
 
-RECORDED = {"message": "ValueError: no", "extraInfo": {"py_callstack": "Traceback\nValueError: no\n"}}
+def at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+LOST = "RuntimeError: Connection closed by peer"
 
 
 @pytest.mark.parametrize(
-    ("failures", "code", "message"),
+    ("failures", "code", "wanted"),
     [
+        ({0: failure(9.2), 1: failure(5.4, said="ValueError: no")}, 1, (5.4, 1, False, "ValueError: no", 1)),
         (
-            {0: failure(9), 1: failure(5, message=RECORDED)},
+            {0: failure(5.3, said="ValueError: 0"), 1: failure(5.2, said="ValueError: 1")},
             1,
-            "Traceback\nValueError: no\nrank 1 failed first, with exit code 1",
+            (5.2, 1, False, "ValueError: 1", 1),
         ),
-        ({2: failure(5, exitcode=-9)}, 1, "\nrank 2 failed first, with signal 9"),
-        ({0: failure(5, exitcode=42), 1: failure(6)}, 42, "\nrank 0 failed first, with exit code 42"),
-        ({0: failure(5, exitcode=2)}, 42, "\nrank 0 failed first, with exit code 2"),
+        ({0: failure(4.9, said=LOST), 1: failure(5.1, exitcode=3)}, 1, (5, 3, False, "", 1)),
+        ({0: failure(4.9, said=LOST)}, 1, (4.9, 1, True, LOST, 0)),
+        ({2: failure(5, exitcode=-9)}, 1, (5, 137, False, "", 2)),
+        ({0: failure(5, exitcode=42), 1: failure(6)}, 42, (5, 42, False, "", 0)),
+        ({0: failure(5, exitcode=2)}, 42, (5, 2, False, "", 0)),
+    ],
+    ids=[
+        "the first",
+        "the first within a second",
+        "not who lost others",
+        "unless none else failed",
+        "a signal",
+        "42 stays",
+        "a wrong argument",
     ],
 )
 def test_torchrun_says_which_rank_failed_first_and_what_it_had_left(
-    tmp_path: Path, failures: dict[int, Any], code: int, message: str
+    tmp_path: Path, failures: dict[int, Any], code: int, wanted: tuple[float, int, bool, str, int]
 ) -> None:
     said = ended(tmp_path, TORCHRUN.replace("FAILURES", repr(failures)))
-    assert (said[0], said[2]) == (code, message)
+    assert (said[0], words(said[2])) == (code, LastWords(at(wanted[0]), *wanted[1:]))
 
 
 def test_a_module_of_its_name_that_it_hides_is_read_all_the_same(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    (other / "sitecustomize.py").write_text("print('read')")
-    code, _, _ = ended(tmp_path, "import sys; sys.exit(0)")
-    assert code == 0
+    (other / "sitecustomize.py").write_text("import builtins; builtins.was_read = 'read'")
+    said = ended(tmp_path, "raise ValueError(was_read)", also=other)
+    assert said[1].splitlines()[-1] == "ValueError: read"

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from trainyard_api import names
 
-from . import conditions
+from . import conditions, last_words
 from .model import Condition, EventNote, Json, PodEnd, TrainJob
 
 KEPT: Final = 8
@@ -46,16 +47,25 @@ def with_ends(known: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]
 
 def sentence(attempt: Json) -> str:
     """How an attempt failed, in a sentence."""
-    said = last_line(attempt.get("message", ""))
-    parts = [f"{attempt['job']} {attempt['index']} failed first: {_how(attempt)}, {_where(attempt)}", said]
-    return ": ".join(part for part in parts if part)
+    parts = [f"{who(attempt)} failed first: {_how(attempt)}, {_where(attempt)}"]
+    if said := last_line(attempt.get("message", "")):
+        place = last_words.place(attempt["message"])
+        parts.append(f"{said} ({place})" if place else said)
+    return ": ".join(parts)
+
+
+def who(attempt: Json) -> str:
+    """What failed first in an attempt: a rank where that is known, and its pod's place."""
+    pod = f"{attempt['job']} {attempt['index']}"
+    return f"rank {attempt['rank']} ({pod})" if "rank" in attempt else pod
 
 
 def _how(attempt: Json) -> str:
     reason = "" if attempt["reason"] == "Error" else attempt["reason"]
     code = f"exit code {attempt['exitCode']}" if attempt["exitCode"] else ""
     name = f" ({attempt['signal']})" if "signal" in attempt else ""
-    return ", ".join(part for part in (reason, code + name) if part)
+    lost = "lost others" if attempt.get("lostOthers") else ""
+    return ", ".join(part for part in (lost, reason, code + name) if part)
 
 
 def _where(attempt: Json) -> str:
@@ -98,8 +108,12 @@ def _attempt(end: PodEnd) -> Json:
         "container": end.container,
         "exitCode": end.exit_code,
         "reason": end.reason,
-        "failedAt": conditions.timestamp(end.at),
+        "failedAt": end.at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
     }
+    if end.rank is not None:
+        said["rank"] = end.rank
+    if end.lost_others:
+        said["lostOthers"] = True
     if end.signal:
         said["signal"] = end.signal
     if end.message:
@@ -112,7 +126,11 @@ def is_before(one: PodEnd, other: PodEnd) -> bool:
     return _order(_attempt(one)) < _order(_attempt(other))
 
 
-def _order(attempt: Json) -> tuple[str, bool, str, int]:
-    """Who failed first; at the same second, not who was told to end."""
-    was_told = attempt["exitCode"] == TERMINATED
-    return (attempt["failedAt"], was_told, attempt["job"], attempt["index"])
+def _order(attempt: Json) -> tuple[Any, ...]:
+    at, lost = conditions.moment(attempt["failedAt"]), attempt.get("lostOthers", False)
+    return (*order(at, attempt["exitCode"], lost), attempt["job"], attempt["index"])
+
+
+def order(at: datetime, exit_code: int, lost_others: bool) -> tuple[bool, datetime, bool, datetime]:
+    """Who failed first: not who lost others; and in one second not who was told to end."""
+    return lost_others, at.replace(microsecond=0), exit_code == TERMINATED, at

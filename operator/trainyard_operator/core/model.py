@@ -183,6 +183,10 @@ class PodEnd:
     """Name of the signal that ended the container; empty: none did."""
     message: str = ""
     """What it said at its end."""
+    rank: int | None = None
+    """Of the process that failed first in it, where its launcher tells."""
+    lost_others: bool = False
+    """It failed for want of another."""
 
 
 class RuntimeProblem(StrEnum):

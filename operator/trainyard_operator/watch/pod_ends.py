@@ -16,7 +16,7 @@ import msgspec
 
 from trainyard_api import names
 
-from ..core import attempts, model
+from ..core import attempts, last_words, model
 from ..kube.client import Resource
 from .cache import Cache, Key
 from .informer import State
@@ -175,6 +175,10 @@ def _end(pod: _Pod) -> model.PodEnd | None:
     if befallen is None and _was_told_to_end(pod, how):
         return None
     reason, message = befallen or (how.reason or "Error", how.message)
+    words = last_words.read(message) if how.exit_code in last_words.EXIT_CODES else None
+    if words is not None:
+        message = words.said
+    exit_code = how.exit_code if words is None else words.exit_code
     return model.PodEnd(
         job=labels.get(_JOB, ""),
         index=_number(labels.get(_INDEX)),
@@ -182,11 +186,13 @@ def _end(pod: _Pod) -> model.PodEnd | None:
         pod=pod.metadata.name,
         node=pod.spec.node_name,
         container=name,
-        exit_code=how.exit_code,
-        signal=_signal(how),
+        exit_code=exit_code,
+        signal=_signal(how.signal or exit_code - _SIGNALLED),
         reason=reason,
-        at=how.finished_at or pod.metadata.deletion_timestamp or _last_change(pod),
+        at=(words and words.at) or how.finished_at or pod.metadata.deletion_timestamp or _last_change(pod),
         message=message[-attempts.LAST_WORDS :],
+        rank=words and words.rank,
+        lost_others=words is not None and words.lost_others,
     )
 
 
@@ -219,8 +225,7 @@ def _was_told_to_end(pod: _Pod, how: _Terminated) -> bool:
     return how.finished_at == asked and how.exit_code == attempts.TERMINATED
 
 
-def _signal(how: _Terminated) -> str:
-    number = how.signal or (how.exit_code - _SIGNALLED if how.exit_code > _SIGNALLED else 0)
+def _signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

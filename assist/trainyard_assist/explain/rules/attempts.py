@@ -24,6 +24,8 @@ _UNKNOWN: Final = {
 }
 _KINDS: Final[dict[str, type]] = {
     **{field: type(value) for field, value in _UNKNOWN.items()},
+    "rank": int,
+    "lostOthers": bool,
     "signal": str,
     "message": str,
 }
@@ -54,6 +56,6 @@ def _whole(noted: Json) -> Json:
 def told(o: Observation) -> str:
     """Each attempt in a few words."""
     return "; ".join(
-        f"{one['attempt'] + 1}: {one['job']} {one['index']} failed first, {one['reason']} {one['exitCode']}"
+        f"{one['attempt'] + 1}: {attempts.who(one)} failed first, {one['reason']} {one['exitCode']}"
         for one in of(o)
     )

@@ -1,0 +1,56 @@
+"""What a container's termination message tells beside what it says: docs/adr/0022.
+
+The catalog's containers that run Python leave, before the traceback, a line of
+who failed, when and how; the module that writes it is
+`trainyard_platform.in_pods.sitecustomize`. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+_FIRST: Final = re.compile(
+    r"(?:rank (?P<rank>\d{1,9}) )?(?P<did>failed|lost others)"
+    r" at (?P<at>[\dT:.-]{19,26}\+00:00) with exit code (?P<code>\d{1,3})"
+)
+EXIT_CODES: Final = (1, 42)
+"""Those of a container that has left such a line: what ended otherwise left it before, of another program."""
+_FRAME: Final = re.compile(r'  File "(?P<file>[^"<]+)", line (?P<line>\d{1,9})')
+_LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/|/lib/python3")
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """What is told of the end of a program."""
+
+    at: datetime
+    exit_code: int
+    lost_others: bool
+    """It failed for want of another."""
+    said: str
+    """The traceback."""
+    rank: int | None = None
+    """Of the process, among all that torchrun started; None: there are no ranks."""
+
+
+def read(message: str) -> LastWords | None:
+    """What a message tells; None if it has no such line."""
+    first, _, said = message.partition("\n")
+    found = _FIRST.fullmatch(first)
+    if found is None:
+        return None
+    try:
+        at = datetime.fromisoformat(found["at"])
+    except ValueError:
+        return None
+    rank = None if found["rank"] is None else int(found["rank"])
+    return LastWords(at, int(found["code"]), found["did"] != "failed", said, rank)
+
+
+def place(traceback: str) -> str:
+    """The last line of the user's own that a traceback names, as `file:line`; empty if it names none."""
+    frames = [frame for frame in _FRAME.finditer(traceback) if not _LIBRARY.search(frame["file"])]
+    return f"{frames[-1]['file']}:{frames[-1]['line']}" if frames else ""
