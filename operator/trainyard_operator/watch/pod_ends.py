@@ -191,7 +191,7 @@ def _end(pod: _Pod) -> model.PodEnd | None:
         reason=reason,
         at=(words and words.at) or how.finished_at or pod.metadata.deletion_timestamp or _last_change(pod),
         message=message[-attempts.LAST_WORDS :],
-        rank=words and words.rank,
+        rank=None if words is None else words.rank,
         lost_others=words is not None and words.lost_others,
     )
 
