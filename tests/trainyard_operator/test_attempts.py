@@ -49,12 +49,18 @@ def said(index: int, seconds: float, *, attempt: int = 0, **fields: Any) -> dict
         ([end(0, 2), end(1, 2)], 0),
         ([end(0, 2, exit_code=143), end(1, 2)], 1),
         ([end(0, 1, exit_code=143), end(1, 2)], 0),
+        ([end(0, 1, lost_others=True), end(1, 3)], 1),
+        ([end(0, 3, lost_others=True), end(1, 2, lost_others=True)], 1),
+        ([end(0, 2.75), end(1, 2.5)], 1),
     ],
     ids=[
         "the earliest",
         "the lower",
         "not who was told to end",
         "unless that was first",
+        "not who lost others",
+        "unless all have",
+        "the earliest within a second",
     ],
 )
 def test_of_each_attempt_the_pod_that_failed_first_is_kept(ends: list[PodEnd], first: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -194,6 +195,21 @@ def test_a_pod_without_the_labels_of_jobset_is_unreadable(lacks: str) -> None:
     del foreign["metadata"]["labels"][lacks]
     with pytest.raises(KeyError):
         PodEnds(Cache()).decode(msgspec.json.encode(foreign))
+
+
+def test_who_failed_when_and_how_is_what_the_program_itself_has_told() -> None:
+    told = "rank 5 failed at 2026-01-01T12:00:04.25+00:00 with exit code 137\nTraceback\nValueError: no\n"
+    assert noted(pod(containers={"node": {**ERROR, "message": told}})) == [
+        end(
+            rank=5,
+            exit_code=137,
+            signal="SIGKILL",
+            at=datetime(2026, 1, 1, 12, 0, 4, 250000, UTC),
+            message="Traceback\nValueError: no\n",
+        )
+    ]
+    killed = pod(containers={"node": {**KILLED, "message": told}})
+    assert noted(killed) == [end(exit_code=137, signal="SIGKILL", reason="OOMKilled", at=at(4), message=told)]
 
 
 def test_what_no_controller_writes_is_no_number() -> None:

@@ -45,7 +45,7 @@ def ended(tmp_path: Path, script: str, also: Path | None = None, **environment: 
 
 
 def words(message: str) -> LastWords:
-    found = last_words.read(message)
+    found = last_words.of(1, message)
     assert found is not None, message
     return found
 

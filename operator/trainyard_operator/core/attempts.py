@@ -22,8 +22,6 @@ KEPT: Final = 8
 """Attempts that a status keeps: the first, and the last ones."""
 LAST_WORDS: Final = 2000
 """Characters that a status keeps of what a container said at its end."""
-SHORT: Final = 300
-"""Characters of that in a condition or an Event."""
 TERMINATED: Final = 143
 """Exit code of what ended by SIGTERM."""
 
@@ -48,10 +46,8 @@ def with_ends(known: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]
 def sentence(attempt: Json) -> str:
     """How an attempt failed, in a sentence."""
     parts = [f"{who(attempt)} failed first: {_how(attempt)}, {_where(attempt)}"]
-    if said := last_line(attempt.get("message", "")):
-        place = last_words.place(attempt["message"])
-        parts.append(f"{said} ({place})" if place else said)
-    return ": ".join(parts)
+    said = last_words.short(attempt.get("message", ""))
+    return ": ".join([*parts, said] if said else parts)
 
 
 def who(attempt: Json) -> str:
@@ -72,12 +68,6 @@ def _where(attempt: Json) -> str:
     container = f"container {attempt['container']} of " if attempt["container"] else ""
     node = f" on node {attempt['node']}" if attempt["node"] else ""
     return f"{container}pod {attempt['pod']}{node}"
-
-
-def last_line(message: str) -> str:
-    """The last line of what a container said, short."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return lines[-1][:SHORT] if lines else ""
 
 
 def told(terminal: Condition, attempts: Sequence[Json]) -> Condition:

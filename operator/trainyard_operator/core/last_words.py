@@ -18,6 +18,8 @@ _FIRST: Final = re.compile(
 )
 EXIT_CODES: Final = (1, 42)
 """Those of a container that has left such a line: what ended otherwise left it before, of another program."""
+_SHORT: Final = 300
+"""Characters of a line, and of a place."""
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"<]+)", line (?P<line>\d{1,9})')
 _LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/|/lib/python3")
 
@@ -36,8 +38,10 @@ class LastWords:
     """Of the process, among all that torchrun started; None: there are no ranks."""
 
 
-def read(message: str) -> LastWords | None:
-    """What a message tells; None if it has no such line."""
+def of(exit_code: int, message: str) -> LastWords | None:
+    """What the message of a container that ended with that exit code tells; None if it has no such line."""
+    if exit_code not in EXIT_CODES:
+        return None
     first, _, said = message.partition("\n")
     found = _FIRST.fullmatch(first)
     if found is None:
@@ -50,7 +54,11 @@ def read(message: str) -> LastWords | None:
     return LastWords(at, int(found["code"]), found["did"] != "failed", said, rank)
 
 
-def place(traceback: str) -> str:
-    """The last line of the user's own that a traceback names, as `file:line`; empty if it names none."""
-    frames = [frame for frame in _FRAME.finditer(traceback) if not _LIBRARY.search(frame["file"])]
-    return f"{frames[-1]['file']}:{frames[-1]['line']}" if frames else ""
+def short(said: str) -> str:
+    """The last line, with the last place of the user's own that a traceback names; empty: none."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    frames = [frame for frame in _FRAME.finditer(said) if not _LIBRARY.search(frame["file"])]
+    place = f" ({frames[-1]['file']}:{frames[-1]['line']})" if frames else ""
+    return lines[-1][:_SHORT] + place[-_SHORT:]

@@ -175,7 +175,7 @@ def _end(pod: _Pod) -> model.PodEnd | None:
     if befallen is None and _was_told_to_end(pod, how):
         return None
     reason, message = befallen or (how.reason or "Error", how.message)
-    words = last_words.read(message) if how.exit_code in last_words.EXIT_CODES else None
+    words = last_words.of(how.exit_code, message)
     if words is not None:
         message = words.said
     exit_code = how.exit_code if words is None else words.exit_code

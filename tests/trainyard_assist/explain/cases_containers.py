@@ -8,6 +8,12 @@ from trainyard_assist.explain.causes import Cause
 from .cases import FIRST, SECOND, SELF, Case, failed
 from .objects import Object, ago, condition, event, job, pod, seen, terminated, trainjob, unready, waiting
 
+SAID = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no\n'
+FAILED_FIRST = f"rank 3 failed at 2026-01-01T12:00:00.5+00:00 with exit code 3\n{SAID}"
+LOST_OTHERS = (
+    "rank 0 lost others at 2026-01-01T12:00:00.1+00:00 with exit code 1\nConnection closed by peer\n"
+)
+
 
 def with_attempts() -> Object:
     """A TrainJob that has failed twice, as the operator has noted."""
@@ -21,9 +27,8 @@ def with_attempts() -> Object:
         "reason": "Error",
         "failedAt": "2026-01-01T12:00:00Z",
     }
-    said = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no\n'
     failed = trainjob(condition("Failed", "FailedJobs", "jobset failed due to one or more job failures"))
-    noted = [{"attempt": 0, **first}, {"attempt": 1, **first, "message": said}]
+    noted = [{"attempt": 0, **first}, {"attempt": 1, **first, "message": SAID}]
     return {**failed, "status": {**failed["status"], "trainyard": {"attempts": noted}}}
 
 
@@ -134,6 +139,25 @@ CASES = (
             "container node used more than its memory limit (1Gi)",
             "raise the memory limit (1Gi) in resourcesPerNode, or use less",
             log=("epoch 1",),
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "of ranks that ended in one second the one is told that has not lost another, with its traceback",
+        failed(
+            pods=(
+                pod(0, "Failed", state=terminated(1, message=LOST_OTHERS)),
+                pod(1, "Failed", state=terminated(1, message=FAILED_FIRST)),
+            ),
+            log=("torchrun's footer",),
+        ),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            SECOND,
+            "container node exited with code 1; rank 3 failed first, with code 3: "
+            "ValueError: no (train.py:3)",
+            "see its log: kubectl logs tj-node-0-1-x -c node -n team",
+            log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),
         State.FAILED,
     ),
@@ -267,7 +291,7 @@ CASES = (
             Cause.ATTEMPT_FAILED,
             Ref("Pod", "tj-node-0-1-x", "team"),
             "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
-            "ValueError: no",
+            "ValueError: no (train.py:3)",
             "correct what the last lines name, and create the TrainJob again",
             log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from signal import Signals
-from typing import Final
+from typing import Any, Final
 
-from trainyard_operator.core.attempts import last_line
+from trainyard_operator.core import attempts, last_words
 
-from .. import read
+from .. import read, text
 from ..causes import Cause
 from ..model import Finding, Json, Observation
 from .found import found
@@ -33,6 +33,11 @@ class Failure:
     running: bool
     """Whether it has been started again, just now."""
 
+    @property
+    def words(self) -> last_words.LastWords | None:
+        """What it has told of its end."""
+        return last_words.of(read.number(self.ended, "exitCode"), read.text(self.ended, "message"))
+
 
 def oom_killed(o: Observation) -> Finding | None:
     """The first that failed was killed for its memory."""
@@ -50,16 +55,20 @@ def exited(o: Observation) -> Finding | None:
     first = first_failure(o)
     if first is None:
         return None
+    words = first.words
     # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown besides.
-    said = last_line(read.text(first.ended, "message"))
-    message = f"container {first.container} exited with code {_code(first)}{_restarted(first)}"
+    said = last_words.short(read.text(first.ended, "message") if words is None else words.said)
+    code = _code(first, read.number(first.ended, "exitCode"))
+    message = f"container {first.container} exited with code {code}{_restarted(first)}"
+    if words is not None and words.rank is not None:
+        message += f"; rank {words.rank} failed first, with code {_code(first, words.exit_code)}"
     return found(
         o,
         Cause.CONTAINER_EXITED,
         read.ref(first.pod, "Pod"),
         f"{message}: {said}" if said else message,
         pods=[first.pod],
-        log=o.log,
+        log=text.tail(words.said) if words is not None and words.said else o.log,
         pod=read.name(first.pod),
         container=first.container,
         namespace=read.namespace(o),
@@ -68,7 +77,14 @@ def exited(o: Observation) -> Finding | None:
 
 def first_failure(o: Observation) -> Failure | None:
     """The container that failed first, of those of the current pods that do not run."""
-    return min(_failures(o), key=lambda failure: read.moment(failure.ended, "finishedAt"), default=None)
+    return min(_failures(o), key=_order, default=None)
+
+
+def _order(failure: Failure) -> tuple[Any, ...]:
+    code, words = read.number(failure.ended, "exitCode"), failure.words
+    if words is None:
+        return attempts.order(read.moment(failure.ended, "finishedAt"), code, lost_others=False)
+    return attempts.order(words.at, words.exit_code, words.lost_others)
 
 
 def _failures(o: Observation) -> Iterator[Failure]:
@@ -89,13 +105,12 @@ def _flaps(o: Observation, restarts: int, running: Json) -> bool:
     return restarts > 1 and read.since(o, read.moment(running, "startedAt")) < _AGAIN
 
 
-def _code(failure: Failure) -> str:
-    """Its exit code, with the signal that one above 128 stands for.
+def _code(failure: Failure, code: int) -> str:
+    """An exit code, with the signal that one above 128 stands for.
 
     The kernel may kill for memory a child alone, or containerd may hear of it too late:
     then the reason is not OOMKilled, and the signal is all that tells of it.
     """
-    code = read.number(failure.ended, "exitCode")
     try:
         signal = Signals(code - 128)
     except ValueError:

@@ -1,0 +1,66 @@
+"""What a termination message tells of who failed, when and how."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from trainyard_operator.core import last_words
+from trainyard_operator.core.last_words import LastWords
+
+AT = datetime(2026, 1, 1, 12, 0, 4, 250000, UTC)
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        (
+            "failed at 2026-01-01T12:00:04.250000+00:00 with exit code 1\nValueError: no\n",
+            LastWords(AT, 1, False, "ValueError: no\n"),
+        ),
+        (
+            "rank 12 lost others at 2026-01-01T12:00:04.250000+00:00 with exit code 137",
+            LastWords(AT, 137, True, "", 12),
+        ),
+        ("", None),
+        ("ValueError: no\n", None),
+        ("failed at 2026-13-01T12:00:04+00:00 with exit code 1", None),
+        ("failed at 0001-01-01T00:00:00+14:00 with exit code 1", None),
+        ("rank 99999999999 failed at 2026-01-01T12:00:04+00:00 with exit code 1", None),
+    ],
+)
+def test_the_first_line_tells(message: str, wanted: LastWords | None) -> None:
+    assert last_words.of(1, message) == wanted
+
+
+def test_of_a_container_that_ended_otherwise_it_is_another_programs() -> None:
+    assert last_words.of(137, "failed at 2026-01-01T12:00:04.250000+00:00 with exit code 1\n") is None
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "<frozen runpy>", line 198, in _run_module_as_main
+  File "/workspace/train.py", line 12, in <module>
+    load(rows)
+  File "/usr/lib/python3.12/json/__init__.py", line 3, in loads
+  File "/opt/venv/lib/python3.12/site-packages/torch/nn.py", line 9, in forward
+ValueError: no such column
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        (TRACEBACK, "ValueError: no such column (/workspace/train.py:12)"),
+        (
+            '  File "t.py", line 1\n    if:\n      ^\nSyntaxError: invalid syntax',
+            "SyntaxError: invalid syntax (t.py:1)",
+        ),
+        ("killed\n", "killed"),
+        ("x" * 1000, "x" * 300),
+        (" \n", ""),
+    ],
+)
+def test_in_short_it_is_the_last_line_and_the_users_own_place(said: str, wanted: str) -> None:
+    assert last_words.short(said) == wanted
