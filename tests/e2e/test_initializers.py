@@ -179,10 +179,6 @@ def test_a_wrong_token_fails_the_job_at_once_and_says_why(sources: Cluster) -> N
     dataset = asked("hf://acme/numbers", "wrong-token", HF_ENDPOINT="http://hub")
     sources.apply(job("wrong-token", dataset=dataset))
     failed = sources.wait_for_condition("wrong-token", "Failed")
-    assert (failed["reason"], failed["message"]) == (
-        "FailedJobs",
-        "jobset failed due to one or more job failures (first failed job: wrong-token-dataset-initializer-0)",
-    )
     pod = initializer(sources, "wrong-token")
     [status] = pod["status"]["containerStatuses"]
     ended = status["state"]["terminated"]
@@ -192,5 +188,13 @@ def test_a_wrong_token_fails_the_job_at_once_and_says_why(sources: Cluster) -> N
     )
     assert (ended["exitCode"], ended["message"]) == (11, reason)
     assert reason in sources.kubectl("describe", "pod", pod["metadata"]["name"])
+    jobset_says, _, ours = failed["message"].partition(". ")
+    assert (failed["reason"], jobset_says) == (
+        "FailJobSetFailurePolicyAction",
+        "jobset failed due to FailJobSet failure policy action "
+        "(first failed job: wrong-token-dataset-initializer-0)",
+    )
+    assert ours.startswith("dataset-initializer 0 failed first: exit code 11, ")
+    assert ours.endswith(reason)
     assert "hf_wrong" not in sources.log(pod["metadata"]["name"])
     assert results(sources, "wrong-token") == []
