@@ -55,10 +55,14 @@ class Cause(StrEnum):
     SECRET_MISSING = "SecretMissing"  # noqa: S105 - a cause, not a secret
     CONFIG_MISSING = "ConfigMissing"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
+    SANDBOX_NOT_MADE = "SandboxNotMade"
     CANNOT_START = "ContainerCannotStart"
+    EVICTED = "Evicted"
     OOM_KILLED = "OOMKilled"
     CONTAINER_EXITED = "ContainerExited"
+    INITIALIZER_RETRIES = "InitializerRetries"
     RANK_MISSING = "RankMissing"
+    RANK_LEFT = "RankLeft"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     ATTEMPT_FAILED = "AttemptFailed"
     JOBSET_FAILED = "JobSetFailed"
@@ -274,10 +278,22 @@ TABLE: Final[dict[Cause, About]] = {
         "a volume cannot be attached or mounted",
         "correct what the message names, or have the platform team look at the storage",
     ),
+    Cause.SANDBOX_NOT_MADE: About(
+        At.PODS,
+        "a node cannot make what the pod's containers run in",
+        "raise a limit that is too small for any container ({limits}), or have the platform team look at "
+        "node {node}",
+    ),
     Cause.CANNOT_START: About(
         At.PODS,
         "the container cannot be started",
         "correct command, working directory or mounts of container {container}",
+    ),
+    Cause.EVICTED: About(
+        At.PODS,
+        "a node has put a pod out, for want of disk or memory, or since it wrote more than it may",
+        "write less to the pod's own disk, or to a volume; or ask for more ephemeral-storage in "
+        "resourcesPerNode",
     ),
     Cause.OOM_KILLED: About(
         At.PODS,
@@ -289,10 +305,21 @@ TABLE: Final[dict[Cause, About]] = {
         "a container exits with an error",
         "see its log: kubectl logs {pod} -c {container} -n {namespace}",
     ),
+    Cause.INITIALIZER_RETRIES: About(
+        At.PODS,
+        "an initializer cannot fetch its dataset or model, and tries again",
+        "see that the address is right, and that pods of this namespace reach it "
+        "(a tenant's egress in the stack file)",
+    ),
     Cause.RANK_MISSING: About(
         At.PODS,
         "some ranks wait at the rendezvous for one that is not there",
         "look at {what}: kubectl describe {what} -n {namespace}",
+    ),
+    Cause.RANK_LEFT: About(
+        At.PODS,
+        "some ranks have ended with exit code 0 while others still run",
+        "see what the others wait for: kubectl logs {pod} -c {container} -n {namespace}",
     ),
     Cause.DEADLINE_EXCEEDED: About(
         At.TRAINJOB,
@@ -301,7 +328,7 @@ TABLE: Final[dict[Cause, About]] = {
     ),
     Cause.ATTEMPT_FAILED: About(
         At.ATTEMPTS,
-        "its last attempt failed, and the pods are gone; how they ended was noted",
+        "its last attempt failed, and that one's pods are gone; how they ended was noted",
         "correct what the last lines name, and create the TrainJob again",
     ),
     Cause.JOBSET_FAILED: About(

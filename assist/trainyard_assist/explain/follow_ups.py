@@ -9,7 +9,7 @@ from trainyard_api import names
 
 from . import read
 from .model import Json, Observation
-from .rules import containers, jobset, kueue, scheduling, trainjob
+from .rules import containers, jobset, kueue, pods, scheduling, trainjob
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,9 @@ def follow_ups(o: Observation) -> FollowUps:
     log = None
     if failure is not None:
         log = LogOf(read.name(failure.pod), failure.container, failure.running)
+    elif (initializer := pods.running_initializer(o)) is not None:
+        first = next(iter(read.objects(initializer, "spec", "containers")), None)
+        log = LogOf(read.name(initializer), read.text(first, "name"), previous=False)
     if read.holds(o.trainjob, names.FAILED):
         return FollowUps(log=log)
     on = {read.text(pod, "spec", "nodeName") for pod in o.pods}

@@ -201,6 +201,12 @@ def is_trainer(job: Json) -> bool:
     return texts(job, "metadata", "labels").get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER
 
 
+def is_initializer(job: Json) -> bool:
+    """Whether the Job's pods fetch what the ranks need."""
+    step = texts(job, "metadata", "labels").get(names.ANCESTOR_LABEL)
+    return step in (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
+
+
 def ranks(job: Json) -> int:
     """How many pods the Job is to have."""
     return number(job, "spec", "completions", default=1)

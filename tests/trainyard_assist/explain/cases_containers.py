@@ -32,6 +32,23 @@ def with_attempts() -> Object:
     return {**failed, "status": {**failed["status"], "trainyard": {"attempts": noted}}}
 
 
+def tried_again(seconds: float) -> Object:
+    """The same while the next attempt begins, so many seconds after the last has failed."""
+    noted = with_attempts()["status"]["trainyard"]["attempts"]
+    noted = [noted[0], {**noted[1], "failedAt": ago(seconds)}]
+    return {**trainjob(), "status": {"trainyard": {"attempts": noted}}}
+
+
+def initializer() -> Object:
+    found = job("tj-dataset-initializer-0", ranks=1)
+    labels = {"trainer.kubeflow.org/trainjob-ancestor-step": "dataset-initializer"}
+    return {**found, "metadata": {**found["metadata"], "labels": labels}}
+
+
+def of_framework(name: str) -> Object:
+    return {"metadata": {"name": "rt", "labels": {"trainer.kubeflow.org/framework": name}}}
+
+
 CASES = (
     Case(
         "an image that cannot be pulled is named, and every rank that waits for it",
@@ -183,7 +200,7 @@ CASES = (
             Cause.CONTAINER_EXITED,
             FIRST,
             "container node exited with code 3, after 2 restarts",
-            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team --previous",
             ranks=(0,),
         ),
     ),
@@ -230,6 +247,98 @@ CASES = (
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
         ),
         State.FAILED,
+    ),
+    Case(
+        "a container that died of a bus error may have wanted more shared memory",
+        failed(pods=(pod(0, "Failed", state=terminated(135)),)),
+        Finding(
+            Cause.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 135 (SIGBUS, often for want of room in /dev/shm: "
+            "torch-shared-memory has more)",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "an evicted pod is told as its node tells it, not by how its container ended",
+        failed(
+            pods=(
+                {
+                    **pod(0, "Failed", state=terminated(137)),
+                    "status": {
+                        **pod(0, "Failed", state=terminated(137))["status"],
+                        "reason": "Evicted",
+                        "message": 'Usage of EmptyDir volume "scratch" exceeds the limit "1Gi".',
+                    },
+                },
+            )
+        ),
+        Finding(
+            Cause.EVICTED,
+            FIRST,
+            'node n1: Usage of EmptyDir volume "scratch" exceeds the limit "1Gi".',
+            "write less to the pod's own disk, or to a volume; or ask for more ephemeral-storage in "
+            "resourcesPerNode",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a limit that is too small for any container is named where its node cannot make the pod",
+        seen(
+            pods=(pod(0, "Pending", limits={"memory": "512m"}),),
+            events=(event("uid-of-tj-node-0-0-x", "FailedCreatePodSandBox", "init was OOM-killed"),),
+        ),
+        Finding(
+            Cause.SANDBOX_NOT_MADE,
+            FIRST,
+            "init was OOM-killed",
+            "raise a limit that is too small for any container (memory 512m of node), or have the platform "
+            "team look at node n1",
+        ),
+    ),
+    Case(
+        "an attempt that has just failed is told while the next one begins",
+        seen(pods=(pod(0), pod(1)), trainjob=tried_again(30)),
+        Finding(
+            Cause.ATTEMPT_FAILED,
+            Ref("Pod", "tj-node-0-1-x", "team"),
+            "attempt 3 begins: in attempt 2 node 1 failed first: exit code 1, container node of pod "
+            "tj-node-0-1-x on node n1: ValueError: no (train.py:3)",
+            "correct what the last lines name, and create the TrainJob again",
+            log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
+        ),
+    ),
+    Case(
+        "an initializer that tries again says what it cannot do",
+        seen(
+            jobs=(initializer(),),
+            pods=(pod(0, of="tj-dataset-initializer-0"),),
+            log=("fetching", "hub.example.com: no such host; trying again in 8 s"),
+        ),
+        Finding(
+            Cause.INITIALIZER_RETRIES,
+            Ref("Pod", "tj-dataset-initializer-0-0-x", "team"),
+            "hub.example.com: no such host; trying again in 8 s",
+            "see that the address is right, and that pods of this namespace reach it (a tenant's egress in "
+            "the stack file)",
+            log=("fetching", "hub.example.com: no such host; trying again in 8 s"),
+        ),
+    ),
+    Case(
+        "a rank that ended early is told when the others still run after a minute",
+        seen(
+            runtime=of_framework("torch"),
+            jobs=(job(completedIndexes="0"),),
+            pods=(pod(0, "Succeeded", state=terminated(0, "Completed", at=90)), pod(1)),
+        ),
+        Finding(
+            Cause.RANK_LEFT,
+            SECOND,
+            "node 0 of 2 ended with exit code 0 90 s ago, and 1 still run: if they wait for what has ended, "
+            "they wait for ever",
+            "see what the others wait for: kubectl logs tj-node-0-1-x -c node -n team",
+        ),
     ),
     Case(
         "a rank without a pod is missed by the others",

@@ -186,7 +186,8 @@ CASES = (
             Cause.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
-            "(the pod asks for nvidia.com/gpu 0, which others use)",
+            "(the pod asks for nvidia.com/gpu 0, and may not run where there is so much: "
+            "node n1 lacks the label trainyard.dev/pool=h100)",
             FITS,
         ),
     ),
@@ -197,6 +198,23 @@ CASES = (
             Cause.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, which others use)",
+            FITS,
+        ),
+    ),
+    Case(
+        "a resource that tainted nodes alone have is not called used by others",
+        seen(
+            pods=(homeless(0, INSUFFICIENT, **ASKS),),
+            nodes=(
+                node(),
+                node("n2", cpu="96", taints=[{"key": "team", "value": "b", "effect": "NoSchedule"}]),
+            ),
+        ),
+        Finding(
+            Cause.NO_NODE_FITS,
+            FIRST,
+            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, and may not run where "
+            "there is so much: node n2 has the taint team=b:NoSchedule)",
             FITS,
         ),
     ),

@@ -9,6 +9,7 @@ from trainyard_assist.explain.causes import Cause
 from trainyard_assist.explain.model import Mark, Stage, Unseen
 
 from .cases import FITS, INSUFFICIENT, PODS, SECOND, SELF, queued
+from .cases_containers import initializer, of_framework, tried_again
 from .objects import (
     HEALTHY,
     QUEUED,
@@ -52,6 +53,38 @@ FINE = {
         seen(pods=(homeless(0, seconds=1),)),
         State.STARTING,
         "is starting: 0 of 1 pods are ready",
+    ),
+    "an attempt after others that has run for a minute": (
+        seen(trainjob=tried_again(60)),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready, in attempt 3",
+    ),
+    "workers that do not wait for each other, of which one has ended long ago": (
+        seen(
+            runtime=of_framework("plain"),
+            jobs=(job(completedIndexes="0"),),
+            pods=(pod(0, "Succeeded", state=terminated(0, "Completed", at=90)), pod(1)),
+        ),
+        State.RUNNING,
+        "runs: 1 of 2 pods are ready",
+    ),
+    "a rank that has ended, and the others not a minute later": (
+        seen(
+            runtime=of_framework("torch"),
+            jobs=(job(completedIndexes="0"),),
+            pods=(pod(0, "Succeeded", state=terminated(0, "Completed", at=59)), pod(1)),
+        ),
+        State.RUNNING,
+        "runs: 1 of 2 pods are ready",
+    ),
+    "an initializer that fetches": (
+        seen(
+            jobs=(initializer(),),
+            pods=(pod(0, of="tj-dataset-initializer-0"),),
+            log=("10 of 12 files",),
+        ),
+        State.RUNNING,
+        "runs: 1 of 1 pods are ready",
     ),
     "an image that is being pulled": (
         seen(pods=(pod(0, "Pending", state=waiting("ContainerCreating")),)),

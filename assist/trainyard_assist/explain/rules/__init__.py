@@ -40,10 +40,15 @@ BEFORE_THE_END: Final[tuple[Rule, ...]] = (
     pods.secret_missing,
     pods.config_missing,
     pods.volume_not_mounted,
+    pods.sandbox_not_made,
     pods.cannot_start,
+    pods.evicted,
     containers.oom_killed,
     containers.exited,
+    attempts.tried_again,
+    pods.initializer_retries,
     ranks.missing,
+    ranks.left,
 )
 """While the TrainJob could still run."""
 
@@ -53,6 +58,7 @@ ELSEWHERE: Final[tuple[Rule, ...]] = (trainjob.deleting, trainjob.managed_elsewh
 AFTER_THE_END: Final[tuple[Rule, ...]] = (
     trainjob.deadline_exceeded,
     pods.cannot_start,
+    pods.evicted,
     containers.oom_killed,
     containers.exited,
     trainjob.runtime_unsupported,

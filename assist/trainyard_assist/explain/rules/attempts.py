@@ -28,19 +28,33 @@ _KINDS: Final[dict[str, type]] = {
     "lostOthers": bool,
     "signal": str,
     "message": str,
+    "failedAt": str,
 }
+
+
+_LATELY: Final = 60.0
+"""Seconds for which an attempt that has begun after another failed is not believed to go well."""
 
 
 def last_failed(o: Observation) -> Finding | None:
     """The last attempt has failed, and no pod of it tells more."""
     noted = of(o)
-    if not noted:
+    return _failed(o, noted[-1]) if noted else None
+
+
+def tried_again(o: Observation) -> Finding | None:
+    """An attempt has failed just now, and the next one begins."""
+    noted = of(o)
+    if not noted or read.since(o, read.moment(noted[-1], "failedAt")) >= _LATELY:
         return None
-    last = noted[-1]
-    counted = "" if last["attempt"] == 0 else f"in attempt {last['attempt'] + 1} "
-    about = Ref("Pod", last["pod"], read.namespace(o))
-    log = text.tail(read.text(last, "message"))
-    return found(o, Cause.ATTEMPT_FAILED, about, f"{counted}{attempts.sentence(last)}", log=log)
+    return _failed(o, noted[-1], f"attempt {noted[-1]['attempt'] + 2} begins: ")
+
+
+def _failed(o: Observation, attempt: Json, now: str = "") -> Finding:
+    counted = f"in attempt {attempt['attempt'] + 1} " if now or attempt["attempt"] else ""
+    about = Ref("Pod", attempt["pod"], read.namespace(o))
+    log = text.tail(read.text(attempt, "message"))
+    return found(o, Cause.ATTEMPT_FAILED, about, f"{now}{counted}{attempts.sentence(attempt)}", log=log)
 
 
 def of(o: Observation) -> list[Json]:
@@ -51,6 +65,12 @@ def of(o: Observation) -> list[Json]:
 def _whole(noted: Json) -> Json:
     known = {field: noted[field] for field, kind in _KINDS.items() if isinstance(noted.get(field), kind)}
     return {**_UNKNOWN, **known}
+
+
+def which(o: Observation) -> str:
+    """Which attempt it is in, behind a state; empty while it is the first."""
+    noted = of(o)
+    return f", in attempt {noted[-1]['attempt'] + 2}" if noted else ""
 
 
 def told(o: Observation) -> str:

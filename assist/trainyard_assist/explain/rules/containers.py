@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from signal import Signals
 from typing import Any, Final
 
@@ -62,7 +62,7 @@ def exited(o: Observation) -> Finding | None:
     message = f"container {first.container} exited with code {code}{_restarted(first)}"
     if words is not None and words.rank is not None:
         message += f"; rank {words.rank} failed first, with code {_code(first, words.exit_code)}"
-    return found(
+    finding = found(
         o,
         Cause.CONTAINER_EXITED,
         read.ref(first.pod, "Pod"),
@@ -73,6 +73,8 @@ def exited(o: Observation) -> Finding | None:
         container=first.container,
         namespace=read.namespace(o),
     )
+    # The log of a container that runs again is that of now.
+    return replace(finding, next_step=f"{finding.next_step} --previous") if first.running else finding
 
 
 def first_failure(o: Observation) -> Failure | None:
@@ -115,6 +117,8 @@ def _code(failure: Failure, code: int) -> str:
         signal = Signals(code - 128)
     except ValueError:
         return str(code)
+    if signal is Signals.SIGBUS:
+        return f"{code} (SIGBUS, often for want of room in /dev/shm: torch-shared-memory has more)"
     if signal is not Signals.SIGKILL:
         return f"{code} ({signal.name})"
     limit = f", its limit is {failure.limit}" if failure.limit else ""

@@ -44,7 +44,7 @@ def _misfits(message: str, pod: Json, nodes: Sequence[Json]) -> Iterator[str]:
         yield _resource(resource.rstrip("."), pod, nodes)
     if "taint" in message:
         for node in nodes:
-            if taints := [t for t in _taints(node) if not _tolerated(t, pod)]:
+            if taints := _repelled(node, pod):
                 yield f"node {read.name(node)} has the taint {text.listed(map(_taint, taints))}"
                 break
     if "selector" in message:
@@ -58,17 +58,33 @@ def _misfits(message: str, pod: Json, nodes: Sequence[Json]) -> Iterator[str]:
 
 def _resource(resource: str, pod: Json, nodes: Sequence[Json]) -> str:
     asked = _asked(resource, pod)
-    largest = max(
-        (_amount(node, "status", "allocatable", resource) for node in nodes),
-        key=lambda q: q.nano,
-        default=None,
-    )
     said = f"the pod asks for {resource} {asked}"
-    if largest is None:
+    if not nodes:
         return said
-    if largest.nano >= asked.nano:
+
+    def has(node: Json) -> quantity.Quantity:
+        return _amount(node, "status", "allocatable", resource)
+
+    largest = max(nodes, key=lambda node: has(node).nano)
+    if has(largest).nano < asked.nano:
+        return f"{said}, and no node has more than {has(largest)}"
+    open_to_it = [node for node in selected(pod, nodes) if not _repelled(node, pod)]
+    if any(has(node).nano >= asked.nano for node in open_to_it):
         return f"{said}, which others use"
-    return f"{said}, and no node has more than {largest}"
+    return f"{said}, and may not run where there is so much: {_barrier(largest, pod)}"
+
+
+def _repelled(node: Json, pod: Json) -> list[Json]:
+    return [taint for taint in _taints(node) if not _tolerated(taint, pod)]
+
+
+def _barrier(node: Json, pod: Json) -> str:
+    """What keeps the pod off the node."""
+    if taints := _repelled(node, pod):
+        return f"node {read.name(node)} has the taint {text.listed(map(_taint, taints))}"
+    labels = read.texts(node, "metadata", "labels")
+    missing = [f"{k}={v}" for k, v in read.texts(pod, "spec", "nodeSelector").items() if labels.get(k) != v]
+    return f"node {read.name(node)} lacks the label {text.listed(missing)}"
 
 
 def _asked(resource: str, pod: Json) -> quantity.Quantity:

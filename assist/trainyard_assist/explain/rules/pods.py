@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from trainyard_api import quantity
 from trainyard_operator.core import refusals
 
 from .. import read, text
@@ -29,6 +30,9 @@ _IMAGE: Final = frozenset(
 _CONFIG: Final = "CreateContainerConfigError"
 _START: Final = frozenset({"CreateContainerError", "RunContainerError", "PostStartHookError"})
 _START_ENDED: Final = frozenset({"StartError", "ContainerCannotRun"})
+_LEAST_MEMORY: Final = quantity.parse("6Mi")
+_TRIES_AGAIN: Final = "; trying again in "
+"""What our initializers say before they do."""
 _QUOTA: Final = re.compile(r"exceeded quota: ([\w.-]+)")
 _SECRET: Final = re.compile(r"\b[sS]ecrets? \"([^\"]+)\"")
 
@@ -93,6 +97,47 @@ def volume_not_mounted(o: Observation) -> Finding | None:
     return None
 
 
+def sandbox_not_made(o: Observation) -> Finding | None:
+    """A node cannot make what the containers of a pod run in."""
+    for pod in read.pending(o):
+        for event in reversed(read.warnings(o, pod, "FailedCreatePodSandBox")):
+            limits = text.listed(_small_limits(pod)) or "none of them is small"
+            node = read.text(pod, "spec", "nodeName")
+            about, said = read.ref(pod, "Pod"), read.text(event, "message")
+            return found(o, Cause.SANDBOX_NOT_MADE, about, said, pods=[pod], limits=limits, node=node)
+    return None
+
+
+def initializer_retries(o: Observation) -> Finding | None:
+    """An initializer's last word is that it tries again."""
+    pod = running_initializer(o)
+    said = next(iter(o.log[-1:]), "")
+    if pod is None or _TRIES_AGAIN not in said:
+        return None
+    return found(o, Cause.INITIALIZER_RETRIES, read.ref(pod, "Pod"), said, pods=[pod], log=o.log)
+
+
+def running_initializer(o: Observation) -> Json | None:
+    """A pod that fetches a dataset or a model."""
+    for pod in read.current_pods(o):
+        job = read.job_of(o, pod)
+        if job is not None and read.is_initializer(job) and read.text(pod, "status", "phase") == "Running":
+            return pod
+    return None
+
+
+def _small_limits(pod: Json) -> Iterator[str]:
+    """Limits of memory in which no container can start, such as `512m`: that is half a byte."""
+    for container in read.objects(pod, "spec", "containers"):
+        limit = read.text(container, "resources", "limits", "memory")
+        try:
+            small = bool(limit) and quantity.parse(limit).nano < _LEAST_MEMORY.nano
+        except ValueError:
+            continue
+        if small:
+            yield f"memory {limit} of {read.text(container, 'name')}"
+
+
 def cannot_start(o: Observation) -> Finding | None:
     """The runtime cannot start a container: no such command, no such folder."""
     for pod, status, _ in _waiting(o):
@@ -105,6 +150,15 @@ def cannot_start(o: Observation) -> Finding | None:
             ended = read.at(status, "state", "terminated")
             if read.text(ended, "reason") in _START_ENDED:
                 return _cannot_start(o, pod, status, read.text(ended, "message"))
+    return None
+
+
+def evicted(o: Observation) -> Finding | None:
+    """The node has put a pod out; how its containers ended then is no cause."""
+    for pod in read.current_pods(o):
+        if read.text(pod, "status", "reason") == "Evicted":
+            node, said = read.text(pod, "spec", "nodeName"), read.text(pod, "status", "message")
+            return found(o, Cause.EVICTED, read.ref(pod, "Pod"), f"node {node}: {said}", pods=[pod])
     return None
 
 

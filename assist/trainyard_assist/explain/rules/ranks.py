@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from trainyard_api import names
+
 from .. import read, text
 from ..causes import Cause
 from ..model import Finding, Json, Observation, Ref
@@ -14,6 +16,12 @@ _PATIENCE: Final = 5.0
 """Seconds in which a Job makes its pods."""
 _SLOW: Final = 120.0
 """Seconds after which a pod that is not Ready is missed, even if nothing is said of it."""
+_LEFT: Final = 60.0
+"""Seconds that the others may take, to write a checkpoint for one, before it is said that one has left."""
+_TOGETHER: Final = frozenset(
+    {"deepspeed", "horovod", "jax", "mlx", "mpi", "tensorflow", "torch", "torchtune"}
+)
+"""Frameworks whose ranks begin and end together."""
 
 
 def missing(o: Observation) -> Finding | None:
@@ -31,6 +39,40 @@ def missing(o: Observation) -> Finding | None:
                 about = read.ref(job, "Job") if pod is None else read.ref(pod, "Pod")
                 return _missing(o, about, rank, f"rank {rank} of {read.ranks(job)} {why}")
     return None
+
+
+def left(o: Observation) -> Finding | None:
+    """Some ranks of a training that goes on together have ended well, a while ago, and others run."""
+    framework = read.texts(o.runtime, "metadata", "labels").get(names.FRAMEWORK_LABEL)
+    for job in o.jobs:
+        pods = {read.index(pod): pod for pod in read.current_pods(o) if read.job_of(o, pod) is job}
+        gone = [rank for rank in sorted(read.done(job)) if _ended_for(o, pods.get(rank)) >= _LEFT]
+        others = [pod for pod in pods.values() if read.is_ready(pod)]
+        if framework in _TOGETHER and read.is_trainer(job) and gone and others:
+            return _left(o, job, gone, _ended_for(o, pods.get(gone[0])), others)
+    return None
+
+
+def _left(o: Observation, job: Json, gone: list[int], seconds: float, others: list[Json]) -> Finding:
+    message = (
+        f"{'nodes' if len(gone) > 1 else 'node'} {text.listed(gone)} of {read.ranks(job)} ended with exit "
+        f"code 0 {text.duration(seconds)} ago, and {len(others)} still run: if they wait for what has "
+        "ended, they wait for ever"
+    )
+    waits = others[0]
+    first = next(iter(read.objects(waits, "spec", "containers")), None)
+    words = {"pod": read.name(waits), "container": read.text(first, "name"), "namespace": read.namespace(o)}
+    return found(o, Cause.RANK_LEFT, read.ref(waits, "Pod"), message, **words)
+
+
+def _ended_for(o: Observation, pod: Json | None) -> float:
+    """Seconds since the pod ended; 0 if it is gone or runs."""
+    ended = [
+        read.moment(status, "state", "terminated", "finishedAt")
+        for status, _ in (read.containers(pod) if pod is not None else ())
+        if read.at(status, "state", "terminated") is not None
+    ]
+    return read.since(o, max(ended)) if ended else 0.0
 
 
 def _no_pod(o: Observation, job: Json) -> str:
