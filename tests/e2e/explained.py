@@ -99,6 +99,7 @@ class Case:
         return f"explain-{self.id}"
 
 
+TORCH = {"trainer.kubeflow.org/framework": "torch"}
 POD = r"Pod {ns}/job-node-0-0-\w+"
 CASES = (
     Case(
@@ -351,6 +352,38 @@ CASES = (
         r"see its log: kubectl logs job-node-0-0-\w+ -c node -n {ns}",
         log=("Traceback:", "  in train", "lost"),
         trainjob=trainjob(r"echo Traceback:; echo '  in train'; printf '\033[31mlost\033[0m\n'; exit 3"),
+    ),
+    Case(
+        "evicted",
+        "Failed",
+        "Evicted",
+        r'"reason": "Evicted"',
+        POD,
+        r'node \S+: Usage of EmptyDir volume "v" exceeds the limit "1Mi"\. ?',
+        r"write less to the pod's own disk, or to a volume; or ask for more .*",
+        trainjob=trainjob("head -c 8000000 /dev/zero > /v/full; sleep 600"),
+        runtime=runtime(*volume(emptyDir={"sizeLimit": "1Mi"})),
+    ),
+    Case(
+        "sandbox",
+        "Held",
+        "SandboxNotMade",
+        r"FailedCreatePodSandBox",
+        POD,
+        r".*",
+        r"raise a limit that is too small for any container \(memory 512m of node\), or .*",
+        runtime=runtime(container={"resources": {"limits": {"memory": "512m"}}}),
+    ),
+    Case(
+        "rank-left",
+        "Held",
+        "RankLeft",
+        r'"completedIndexes": "0"',
+        r"Pod {ns}/job-node-0-1-\w+",
+        r"node 0 of 2 ended with exit code 0 .* ago, and 1 still run: .*",
+        r"see what the others wait for: kubectl logs job-node-0-1-\w+ -c node -n {ns}",
+        trainjob=trainjob('test "$JOB_COMPLETION_INDEX" = 0 || sleep 600', nodes=2),
+        runtime={**runtime(), "metadata": {"name": "own", "labels": TORCH}},
     ),
     Case(
         "crash-loop",

@@ -198,3 +198,18 @@ def test_a_wrong_token_fails_the_job_at_once_and_says_why(sources: Cluster) -> N
     assert ours.endswith(reason)
     assert "hf_wrong" not in sources.log(pod["metadata"]["name"])
     assert results(sources, "wrong-token") == []
+
+
+def test_an_initializer_that_reaches_nobody_is_told_while_it_tries_again(sources: Cluster) -> None:
+    dataset = asked("hf://acme/numbers", "hub-token", HF_ENDPOINT="http://nobody")
+    sources.apply(job("nobody", dataset=dataset))
+
+    def told() -> Object:
+        answer = sources.run("trainyard", "explain", "nobody", "-n", "default", "-o", "json", check=False)
+        found: Object = json.loads(answer.stdout)["finding"] or {}
+        assert found.get("cause") == "InitializerRetries", answer.stdout
+        return found
+
+    found = eventually("it is told", told, within=STARTED)
+    assert "http://nobody" in found["message"]
+    sources.kubectl("delete", "trainjob", "nobody")
