@@ -7,6 +7,7 @@ may not be seen, or does not come in time, is noted and does not end the look.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
@@ -103,6 +104,7 @@ async def _followed(
     deployments = _DEPLOYMENTS if wanted.jobset_controller else None
     async with asyncio.TaskGroup() as all_at_once:
         go = all_at_once.create_task
+        runtimes = go(look.runtimes(wanted))
         leases = go(look.leases(operator_namespace if wanted.operator else None))
         controller = go(look.get(Subject.JOBSET_CONTROLLER, deployments, *_JOBSET_CONTROLLER))
         groups = go(look.pod_groups(wanted.pod_groups, name(first.trainjob)))
@@ -112,6 +114,7 @@ async def _followed(
         place = go(look.queue_place(wanted))
     return replace(
         first,
+        runtimes=runtimes.result(),
         leases=leases.result(),
         jobset_controller=controller.result(),
         pod_groups=groups.result(),
@@ -161,6 +164,16 @@ class _Look:
             if len(found) > MOST:
                 break
         return found
+
+    async def runtimes(self, wanted: FollowUps) -> tuple[Json, ...]:
+        """Those of the catalog and of the namespace, as far as they can be seen."""
+        found: list[Json] = []
+        for kind in _RUNTIMES.values() if wanted.runtimes else ():
+            path = kind.path(self._namespace if kind.namespaced else None)
+            with contextlib.suppress(ApiError):
+                # What is listed does not say of which kind it is.
+                found += [{**one, "kind": kind.kind} for one in await _in_time(self._pages(path, {}))]
+        return tuple(found)
 
     async def leases(self, namespace: str | None) -> tuple[Json, ...]:
         """Of our operator and of Kubeflow Trainer's own controller, which may be the one at work."""

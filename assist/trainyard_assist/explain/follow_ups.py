@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainyard_api import names
 
 from . import read
-from .model import Json, Observation
+from .model import Json, Observation, Subject
 from .rules import containers, jobset, kueue, pods, scheduling, trainjob
 
 
@@ -26,6 +26,8 @@ class LogOf:
 class FollowUps:
     """What to look at next."""
 
+    runtimes: bool = False
+    """Whether there are others than the one that is not there."""
     operator: bool = False
     """Whether the operator has something to do, and must be alive for it."""
     jobset_controller: bool = False
@@ -58,6 +60,7 @@ def follow_ups(o: Observation) -> FollowUps:
         return FollowUps(log=log)
     on = {read.text(pod, "spec", "nodeName") for pod in o.pods}
     return FollowUps(
+        runtimes=o.runtime is None and Subject.RUNTIME not in o.unseen,
         operator=trainjob.needs_operator(o),
         jobset_controller=not jobset.is_served(o),
         pod_groups=tuple(_gang_schedulers(o)),

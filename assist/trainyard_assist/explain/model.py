@@ -50,6 +50,8 @@ class Observation:
     """By the clock of the API server."""
     trainjob: Json
     runtime: Json | None = None
+    runtimes: Sequence[Json] = ()
+    """Those that there are, looked at where the TrainJob's own is not there."""
     leases: Sequence[Json] = ()
     """Of the operators that could serve the TrainJob."""
     workloads: Sequence[Json] = ()

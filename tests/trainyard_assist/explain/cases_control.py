@@ -137,6 +137,20 @@ CASES = (
         ),
     ),
     Case(
+        "a runtime of a like name is named, of whichever kind",
+        unbuilt(
+            runtime=None,
+            trainjob=trainjob(condition("Blocked", "RuntimeNotFound", "it is not found; create it")),
+            runtimes=({"kind": "TrainingRuntime", "metadata": {"name": "rt-1"}},),
+        ),
+        Finding(
+            Cause.RUNTIME_NOT_FOUND,
+            Ref("ClusterTrainingRuntime", "rt"),
+            "it is not found; did you mean TrainingRuntime rt-1?",
+            "create it",
+        ),
+    ),
+    Case(
         "a queue that nobody serves has made no Workload",
         queued(workloads=()),
         Finding(

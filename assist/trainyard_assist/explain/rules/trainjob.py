@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import replace
 from typing import Final
 
@@ -86,7 +87,7 @@ def _blocked(o: Observation) -> Finding | None:
     if not message:
         message, step = step, TABLE[Cause.BLOCKED].next_step
     about = read.runtime_ref(o) if TABLE[cause].at == "Runtime" else _self(o)
-    return Finding(cause, about, message, step)
+    return Finding(cause, about, message + (_nearest(o) if cause is Cause.RUNTIME_NOT_FOUND else ""), step)
 
 
 def runtime_missing(o: Observation) -> Finding | None:
@@ -94,7 +95,15 @@ def runtime_missing(o: Observation) -> Finding | None:
     if o.runtime is not None or Subject.RUNTIME in o.unseen or read.own_jobset(o) is not None:
         return None
     runtime = read.runtime_ref(o)
-    return found(o, Cause.RUNTIME_NOT_FOUND, runtime, f"{runtime} is not found", runtime=runtime)
+    message = f"{runtime} is not found{_nearest(o)}"
+    return found(o, Cause.RUNTIME_NOT_FOUND, runtime, message, runtime=runtime)
+
+
+def _nearest(o: Observation) -> str:
+    """The runtime of a like name, of whichever kind."""
+    kinds = {read.name(runtime): read.text(runtime, "kind") for runtime in o.runtimes}
+    close = difflib.get_close_matches(read.runtime_ref(o).name, list(kinds), n=1)
+    return f"; did you mean {kinds[close[0]]} {close[0]}?" if close else ""
 
 
 def suspended(o: Observation) -> Finding | None:
