@@ -104,7 +104,7 @@ async def _followed(
     deployments = _DEPLOYMENTS if wanted.jobset_controller else None
     async with asyncio.TaskGroup() as all_at_once:
         go = all_at_once.create_task
-        runtimes = go(look.runtimes(wanted))
+        runtimes = go(look.runtimes(wanted, runtime_ref(first).name))
         leases = go(look.leases(operator_namespace if wanted.operator else None))
         controller = go(look.get(Subject.JOBSET_CONTROLLER, deployments, *_JOBSET_CONTROLLER))
         groups = go(look.pod_groups(wanted.pod_groups, name(first.trainjob)))
@@ -165,10 +165,10 @@ class _Look:
                 break
         return found
 
-    async def runtimes(self, wanted: FollowUps) -> tuple[Json, ...]:
-        """Those of the catalog and of the namespace, as far as they can be seen."""
+    async def runtimes(self, wanted: FollowUps, missing: str) -> tuple[Json, ...]:
+        """Those of the catalog and of the namespace, as far as they can be seen, for the one that is missing."""
         found: list[Json] = []
-        for kind in _RUNTIMES.values() if wanted.runtimes else ():
+        for kind in _RUNTIMES.values() if wanted.runtimes and is_name(missing) else ():
             path = kind.path(self._namespace if kind.namespaced else None)
             with contextlib.suppress(ApiError):
                 # What is listed does not say of which kind it is.
