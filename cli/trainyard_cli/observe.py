@@ -166,7 +166,7 @@ class _Look:
         return found
 
     async def runtimes(self, wanted: FollowUps, missing: str) -> tuple[Json, ...]:
-        """Those of the catalog and of the namespace, as far as they can be seen, for the one that is missing."""
+        """Those of the catalog and of the namespace, as far as they are seen, for one that is missing."""
         found: list[Json] = []
         for kind in _RUNTIMES.values() if wanted.runtimes and is_name(missing) else ():
             path = kind.path(self._namespace if kind.namespaced else None)
