@@ -51,12 +51,12 @@ CONTROL_PLANE_TOOLS = (
 )
 KUBERNETES = kubernetes_versions()
 """The tool of each version that a sandbox can have."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-"""What a user of the sandbox may be called."""
 USUAL_KUBERNETES = next(iter(KUBERNETES))
 NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "kube-router", "local-path-provisioner", "pause")
 
 _READY_SECONDS = 600.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+"""What a user of the sandbox may be called."""
 
 
 @dataclass(frozen=True)
