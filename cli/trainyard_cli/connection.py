@@ -9,7 +9,8 @@ from urllib.request import getproxies, proxy_bypass
 
 from trainyard_operator.kube import credentials
 from trainyard_operator.kube.client import Client
-from trainyard_operator.kube.credentials import Credentials
+from trainyard_operator.kube.credentials import Credentials, NoKubeconfigError
+from trainyard_sandbox.paths import Instance
 
 from .exec_plugin import Credential
 
@@ -25,6 +26,20 @@ def load(kubeconfig: str | None, context: str | None) -> Credentials:
     """
     found = credentials.load(kubeconfig, context, Credential)
     return found if found.proxy else replace(found, proxy=_proxy(found.server))
+
+
+def load_or_sandbox(kubeconfig: str | None, context: str | None) -> Credentials:
+    """As `load`; where there is no kubeconfig at all, that of the sandbox of this clone, if it is up.
+
+    For commands that only look: nobody should change the sandbox for want of a kubeconfig.
+    """
+    try:
+        return load(kubeconfig, context)
+    except NoKubeconfigError:
+        sandbox = Instance().kubeconfig
+        if not sandbox.exists():
+            raise
+        return load(str(sandbox), context)
 
 
 def client(found: Credentials, command: str) -> Client:

@@ -60,7 +60,7 @@ def run(
             print(f"{name!r} is not the name of an object", file=err)
             return CANNOT_ASK
     try:
-        found = connection.load(kubeconfig, context)
+        found = connection.load_or_sandbox(kubeconfig, context)
         diagnosis = asyncio.run(_diagnose(found, namespace or found.namespace, job, operator_namespace))
     except CredentialsError as error:
         print(clean(str(error)), file=err)
@@ -152,7 +152,8 @@ def command(
     """Say why a TrainJob does not run: the first cause, and the next step.
 
     Looks with your own rights, changes nothing, and says what it was not
-    allowed to see. Exit code 0: nothing is wrong; 1: something holds the job
+    allowed to see. Without any kubeconfig it looks at this clone's sandbox.
+    Exit code 0: nothing is wrong; 1: something holds the job
     up, or it has failed; 2: it could not be asked.
 
     Example: trainyard explain my-training -n team-a

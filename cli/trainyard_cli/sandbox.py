@@ -123,13 +123,20 @@ def status(name: Name = "default", as_json: Json = False) -> None:
 
 @app.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def execute(
-    command: Annotated[list[str], typer.Argument(help="What to run, after `--`.")], name: Name = "default"
+    command: Annotated[list[str], typer.Argument(help="What to run, after `--`.")],
+    name: Name = "default",
+    user: Annotated[
+        str | None,
+        typer.Option(help="Who runs it, with the rights of that user; an administrator unless given."),
+    ] = None,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where that user looks.")] = "default",
 ) -> None:
     """Run a command that uses the sandbox: its kubectl, its Pulumi backend, its kubeconfig.
 
     Example: trainyard sandbox exec -- pulumi up --stack sandbox
+    Example: trainyard sandbox exec --user ada --namespace team-a -- kubectl get trainjobs
     """
-    environment = {**os.environ, **Sandbox(Instance(name)).environment()}
+    environment = {**os.environ, **Sandbox(Instance(name)).environment(user, namespace)}
     try:
         os.execvpe(command[0], command, environment)  # noqa: S606 (this is what exec is for)
     except FileNotFoundError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from typing import Final
 
 from pydantic import Field, model_validator
 
@@ -98,14 +99,19 @@ class Egress(Closed):
 
 
 class Right(StrEnum):
-    """What data scientists may make beside TrainJobs, in the words of a role."""
+    """What data scientists may make or do beside TrainJobs, in the words of a role."""
 
     CONFIG_MAPS = "configmaps"
     CLAIMS = "persistentvolumeclaims"
     SECRETS = "secrets"
     RUNTIMES = "trainingruntimes"
+    PODS = "pods"
     EXEC = "pods/exec"
     PORT_FORWARD = "pods/portforward"
+
+
+GUIDED: Final = (Right.CONFIG_MAPS, Right.SECRETS, Right.PODS, Right.EXEC, Right.PORT_FORWARD)
+"""What the guides ask of data scientists."""
 
 
 class Account(Closed):
@@ -146,9 +152,9 @@ class Tenant(Closed):
     """Secrets of its namespace, by name, that the External Secrets Operator fetches from a store."""
     data_scientists: tuple[Subject, ...] = ()
     """Who may submit TrainJobs and read their logs."""
-    rights: tuple[Right, ...] = ()
-    """What they may read, make and delete in the namespace beside TrainJobs. With secrets that is each Secret
-    in it; pods/exec is a shell in any of its pods."""
+    rights: tuple[Right, ...] = GUIDED
+    """What they may read, make and delete in the namespace beside TrainJobs; by default what the guides have
+    them do. With secrets that is each Secret in it; pods is to delete one; pods/exec is a shell in any."""
     viewers: tuple[Subject, ...] = ()
     """Who may look."""
 

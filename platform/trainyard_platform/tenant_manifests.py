@@ -35,15 +35,19 @@ _RIGHTS = {
     Right.CLAIMS: ("", ["persistentvolumeclaims"], _KEEP),
     Right.SECRETS: ("", ["secrets"], _KEEP),
     Right.RUNTIMES: (names.TRAINER_GROUP, ["trainingruntimes"], _KEEP),
+    Right.PODS: ("", ["pods"], ["delete"]),
     Right.EXEC: ("", ["pods/exec"], ["create", "get"]),
     Right.PORT_FORWARD: ("", ["pods/portforward"], ["create", "get"]),
 }
 """A rule each. A WebSocket, as kubectl opens one for exec and port-forward, begins with a get."""
 _COUNTED = {
+    "count/configmaps": "1000",
+    "count/secrets": "1000",
     f"count/trainjobs.{names.TRAINER_GROUP}": "500",
     f"count/trainingruntimes.{names.TRAINER_GROUP}": "20",
 }
-"""The most that a namespace holds of what the operator keeps in memory; the stack file goes before it."""
+"""The most that a namespace holds of what the operator keeps in memory, and of what is large and may be
+made in any number; the stack file goes before it."""
 
 
 def roles() -> list[Manifest]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -30,7 +31,7 @@ from .images import Images, Store
 from .locks import locked
 from .manifests import BOOTSTRAP, FAKE_NODES
 from .paths import Instance, cache_dir
-from .pki import write_private
+from .pki import Authority, write_private
 from .progress import Progress
 from .supervisor import State
 from .toolchain import Toolchain, kubernetes_versions
@@ -54,6 +55,8 @@ USUAL_KUBERNETES = next(iter(KUBERNETES))
 NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "kube-router", "local-path-provisioner", "pause")
 
 _READY_SECONDS = 600.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+"""What a user of the sandbox may be called."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +109,15 @@ class Sandbox:
             )
         return Status(running, running and not ended, components, server, problem)
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, user: str | None = None, namespace: str = "default") -> dict[str, str]:
         """What `exec` adds to the environment: kubectl, pulumi and the SDK then use this sandbox.
 
+        Args:
+            user: Who uses it, with that user's rights alone; unless given, an administrator.
+            namespace: Where that user looks first.
+
         Raises:
-            SandboxError: If the sandbox is not up.
+            SandboxError: If the sandbox is not up, or no user could have the name.
         """
         settings = self._settings()
         if settings is None or not self.status().running:
@@ -120,9 +127,26 @@ class Sandbox:
         folders = [pulumi.tools_dir(self.instance), *toolchain.folders(), Path(sys.prefix) / "bin"]
         return {
             "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")]),
-            "KUBECONFIG": str(self.instance.kubeconfig),
+            "KUBECONFIG": str(self._kubeconfig(user, namespace) if user else self.instance.kubeconfig),
             **pulumi.environment(self.instance, kubernetes),
         }
+
+    def _kubeconfig(self, user: str, namespace: str) -> Path:
+        """The user's way in, with a certificate in that name."""
+        for option, given in (("--user", user), ("--namespace", namespace)):
+            if not _NAME.fullmatch(given):
+                raise SandboxError(
+                    f"{option} {given!r}: a name has at most 63 letters, digits, '.', '_' and '-'."
+                )
+        admins = yaml.safe_load(self.instance.kubeconfig.read_text())
+        authority = Authority(self.instance.pki, "ca")
+        return authority.kubeconfig(
+            self.instance.dir / "users" / f"{user}.{namespace}",
+            admins["clusters"][0]["cluster"]["server"],
+            authority.issue(f"user.{user}", user),
+            self.instance.id,
+            namespace,
+        )
 
     def log_file(self, component: str) -> Path:
         """The log of a component, or `audit`.

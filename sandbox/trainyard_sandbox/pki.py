@@ -89,7 +89,9 @@ class Authority:
         _write(pair, key, builder.sign(ca_key, hashes.SHA256()))
         return pair
 
-    def kubeconfig(self, path: Path, server: str, client: KeyPair, cluster: str) -> Path:
+    def kubeconfig(
+        self, path: Path, server: str, client: KeyPair, cluster: str, namespace: str = "default"
+    ) -> Path:
         """Write a kubeconfig for `client` at `path`, with everything inside the file."""
         document = {
             "apiVersion": "v1",
@@ -109,7 +111,9 @@ class Authority:
                     },
                 }
             ],
-            "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": cluster}}],
+            "contexts": [
+                {"name": cluster, "context": {"cluster": cluster, "user": cluster, "namespace": namespace}}
+            ],
             "current-context": cluster,
         }
         write_private(path, yaml.safe_dump(document, sort_keys=False).encode())

@@ -21,7 +21,8 @@ VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletec
 LOOK = ("get", "list", "watch")
 RESOURCES = (
     *(("trainer.kubeflow.org", one) for one in ("trainjobs", "trainingruntimes", "clustertrainingruntimes")),
-    *(("", one) for one in ("pods", "pods/log", "pods/exec", "events", "secrets", "configmaps")),
+    *(("", one) for one in ("pods", "pods/log", "pods/exec", "pods/portforward")),
+    *(("", one) for one in ("events", "secrets", "configmaps")),
     *(
         ("", one)
         for one in ("persistentvolumeclaims", "resourcequotas", "serviceaccounts", "namespaces", "nodes")
@@ -38,7 +39,13 @@ SEEN = (
     *("workloads", "localqueues", "jobsets", "jobs", "podgroups"),
 )
 VIEWER = {("get", "pods/log"), *product(LOOK, SEEN)}
-DATA_SCIENTIST = VIEWER | {(verb, "trainjobs") for verb in ("create", "update", "patch", "delete")}
+WRITE = ("create", "update", "patch", "delete")
+DATA_SCIENTIST = VIEWER | {
+    *product(WRITE, ("trainjobs",)),
+    *product((*LOOK, *WRITE), ("configmaps", "secrets")),
+    *product(("get", "create"), ("pods/exec", "pods/portforward")),
+    ("delete", "pods"),
+}
 ELSEWHERE = {(verb, "clustertrainingruntimes") for verb in LOOK}
 """In another tenant's namespace: the catalog alone, which is in none."""
 
@@ -72,7 +79,9 @@ def allowed(platform: Cluster, user: str, namespace: str) -> set[tuple[str, str]
 
 
 @pytest.mark.core
-def test_a_data_scientist_submits_trainjobs_reads_logs_and_does_nothing_else(platform: Cluster) -> None:
+def test_a_data_scientist_submits_trainjobs_and_does_beside_that_what_the_guides_ask(
+    platform: Cluster,
+) -> None:
     assert allowed(platform, "ada", "team-a") == DATA_SCIENTIST
     assert allowed(platform, "ada", "team-b") == ELSEWHERE
 

@@ -79,6 +79,7 @@ PERSONAS = {
 }
 
 LOOK = "get list watch"
+WRITE = f"{LOOK} create update patch delete"
 VISIBLE = {
     "trainer.kubeflow.org/trainjobs": LOOK,
     "trainer.kubeflow.org/trainingruntimes": LOOK,
@@ -111,7 +112,12 @@ OPERATOR = {
 MAY = {
     ("data scientist", OWN): {
         **VISIBLE,
-        "trainer.kubeflow.org/trainjobs": "get list watch create update patch delete",
+        "trainer.kubeflow.org/trainjobs": WRITE,
+        "/configmaps": WRITE,
+        "/secrets": WRITE,
+        "/pods": f"{LOOK} delete",
+        "/pods/exec": "get create",
+        "/pods/portforward": "get create",
     },
     ("data scientist", CLUSTER): CATALOG,
     ("viewer", OWN): VISIBLE,
@@ -189,12 +195,14 @@ DEEDS = {
     "a runtime for everybody": (OWN, TRAINER, "ClusterTrainingRuntime", {}, NO),
     "a JobSet without a TrainJob": (OWN, JOBSET, "JobSet", {"replicatedJobs": []}, NO),
     "a pod": (OWN, "v1", "Pod", {"containers": [CONTAINER]}, NO),
-    "a Secret": (OWN, "v1", "Secret", {}, NO),
+    "a Secret": (OWN, "v1", "Secret", {}, DONE),
+    "a Secret in another tenant's": (OTHER, "v1", "Secret", {}, NO),
+    "a Secret beside the operator": (SYSTEM, "v1", "Secret", {}, NO),
 }
 """What the data scientist makes: where, what, and how the API server answers."""
 
 
-def test_a_data_scientist_makes_trainjobs_in_the_own_namespace_and_no_other_thing(tenants, tried):
+def test_a_data_scientist_makes_in_the_own_namespace_what_the_guides_ask_and_nothing_else(tenants, tried):
     ada = Api(tenants.admin).impersonating(ADA)
     answers = {
         what: ada.create(

@@ -26,7 +26,9 @@ from cryptography.x509.oid import NameOID
 from tests.trainyard_assist.explain.objects import HEALTHY
 from tests.trainyard_operator.fake_api import FakeApi, run
 from trainyard_cli import connection, explain
+from trainyard_operator.kube.credentials import CredentialsError
 from trainyard_operator.serve import certificates
+from trainyard_sandbox.paths import Instance
 
 TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/tj"
 V1 = "client.authentication.k8s.io/v1"
@@ -322,6 +324,23 @@ def test_a_proxy_is_taken_from_the_kubeconfig_or_the_environment(
     assert connection.load(kubeconfig(folder, "https://127.0.0.1:6443", giving), None).proxy is None
     own = kubeconfig(folder, "https://10.0.0.1", giving, **{"proxy-url": "http://own:1"})
     assert connection.load(own, None).proxy == "http://own:1"
+
+
+def test_a_command_that_only_looks_finds_the_sandbox_of_its_clone_where_there_is_no_kubeconfig(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setattr(connection, "Instance", lambda: Instance(project=folder))
+    with pytest.raises(CredentialsError, match="no kubeconfig: pass --kubeconfig"):
+        connection.load_or_sandbox(None, None)
+    own = Instance(project=folder).kubeconfig
+    own.parent.mkdir(parents=True)
+    Path(kubeconfig(folder, "https://10.0.0.1", plugin(folder, {"token": "t"}))).rename(own)
+    assert connection.load_or_sandbox(None, None).server == "https://10.0.0.1"
+    with pytest.raises(CredentialsError, match="no kubeconfig"):
+        connection.load(None, None)
 
 
 def test_requests_go_through_the_proxy(folder: Path) -> None:

@@ -139,6 +139,8 @@ def test_what_limits_and_protects_the_jobs() -> None:
             "metadata": inside,
             "spec": {
                 "hard": {
+                    "count/configmaps": "1000",
+                    "count/secrets": "1000",
                     "count/trainjobs.trainer.kubeflow.org": "500",
                     "count/trainingruntimes.trainer.kubeflow.org": "20",
                     "requests.nvidia.com/gpu": "16",
@@ -187,6 +189,8 @@ def test_a_stack_can_count_more_trainjobs() -> None:
     quota = tenant_manifests.contents("team", more)[0]
     assert quota["spec"] == {
         "hard": {
+            "count/configmaps": "1000",
+            "count/secrets": "1000",
             "count/trainjobs.trainer.kubeflow.org": "5k",
             "count/trainingruntimes.trainer.kubeflow.org": "20",
         }
@@ -222,7 +226,7 @@ def test_people_get_their_role_in_the_namespace_and_the_catalog_to_read() -> Non
         return {**head, "roleRef": reference, "subjects": subjects}
 
     scientist, viewer, runtimes = "trainyard-data-scientist", "trainyard-viewer", "trainyard-runtime-viewer"
-    assert list(tenant_manifests.bindings("team", tenant())) == [
+    assert list(tenant_manifests.bindings("team", tenant(rights=[]))) == [
         binding("RoleBinding", scientist, {"name": scientist, "namespace": "team"}, [group, ada]),
         binding("RoleBinding", viewer, {"name": viewer, "namespace": "team"}, [dashboard, group]),
         binding("ClusterRoleBinding", runtimes, {"name": f"{runtimes}-team"}, [group, ada, dashboard]),
@@ -253,24 +257,45 @@ def test_secrets_are_fetched_from_a_store_by_reference() -> None:
     }
 
 
+KEEP = ["create", "delete", "get", "list", "patch", "update", "watch"]
+
+
 def test_data_scientists_may_do_in_the_namespace_what_the_stack_says_beside_trainjobs() -> None:
     role, binding, *_ = list(
         tenant_manifests.bindings("team", tenant(rights=["secrets", "pods/exec"], viewers=[]))
     )[1:]
     metadata = {"name": "trainyard-data-scientist-further", "namespace": "team"}
-    keep = ["create", "delete", "get", "list", "patch", "update", "watch"]
     assert role == {
         "apiVersion": f"{RBAC}/v1",
         "kind": "Role",
         "metadata": metadata,
         "rules": [
             {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
-            {"apiGroups": [""], "resources": ["secrets"], "verbs": keep},
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": KEEP},
         ],
     }
     assert (binding["kind"], binding["metadata"]) == ("RoleBinding", metadata)
     assert binding["roleRef"] == {"apiGroup": RBAC, "kind": "Role", "name": metadata["name"]}
     assert [one["name"] for one in binding["subjects"]] == ["research", "ada"]
+
+
+def test_by_default_they_may_do_what_the_guides_ask_of_them() -> None:
+    role, *_ = [one for one in tenant_manifests.bindings("team", tenant()) if one["kind"] == "Role"]
+    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
+        (["configmaps"], KEEP),
+        (["pods"], ["delete"]),
+        (["pods/exec"], ["create", "get"]),
+        (["pods/portforward"], ["create", "get"]),
+        (["secrets"], KEEP),
+    ]
+
+
+def test_without_rights_they_make_trainjobs_alone() -> None:
+    made = tenant_manifests.bindings("team", tenant(rights=[], viewers=[]))
+    assert [(one["kind"], one["roleRef"]["name"]) for one in made] == [
+        ("RoleBinding", "trainyard-data-scientist"),
+        ("ClusterRoleBinding", "trainyard-runtime-viewer"),
+    ]
 
 
 def test_rights_of_nobody_are_no_role() -> None:
@@ -374,7 +399,8 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
         (
             {"tenants": {"team": {**TEAM, "rights": ["secret"]}}},
             "trainyard:platform.tenants.team.rights[0]: must be one of configmaps, persistentvolumeclaims, "
-            "secrets, trainingruntimes, pods/exec, pods/portforward; is 'secret'; did you mean 'secrets'?",
+            "secrets, trainingruntimes, pods, pods/exec, pods/portforward; is 'secret'; "
+            "did you mean 'secrets'?",
         ),
         (
             {"kueue": {"enabled": True, "controller": "existing", "replicas": 2}},

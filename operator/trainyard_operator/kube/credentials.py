@@ -38,6 +38,10 @@ class CredentialsError(Exception):
     """The configuration does not say, in a way we accept, where the API server is or who we are."""
 
 
+class NoKubeconfigError(CredentialsError):
+    """There is no configuration at all."""
+
+
 class TokenSource(Protocol):
     """A bearer token that changes over time."""
 
@@ -248,6 +252,7 @@ def load(
         run_plugin: Runs a kubeconfig's exec plugin; without it such a kubeconfig is rejected.
 
     Raises:
+        NoKubeconfigError: There is none in any of these places.
         CredentialsError: One line says what is wrong and where.
     """
     if kubeconfig is not None:
@@ -259,7 +264,7 @@ def load(
         return in_cluster()
     default = Path("~/.kube/config").expanduser()
     if not default.exists():
-        raise CredentialsError(
+        raise NoKubeconfigError(
             "no kubeconfig: pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account"
         )
     return from_kubeconfig([default], context, run_plugin)

@@ -1,0 +1,68 @@
+"""The guide for data scientists, each of its commands run by one, in their order."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.patience import LEARNED
+from trainyard_sandbox.paths import PROJECT
+
+from .cluster import Cluster
+
+pytestmark = pytest.mark.sandbox(area="sdk")
+
+GUIDE = (PROJECT / "docs" / "data-scientists.md").read_text(encoding="utf-8")
+SAID = {
+    "kubectl get trainjobs": "hello",
+    "python examples/digits/submit.py": r"TrainJob \w+ is Complete:",
+    "kubectl logs -l jobset.sigs.k8s.io/jobset-name=hello --prefix": r"rank 1 of 2 says hello",
+    "trainyard explain hello": "TrainJob team-a/hello is complete",
+    "kubectl create -f with-secret.yaml": "with-secret created",
+}
+"""What a command says, by how it begins."""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
+
+
+def commands() -> Iterator[str]:
+    """Those after the one with which somebody becomes a data scientist."""
+    found = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
+    begins = next(number for number, command in enumerate(found) if command.endswith("-- bash"))
+    yield from found[begins + 1 :]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, team_a: Cluster) -> Iterator[Path]:
+    """With the files that the guide shows, and the examples."""
+    for block in blocks("yaml"):
+        name = re.match(r"# (\S+\.yaml)\n", block)
+        assert name, block
+        (tmp_path / name[1]).write_text(block)
+    (tmp_path / "examples").symlink_to(PROJECT / "examples")
+    yield tmp_path
+    team_a.kubectl("delete", "secret", "hub", "--ignore-not-found")
+
+
+def test_each_command_of_the_guide_works(team_a: Cluster, folder: Path) -> None:
+    ada = {**team_a.sandbox.environment("ada", "team-a"), "HOME": str(folder)}
+    for command in commands():
+        answer = subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            env=ada,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert answer.returncode == 0, f"{command}\n{answer.stdout}\n{answer.stderr}"
+        wanted = next((said for begin, said in SAID.items() if command.startswith(begin)), "")
+        assert re.search(wanted, answer.stdout), f"{command}\n{answer.stdout}"
+        if created := re.match(r"kubectl create -f (\S+)\.yaml", command):
+            team_a.wait_for_condition(created[1], "Complete", within=LEARNED)
+    assert team_a.logs("with-secret") == {"with-secret-node-0-0": "a token of 6 characters\n"}
