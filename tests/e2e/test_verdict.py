@@ -50,6 +50,7 @@ def attempts(namespace: Cluster, job: str) -> list[Object]:
     return found
 
 
+@pytest.mark.core
 def test_how_each_attempt_failed_is_known_when_its_pods_are_gone(namespace: Cluster) -> None:
     namespace.apply(twice(), of_python("mistaken", SECOND_OF_TWO, nodes=2))
     namespace.wait_for_condition("mistaken", "Failed")
