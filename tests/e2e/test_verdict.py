@@ -110,7 +110,7 @@ def script(text: str) -> tuple[str, ...]:
             42,
             "ModuleNotFoundError: No module named 'no_such' (/tmp/train.py:2)",
         ),
-        (("torchrun", "/tmp/none.py"), 2, ""),
+        (("torchrun", "none.py"), 2, ""),
         (("python", "-c", "import argparse; argparse.ArgumentParser().parse_args(['-x'])"), 2, ""),
         (("bash", "-c", "no-such-command"), 127, "bash: line 1: no-such-command: command not found"),
         (("no-such-command",), 128, ""),
