@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from trainyard_cli import lint, main, runtimes, runtimes_diff, runtimes_new
-from trainyard_platform import catalog, catalog_header, settings
+from trainyard_platform import catalog, catalog_header, in_pods, settings
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs" / "add-a-runtime.md").read_text()
@@ -75,9 +75,15 @@ def test_the_guides_overlay_is_one_that_a_stack_may_have(clone: Path) -> None:
     pod = job["template"]["spec"]["template"]
     amounts = {"nvidia.com/gpu": "4", "cpu": "32", "memory": "256Gi"}
     assert pod == {
-        "metadata": {"annotations": {"kueue.x-k8s.io/podset-preferred-topology": "example.com/rack"}},
+        "metadata": {
+            "annotations": {
+                "kueue.x-k8s.io/podset-preferred-topology": "example.com/rack",
+                "trainyard.dev/sitecustomize.py": in_pods.MODULE.read_text(),
+            }
+        },
         "spec": {
             "automountServiceAccountToken": False,
+            "restartPolicy": "Never",
             "nodeSelector": {"example.com/pool": "a100"},
             "tolerations": [{"key": "example.com/team", "operator": "Equal", "value": "speech"}],
             "containers": [
@@ -85,8 +91,29 @@ def test_the_guides_overlay_is_one_that_a_stack_may_have(clone: Path) -> None:
                     "name": "node",
                     "image": "registry.example.com/torch-audio:1.0",
                     "terminationMessagePolicy": "FallbackToLogsOnError",
-                    "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}],
+                    "env": [
+                        {"name": "PYTHONUNBUFFERED", "value": "1"},
+                        {"name": "PYTHONPATH", "value": "/etc/trainyard/python"},
+                    ],
                     "resources": {"requests": amounts, "limits": amounts},
+                    "volumeMounts": [
+                        {"name": "trainyard-python", "mountPath": "/etc/trainyard/python", "readOnly": True}
+                    ],
+                }
+            ],
+            "volumes": [
+                {
+                    "name": "trainyard-python",
+                    "downwardAPI": {
+                        "items": [
+                            {
+                                "path": "sitecustomize.py",
+                                "fieldRef": {
+                                    "fieldPath": "metadata.annotations['trainyard.dev/sitecustomize.py']"
+                                },
+                            }
+                        ]
+                    },
                 }
             ],
         },

@@ -43,7 +43,7 @@ def asked(clone: Path, code: str) -> str:
 def test_the_guides_rule_holds_in_files(clone: Path) -> None:
     found = refused(clone)
     assert len(found) > 10
-    assert f"cost-center: {DISTRIBUTED}:28" in found
+    assert f"cost-center: {DISTRIBUTED}:32" in found
     for path in sorted((clone / "runtimes").glob("*/*.yaml")):
         if path.parent.name in ("jax", "plain", "torch"):
             label = f"    trainer.kubeflow.org/framework: {path.parent.name}\n"
@@ -84,8 +84,8 @@ def test_a_stack_sets_its_level_and_a_runtime_is_let_off(clone: Path) -> None:
     assert refused(clone) == []
     stack.write_text(f"{text}\n")
     until = date.today() + timedelta(days=90)
-    exception = f'  annotations:\n    policy.trainyard.dev/cost-center: "until={until}; it is new"\n'
-    edit(clone / DISTRIBUTED, "\n  labels:\n", f"\n{exception}  labels:\n")
+    exception = f'    policy.trainyard.dev/cost-center: "until={until}; it is new"\n'
+    edit(clone / DISTRIBUTED, "\n  annotations:\n", f"\n  annotations:\n{exception}")
     assert f"cost-center: {DISTRIBUTED}:" not in "".join(refused(clone))
 
 

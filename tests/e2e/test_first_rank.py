@@ -44,8 +44,9 @@ def every() -> Iterator[Any]:
     for ranks in SHAPES:
         for rank in range(ranks):
             for number, ends in enumerate(ENDS):
-                short = ends == "exception" or rank == (ranks + number) % ranks
-                marks = () if short else (pytest.mark.soak,)
+                short = ends == "exception" or rank == number % ranks
+                is_core = (ranks, rank, ends) == (2, 1, "exception")
+                marks = pytest.mark.core if is_core else () if short else pytest.mark.soak
                 yield pytest.param(ranks, rank, ends, marks=marks, id=f"{rank} of {ranks} by {ends}")
 
 

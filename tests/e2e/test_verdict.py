@@ -50,6 +50,7 @@ def attempts(namespace: Cluster, job: str) -> list[Object]:
     return found
 
 
+@pytest.mark.core
 def test_how_each_attempt_failed_is_known_when_its_pods_are_gone(namespace: Cluster) -> None:
     namespace.apply(twice(), of_python("mistaken", SECOND_OF_TWO, nodes=2))
     namespace.wait_for_condition("mistaken", "Failed")
@@ -88,6 +89,53 @@ def told(namespace: Cluster, job: str) -> list[str]:
     said = [str(event["message"]) for event in about if event["reason"] == "AttemptFailed"]
     assert len(said) == 2, about
     return said
+
+
+def of_torch(name: str, *command: str) -> Object:
+    job = trainjob(name, runtimeRef={"name": "torch-distributed"})
+    job["spec"]["trainer"] = {"numNodes": 2, "command": list(command)}
+    return job
+
+
+def script(text: str) -> tuple[str, ...]:
+    return ("bash", "-c", 'printf %s "$0" > /tmp/train.py && exec torchrun /tmp/train.py', text)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        (script("x = 1\nif:\n"), 42, "SyntaxError: invalid syntax (/tmp/train.py:2)"),
+        (
+            script("x = 1\nimport no_such\n"),
+            42,
+            "ModuleNotFoundError: No module named 'no_such' (/tmp/train.py:2)",
+        ),
+        (("torchrun", "none.py"), 2, ""),
+        (("python", "-c", "import argparse; argparse.ArgumentParser().parse_args(['-x'])"), 2, ""),
+        (("bash", "-c", "no-such-command"), 127, "bash: line 1: no-such-command: command not found"),
+        (("no-such-command",), 128, ""),
+    ],
+    ids=[
+        "a SyntaxError",
+        "a missing module",
+        "no such script",
+        "a wrong argument",
+        "not found",
+        "no program",
+    ],
+)
+def test_what_would_only_fail_again_is_not_tried_again(
+    namespace: Cluster, command: tuple[str, ...], code: int, said: str
+) -> None:
+    namespace.apply(of_torch("once", *command))
+    failed = namespace.wait_for_condition("once", "Failed")
+    assert failed["reason"] == "FailJobSetFailurePolicyAction"
+    [noted] = attempts(namespace, "once")
+    assert (noted["attempt"], noted["exitCode"]) == (0, code)
+    namespace.kubectl("delete", "pods", "--all", "--wait")
+    answer = namespace.run("trainyard", "explain", "once", "-n", "verdict", check=False)
+    assert answer.returncode == 1
+    assert said in answer.stdout.splitlines()[0]
 
 
 def test_that_memory_ran_out_is_known_when_the_pod_is_gone(namespace: Cluster) -> None:

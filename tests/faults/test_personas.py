@@ -102,7 +102,7 @@ OPERATOR = {
     "trainer.kubeflow.org/trainingruntimes": LOOK,
     "jobset.x-k8s.io/jobsets": "get list watch create update delete",
     "batch/jobs": "get list delete",
-    "/pods": "get",
+    "/pods": LOOK,
     "/secrets": "get create",
     "/configmaps": "get create update",
     "/events": "get list create patch",

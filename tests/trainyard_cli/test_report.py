@@ -152,7 +152,7 @@ def test_a_mistake_comes_first_with_file_and_line_and_its_stack_is_not_compared(
     assert lines[0] == "## Refused: 2 mistakes in 2 files"
     assert "Not compared until it is mended: `aks, eks, gke and 2 more`" in lines
     assert [line.partition("` `")[0] for line in lines if line.startswith("- ")] == [
-        f"- `{DISTRIBUTED}:48",
+        f"- `{DISTRIBUTED}:70",
         "- `stacks/Pulumi.gke.yaml:12",
     ]
 

@@ -99,7 +99,8 @@ def test_a_runtime_is_shown_as_json_with_its_manifest(folder: Path) -> None:
     _, out, _ = answer(run_show, "torch-distributed", folder=folder, output=Output.JSON)
     found = json.loads(out)
     assert {key: found[key] for key in SHORT} == SHORT
-    assert found["manifest"] == catalog.read(folder / "torch/torch-distributed.yaml").manifest
+    [installed] = (one for one in catalog.load(folder, {}) if one.name == "torch-distributed")
+    assert found["manifest"] == installed.manifest
     assert found["example"].startswith("apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n")
 
 
@@ -190,7 +191,8 @@ def privileged(tmp_path: Path, **options: Any) -> tuple[dict[str, str], list[str
 
 def test_an_exception_is_copied_only_by_whoever_says_so_and_a_privilege_is_told(tmp_path: Path) -> None:
     annotations, asked, said = privileged(tmp_path)
-    assert (annotations, asked) == ({"trainyard.dev/optional": "true"}, ASKED)
+    kept = {"trainyard.dev/last-words": "python", "trainyard.dev/optional": "true"}
+    assert (annotations, asked) == (kept, ASKED)
     assert said == [
         "It is optional, as torch-rdma-host-network is: a stack has it with runtimes.mine.enabled: true.",
         "It has a privilege capabilities.add (privileges: must not add capabilities, adds IPC_LOCK), as "
@@ -210,6 +212,7 @@ def test_an_exception_is_copied_where_it_is_named_or_the_answer_is_yes(tmp_path:
     assert sorted(annotations) == [
         "policy.trainyard.dev/host-access",
         "policy.trainyard.dev/privileges",
+        "trainyard.dev/last-words",
         "trainyard.dev/optional",
     ]
     assert [line for line in said if "exception" in line] == []

@@ -83,7 +83,7 @@ def test_without_any_stack_of_its_own_the_catalog_is_looked_at_all_the_same(clon
     Path(PROD).unlink()
     assert answer(clone)[0] == 0
     edit(DISTRIBUTED, "kind: ClusterTrainingRuntime", "kind: Runtime")
-    assert refused(clone) == [f"{DISTRIBUTED}:25: kind: must be ClusterTrainingRuntime, and is 'Runtime'"]
+    assert refused(clone) == [f"{DISTRIBUTED}:29: kind: must be ClusterTrainingRuntime, and is 'Runtime'"]
 
 
 def test_an_image_of_a_registry_that_the_stack_does_not_know_is_refused_and_one_that_it_allows_is_not(
@@ -152,7 +152,7 @@ def test_a_shipped_runtime_that_is_changed_renamed_or_removed_and_a_quota_that_i
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"),
     [
-        ("kind: Cluster", "kind: kluster", 25, "kind: must be ClusterTrainingRuntime, and is 'klusterT"),
+        ("kind: Cluster", "kind: kluster", 29, "kind: must be ClusterTrainingRuntime, and is 'klusterT"),
         (
             "          containers",
             "          containerz",
@@ -164,15 +164,15 @@ def test_a_shipped_runtime_that_is_changed_renamed_or_removed_and_a_quota_that_i
         (
             "\n  name: torch-distributed",
             "\n  name: other",
-            27,
+            31,
             "metadata.name: must be the file's name, torch-dis",
         ),
-        ("framework: torch", "framework: pytorch", 29, "must be the folder's name, torch, and is pytorch"),
+        ("framework: torch", "framework: pytorch", 33, "must be the folder's name, torch, and is pytorch"),
         ("spec:\n", "spec:\n\tx: 1\n", 0, "found character"),
         (
             "#       name: torch-distributed",
             "#       name: other",
-            11,
+            15,
             "the header must end with one TrainJob who",
         ),
         (
@@ -181,11 +181,11 @@ def test_a_shipped_runtime_that_is_changed_renamed_or_removed_and_a_quota_that_i
             1,
             "the first line must be '# yaml-language-server: $schema",
         ),
-        ("#   kind: TrainJob", "#   kind: TrainJobb", 11, "the header must end with one TrainJob"),
+        ("#   kind: TrainJob", "#   kind: TrainJobb", 15, "the header must end with one TrainJob"),
         (
             "#       numNodes: 2",
             "#       numNodes: -2",
-            11,
+            15,
             "the TrainJob in its header: spec.trainer.numNodes",
         ),
     ],

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 
-from trainyard_platform import catalog
+from trainyard_platform import catalog, in_pods
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.overlay import RuntimeOverlay
 
@@ -16,6 +16,7 @@ from .program import ROOT
 
 CATALOG = sorted((ROOT / "runtimes").glob("*/*.yaml"))
 TORCH = "torch/torch-distributed.yaml"
+PLAIN = "plain/plain.yaml"
 
 
 @pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
@@ -198,7 +199,47 @@ def test_changes_to_a_runtime_that_does_not_exist_are_refused(catalog_folder: Pa
 def test_without_changes_a_runtime_is_the_file(catalog_folder: Path) -> None:
     loaded = {runtime.name: runtime for runtime in catalog.load(catalog_folder, {})}
     assert list(loaded) == sorted(loaded)
-    assert loaded["torch-distributed"].manifest == yaml.safe_load((catalog_folder / TORCH).read_text())
+    assert loaded["plain"].manifest == yaml.safe_load((catalog_folder / PLAIN).read_text())
+
+
+def test_a_runtime_whose_file_asks_for_it_has_in_its_pods_what_notes_how_a_python_ended(
+    catalog_folder: Path,
+) -> None:
+    loaded = {runtime.name: runtime for runtime in catalog.load(catalog_folder, {})}
+    wanted = yaml.safe_load((catalog_folder / TORCH).read_text())
+    [job] = wanted["spec"]["template"]["spec"]["replicatedJobs"]
+    template = job["template"]["spec"]["template"]
+    text = in_pods.MODULE.read_text(encoding="utf-8")
+    template["metadata"] = {"annotations": {"trainyard.dev/sitecustomize.py": text}}
+    field = {"fieldPath": "metadata.annotations['trainyard.dev/sitecustomize.py']"}
+    item = {"path": "sitecustomize.py", "fieldRef": field}
+    template["spec"]["volumes"] = [{"name": "trainyard-python", "downwardAPI": {"items": [item]}}]
+    [container] = template["spec"]["containers"]
+    container["volumeMounts"] = [
+        {"name": "trainyard-python", "mountPath": "/etc/trainyard/python", "readOnly": True}
+    ]
+    container["env"].append({"name": "PYTHONPATH", "value": "/etc/trainyard/python"})
+    assert loaded["torch-distributed"].manifest == wanted
+
+
+def test_a_path_of_the_runtimes_own_stays_behind_it(catalog_folder: Path) -> None:
+    file = catalog_folder / TORCH
+    unbuffered = "- name: PYTHONUNBUFFERED"
+    own = f"- name: PYTHONPATH\n                          value: /own\n                        {unbuffered}"
+    file.write_text(file.read_text().replace(unbuffered, own))
+    [torch] = (one for one in catalog.load(catalog_folder, {}) if one.name == "torch-distributed")
+    [job] = torch.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+    [container] = job["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["env"][0] == {"name": "PYTHONPATH", "value": "/etc/trainyard/python:/own"}
+
+
+def test_last_words_that_nobody_knows_are_refused(catalog_folder: Path) -> None:
+    file = catalog_folder / TORCH
+    file.write_text(file.read_text().replace("last-words: python", "last-words: perl"))
+    with pytest.raises(
+        PlatformError, match=r"torch-distributed.yaml:35: .*last-words must be 'python', is 'perl'"
+    ):
+        catalog.load(catalog_folder, {})
 
 
 def test_a_disabled_runtime_is_left_out(catalog_folder: Path) -> None:

@@ -101,7 +101,8 @@ def test_a_rank_leaves_its_traceback_where_torchrun_reads_it(tmp_path: Path) -> 
 def failure(at: float, exitcode: int = 1, said: str = "") -> dict[str, Any]:
     """As torchrun has it; one that left a file if it said something."""
     extra = {"py_callstack": said, "timestamp": str(int(at)), "at": at}
-    message: Any = {"message": said, "extraInfo": extra} if said else "To enable traceback see: ..."
+    else_said = "To enable traceback see: ..." if exitcode > 0 else "Signal 9 (SIGKILL) received by PID 7"
+    message: Any = {"message": said, "extraInfo": extra} if said else else_said
     return {"timestamp": int(at), "exitcode": exitcode, "message": message}
 
 
@@ -123,7 +124,7 @@ LOST = "RuntimeError: Connection closed by peer"
         ),
         ({0: failure(4.9, said=LOST), 1: failure(5.1, exitcode=3)}, 1, (5, 3, False, "", 1)),
         ({0: failure(4.9, said=LOST)}, 1, (4.9, 1, True, LOST, 0)),
-        ({2: failure(5, exitcode=-9)}, 1, (5, 137, False, "", 2)),
+        ({2: failure(5, exitcode=-9)}, 1, (5, 137, False, "Signal 9 (SIGKILL) received by PID 7", 2)),
         ({0: failure(5, exitcode=42), 1: failure(6)}, 42, (5, 42, False, "", 0)),
         ({0: failure(5, exitcode=2)}, 42, (5, 2, False, "", 0)),
     ],

@@ -76,7 +76,8 @@ def _extra(failure):
 
 
 def _said(failure):
-    return _extra(failure).get("py_callstack") or ""
+    """Its traceback, or which signal it received; what only exited has said nothing here."""
+    return _extra(failure).get("py_callstack") or (failure.message if failure.exitcode < 0 else "")
 
 
 def _at(failure):
