@@ -61,8 +61,15 @@ def _left(o: Observation, job: Json, gone: list[int], seconds: float, others: li
     )
     waits = others[0]
     first = next(iter(read.objects(waits, "spec", "containers")), None)
-    words = {"pod": read.name(waits), "container": read.text(first, "name"), "namespace": read.namespace(o)}
-    return found(o, Cause.RANK_LEFT, read.ref(waits, "Pod"), message, **words)
+    return found(
+        o,
+        Cause.RANK_LEFT,
+        read.ref(waits, "Pod"),
+        message,
+        pod=read.name(waits),
+        container=read.text(first, "name"),
+        namespace=read.namespace(o),
+    )
 
 
 def _ended_for(o: Observation, pod: Json | None) -> float:
