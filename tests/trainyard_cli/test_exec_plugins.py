@@ -337,7 +337,7 @@ def test_a_command_that_only_looks_finds_the_sandbox_of_its_clone_where_there_is
         connection.load_or_sandbox(None, None)
     own = Instance(project=folder).kubeconfig
     own.parent.mkdir(parents=True)
-    Path(kubeconfig(folder, "https://10.0.0.1", plugin(folder, {"token": "t"}))).rename(own)
+    Path(kubeconfig(own.parent, "https://10.0.0.1", plugin(own.parent, {"token": "t"}))).rename(own)
     assert connection.load_or_sandbox(None, None).server == "https://10.0.0.1"
     with pytest.raises(CredentialsError, match="no kubeconfig"):
         connection.load(None, None)
