@@ -10,7 +10,7 @@ import pytest
 from tests.patience import LEARNED
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import Cluster
+from .cluster import Cluster, trainyard
 
 pytestmark = pytest.mark.sandbox(area="sdk")
 
@@ -66,3 +66,14 @@ def test_each_command_of_the_guide_works(team_a: Cluster, folder: Path) -> None:
         if created := re.match(r"kubectl create -f (\S+)\.yaml", command):
             team_a.wait_for_condition(created[1], "Complete", within=LEARNED)
     assert team_a.logs("with-secret") == {"with-secret-node-0-0": "a token of 6 characters\n"}
+
+
+def test_a_user_is_who_the_sandbox_says_and_no_path(team_a: Cluster) -> None:
+    command = ("sandbox", "exec", "--name", team_a.name, "--namespace", "team-a", "--user")
+    answer = trainyard(*command, "ada", "--", "kubectl", "auth", "can-i", "create", "trainjobs")
+    assert answer.stdout == "yes\n"
+    answer = trainyard(*command, "mallory", "--", "kubectl", "auth", "can-i", "get", "pods", check=False)
+    assert answer.stdout == "no\n"
+    answer = trainyard(*command, "../ada", "--", "true", check=False)
+    assert answer.returncode != 0
+    assert "--user '../ada': a name has at most 63 letters, digits, '.', '_' and '-'." in answer.stderr
