@@ -191,8 +191,7 @@ def test_a_wrong_token_fails_the_job_at_once_and_says_why(sources: Cluster) -> N
     jobset_says, _, ours = failed["message"].partition(". ")
     assert (failed["reason"], jobset_says) == (
         "FailJobSetFailurePolicyAction",
-        "jobset failed due to FailJobSet failure policy action "
-        "(first failed job: wrong-token-dataset-initializer-0)",
+        "applying FailJobSet failure policy action (first failed job: wrong-token-dataset-initializer-0)",
     )
     assert ours.startswith("dataset-initializer 0 failed first: exit code 11, ")
     assert ours.endswith(reason)
