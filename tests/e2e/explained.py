@@ -368,7 +368,7 @@ CASES = (
         "sandbox",
         "Held",
         "SandboxNotMade",
-        r"FailedCreatePodSandBox",
+        r"FailedCreatePodSandBox|FailedMount",
         POD,
         r".*",
         r"raise a limit that is too small for any container \(memory 512m of node\), or .*",

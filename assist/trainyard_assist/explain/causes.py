@@ -54,8 +54,8 @@ class Cause(StrEnum):
     IMAGE_NOT_PULLED = "ImageNotPulled"
     SECRET_MISSING = "SecretMissing"  # noqa: S105 - a cause, not a secret
     CONFIG_MISSING = "ConfigMissing"
-    VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     SANDBOX_NOT_MADE = "SandboxNotMade"
+    VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     CANNOT_START = "ContainerCannotStart"
     EVICTED = "Evicted"
     OOM_KILLED = "OOMKilled"
@@ -273,16 +273,16 @@ TABLE: Final[dict[Cause, About]] = {
         "a container cannot be configured: a ConfigMap or a key is missing",
         "create what the message names, or correct the name",
     ),
-    Cause.VOLUME_NOT_MOUNTED: About(
-        At.PODS,
-        "a volume cannot be attached or mounted",
-        "correct what the message names, or have the platform team look at the storage",
-    ),
     Cause.SANDBOX_NOT_MADE: About(
         At.PODS,
         "a node cannot make what the pod's containers run in",
         "raise a limit that is too small for any container ({limits}), or have the platform team look at "
         "node {node}",
+    ),
+    Cause.VOLUME_NOT_MOUNTED: About(
+        At.PODS,
+        "a volume cannot be attached or mounted",
+        "correct what the message names, or have the platform team look at the storage",
     ),
     Cause.CANNOT_START: About(
         At.PODS,

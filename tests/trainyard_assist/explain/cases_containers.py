@@ -298,6 +298,20 @@ CASES = (
         ),
     ),
     Case(
+        "so it is where the pod's own volumes in memory have no room within it",
+        seen(
+            pods=(pod(0, "Pending", limits={"memory": "512m"}),),
+            events=(event("uid-of-tj-node-0-0-x", "FailedMount", "no space left on device"),),
+        ),
+        Finding(
+            Cause.SANDBOX_NOT_MADE,
+            FIRST,
+            "no space left on device",
+            "raise a limit that is too small for any container (memory 512m of node), or have the platform "
+            "team look at node n1",
+        ),
+    ),
+    Case(
         "an attempt that has just failed is told while the next one begins",
         seen(pods=(pod(0), pod(1)), trainjob=tried_again(30)),
         Finding(

@@ -100,8 +100,11 @@ def volume_not_mounted(o: Observation) -> Finding | None:
 def sandbox_not_made(o: Observation) -> Finding | None:
     """A node cannot make what the containers of a pod run in."""
     for pod in read.pending(o):
-        for event in reversed(read.warnings(o, pod, "FailedCreatePodSandBox")):
-            limits = text.listed(_small_limits(pod)) or "none of them is small"
+        small = text.listed(_small_limits(pod))
+        # The limit holds for volumes in memory, too, such as that of the pod's token.
+        reasons = ("FailedCreatePodSandBox", "FailedMount") if small else ("FailedCreatePodSandBox",)
+        for event in reversed(read.warnings(o, pod, *reasons)):
+            limits = small or "none of them is small"
             node = read.text(pod, "spec", "nodeName")
             about, said = read.ref(pod, "Pod"), read.text(event, "message")
             return found(o, Cause.SANDBOX_NOT_MADE, about, said, pods=[pod], limits=limits, node=node)
