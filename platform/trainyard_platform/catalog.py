@@ -128,8 +128,8 @@ def read(path: Path) -> Runtime:
             f"is {labels.get(names.FRAMEWORK_LABEL)!r}",
             ["metadata", "labels", names.FRAMEWORK_LABEL],
         )
-    asked = (metadata.get("annotations") or {}).get(names.LAST_WORDS_ANNOTATION, in_pods.PYTHON)
-    if asked != in_pods.PYTHON:
+    asked = in_pods.asked(manifest)
+    if asked not in (None, in_pods.PYTHON):
         raise file.error(
             f"the annotation {names.LAST_WORDS_ANNOTATION} must be {in_pods.PYTHON!r}, is {asked!r}",
             ["metadata", "annotations", names.LAST_WORDS_ANNOTATION],

@@ -233,6 +233,20 @@ def test_a_path_of_the_runtimes_own_stays_behind_it(catalog_folder: Path) -> Non
     assert container["env"][0] == {"name": "PYTHONPATH", "value": "/etc/trainyard/python:/own"}
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  annotations:\n    trainyard.dev/last-words: python\n", "  annotations: [x]\n"),
+        ("              template:\n", "              template:\n                metadata:\n"),
+    ],
+    ids=["annotations", "metadata"],
+)
+def test_what_is_of_the_wrong_kind_is_for_others_to_refuse(catalog_folder: Path, old: str, new: str) -> None:
+    file = catalog_folder / TORCH
+    file.write_text(file.read_text().replace(old, new))
+    assert "torch-distributed" in {one.name for one in catalog.load(catalog_folder, {})}
+
+
 def test_last_words_that_nobody_knows_are_refused(catalog_folder: Path) -> None:
     file = catalog_folder / TORCH
     file.write_text(file.read_text().replace("last-words: python", "last-words: perl"))

@@ -20,25 +20,28 @@ _VOLUME: Final = "trainyard-python"
 _PATH: Final = "PYTHONPATH"
 
 
+def asked(manifest: dict[str, Any]) -> Any:
+    """What the runtime asks for; None: nothing."""
+    return _mapping(manifest["metadata"].get("annotations")).get(names.LAST_WORDS_ANNOTATION)
+
+
 def add(manifest: dict[str, Any]) -> None:
     """Put the module into the pods of the runtime, if that asks for it."""
-    asked = (manifest["metadata"].get("annotations") or {}).get(names.LAST_WORDS_ANNOTATION)
-    if asked is None:
+    if asked(manifest) is None:
         return
     for job in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
         template = job["template"]["spec"]["template"]
         containers = [one for one in template["spec"]["containers"] if one.get("name") == names.NODE]
         if not containers:
             continue
-        template.setdefault("metadata", {}).setdefault("annotations", {})[_TEXT_ANNOTATION] = (
-            MODULE.read_text(encoding="utf-8")
-        )
-        template["spec"].setdefault("volumes", []).append(_volume())
+        metadata = _mapping(template.get("metadata"))
+        annotations = {**_mapping(metadata.get("annotations")), _TEXT_ANNOTATION: MODULE.read_text("utf-8")}
+        template["metadata"] = {**metadata, "annotations": annotations}
+        template["spec"]["volumes"] = [*_list(template["spec"].get("volumes")), _volume()]
         for container in containers:
-            container.setdefault("volumeMounts", []).append(
-                {"name": _VOLUME, "mountPath": FOLDER, "readOnly": True}
-            )
-            _first_in_path(container.setdefault("env", []))
+            mount = {"name": _VOLUME, "mountPath": FOLDER, "readOnly": True}
+            container["volumeMounts"] = [*_list(container.get("volumeMounts")), mount]
+            container["env"] = _first_in_path(_list(container.get("env")))
 
 
 def _volume() -> dict[str, Any]:
@@ -46,9 +49,19 @@ def _volume() -> dict[str, Any]:
     return {"name": _VOLUME, "downwardAPI": {"items": [{"path": MODULE.name, "fieldRef": source}]}}
 
 
-def _first_in_path(env: list[dict[str, Any]]) -> None:
-    for variable in env:
-        if variable.get("name") == _PATH and "value" in variable:
-            variable["value"] = f"{FOLDER}:{variable['value']}"
-            return
-    env.append({"name": _PATH, "value": FOLDER})
+def _first_in_path(env: list[Any]) -> list[Any]:
+    """The variables, with the module's folder in front of what they have as the path."""
+    own = next((one for one in env if _mapping(one).get("name") == _PATH), None)
+    if own is None:
+        return [*env, {"name": _PATH, "value": FOLDER}]
+    value = f"{FOLDER}:{own['value']}" if own.get("value") else FOLDER
+    return [{"name": _PATH, "value": value} if one is own else one for one in env]
+
+
+def _mapping(found: Any) -> dict[str, Any]:
+    """What should be one: whether it is, `trainyard lint` says with file and line."""
+    return found if isinstance(found, dict) else {}
+
+
+def _list(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
