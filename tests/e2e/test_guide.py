@@ -12,7 +12,7 @@ from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, trainyard
 
-pytestmark = pytest.mark.sandbox(area="sdk")
+pytestmark = pytest.mark.sandbox(area="tenants")
 
 GUIDE = (PROJECT / "docs" / "data-scientists.md").read_text(encoding="utf-8")
 SAID = {
