@@ -48,6 +48,7 @@ from .work.jobs import Jobs
 from .work.lease import Timing, Upstream
 from .work.measured import measured
 from .work.memory import Memories
+from .work.pods import Pods
 from .work.queue import Queue, Workers
 from .work.reaper import Reaper
 from .work.refusals import Refusals
@@ -114,6 +115,7 @@ class Wiring:
             jobs=jobs,
             refusals=Refusals(client, jobs),
             events=Events(client, now=client.time.now),
+            pods=Pods(client, now=client.time.now),
             pod_ends=self.pod_ends,
             metrics=self.metrics,
             working=lambda: self.workers.running,

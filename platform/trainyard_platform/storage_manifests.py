@@ -93,7 +93,7 @@ def _containers(jobset: Manifest) -> Iterator[tuple[Manifest, str | None]]:
 
 def _variables(store: ObjectStore, step: str | None) -> dict[str, str]:
     """How a container is told: initializers in their own words, trainers in those of every AWS SDK."""
-    initializes = step in (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
+    initializes = step in names.INITIALIZERS
     endpoint, region = ("ENDPOINT", "REGION") if initializes else ("AWS_ENDPOINT_URL_S3", "AWS_REGION")
     return {endpoint: store.endpoint, **({region: store.region} if store.region else {})}
 

@@ -17,8 +17,12 @@ FIELD: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
         "state": {
-            "description": "Where it stands: Pending, Queued, Suspended, Blocked, Starting, Initializing,"
-            " Running, Complete or Failed.",
+            "description": "Where it stands: Pending, Queued, Suspended, Blocked, Starting, Unschedulable,"
+            " Initializing, Running, Complete or Failed.",
+            "type": "string",
+        },
+        "nodes": {
+            "description": "How many of its nodes are ready, of those that it wants: `3/4`.",
             "type": "string",
         },
         "attempts": {
@@ -56,6 +60,7 @@ _TRUE: Final = '.status.conditions[?(@.status=="True")]'
 
 COLUMNS: Final[tuple[Mapping[str, Any], ...]] = (
     {"name": "State", "type": "string", "jsonPath": f".status.{names.STATUS_FIELD}.state"},
+    {"name": "Nodes", "type": "string", "jsonPath": f".status.{names.STATUS_FIELD}.nodes"},
     {"name": "Reason", "type": "string", "jsonPath": f"{_TRUE}.reason"},
     {
         "name": "Queue",

@@ -286,6 +286,17 @@ def trainjob(name: str, script: str = "true", runtime: str = "plain", **spec: An
     }
 
 
+def shows(cluster: Cluster, job: str, **cells: str) -> None:
+    """`kubectl get trainjobs` shows this of a job, as soon as its counts are written."""
+
+    def ask() -> bool:
+        row = cluster.table("trainjobs")[job]
+        assert {**row, "AGE": ""} == {**cells, "AGE": ""}
+        return True
+
+    eventually(f"the table shows {job} as {cells['STATE']}", ask)
+
+
 def finish(cluster: Cluster, pod: Object) -> None:
     """Let a pod that runs `UNTIL_TOLD` be done."""
     cluster.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")  # noqa: S108 (the pod's own)

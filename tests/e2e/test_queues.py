@@ -10,7 +10,7 @@ from tests.patience import eventually
 from trainyard_platform import queue_manifests
 from trainyard_platform.queues import Queues
 
-from .cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, emptied, finish, trainjob
+from .cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, emptied, finish, shows, trainjob
 
 pytestmark = pytest.mark.sandbox(area="queues")
 
@@ -80,17 +80,6 @@ def stays_without_pods(cluster: Cluster, job: str, beside: Cluster, runs: str, s
         time.sleep(1)
 
 
-def shows(cluster: Cluster, job: str, **cells: str) -> None:
-    """`kubectl get trainjobs` shows this of a job, as soon as its counts are written."""
-
-    def ask() -> bool:
-        row = cluster.table("trainjobs")[job]
-        assert {**row, "AGE": ""} == {**cells, "AGE": ""}
-        return True
-
-    eventually(f"the table shows {job} as {cells['STATE']}", ask)
-
-
 def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
     team_a: Cluster, team_b: Cluster
 ) -> None:
@@ -103,7 +92,7 @@ def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
     waiting = said(team_a, "waits", "QuotaReserved", "False")
     assert "insufficient unused quota for cpu in flavor cpu" in waiting["message"]
     team_a.wait_for_condition("waits", "Suspended")
-    shows(team_a, "waits", STATE="Queued", REASON="Suspended", QUEUE="default")
+    shows(team_a, "waits", STATE="Queued", NODES="0/1", REASON="Suspended", QUEUE="default")
     stays_without_pods(team_a, "waits", team_a, "owns")
     # What was borrowed is given back to its owner.
     team_b.apply(queued("reclaims", "500m", UNTIL_TOLD))
@@ -125,8 +114,8 @@ def test_a_job_that_is_sent_suspended_waits_with_free_quota_until_it_is_resumed(
     team_a.apply(beside)
     other = running(team_a, "beside")
     stays_without_pods(team_a, "late", team_a, "beside")
-    shows(team_a, "late", STATE="Suspended", REASON="Suspended", QUEUE="default")
-    shows(team_a, "beside", STATE="Running", REASON="", QUEUE="default")
+    shows(team_a, "late", STATE="Suspended", NODES="0/1", REASON="Suspended", QUEUE="default")
+    shows(team_a, "beside", STATE="Running", NODES="1/1", REASON="", QUEUE="default")
     told = team_a.run("trainyard", "explain", "late", "-n", "team-a", check=False).stdout
     assert "SentSuspended" in told, told
     assert "LocalQueue default does not admit it before it is resumed" in told
@@ -137,7 +126,7 @@ def test_a_job_that_is_sent_suspended_waits_with_free_quota_until_it_is_resumed(
     for one in (pod, other):
         finish(team_a, one)
     team_a.wait_for_condition("late", "Complete")
-    shows(team_a, "late", STATE="Complete", REASON="AllJobsCompleted", QUEUE="default")
+    shows(team_a, "late", STATE="Complete", NODES="", REASON="AllJobsCompleted", QUEUE="default")
 
 
 def test_pods_carry_the_flavors_node_selector_and_tolerations(team_a: Cluster) -> None:

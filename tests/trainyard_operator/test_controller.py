@@ -158,7 +158,7 @@ def test_a_refusal_that_is_over_asks_for_no_more_looks() -> None:
             s.second = again
             s.controller.touched(KEY)
             await s.settle()
-            s.report(ready=0)
+            s.report(ready=1)
             s.second += await s.settle() or 0.0
             s.controller.touched(KEY)
             assert await s.settle() is None
@@ -290,7 +290,9 @@ def test_counts_that_are_not_due_wait_and_the_last_ones_are_written_always() -> 
                 delays.append(await s.settle())
                 s.second += 0.1
             assert s.api.objects[JOB]["status"]["jobsStatus"][0]["ready"] == 0
-            assert delays == [None, pytest.approx(2.0), pytest.approx(1.9)]
+            assert delays == [15.0, pytest.approx(2.0), pytest.approx(1.9)], (
+                "its pods after 15 s, counts after 2"
+            )
             s.second += 1.9
             s.controller.touched(KEY)
             await s.settle()
@@ -506,14 +508,90 @@ def test_each_status_says_in_a_word_where_the_trainjob_stands() -> None:
             await s.settle()
             s.report(ready=0)
             await s.settle()
-            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Starting"}
+            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Starting", "nodes": "0/1"}
             s.second += 60.0
             s.report(ready=1)
             await s.settle()
             s.second += 60.0
             s.controller.everything()
             await s.settle()
-            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Running"}
+            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Running", "nodes": "1/1"}
+
+    run(test)
+
+
+PODS = "/api/v1/namespaces/team/pods"
+
+
+def pod(s: Scene, name: str, **conditions: dict[str, str]) -> None:
+    """The API server has this pod of the job."""
+    labels = {
+        "jobset.sigs.k8s.io/jobset-uid": s.api.objects[JOBSET]["metadata"]["uid"],
+        "jobset.sigs.k8s.io/replicatedjob-name": "node",
+    }
+    said = [{"type": kind, **condition} for kind, condition in conditions.items()]
+    s.api.put(f"{PODS}/{name}", {"metadata": {"labels": labels}, "status": {"conditions": said}})
+
+
+NO_ROOM = {
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/1 nodes are available",
+    "lastTransitionTime": "2026-01-01T00:00:01Z",
+}
+
+
+async def later(s: Scene, seconds: float) -> float | None:
+    s.second += seconds
+    s.controller.everything()
+    return await s.settle()
+
+
+def test_while_a_job_starts_its_pods_are_looked_at_now_and_then_and_never_once_it_runs() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.api.objects[JOBSET]["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] = 2
+            s.report(ready=0)
+            assert await s.settle() == 15.0
+            pod(s, "a", Ready={"status": "True"}, PodScheduled={"status": "True"})
+            pod(s, "b", PodScheduled=NO_ROOM)
+            assert await later(s, 10) == 5.0
+            assert ("GET", PODS) not in s.api.requests
+            await later(s, 5)
+            await later(s, 2)
+            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Starting", "nodes": "1/2"}
+            assert s.api.requests.count(("GET", PODS)) == 1
+            await later(s, 13)
+            await later(s, 16)
+            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Unschedulable", "nodes": "1/2"}
+            told = [one["message"] for path, one in s.api.objects.items() if "/events/" in path]
+            assert told == ["Pod b fits no node: 0/1 nodes are available"]
+            s.report(ready=1)
+            await s.settle()
+            await later(s, 60)
+            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Running", "nodes": "2/2"}
+            looks = s.api.requests.count(("GET", PODS))
+            assert await later(s, 600) is None
+            assert (looks, s.api.requests.count(("GET", PODS))) == (2, 2)
+
+    run(test)
+
+
+def test_a_new_attempt_is_a_new_start_and_pods_that_cannot_be_seen_hold_nothing_up() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=0)
+            await s.settle()
+            s.api.refuse_next("GET", "/pods", status(403, "Forbidden"))
+            assert await later(s, 15) == 15.0
+            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Starting", "nodes": "0/1"}
+            again = {**s.api.objects[JOBSET], "status": {**s.api.objects[JOBSET]["status"], "restarts": 1}}
+            s.api.put(JOBSET, again)
+            s.see_jobset()
+            assert await later(s, 10) == 15.0
+            assert s.api.requests.count(("GET", PODS)) == 1
 
     run(test)
 

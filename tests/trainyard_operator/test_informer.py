@@ -242,6 +242,20 @@ def test_a_jobset_is_kept_as_what_a_decision_needs() -> None:
     )
 
 
+def test_of_a_jobset_it_is_known_how_many_pods_it_has_beside_its_initializers() -> None:
+    def of(name: str, replicas: int, **job: int) -> dict[str, Any]:
+        return {"name": name, "replicas": replicas, "template": {"spec": job}}
+
+    raw = objects.jobset()
+    raw["metadata"] |= {"uid": "u", "resourceVersion": "7"}
+    raw["spec"]["replicatedJobs"] = [
+        of("dataset-initializer", 1, parallelism=1),
+        of("launcher", 1),
+        of("node", 2, parallelism=8),
+    ]
+    assert jobset_of(msgspec.json.encode(raw)).jobset.nodes == 17
+
+
 def test_the_last_state_of_a_deleted_jobset_is_heard_before_its_end() -> None:
     async def test() -> None:
         api = FakeApi()

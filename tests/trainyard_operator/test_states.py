@@ -8,8 +8,9 @@ import pytest
 
 from trainyard_api import names
 from trainyard_operator.core import states
+from trainyard_operator.core.nodes import Nodes
 
-from .core_values import trainjob
+from .core_values import jobset, trainjob
 
 QUEUE = {names.QUEUE_LABEL: "default"}
 HELD = {names.QUEUE_GATES_ANNOTATION: names.SENT_SUSPENDED}
@@ -65,3 +66,72 @@ def test_the_word_is_of_the_status_as_it_is_once_patched_and_told_only_where_it_
     assert states.changed(trainjob(status=starting), running) == {"state": "Running"}
     assert states.changed(trainjob(status={"jobsStatus": [counts(active=1)]}), None) == {"state": "Starting"}
     assert states.changed(trainjob(), None) == {}
+
+
+STARTING = {"jobsStatus": [counts(active=1)]}
+RUNNING = {"jobsStatus": [counts(active=1, ready=1)]}
+STUCK = Nodes(3, "pod a fits no node: no")
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "seen", "state"),
+    [
+        (STARTING, "Starting", STUCK, "Unschedulable"),
+        (STARTING, "Unschedulable", None, "Unschedulable"),
+        (STARTING, "Unschedulable", Nodes(3), "Starting"),
+        (RUNNING, "Unschedulable", None, "Running"),
+        (RUNNING, "Running", STUCK, "Running"),
+        ({"jobsStatus": [counts("dataset-initializer", active=1)]}, "Initializing", STUCK, "Unschedulable"),
+        ({"jobsStatus": [counts(active=1)], "conditions": conditions(Blocked="True")}, "", STUCK, "Blocked"),
+    ],
+)
+def test_a_job_of_which_a_pod_fits_no_node_says_so_until_a_look_shows_otherwise(
+    status: dict[str, Any], told: str, seen: Nodes | None, state: str
+) -> None:
+    job = trainjob(status={**status, "trainyard": {"state": told}})
+    assert states.of(job, job.status, seen) == state
+
+
+@pytest.mark.parametrize(
+    ("status", "starts"),
+    [
+        (STARTING, True),
+        ({"jobsStatus": [counts("dataset-initializer", active=1)]}, True),
+        ({"jobsStatus": [counts("dataset-initializer", active=1, ready=1)]}, False),
+        ({"jobsStatus": [counts()]}, False),
+        (RUNNING, False),
+        ({}, False),
+        ({**STARTING, "conditions": conditions(Failed="True")}, False),
+        ({**STARTING, "conditions": conditions(Suspended="True")}, False),
+    ],
+)
+def test_pods_are_looked_at_where_there_are_some_and_not_all_are_ready(
+    status: dict[str, Any], starts: bool
+) -> None:
+    assert states.is_starting(trainjob(), status) is starts
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "seen", "nodes"),
+    [
+        ({}, {}, None, None),
+        ({"jobsStatus": [], "conditions": conditions(Suspended="True")}, {}, None, "0/4"),
+        (STARTING, {}, None, "0/4"),
+        (STARTING, {"state": "Starting", "nodes": "0/4"}, Nodes(3), "3/4"),
+        (STARTING, {"state": "Starting", "nodes": "3/4"}, None, "3/4"),
+        (STARTING, {"state": "Starting", "nodes": "3/8"}, None, "0/4"),
+        (STARTING, {"state": "Running", "nodes": "4/4"}, None, "0/4"),
+        (RUNNING, {"state": "Starting", "nodes": "3/4"}, None, "4/4"),
+        ({**RUNNING, "conditions": conditions(Complete="True")}, {"nodes": "4/4"}, None, None),
+    ],
+)
+def test_nodes_are_told_as_ready_of_wanted_and_not_once_a_job_has_ended(
+    status: dict[str, Any], told: dict[str, str], seen: Nodes | None, nodes: str | None
+) -> None:
+    job = trainjob(status={**status, "trainyard": told})
+    changed = states.changed(job, None, jobset(nodes=4), seen)
+    assert {**told, **changed}.get("nodes") == nodes
+
+
+def test_without_a_jobset_nothing_is_said_of_nodes() -> None:
+    assert states.changed(trainjob(status=STARTING), None, None) == {"state": "Starting"}

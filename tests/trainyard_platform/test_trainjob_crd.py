@@ -18,12 +18,15 @@ def crd(name: str, *, columns: list[dict[str, Any]], status: dict[str, Any]) -> 
 LAST = {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].type"}
 
 
-def test_trainjobs_have_a_field_for_their_state_and_a_column_that_shows_it() -> None:
+def test_trainjobs_have_a_field_for_where_they_stand_and_columns_that_show_it() -> None:
     name = "trainjobs.trainer.kubeflow.org"
     given = crd(name, columns=[LAST], status={"conditions": {"type": "array"}})
     wanted = crd(name, columns=list(COLUMNS), status={"conditions": {"type": "array"}, "trainyard": FIELD})
     assert with_state(given) == wanted
-    assert COLUMNS[0] == {"name": "State", "type": "string", "jsonPath": ".status.trainyard.state"}
+    assert COLUMNS[:2] == (
+        {"name": "State", "type": "string", "jsonPath": ".status.trainyard.state"},
+        {"name": "Nodes", "type": "string", "jsonPath": ".status.trainyard.nodes"},
+    )
 
 
 def test_the_crds_of_other_kinds_are_upstreams() -> None:

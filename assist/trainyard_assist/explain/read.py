@@ -204,7 +204,7 @@ def is_trainer(job: Json) -> bool:
 def is_initializer(job: Json) -> bool:
     """Whether the Job's pods fetch what the ranks need."""
     step = texts(job, "metadata", "labels").get(names.ANCESTOR_LABEL)
-    return step in (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
+    return step in names.INITIALIZERS
 
 
 def ranks(job: Json) -> int:

@@ -94,6 +94,8 @@ class JobSet:
     replicated_jobs_status: Sequence[ReplicatedJobStatus] = ()
     restarts: int = 0
     """How often JobSet's controller has made all its Jobs anew, because one failed."""
+    nodes: int = 0
+    """How many pods it has in all but its initializers."""
 
 
 class Identity(NamedTuple):

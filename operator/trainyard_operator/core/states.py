@@ -1,21 +1,20 @@
-"""In one word where a TrainJob stands, for the column STATE of `kubectl get trainjobs`: docs/adr/0020.
+"""Where a TrainJob stands, for the columns STATE and NODES of `kubectl get trainjobs`: docs/adr/0020.
 
 Called by the controller for each status that it writes, and by the gauges. Trainer's conditions
 say nothing while a job starts or runs, and a printer column shows one field.
-The word is made of the rest of the status and never read back. Pure.
+The word is made of the rest of the status, and of what its pods show while it starts. It is read back
+only where nobody has looked at them yet. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
 
 from trainyard_api import names
 
-from . import conditions
-from .model import Json, TrainJob
-
-_INITIALIZERS: Final = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
+from . import conditions, nodes
+from .model import JobSet, Json, TrainJob
 
 
 class State(StrEnum):
@@ -30,6 +29,8 @@ class State(StrEnum):
     """The condition of that name says why."""
     STARTING = "Starting"
     """It has a JobSet, and not all of its pods are ready."""
+    UNSCHEDULABLE = nodes.UNSCHEDULABLE
+    """A pod of it fits no node."""
     INITIALIZING = "Initializing"
     """Its dataset or its model is being fetched."""
     RUNNING = "Running"
@@ -37,8 +38,23 @@ class State(StrEnum):
     FAILED = "Failed"
 
 
-def of(job: TrainJob, status: Json) -> State:
-    """Where the TrainJob stands if its status is this."""
+def of(job: TrainJob, status: Json, seen: nodes.Nodes | None = None) -> State:
+    """Where the TrainJob stands if its status is this.
+
+    Args:
+        job: The TrainJob.
+        status: Its status, as it is or will be.
+        seen: What its pods have shown since it began to start; None: nobody has looked.
+    """
+    return State.UNSCHEDULABLE if is_starting(job, status) and _fits_none(job, seen) else _of(job, status)
+
+
+def is_starting(job: TrainJob, status: Json) -> bool:
+    """Whether pods of it are there and not all ready, so that a look at them tells more than the counts."""
+    return _of(job, status) in (State.STARTING, State.INITIALIZING) and _waits(status["jobsStatus"])
+
+
+def _of(job: TrainJob, status: Json) -> State:
     current = conditions.of(status)
     for condition, state in (
         (names.COMPLETE, State.COMPLETE),
@@ -58,16 +74,51 @@ def _resumed_by_kueue(job: TrainJob) -> bool:
     return bool(job.labels.get(names.QUEUE_LABEL)) and not job.annotations.get(names.QUEUE_GATES_ANNOTATION)
 
 
-def _of_counts(counts: list[Json]) -> State:
+def _fits_none(job: TrainJob, seen: nodes.Nodes | None) -> bool:
+    return _told(job).get("state") == State.UNSCHEDULABLE if seen is None else bool(seen.unschedulable)
+
+
+def _waits(counts: Sequence[Json]) -> bool:
+    return any(count.get("ready", 0) < count.get("active", 0) for count in counts)
+
+
+def _of_counts(counts: Sequence[Json]) -> State:
     active = [count for count in counts if count.get("active")]
-    if any(count.get("name") in _INITIALIZERS for count in active):
+    if any(count.get("name") in names.INITIALIZERS for count in active):
         return State.INITIALIZING
-    is_ready = bool(active) and all(count.get("ready", 0) >= count["active"] for count in active)
-    return State.RUNNING if is_ready else State.STARTING
+    return State.RUNNING if active and not _waits(counts) else State.STARTING
 
 
-def changed(job: TrainJob, patch: Json | None) -> Json:
-    """What to merge into the field of our own so that it is true of the patched status; empty: nothing."""
-    state = of(job, {**job.status, **(patch or {})})
-    told = (job.status.get(names.STATUS_FIELD) or {}).get("state")
-    return {} if state == (told or State.PENDING) else {"state": str(state)}
+def _told(job: TrainJob) -> Json:
+    return job.status.get(names.STATUS_FIELD) or {}
+
+
+def changed(
+    job: TrainJob, patch: Json | None, jobset: JobSet | None = None, seen: nodes.Nodes | None = None
+) -> Json:
+    """What to merge into the field of our own so that it is true of the patched status; empty: nothing.
+
+    Args:
+        job: The TrainJob.
+        patch: The fields of its status that change otherwise.
+        jobset: Its JobSet; None: it has none. Nodes are told once its controller has counted it.
+        seen: See `of`.
+    """
+    told, status = _told(job), {**job.status, **(patch or {})}
+    state = of(job, status, seen)
+    counted = jobset if status.get("jobsStatus") is not None else None
+    found = {"state": str(state), "nodes": _nodes(state, told, counted, seen)}
+    before = {"state": told.get("state") or State.PENDING, "nodes": told.get("nodes")}
+    return {name: value for name, value in found.items() if value != before[name]}
+
+
+def _nodes(state: State, told: Json, jobset: JobSet | None, seen: nodes.Nodes | None) -> str | None:
+    """Nodes that are ready, of those that it wants; None once it has ended."""
+    if state in (State.COMPLETE, State.FAILED):
+        return None
+    if jobset is None or not jobset.nodes:
+        return told.get("nodes")
+    if seen is None and told.get("state") == state and str(told.get("nodes")).endswith(f"/{jobset.nodes}"):
+        return str(told["nodes"])
+    ready = jobset.nodes if state is State.RUNNING else 0 if seen is None else seen.ready
+    return f"{ready}/{jobset.nodes}"

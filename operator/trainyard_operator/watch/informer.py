@@ -336,8 +336,23 @@ class _JobSetMeta(msgspec.Struct, rename="camel"):
     owner_references: list[_Owner] | None = None
 
 
-class _JobSetSpec(msgspec.Struct):
+class _JobSpec(msgspec.Struct):
+    parallelism: int = 1
+
+
+class _JobTemplate(msgspec.Struct):
+    spec: _JobSpec = msgspec.field(default_factory=_JobSpec)
+
+
+class _ReplicatedJob(msgspec.Struct):
+    name: str
+    replicas: int = 1
+    template: _JobTemplate = msgspec.field(default_factory=_JobTemplate)
+
+
+class _JobSetSpec(msgspec.Struct, rename="camel"):
     suspend: bool | None = None
+    replicated_jobs: list[_ReplicatedJob] = msgspec.field(default_factory=list)
 
 
 class _Condition(msgspec.Struct, rename="camel"):
@@ -384,6 +399,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
         and owner.api_version.startswith("trainer.kubeflow.org/")
     )
     status = decoded.status if of_trainjob and decoded.status is not None else _JobSetStatus()
+    spec = decoded.spec or _JobSetSpec()
     annotations: Mapping[str, str] = meta.annotations or {}
     jobset = model.JobSet(
         namespace=meta.namespace,
@@ -391,7 +407,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
         uid=meta.uid,
         resource_version=meta.resource_version,
         owner_uid=None if owner is None else owner.uid,
-        suspend=bool(decoded.spec and decoded.spec.suspend),
+        suspend=bool(spec.suspend),
         deleting=meta.deletion_timestamp is not None,
         generation=meta.generation,
         annotations={name: value for name, value in annotations.items() if name.startswith(names.OWN_PREFIX)},
@@ -406,6 +422,11 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
             for r in status.replicated_jobs_status or ()
         ),
         restarts=status.restarts,
+        nodes=sum(
+            job.replicas * job.template.spec.parallelism
+            for job in spec.replicated_jobs
+            if job.name not in names.INITIALIZERS
+        ),
     )
     return SeenJobSet(jobset, of_trainjob)
 

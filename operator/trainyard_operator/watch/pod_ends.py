@@ -27,7 +27,6 @@ FAILED: Final = "status.phase=Failed"
 
 SELECTOR: Final = names.JOBSET_UID_LABEL
 
-_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 _ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _DISRUPTED: Final = "DisruptionTarget"
@@ -180,7 +179,7 @@ def _end(pod: _Pod) -> model.PodEnd | None:
         message = words.said
     exit_code = how.exit_code if words is None else words.exit_code
     return model.PodEnd(
-        job=labels.get(_JOB, ""),
+        job=labels.get(names.REPLICATED_JOB_LABEL, ""),
         index=_number(labels.get(_INDEX)),
         attempt=_number(labels.get(_ATTEMPT)),
         pod=pod.metadata.name,

@@ -27,6 +27,7 @@ from .events import Events
 from .jobs import Jobs
 from .memory import Memories, Memory, Refusal
 from .milestones import Milestones
+from .pods import Pods
 from .queue import Queue, RetryError
 from .refusals import Refusals
 from .runtimes import Runtimes
@@ -60,6 +61,7 @@ class Controller:
         jobs: Jobs,
         refusals: Refusals,
         events: Events,
+        pods: Pods,
         pod_ends: PodEnds,
         metrics: Metrics,
         working: Callable[[], bool],
@@ -85,6 +87,7 @@ class Controller:
         self._jobs = jobs
         self._refusals = refusals
         self._events = events
+        self._pods = pods
         self._pod_ends = pod_ends
         self._metrics = metrics
         self._working = working
@@ -95,8 +98,8 @@ class Controller:
         self._clock = clock
         self._memories = memories
         self._milestones = Milestones(metrics)
-        self._keeps_states = True
-        """Whether the CRD has the field for states: with upstream's it is dropped from what is written."""
+        self._dropped: set[str] = set()
+        """What the CRD lacks of the field of our own, so that it is dropped from what is written."""
 
     def touched(self, key: Key) -> None:
         """Something that the TrainJob depends on has changed."""
@@ -219,14 +222,15 @@ class Controller:
             self._milestones.wrote(memory, trainjob, write, self._now())
         if written and not refused:
             memory.refusal = None
+        look = await self._look_at_pods(memory, observed, plan)
         waiting = await self._write_status(memory, observed, plan)
-        for note in (*plan.events, *self._failures(memory, observed, waiting)):
+        for note in (*plan.events, *self._failures(memory, observed, waiting), *memory.unschedulable()):
             await self._events.post(trainjob, note)
         if written and not refused:
             memory.companions = tuple(done.companion for done in written if done.companion is not None)
             self._queue.add(key)  # decided on what was: look once more at what is
         retry = RETRY_REFUSED if memory.refusal is not None else None
-        return min((s for s in (plan.requeue_after, waiting, retry) if s is not None), default=None)
+        return min((s for s in (plan.requeue_after, look, waiting, retry) if s is not None), default=None)
 
     async def _is_current(self, memory: Memory, observed: model.Observed) -> bool:
         """Whether what is known of the TrainJob is recent enough to write to its children.
@@ -332,6 +336,16 @@ class Controller:
             logger.warning("%s: %s: %s", Key.of(trainjob), rejection.reason, rejection.message)
         memory.refusal = Refusal(replace(rejection, at=self._now()), _digest(trainjob, observed.runtime))
 
+    async def _look_at_pods(self, memory: Memory, observed: model.Observed, plan: model.Plan) -> float | None:
+        """Look at them while they start, now and then; returns the seconds to the next look."""
+        trainjob, jobset = observed.trainjob, _own(observed)
+        status = {**trainjob.status, **(plan.status or {})}
+        if jobset is None or not _builds(trainjob) or not states.is_starting(trainjob, status):
+            memory.start = None
+            return None
+        memory.start, due = await self._pods.follow(memory.start, jobset)
+        return due
+
     def _attempts(self, trainjob: model.TrainJob, jobset: model.JobSet | None) -> tuple[model.Json, ...]:
         ends = () if jobset is None or jobset.owner_uid != trainjob.uid else self._pod_ends.of(jobset)
         return attempts.with_ends(attempts.of(trainjob), ends)
@@ -349,7 +363,7 @@ class Controller:
     async def _write_status(self, memory: Memory, observed: model.Observed, plan: model.Plan) -> float | None:
         """Patch the status; returns the seconds to wait with it if it is not due yet."""
         trainjob = observed.trainjob
-        status = self._with_ours(observed, plan.status)
+        status = self._with_ours(memory, observed, plan.status)
         if status is None:
             memory.pace.unchanged()
             return None
@@ -357,8 +371,10 @@ class Controller:
             return wait
         self._must_lead()
         live = await self._applier.status(trainjob, status)
-        if live is not None and names.STATUS_FIELD in status and names.STATUS_FIELD not in live:
-            self._keeps_states = False
+        if live is not None:
+            kept = live.get(names.STATUS_FIELD) or {}
+            ours = status.get(names.STATUS_FIELD) or {}
+            self._dropped |= {name for name, value in ours.items() if value is not None and name not in kept}
         self._metrics.writes.labels("Status").inc()
         memory.pace.written(status, self._clock())
         if conditions.finished(conditions.of(status)):
@@ -366,14 +382,17 @@ class Controller:
         self._milestones.said(memory, trainjob, status, self._now())
         return None
 
-    def _with_ours(self, observed: model.Observed, status: model.Json | None) -> model.Json | None:
-        """The patch with what changes in the field of our own: the state thereafter, and the attempts."""
+    def _with_ours(
+        self, memory: Memory, observed: model.Observed, status: model.Json | None
+    ) -> model.Json | None:
+        """The patch with what changes in the field of our own: where it stands, and the attempts."""
         trainjob = observed.trainjob
-        if not self._keeps_states or trainjob.deleting or not reconcile.is_managed(trainjob):
+        if trainjob.deleting or not reconcile.is_managed(trainjob):
             return status
-        ours = dict(states.changed(trainjob, status))
+        ours = dict(states.changed(trainjob, status, _own(observed), memory.seen))
         if observed.attempts and observed.attempts != attempts.of(trainjob):
             ours["attempts"] = list(observed.attempts)
+        ours = {name: value for name, value in ours.items() if name not in self._dropped}
         return {**(status or {}), names.STATUS_FIELD: ours} if ours else status
 
 
@@ -381,6 +400,12 @@ def _builds(trainjob: model.TrainJob) -> bool:
     """Whether the TrainJob may still need children, and so its runtime."""
     over = trainjob.deleting or conditions.finished(conditions.of(trainjob.status))
     return not over and reconcile.is_managed(trainjob)
+
+
+def _own(observed: model.Observed) -> model.JobSet | None:
+    """The JobSet, if it is the TrainJob's."""
+    jobset = observed.jobset
+    return jobset if jobset is not None and jobset.owner_uid == observed.trainjob.uid else None
 
 
 def _digest(trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem) -> str:

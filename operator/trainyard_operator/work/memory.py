@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from ..core import model, refusals
+from ..core import model, nodes, refusals
 from ..watch.cache import Cache, Key
 from .apply import Stripped, Written
 from .pace import Pace
+from .pods import Start
 
 C = TypeVar("C", model.JobSet, model.Companion)
 
@@ -60,6 +61,8 @@ class Memory:
     """Those that have been counted."""
     attempts: frozenset[int] = frozenset()
     """Those of which an Event has said how they failed."""
+    start: Start | None = None
+    """What is known of its pods while not all of them are ready."""
     pace: Pace = field(default_factory=Pace)
 
     def wrote(self, written: Written) -> None:
@@ -79,6 +82,18 @@ class Memory:
         if self.idle_since is None or self.idle_since[0] != jobset.uid:
             self.idle_since = (jobset.uid, now)
         return now - self.idle_since[1]
+
+    @property
+    def seen(self) -> nodes.Nodes | None:
+        """What its pods have shown since it began to start."""
+        return None if self.start is None else self.start.seen
+
+    def unschedulable(self) -> tuple[model.EventNote, ...]:
+        """What to say of pods that fit no node, once for each time that they come to do so."""
+        if self.start is None or self.start.seen is None:
+            return ()
+        told, self.start.told = self.start.told, bool(self.start.seen.unschedulable)
+        return () if told or not self.start.told else (nodes.note(self.start.seen),)
 
     def is_checked(self, jobset: model.JobSet) -> bool:
         """Whether nobody has edited its spec since it was as it should be."""

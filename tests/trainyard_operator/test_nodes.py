@@ -1,0 +1,42 @@
+"""What the pods of a job that starts say, and when they are looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainyard_operator.core import nodes
+from trainyard_operator.core.model import EventNote
+from trainyard_operator.core.nodes import Nodes, Pod
+
+from .core_values import at
+
+FULL = "0/3 nodes are available: 3 Insufficient cpu."
+
+
+def waiting(name: str, since: float, said: str = FULL) -> Pod:
+    return Pod(name, "node", unschedulable=said, since=at(since))
+
+
+def test_the_ready_pods_are_counted_and_those_of_initializers_are_none() -> None:
+    found = (Pod("a", "node", ready=True), Pod("b", "node"), Pod("c", "dataset-initializer", ready=True))
+    assert nodes.seen(found, at(0)) == Nodes(ready=1)
+    assert nodes.seen((), at(0)) == Nodes(ready=0)
+
+
+def test_a_pod_that_fits_no_node_is_told_after_a_while_and_the_first_of_several_by_name() -> None:
+    assert nodes.seen((waiting("b", 0),), at(19)) == Nodes(0)
+    assert nodes.seen((waiting("b", 0),), at(20)) == Nodes(0, f"pod b fits no node: {FULL}")
+    several = (waiting("c", 0, "other"), Pod("a", "node", ready=True), waiting("b", 1), waiting("d", 90))
+    assert nodes.seen(several, at(100)) == Nodes(1, "pod c (and 1 more) fits no node: other")
+
+
+def test_its_event_is_the_sentence() -> None:
+    told = nodes.note(Nodes(0, f"pod b fits no node: {FULL}"))
+    assert told == EventNote("Warning", "Unschedulable", f"Pod b fits no node: {FULL}")
+
+
+@pytest.mark.parametrize(
+    ("looks", "seconds"), [(0, 15), (1, 15), (2, 30), (3, 60), (4, 120), (5, 120), (10**6, 120)]
+)
+def test_the_longer_a_job_starts_the_rarer_are_the_looks(looks: int, seconds: float) -> None:
+    assert nodes.after(looks) == seconds
