@@ -112,6 +112,7 @@ async def _followed(
         log = go(look.log(wanted))
         said = go(look.claim_events(wanted.claims))
         place = go(look.queue_place(wanted))
+        preemptor = go(look.workload_of(wanted.preemptor))
     return replace(
         first,
         runtimes=runtimes.result(),
@@ -122,6 +123,7 @@ async def _followed(
         log=log.result(),
         events=(*first.events, *said.result()),
         queue_place=place.result(),
+        preemptor=preemptor.result(),
         unseen=look.unseen,
     )
 
@@ -244,6 +246,14 @@ class _Look:
         except ApiError:
             return await self._counted(wanted.workload)
         return places.told(wanted.workload, told, text(local, "spec", "clusterQueue"))
+
+    async def workload_of(self, job_uid: str) -> Json | None:
+        """The Workload of the job with this uid, in any namespace that may be seen."""
+        mine = {"labelSelector": f"{JOB_UID_LABEL}={job_uid}"}
+        for within in (None, self._namespace) if job_uid else ():
+            with contextlib.suppress(ApiError):
+                return next(iter(await _in_time(self._pages(_WORKLOADS.path(within), mine))), None)
+        return None
 
     async def _counted(self, workload: Json) -> QueuePlace | None:
         for within in (None, self._namespace):

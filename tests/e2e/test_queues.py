@@ -161,6 +161,8 @@ def test_a_high_priority_takes_the_quota_of_a_low_one_which_goes_on_after_it(
     assert evictions(team_a, "low") == ["Preempted"]
     eventually("its pod is gone", lambda: team_a.pods("low") == [])
     stays_without_pods(team_a, "low", team_a, "high")
+    told = team_a.run("trainyard", "explain", "low", "-n", "team-a", check=False).stdout
+    assert "Preempted to accommodate TrainJob team-a/high due to prioritization" in told, told
     finish(team_a, high)
     team_a.wait_for_condition("high", "Complete")
     second = running(team_a, "low")

@@ -43,6 +43,8 @@ class FollowUps:
     """The claims of which more is said in events than warnings."""
     workload: Json | None = None
     """The Workload that waits for quota."""
+    preemptor: str = ""
+    """uid of the job that took its quota; empty: none did."""
 
 
 def follow_ups(o: Observation) -> FollowUps:
@@ -69,6 +71,7 @@ def follow_ups(o: Observation) -> FollowUps:
         log=log,
         claims=tuple(read.name(claim) for claim in scheduling.pending_claims(o)),
         workload=kueue.waiting(o),
+        preemptor=kueue.preemptor(o),
     )
 
 

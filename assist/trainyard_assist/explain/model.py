@@ -56,6 +56,8 @@ class Observation:
     """Of the operators that could serve the TrainJob."""
     workloads: Sequence[Json] = ()
     queue_place: QueuePlace | None = None
+    preemptor: Json | None = None
+    """The Workload that took its quota, where that may be seen."""
     jobset: Json | None = None
     jobset_controller: Json | None = None
     """Its Deployment."""

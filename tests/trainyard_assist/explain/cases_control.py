@@ -23,6 +23,11 @@ from .objects import (
     workload,
 )
 
+PREEMPTED = (
+    "Preempted to accommodate a workload (UID: 5515f7da-d2ea-4851-9e9c-6b8b3333734d, JobUID: "
+    "95ded0bd-8f5f-4a5e-a1cf-2c5b8b3333ff) due to prioritization in the ClusterQueue"
+)
+
 CASES = (
     Case(
         "a TrainJob that was deleted says which finalizer holds it",
@@ -242,6 +247,41 @@ CASES = (
             Cause.QUOTA_SHORT,
             WORKLOAD,
             f"it is number 3 in ClusterQueue gpus: {QUOTA_SAID}",
+            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+        ),
+    ),
+    Case(
+        "who took the quota is named",
+        queued(
+            condition("QuotaReserved", "Pending", "no quota", "False"),
+            condition("Evicted", "Preempted", PREEMPTED),
+            preemptor={
+                "metadata": {
+                    "name": "trainjob-urgent-1",
+                    "namespace": "team-b",
+                    "ownerReferences": [{"kind": "TrainJob", "name": "urgent"}],
+                }
+            },
+        ),
+        Finding(
+            Cause.QUOTA_SHORT,
+            WORKLOAD,
+            "no quota; it was evicted before (Preempted: Preempted to accommodate TrainJob team-b/urgent "
+            "due to prioritization in the ClusterQueue)",
+            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+        ),
+    ),
+    Case(
+        "of who took the quota and may not be seen no uid is told",
+        queued(
+            condition("QuotaReserved", "Pending", "no quota", "False"),
+            condition("Evicted", "Preempted", PREEMPTED),
+        ),
+        Finding(
+            Cause.QUOTA_SHORT,
+            WORKLOAD,
+            "no quota; it was evicted before (Preempted: Preempted to accommodate a job that you cannot see "
+            "due to prioritization in the ClusterQueue)",
             "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
         ),
     ),

@@ -23,7 +23,20 @@ from trainyard_cli import observe as looks
 from trainyard_cli.main import app
 
 from .cases import INSUFFICIENT
-from .objects import HEALTHY, Object, homeless, node, owned_by, pod, terminated
+from .cases_control import PREEMPTED
+from .objects import (
+    HEALTHY,
+    QUEUED,
+    Object,
+    condition,
+    homeless,
+    node,
+    owned_by,
+    pod,
+    terminated,
+    trainjob,
+    workload,
+)
 
 TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/tj"
 RUNTIME = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/rt"
@@ -33,6 +46,7 @@ PODS = "/api/v1/namespaces/team/pods"
 CLAIMS = "/api/v1/namespaces/team/persistentvolumeclaims"
 EVENTS = "/api/v1/namespaces/team/events"
 NODES = "/api/v1/nodes"
+WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/trainyard-system/leases/trainyard-operator"
 UPSTREAM_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kubeflow-system/leases/trainer.kubeflow.org"
 CONTROLLER = "/apis/apps/v1/namespaces/jobset-system/deployments/jobset-controller"
@@ -113,6 +127,37 @@ def test_a_pod_without_a_node_could_go_to_all_of_them() -> None:
     api = Api(pod(0), homeless(1, INSUFFICIENT))
     assert [found["metadata"]["name"] for found in api.observe().nodes] == ["n1"]
     assert api.requests[-1] == ("GET", NODES)
+
+
+class Queueing(Api):
+    """An API server that gives of Workloads those that are asked for."""
+
+    async def _get(self, request: web.Request, body: Any) -> web.Response:
+        answer = await super()._get(request, body)
+        if not request.path.endswith("/workloads"):
+            return answer
+        label, _, wanted = request.query["labelSelector"].partition("=")
+        found = json.loads(answer.text or "")["items"] or ()
+        chosen = [one for one in found if one["metadata"]["labels"][label] == wanted]
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": chosen})
+
+
+@pytest.mark.parametrize(("forbidden", "seen"), [(False, "trainjob-urgent-1"), (True, None)])
+def test_who_took_the_quota_is_looked_for_in_all_namespaces_that_may_be_seen(
+    forbidden: bool, seen: str | None
+) -> None:
+    api, label = Queueing(), "kueue.x-k8s.io/job-uid"
+    sent = trainjob(more=QUEUED, suspend=True)
+    uid = api.put(TRAINJOB, {**sent, "metadata": {"labels": QUEUED["labels"]}})["metadata"]["uid"]
+    waits = workload(condition("QuotaReserved", status="False"), condition("Evicted", "Preempted", PREEMPTED))
+    api.put(f"{WORKLOADS}/trainjob-tj-1", {**waits, "metadata": {"labels": {label: uid}}})
+    api.remove(JOBSET)
+    of = {"metadata": {"labels": {label: "95ded0bd-8f5f-4a5e-a1cf-2c5b8b3333ff"}}}
+    api.put(f"{WORKLOADS.replace('/team/', '/team-b/')}/trainjob-urgent-1", of)
+    if forbidden:
+        api.forbid("/v1beta2/workloads")
+    found = api.observe().preemptor
+    assert (None if found is None else found["metadata"]["name"]) == seen
 
 
 def test_the_log_of_a_failed_container_is_read_and_cleaned() -> None:

@@ -8,6 +8,7 @@ from trainyard_assist.explain import FollowUps, QueuePlace, follow_ups, queue_pl
 from trainyard_assist.explain.follow_ups import LogOf
 
 from .cases import failed, queued
+from .cases_control import PREEMPTED
 from .objects import (
     HEALTHY,
     Object,
@@ -71,6 +72,17 @@ def test_a_workload_that_waits_is_looked_for_in_its_queue() -> None:
     waits = workload(condition("QuotaReserved", status="False"))
     assert follow_ups(queued(workloads=(waits,))) == FollowUps(workload=waits)
     assert follow_ups(queued(condition("QuotaReserved"))) == FollowUps()
+
+
+def test_who_took_its_quota_is_looked_for_by_the_uid_that_kueue_tells() -> None:
+    short = condition("QuotaReserved", status="False")
+    preempted = workload(short, condition("Evicted", "Preempted", PREEMPTED))
+    found = follow_ups(queued(workloads=(preempted,)))
+    assert found == FollowUps(workload=preempted, preemptor="95ded0bd-8f5f-4a5e-a1cf-2c5b8b3333ff")
+    past = workload(short, condition("Evicted", "Preempted", PREEMPTED, "False"))
+    assert follow_ups(queued(workloads=(past,))).preemptor == ""
+    other = workload(short, condition("Evicted", "PodsReadyTimeout", "Exceeded the PodsReady timeout"))
+    assert follow_ups(queued(workloads=(other,))).preemptor == ""
 
 
 def test_the_pod_group_is_looked_for_where_the_pods_name_a_gang_scheduler() -> None:

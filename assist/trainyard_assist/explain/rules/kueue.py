@@ -7,6 +7,7 @@ UnadmittedWorkloadsObservability is on.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from trainyard_api import names
@@ -26,6 +27,8 @@ _PATIENCE: Final = 5.0
 """Seconds in which Kueue makes its Workload, and resumes what it has admitted."""
 _EVALUATING: Final = 3.0
 """Seconds in which Kueue looks at a new Workload for the first time."""
+_PREEMPTOR: Final = re.compile(r"a workload \(UID: [^,()]*, JobUID: ([0-9a-f-]{36})\)")
+"""How Kueue names who took the quota."""
 
 
 def held(o: Observation) -> Finding | None:
@@ -101,9 +104,8 @@ def quota_short(o: Observation) -> Finding | None:
     message = said or "Kueue has not looked at it yet"
     evicted = read.condition(workload, "Evicted")
     if evicted is not None and read.holds(workload, "Evicted"):
-        message += (
-            f"; it was evicted before ({read.text(evicted, 'reason')}: {read.text(evicted, 'message')})"
-        )
+        said = _PREEMPTOR.sub(lambda _: _job(o.preemptor), read.text(evicted, "message"))
+        message += f"; it was evicted before ({read.text(evicted, 'reason')}: {said})"
     if o.queue_place is not None:
         how = " of those that can be seen" if o.queue_place.partial else ""
         message = f"it is number {o.queue_place.position} in {o.queue_place.queue}{how}: {message}"
@@ -137,6 +139,24 @@ def not_resumed(o: Observation) -> Finding | None:
 def before_admission(o: Observation) -> Finding | None:
     """What keeps it in its queue."""
     return next((finding for rule in BEFORE_ADMISSION if (finding := rule(o)) is not None), None)
+
+
+def preemptor(o: Observation) -> str:
+    """uid of the job that took its quota, as Kueue says; empty: nobody did."""
+    workload = waiting(o)
+    if workload is None or not read.holds(workload, "Evicted"):
+        return ""
+    said = _PREEMPTOR.search(read.text(read.condition(workload, "Evicted"), "message"))
+    return "" if said is None else said[1]
+
+
+def _job(workload: Json | None) -> str:
+    """Whose a Workload is, by name."""
+    if workload is None:
+        return "a job that you cannot see"
+    owner = next(iter(read.objects(workload, "metadata", "ownerReferences")), {})
+    within = read.text(workload, "metadata", "namespace")
+    return f"{read.text(owner, 'kind')} {within}/{read.text(owner, 'name')}"
 
 
 def concerns(trainjob: Json) -> bool:
