@@ -403,7 +403,7 @@ CASES = (
         "RankMissing",
         r"Readiness probe failed",
         r"Pod {ns}/job-node-0-1-\w+",
-        r"rank 1 of 2 is Running and not Ready: Readiness probe failed: .*",
+        r"node 1 of 2 is Running and not Ready: Readiness probe failed: .*",
         r"look at pod job-node-0-1-\w+: kubectl describe pod job-node-0-1-\w+ -n {ns}",
         ranks=r"\[1\]",
         trainjob=trainjob(nodes=2),

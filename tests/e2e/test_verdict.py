@@ -83,6 +83,25 @@ def test_how_each_attempt_failed_is_known_when_its_pods_are_gone(namespace: Clus
     assert "Traceback (most recent call last):" in answer.stdout
 
 
+def test_a_container_that_is_started_again_where_it_is_leaves_its_last_words_too(namespace: Cluster) -> None:
+    """As MPI's launcher, whose pod is deleted with the last try."""
+    own = runtime(
+        "in-place",
+        kind="TrainingRuntime",
+        job={"backoffLimit": 1},
+        pod={"restartPolicy": "OnFailure"},
+        container={"terminationMessagePolicy": "FallbackToLogsOnError"},
+    )
+    job = of_python("mistaken", SECOND_OF_TWO, nodes=2)
+    job["spec"]["runtimeRef"]["name"] = "in-place"
+    namespace.apply(own, job)
+    namespace.wait_for_condition("mistaken", "Failed")
+    eventually("its pods are gone", lambda: namespace.pods("mistaken") == [])
+    [noted] = attempts(namespace, "mistaken")
+    assert (noted["attempt"], noted["index"], noted["exitCode"]) == (0, 1, 1)
+    assert noted["message"].splitlines()[-1] == "ValueError: no such column"
+
+
 def told(namespace: Cluster, job: str) -> list[str]:
     found = namespace.list("events")
     about = [event for event in found if event["involvedObject"]["name"] == job]
@@ -136,6 +155,39 @@ def test_what_would_only_fail_again_is_not_tried_again(
     answer = namespace.run("trainyard", "explain", "once", "-n", "verdict", check=False)
     assert answer.returncode == 1
     assert said in answer.stdout.splitlines()[0]
+
+
+WITHOUT_TORCHRUN = ("jax-distributed", "plain", "tensorflow-distributed", "xgboost-distributed")
+
+
+def on(runtime: str, script: str) -> Object:
+    job = trainjob("fails", runtime=runtime)
+    job["spec"]["trainer"] = {"numNodes": 2, "command": ["python", "-c", script]}
+    return job
+
+
+@pytest.mark.parametrize("runtime", WITHOUT_TORCHRUN)
+def test_without_torchrun_too_a_missing_module_is_told_once_and_not_tried_again(
+    namespace: Cluster, runtime: str
+) -> None:
+    namespace.apply(on(runtime, "import no_such"))
+    namespace.wait_for_condition("fails", "Failed")
+    namespace.kubectl("delete", "pods", "--all", "--wait")
+    [noted] = attempts(namespace, "fails")
+    assert (noted["attempt"], noted["exitCode"]) == (0, 42)
+    assert noted["message"].splitlines()[-1] == "ModuleNotFoundError: No module named 'no_such'"
+
+
+@pytest.mark.parametrize(("runtime", "tries"), [("jax-distributed", [0, 1, 2, 3]), ("plain", [0])])
+def test_without_torchrun_too_an_exception_is_kept_where_its_tries_are_over(
+    namespace: Cluster, runtime: str, tries: list[int]
+) -> None:
+    namespace.apply(on(runtime, SECOND_OF_TWO))
+    namespace.wait_for_condition("fails", "Failed")
+    namespace.kubectl("delete", "pods", "--all", "--wait")
+    noted = attempts(namespace, "fails")
+    assert [(one["attempt"], one["index"], one["exitCode"]) for one in noted] == [(n, 1, 1) for n in tries]
+    assert {one["message"].splitlines()[-1] for one in noted} == {"ValueError: no such column"}
 
 
 def test_that_memory_ran_out_is_known_when_the_pod_is_gone(namespace: Cluster) -> None:

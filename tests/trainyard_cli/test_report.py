@@ -161,7 +161,7 @@ def test_what_is_let_through_that_was_not_is_said_of_a_runtime_that_no_stack_ins
     clone: Path,
 ) -> None:
     exception = '    policy.trainyard.dev/host-access: "until=2026-12-31; the fabric"\n'
-    edit(PLAIN, "\nmetadata:\n", f"\nmetadata:\n  annotations:\n{exception}")
+    edit(PLAIN, "  annotations:\n", f"  annotations:\n{exception}")
     edit(PLAIN, "containers:\n", "hostNetwork: true\n                  containers:\n")
     edit("runtimes/torch/torch-rdma.yaml", "until=2027-06-30", "until=2027-07-30")
     edit(

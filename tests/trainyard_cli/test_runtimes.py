@@ -158,7 +158,8 @@ def test_a_framework_that_the_catalog_does_not_have_begins_with_plain(folder: Pa
         catalog.read(folder / name).manifest for name in ("ray/ray-train.yaml", "plain/plain.yaml")
     )
     labels = {"trainer.kubeflow.org/framework": "ray"}
-    assert made == {**plain, "metadata": {"name": "ray-train", "labels": labels}}
+    own = {"name": "ray-train", "labels": labels, "annotations": {"trainyard.dev/last-words": "python"}}
+    assert made == {**plain, "metadata": own}
 
 
 PRIVILEGED = {"framework": "torch", "like": "torch-rdma-host-network", "purpose": "x"}

@@ -17,6 +17,7 @@ from .program import ROOT
 CATALOG = sorted((ROOT / "runtimes").glob("*/*.yaml"))
 TORCH = "torch/torch-distributed.yaml"
 PLAIN = "plain/plain.yaml"
+MPI = "mpi/mpi-distributed.yaml"
 
 
 @pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
@@ -199,7 +200,7 @@ def test_changes_to_a_runtime_that_does_not_exist_are_refused(catalog_folder: Pa
 def test_without_changes_a_runtime_is_the_file(catalog_folder: Path) -> None:
     loaded = {runtime.name: runtime for runtime in catalog.load(catalog_folder, {})}
     assert list(loaded) == sorted(loaded)
-    assert loaded["plain"].manifest == yaml.safe_load((catalog_folder / PLAIN).read_text())
+    assert loaded["mpi-distributed"].manifest == yaml.safe_load((catalog_folder / MPI).read_text())
 
 
 def test_a_runtime_whose_file_asks_for_it_has_in_its_pods_what_notes_how_a_python_ended(

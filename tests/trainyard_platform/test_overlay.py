@@ -52,6 +52,7 @@ def test_every_change_has_its_place() -> None:
             "metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "example.com/rack"}},
             "spec": {
                 "automountServiceAccountToken": False,
+                "restartPolicy": "Never",
                 "nodeSelector": {"example.com/pool": "a"},
                 "tolerations": [
                     {"key": "nvidia.com/gpu", "operator": "Exists"},
@@ -133,6 +134,7 @@ def test_initializers_stay_as_they_are() -> None:
 
 
 def test_the_resulting_catalog_has_the_changes(tmp_path: Path) -> None:
-    found = catalog.load(ROOT / "runtimes", {"plain": RuntimeOverlay(image=IMAGE)})
-    [plain] = (runtime for runtime in found if runtime.name == "plain")
-    assert pods(plain.manifest) == changed("plain", image=IMAGE)
+    name = "mpi-distributed"
+    found = catalog.load(ROOT / "runtimes", {name: RuntimeOverlay(image=IMAGE)})
+    [mpi] = (runtime for runtime in found if runtime.name == name)
+    assert pods(mpi.manifest) == changed(name, image=IMAGE)

@@ -65,7 +65,7 @@ def _answer(o: Observation, state: State, finding: Finding | None) -> str:
     verb = "has failed" if state is State.FAILED else "is held up"
     ranks = ""
     if finding.ranks:
-        plural = "rank" if len(finding.ranks) == 1 else "ranks"
+        plural = "node" if len(finding.ranks) == 1 else "nodes"
         ranks = f"the others wait for {plural} {text.listed(finding.ranks)}: "
     return f"{who} {verb}: {finding.cause}: {ranks}{finding.message}"
 

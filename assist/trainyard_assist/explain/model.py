@@ -96,7 +96,7 @@ class Finding:
     message: str
     next_step: str
     ranks: Sequence[int] = ()
-    """The ranks that are not there, while others are."""
+    """The nodes of the job that are not there, while others are: each may have several ranks."""
     log: Sequence[str] = ()
     """The last lines that the container wrote."""
 

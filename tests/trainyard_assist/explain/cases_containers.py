@@ -360,7 +360,7 @@ CASES = (
         Finding(
             Cause.RANK_MISSING,
             Ref("Job", "tj-node-0", "team"),
-            "rank 1 of 2 has no pod",
+            "node 1 of 2 has no pod",
             "look at job tj-node-0: kubectl describe job tj-node-0 -n team",
             ranks=(1,),
         ),
@@ -374,7 +374,7 @@ CASES = (
         Finding(
             Cause.RANK_MISSING,
             SECOND,
-            "rank 1 of 2 is Running and not Ready: Readiness probe failed: no",
+            "node 1 of 2 is Running and not Ready: Readiness probe failed: no",
             "look at pod tj-node-0-1-x: kubectl describe pod tj-node-0-1-x -n team",
             ranks=(1,),
         ),

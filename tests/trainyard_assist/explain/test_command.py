@@ -211,7 +211,7 @@ def test_more_than_can_be_looked_at_is_not_looked_at(monkeypatch: pytest.MonkeyP
 DIAGNOSIS = Diagnosis(
     trainjob=Ref("TrainJob", "tj", "team"),
     state=State.FAILED,
-    answer="TrainJob team/tj has failed: ContainerExited: the others wait for rank 1: code 3",
+    answer="TrainJob team/tj has failed: ContainerExited: the others wait for node 1: code 3",
     finding=Finding(
         Cause.CONTAINER_EXITED,
         Ref("Pod", "tj-1", "team"),
@@ -227,7 +227,7 @@ DIAGNOSIS = Diagnosis(
 
 def test_the_text_begins_with_the_answer() -> None:
     assert command.as_text(DIAGNOSIS) == (
-        "TrainJob team/tj has failed: ContainerExited: the others wait for rank 1: code 3\n"
+        "TrainJob team/tj has failed: ContainerExited: the others wait for node 1: code 3\n"
         "Cause:      Pod team/tj-1\n"
         "Next step:  see its log\n"
         "Last lines of its log:\n"

@@ -198,7 +198,7 @@ def test_a_diagnosis_is_the_answer_the_cause_the_walk_and_what_was_not_seen() ->
     assert explain(observation) == Diagnosis(
         trainjob=SELF,
         state=State.HELD,
-        answer=f"TrainJob team/tj is held up: NoNodeFits: the others wait for rank 1: {message}",
+        answer=f"TrainJob team/tj is held up: NoNodeFits: the others wait for node 1: {message}",
         finding=Finding(Cause.NO_NODE_FITS, SECOND, message, FITS, ranks=(1,)),
         walk=(
             Stage("TrainJob", Mark.FINE, "tj, created 60 s ago"),

@@ -22,7 +22,7 @@ def found(
 ) -> Finding:
     """The finding, its next step made of the table's and `words`.
 
-    `pods` are those that the cause holds up: if others wait for them, they are named as ranks.
+    `pods` are those that the cause holds up: if others wait for them, they are named as nodes of the job.
     """
     step = TABLE[cause].next_step.format(**words)
     return Finding(cause, about, message, step, read.waiting_for(o, pods), tuple(log))

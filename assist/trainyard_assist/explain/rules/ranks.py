@@ -37,7 +37,7 @@ def missing(o: Observation) -> Finding | None:
             why = _no_pod(o, job) if pod is None else _not_ready(o, pod)
             if why and rank not in read.done(job):
                 about = read.ref(job, "Job") if pod is None else read.ref(pod, "Pod")
-                return _missing(o, about, rank, f"rank {rank} of {read.ranks(job)} {why}")
+                return _missing(o, about, rank, f"node {rank} of {read.ranks(job)} {why}")
     return None
 
 
