@@ -6,6 +6,7 @@ rooms can never spell it differently; nothing here computes anything.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 # Kubeflow Trainer v2.3
@@ -33,6 +34,9 @@ NODE: Final = "node"
 """The container that trains, and the ReplicatedJob that its addresses are made of."""
 LAUNCHER: Final = "launcher"
 """The ReplicatedJob that starts the processes of an MPI job."""
+MPI_KEY_VOLUME: Final = "mpi-ssh-auth"
+MPI_HOSTS_VOLUME: Final = "mpi-hostfile"
+"""The volumes that the operator adds to an MPI job: its key in each pod, its hosts in the launcher's."""
 INITIALIZER_VOLUME: Final = "initializer"
 """The volume into which the initializers load."""
 
@@ -117,7 +121,15 @@ STATUS_FIELD: Final = "trainyard"
 TENANT_LABEL: Final = "trainyard.dev/tenant"
 """On a namespace: whose it is. Kueue looks at the namespaces that have it."""
 STORAGE_ANNOTATION: Final = "trainyard.dev/storage"
-"""On a claim of a runtime: its storage role, `shared` or `scratch`; the stack has a StorageClass for it."""
+"""On a claim of a runtime: its storage role; the stack has a StorageClass for it."""
+
+
+class StorageRole(StrEnum):
+    """What a volume is for, and so what it must be able to do."""
+
+    SHARED = "shared"
+    SCRATCH = "scratch"
+
 
 # Kueue
 KUEUE_GROUP: Final = "kueue.x-k8s.io"

@@ -192,7 +192,8 @@ def _read(path: Path, today: date, policies: Policies, fixing: TextIO | None) ->
         path.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise CannotLintError(f"{path}: cannot be written: {error.strerror}") from error
-    print(f"{path}: {made} repaired", file=fixing)
+    for one in made:
+        print(f"{path}:{one.line}: {one.edit} [{one.rule}]", file=fixing)
     return parse(text, str(path))
 
 

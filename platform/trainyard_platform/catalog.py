@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_api.closed import nearest
+from trainyard_policies.shapes import check as shapes
 
 from . import catalog_images, in_pods, yamlfile
 from . import overlay as overlays
@@ -136,6 +137,8 @@ def read(path: Path) -> Runtime:
         )
     _mapping(file, ["spec", "mlPolicy"])
     _check_jobs(file)
+    for finding in shapes.check(manifest):
+        raise file.error(f"{finding.path}: {finding.message}", finding.path.steps)
     return Runtime(name=name, framework=framework, manifest=manifest)
 
 

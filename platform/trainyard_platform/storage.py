@@ -5,13 +5,7 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from trainyard_api.closed import Closed
-
-
-class StorageRole(StrEnum):
-    """What a volume is for, and so what it must be able to do."""
-
-    SHARED = "shared"
-    SCRATCH = "scratch"
+from trainyard_api.names import StorageRole
 
 
 class ReclaimPolicy(StrEnum):

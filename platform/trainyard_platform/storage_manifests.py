@@ -7,10 +7,11 @@ from typing import Any
 
 from trainyard_api import names
 from trainyard_api.closed import nearest
+from trainyard_api.names import StorageRole
 
 from .catalog import Runtime
 from .errors import PlatformError
-from .storage import ObjectStore, Storage, StorageClass, StorageRole
+from .storage import ObjectStore, Storage, StorageClass
 
 Manifest = dict[str, Any]
 

@@ -91,12 +91,12 @@ def answer(value: Json, old: Json | None, user: str, today: date, policies: Poli
     refusals: list[str] = []
     warnings: list[str] = []
     for violation in _left(value, today, policies):
-        text = f"{violation.rule.id}: {violation.message}"
+        rule = violation.rule.id
         if violation.exemption is not None:
             until, reason = violation.exemption.until, violation.exemption.reason
-            warnings.append(f"{text}, excepted until {until}: {reason}")
+            warnings.append(f"{rule}: {violation.message}, excepted until {until}: {reason}")
         elif _key(violation) not in known:
-            (refusals if violation.refuses else warnings).append(f"{text}. {violation.rule.remedy}")
+            (refusals if violation.refuses else warnings).append(f"{rule}: {violation.with_remedy}")
     return Answer(tuple(refusals), tuple(warnings))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from trainyard_api import names
-from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
+from trainyard_api.errors import InvalidFieldError
 from trainyard_api.fields import Json
 
 from . import exceptions, manifest, rules
@@ -20,6 +20,7 @@ from .parameters import Parameters
 from .rule import About, Finding, Level, Rule, StackRule, Subject
 from .rules import exception_due, exception_form, exception_unused, well_formed
 from .settings import DEFAULT, Policies
+from .shapes import check as shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ class Violation:
     def short(self) -> str:
         """The message with the end of the field's path alone."""
         return self._said(self.finding.path.end)
+
+    @property
+    def with_remedy(self) -> str:
+        """The message, and the way out."""
+        return f"{self.message}{'' if self.message.endswith('?') else '.'} {self.rule.remedy}"
 
     def _said(self, where: str) -> str:
         place = f"{where}: " if where else ""
@@ -83,8 +89,9 @@ def check(
             rule, workload, today, policies.parameters, asked=asked, found=found.values()
         )
         for about, finding in findings or _found(rule, workload, policies.parameters):
-            # Several rules may stumble over one field that cannot be read.
-            key = (about.id, finding.path.text, finding.message)
+            # Several rules may stumble over one field that cannot be read, each in its own words.
+            said = "" if about is well_formed.RULE else finding.message
+            key = (about.id, finding.path.text, said)
             level = policies.level(about, whose)
             found.setdefault(
                 key, _judged(about, level, workload, finding, today=today, parameters=policies.parameters)
@@ -148,7 +155,7 @@ def _found(rule: Rule, workload: Workload, parameters: Parameters) -> Iterator[t
         for finding in rule.check(workload, parameters):
             yield rule, finding
     except InvalidFieldError as error:
-        yield from ((well_formed.RULE, _finding(one)) for one in error.errors)
+        yield from ((well_formed.RULE, Finding.of(one)) for one in error.errors)
 
 
 def _unreadable(
@@ -156,12 +163,11 @@ def _unreadable(
 ) -> Iterator[Violation]:
     level = policies.level(well_formed.RULE, whose)
     if level is not Level.DISABLED:
+        found = {one.path.text: one for one in shapes.check(value)}
         for one in error.errors:
-            yield Violation(well_formed.RULE, level, str(value.get("kind")), _finding(one))
-
-
-def _finding(error: FieldError) -> Finding:
-    return Finding(FieldPath(error.path), str(error).removeprefix(f"{error.path}: "))
+            found.setdefault(one.path, Finding.of(one))
+        for finding in found.values():
+            yield Violation(well_formed.RULE, level, str(value.get("kind")), finding)
 
 
 def _judged(

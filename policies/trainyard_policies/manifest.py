@@ -120,6 +120,15 @@ class Workload(Manifest):
         if self.subject is Subject.TRAINJOBS:
             yield from self._own_containers()
 
+    def claims(self) -> Iterator[tuple[Json, FieldPath]]:
+        """The claims that a runtime's JobSet makes for each job, each with its place."""
+        jobset, path = fields.below(self.spec, _SPEC, "template", "spec")
+        path = path.child("volumeClaimPolicies")
+        for position, policy in enumerate(fields.objects(jobset.get("volumeClaimPolicies"), path)):
+            at = path.index(position).child("templates")
+            for index, claim in enumerate(fields.objects(policy.get("templates"), at)):
+                yield claim, at.index(index)
+
     def trainers(self) -> Sequence[ReplicatedJob]:
         """The ReplicatedJobs whose step is the trainer's: one, if the runtime is right."""
         return [job for job in self.jobs if job.step == names.ANCESTOR_TRAINER]

@@ -105,7 +105,7 @@ def _of_workloads(rule: Rule, subject: Subject, policies: Policies) -> crossguar
     def validate(args: crossguard.ResourceValidationArgs, report: crossguard.ReportViolation) -> None:
         try:
             for violation in violations(args):
-                report(f"{violation.message}. {rule.remedy}", None)
+                report(violation.with_remedy, None)
         except ValidationError as error:
             report("; ".join(_sentences(f"{rule.id}: its config", error, Parameters)), None)
 
@@ -128,7 +128,7 @@ def _of_the_stack(rule: StackRule, policies: Policies) -> crossguard.Policy:
         asked = _enforced(policies, Subject.STACK, rule, {})
         for position, violation in engine.check_all(values, date.today(), asked, [rule]):
             if violation.exemption is None:
-                report(f"{violation.message}. {rule.remedy}", resources[position].urn)
+                report(violation.with_remedy, resources[position].urn)
 
     return crossguard.StackValidationPolicy(
         name=rule.id, validate=validate, **_about(rule, policies.level(rule, Subject.STACK))

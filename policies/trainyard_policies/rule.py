@@ -8,12 +8,13 @@ its own way, and where the remedy is certain it brings the edits that make it.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from trainyard_api.errors import FieldPath
+from trainyard_api.errors import FieldError, FieldPath
 
 from .cel import Cel, Webhook
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 REFERENCE = "docs/policies/rules.md"
+_SHOWN: Final = 60
 
 
 class Level(StrEnum):
@@ -65,6 +67,21 @@ class Edit:
     path: FieldPath
     value: Any = None
 
+    def __str__(self) -> str:
+        end = self.path.end
+        return f"{end} taken away" if self.value is None else f"{end} set to {_short(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """One change of a manifest: the field at `path` is called `name`, and keeps its place and its value."""
+
+    path: FieldPath
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.path.end} renamed to {self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -72,7 +89,12 @@ class Finding:
 
     path: FieldPath
     message: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[Edit | Rename, ...] = ()
+
+    @classmethod
+    def of(cls, error: FieldError) -> Finding:
+        """What a field error says."""
+        return cls(FieldPath(error.path), str(error).removeprefix(f"{error.path}: "))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +141,7 @@ class StackRule(About):
     check: Callable[[Sequence[Manifest], Parameters], Iterable[tuple[Manifest, Finding]]] = field(repr=False)
 
 
-def edited(manifest: Value, edits: Iterable[Edit]) -> Value:
+def edited(manifest: Value, edits: Iterable[Edit | Rename]) -> Value:
     """A copy of the manifest with the edits made; parents that are missing are made."""
     result = copy.deepcopy(manifest)
     for edit in edits:
@@ -127,18 +149,21 @@ def edited(manifest: Value, edits: Iterable[Edit]) -> Value:
     return result
 
 
-def apply(manifest: Any, edit: Edit) -> None:
+def apply(manifest: Any, edit: Edit | Rename) -> None:
     """Make an edit in place; an edit whose place is not there any more is left out."""
     *parents, last = edit.path.steps
     holder = manifest
     for step in parents:
         child = _get(holder, step)
         if child is None:
-            if edit.value is None or not isinstance(holder, MutableMapping):
+            if isinstance(edit, Rename) or edit.value is None or not isinstance(holder, MutableMapping):
                 return
             child = holder[step] = {}
         holder = child
-    _set(holder, last, edit.value)
+    if isinstance(edit, Edit):
+        _set(holder, last, edit.value)
+    elif isinstance(holder, MutableMapping) and last in holder:
+        holder[edit.name] = holder.pop(last)
 
 
 def _get(holder: Any, step: str) -> Any:
@@ -160,6 +185,12 @@ def _set(holder: Any, step: str, value: Any) -> None:
             del holder[int(step)]
         else:
             holder[int(step)] = copy.deepcopy(value)
+
+
+def _short(value: Any) -> str:
+    """A value as one line of YAML in flow style, its end left out if it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def nothing(*_: Any) -> Iterator[Finding]:

@@ -1,11 +1,13 @@
 """The policy pack in `pulumi preview`: what a stack may do, what it may not, and what is repaired."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from trainyard_policies.shapes import check, made
 from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster
@@ -13,6 +15,14 @@ from .cluster import Cluster
 pytestmark = pytest.mark.sandbox(area="policies")
 
 POD = "spec.template.spec.replicatedJobs[0].template.spec.template.spec"
+
+
+@pytest.mark.core
+def test_the_shapes_that_are_checked_in_are_those_of_the_cluster(platform: Cluster) -> None:
+    crds = json.loads(platform.kubectl("get", "customresourcedefinitions", "-o", "json"))["items"]
+    batch = json.loads(platform.kubectl("get", "--raw", "/openapi/v3/apis/batch/v1"))
+    shapes = Path(check.__file__).with_name("shapes.json")
+    assert shapes.read_text() == made.text(made.document(crds, batch)), f"see {made.__file__}"
 
 
 def preview(bare: Cluster, name: str, changes: dict[str, Any], *arguments: str) -> tuple[int, str]:

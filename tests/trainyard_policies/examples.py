@@ -16,7 +16,7 @@ from trainyard_api import documents
 from trainyard_api.errors import FieldPath
 from trainyard_policies import rules
 from trainyard_policies.parameters import Parameters
-from trainyard_policies.rule import Edit, Finding, StackRule, edited
+from trainyard_policies.rule import Edit, Finding, Rename, StackRule, edited
 from trainyard_policies.settings import Policies
 
 TODAY = date(2026, 11, 21)
@@ -93,5 +93,10 @@ def _table(path: Path) -> list[dict[str, Any]]:
 
 
 def _finding(entry: dict[str, Any]) -> Finding:
-    edits = tuple(Edit(FieldPath(one["path"]), one.get("value")) for one in entry.get("edits", []))
+    edits = tuple(_edit(one) for one in entry.get("edits", []))
     return Finding(FieldPath(entry["path"]), entry["message"], edits)
+
+
+def _edit(entry: dict[str, Any]) -> Edit | Rename:
+    path = FieldPath(entry["path"])
+    return Rename(path, entry["rename"]) if "rename" in entry else Edit(path, entry.get("value"))

@@ -259,7 +259,55 @@ def test_fix_repairs_the_file_and_keeps_its_comments(here: Path):
     code, out, err = answer(path, fix=True)
     assert (code, out) == (0, "")
     assert path.read_text() == PRIVILEGED.replace("privileged: true", "privileged: false")
-    assert err.startswith("runtime.yaml: 1 repaired\n")
+    assert err.startswith("runtime.yaml:29: securityContext.privileged set to false [privileges]\n")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "mended", "said"),
+    [
+        (
+            "  mlPolicy:\n    numNodes: 1",
+            "  mlpolicy: # four\n    numNodes: 4",
+            "  mlPolicy: # four\n    numNodes: 4",
+            "9: spec.mlpolicy renamed to mlPolicy [well-formed]",
+        ),
+        (
+            "  labels:\n    trainer",
+            "  lables:\n    trainer",
+            "  labels:\n    trainer",
+            "6: metadata.lables renamed to labels [well-formed]",
+        ),
+        (
+            "kubeflow.org/framework: torch",
+            "kubeflow.org/framwork: torchtune",
+            "kubeflow.org/framework: torchtune",
+            "7: metadata.labels[trainer.kubeflow.org/framwork] renamed to trainer.kubeflow.org/framework "
+            "[framework-label]",
+        ),
+        ("limits:", '"limit":', "limits:", "29: resources.limit renamed to limits [well-formed]"),
+    ],
+    ids=["a policy", "labels", "a label", "limits"],
+)
+def test_fix_renames_what_is_misspelt_keeps_its_value_and_adds_nothing_beside_it(
+    here: Path, right: str, wrong: str, mended: str, said: str
+):
+    path = written(GOOD.replace(right, wrong, 1))
+    fine = "1 runtimes and TrainJobs, 0 other objects: 0 mandatory, 0 advisory, 0 excepted\n"
+    assert answer(path, fix=True) == (0, "", f"runtime.yaml:{said}\n{fine}")
+    assert path.read_text() == GOOD.replace(right, mended, 1)
+    assert answer(path, fix=True) == (0, "", fine)
+    assert path.read_text() == GOOD.replace(right, mended, 1)
+
+
+def test_fix_does_not_make_green_what_it_cannot_be_sure_of(here: Path):
+    text = GOOD.replace("  mlPolicy:\n", "  policy:\n")
+    path = written(text)
+    code, out, _ = answer(path, fix=True)
+    assert (code, "spec.policy: there is no such field; did you mean mlPolicy? [well-formed]" in out) == (
+        1,
+        True,
+    ), out
+    assert "  policy:\n    numNodes: 1\n" in path.read_text()
 
 
 def test_fix_keeps_the_ends_of_lines(here: Path):

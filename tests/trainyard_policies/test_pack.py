@@ -62,8 +62,9 @@ def applicable() -> Sequence[Example]:
 @pytest.mark.parametrize("example", applicable(), ids=str)
 def test_a_policy_agrees_with_its_rule(example: Example):
     policy = named(policy_name(example), example.policies)
+    said = [f"{finding.path}: {finding.message}" for _, finding in example.findings]
     assert reported(policy, arguments(example.manifest)) == [
-        (f"{finding.path}: {finding.message}. {example.rule.remedy}", None) for _, finding in example.findings
+        (f"{one}{'' if one.endswith('?') else '.'} {example.rule.remedy}", None) for one in said
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
 
@@ -18,39 +19,54 @@ from trainyard_api import documents
 from trainyard_api.documents import Document
 
 from .. import engine
-from ..rule import Edit, edited
+from ..engine import Violation
+from ..rule import Edit, Rename, edited
 from ..settings import Policies
 from .files import CannotLintError
 
-_ROUNDS: Final = 20
+_ROUNDS: Final = 100
 """Repairs that make way for further ones; more would be rules that contradict each other."""
 
 
-def repaired(text: str, source: str, today: date, policies: Policies) -> tuple[str, int]:
-    """The text with every edit made that its findings bring, and their number.
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """An edit that was made."""
+
+    line: int
+    """Of the field in the text as it was then, or of the nearest parent that there was."""
+    rule: str
+    edit: Edit | Rename
+
+
+def repaired(text: str, source: str, today: date, policies: Policies) -> tuple[str, tuple[Repair, ...]]:
+    """The text with every edit made that its findings bring, and what was done, in order.
 
     Raises `CannotLintError` for an edit that the text has no room for, and
     `DocumentError` for text that is no manifest.
     """
-    for made in range(_ROUNDS):
-        edits = _next(documents.parse(text, source), today, policies)
-        if edits is None:
-            return text, made
-        document, wanted = edits
-        for edit in wanted:
-            text = _made(text, source, document, edit)
+    made: list[Repair] = []
+    for _ in range(_ROUNDS):
+        given = documents.parse(text, source)
+        found = _next(given, today, policies)
+        if found is None:
+            return text, tuple(made)
+        position, violation = found
+        for edit in violation.finding.edits:
+            line = documents.parse(text, source)[position].position(edit.path.steps).line
+            text = _made(text, source, position, edit)
+            made.append(Repair(line, violation.rule.id, edit))
     raise CannotLintError(f"{source}: repairs do not come to an end: report this as a fault of the rules")
 
 
-def _next(given: Sequence[Document], today: date, policies: Policies) -> tuple[int, tuple[Edit, ...]] | None:
+def _next(given: Sequence[Document], today: date, policies: Policies) -> tuple[int, Violation] | None:
     for position, document in enumerate(given):
         for violation in engine.check(document.value, today, policies):
             if violation.finding.edits and violation.exemption is None:
-                return position, violation.finding.edits
+                return position, violation
     return None
 
 
-def _made(text: str, source: str, position: int, edit: Edit) -> str:
+def _made(text: str, source: str, position: int, edit: Edit | Rename) -> str:
     before = documents.parse(text, source)
     document = before[position]
     result = _Surgeon(text).made(document.node, edit)
@@ -72,8 +88,10 @@ class _Surgeon:
         self.text = text
         self.newline = "\r\n" if "\r\n" in text else "\n"
 
-    def made(self, root: yaml.Node | None, edit: Edit) -> str | None:
+    def made(self, root: yaml.Node | None, edit: Edit | Rename) -> str | None:
         """The text with the edit made; None if it cannot be."""
+        if isinstance(edit, Rename):
+            return self._rename(root, edit)
         *parents, last = edit.path.steps
         node, value = root, edit.value
         for depth, step in enumerate(parents):
@@ -84,6 +102,16 @@ class _Surgeon:
                 return self._set(node, step, _nested([*parents[depth + 1 :], last], value))
             node = child
         return self._remove(node, last) if value is None else self._set(node, last, value)
+
+    def _rename(self, node: yaml.Node | None, edit: Rename) -> str | None:
+        *parents, last = edit.path.steps
+        for step in parents:
+            node = _value(node, step)
+        entry = _entry(node, last) if isinstance(node, yaml.MappingNode) else None
+        if entry is None:
+            return self.text
+        key = entry[0]
+        return self._replaced(key.start_mark.index, key.end_mark.index, edit.name)
 
     def _set(self, node: yaml.Node | None, key: str, value: Any) -> str | None:
         if not isinstance(node, yaml.MappingNode):

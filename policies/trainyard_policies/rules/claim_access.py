@@ -7,7 +7,6 @@ from typing import Final
 
 from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import Json
 
 from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
@@ -19,7 +18,7 @@ _ON_MANY_NODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
     """No claim that one node alone can mount is mounted by a step with more nodes."""
-    for claim, path in _claims(workload):
+    for claim, path in workload.claims():
         metadata, _path = fields.below(claim, path, "metadata")
         name = metadata.get("name")
         spec, spec_path = fields.below(claim, path, "spec")
@@ -32,15 +31,6 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
             if nodes > 1 and _mounts(job, name):
                 has = ", ".join(modes) or "nothing"
                 yield Finding(at, f"must be ReadWriteMany: {job.name!r} mounts it on {nodes} nodes; is {has}")
-
-
-def _claims(workload: Workload) -> Iterator[tuple[Json, FieldPath]]:
-    jobset, path = fields.below(workload.spec, FieldPath("spec"), "template", "spec")
-    path = path.child("volumeClaimPolicies")
-    for position, policy in enumerate(fields.objects(jobset.get("volumeClaimPolicies"), path)):
-        at = path.index(position).child("templates")
-        for index, template in enumerate(fields.objects(policy.get("templates"), at)):
-            yield template, at.index(index)
 
 
 def _nodes(workload: Workload, job: ReplicatedJob) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Final
 
 from trainyard_api import fields, names
@@ -12,10 +13,13 @@ from trainyard_api.errors import FieldPath
 from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from ..rule import Edit, Finding, Level, Rename, Rule, Severity, Subject
 
 PATH: Final = FieldPath("metadata.labels").key(names.FRAMEWORK_LABEL)
 
+_MISSING: Final = f"must have the label {names.FRAMEWORK_LABEL}"
+_SURE: Final = 0.9
+"""How near another label's key must come to be this one misspelt, of 1."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _BY_POLICY: Final = {"torch": "torch", "jax": "jax", "xgboost": "xgboost"}
 """ML policies that leave no doubt about the framework; MPI carries several."""
@@ -25,10 +29,15 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """The label is there and is a name."""
     value = workload.labels.get(names.FRAMEWORK_LABEL)
     if value is None:
+        near = get_close_matches(names.FRAMEWORK_LABEL, workload.labels, n=1, cutoff=_SURE)
+        if near:
+            at = FieldPath("metadata.labels").key(near[0])
+            yield Finding(PATH, _MISSING, (Rename(at, names.FRAMEWORK_LABEL),))
+            return
         policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
         known = [name for key, name in _BY_POLICY.items() if policy.get(key) is not None]
         edits = (Edit(PATH, known[0]),) if len(known) == 1 else ()
-        yield Finding(PATH, f"must have the label {names.FRAMEWORK_LABEL}", edits)
+        yield Finding(PATH, _MISSING, edits)
     elif not _NAME.fullmatch(value):
         yield Finding(PATH, f"must be a framework's name in lower case, such as torch; is {value!r}")
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from trainyard_api import fields, names
-from trainyard_api.errors import FieldPath
 
 from ..cel import Webhook
 from ..manifest import Container, ReplicatedJob, Workload
@@ -66,13 +65,8 @@ def _declared(workload: Workload, job: ReplicatedJob) -> bool:
 
 
 def _claims(workload: Workload) -> Iterator[Any]:
-    jobset, path = fields.below(workload.spec, FieldPath("spec"), "template", "spec")
-    path = path.child("volumeClaimPolicies")
-    for position, policy in enumerate(fields.objects(jobset.get("volumeClaimPolicies"), path)):
-        at = path.index(position).child("templates")
-        for index, template in enumerate(fields.objects(policy.get("templates"), at)):
-            metadata, _ = fields.below(template, at.index(index), "metadata")
-            yield metadata.get("name")
+    for claim, path in workload.claims():
+        yield fields.below(claim, path, "metadata")[0].get("name")
 
 
 def _waiting(workload: Workload, job: ReplicatedJob) -> Iterator[Finding]:

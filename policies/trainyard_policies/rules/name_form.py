@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final
 
 from trainyard_api import fields
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
 from ..cel import Webhook
+from ..forms import LABEL, STRICT_LABEL, SUBDOMAIN, WORD
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
-
-_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-"""RFC 1123, as Kubernetes has it for containers."""
-_STRICT_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-"""RFC 1035, as it has it for what gives its name to a Service."""
-_SUBDOMAIN: Final = re.compile(
-    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-)
-_WORD: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-"""A label's value, and its key after the prefix."""
-_LOWER: Final = "must be lower case letters, digits and '-', and fit into 63 characters"
-_BEGINS: Final = f"{_LOWER}, the first a letter"
-_WORDS: Final = "must be letters, digits, '-', '_' and '.', and fit into 63 characters"
-_DOTTED: Final = "must be lower case letters, digits, '-' and '.', and fit into 253 characters"
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """The object's name, its ReplicatedJobs' and containers', and all labels and keys of annotations."""
     metadata = FieldPath("metadata")
     is_job = workload.subject is Subject.TRAINJOBS
-    form, sentence = (_STRICT_LABEL, _BEGINS) if is_job else (_SUBDOMAIN, _DOTTED)
-    if not workload.generated and not form.fullmatch(workload.name):
-        yield Finding(metadata.child("name"), sentence)
+    form = STRICT_LABEL if is_job else SUBDOMAIN
+    if not workload.generated and not form.fits(workload.name):
+        yield Finding(metadata.child("name"), form.sentence)
     yield from _metadata(workload.value, FieldPath())
     for template, path in _jobsets(workload):
         yield from _metadata(template, path)
     for job in workload.jobs:
-        if not _STRICT_LABEL.fullmatch(job.name):
-            yield Finding(job.path.child("name"), _BEGINS)
+        if not STRICT_LABEL.fits(job.name):
+            yield Finding(job.path.child("name"), STRICT_LABEL.sentence)
         yield from _templates(job)
         for container in job.containers():
-            if not _LABEL.fullmatch(container.name):
-                yield Finding(container.path.child("name"), _LOWER)
+            if not LABEL.fits(container.name):
+                yield Finding(container.path.child("name"), LABEL.sentence)
 
 
 def _jobsets(workload: Workload) -> Iterator[tuple[Json, FieldPath]]:
@@ -68,10 +53,8 @@ def _metadata(value: Json, path: FieldPath) -> Iterator[Finding]:
     for key, text in fields.text_map(labels, at).items():
         if not _is_key(key):
             yield Finding(at.key(key), f"has a key that is none: {key!r}")
-        elif text and not _WORD.fullmatch(text):
-            yield Finding(
-                at.key(key), "must be letters, digits, '-', '_' and '.', and fit into 63 characters"
-            )
+        elif text and not WORD.fits(text):
+            yield Finding(at.key(key), WORD.sentence)
     annotations, at = fields.below(value, path, "metadata", "annotations")
     for key in annotations:
         if not _is_key(key):
@@ -80,7 +63,7 @@ def _metadata(value: Json, path: FieldPath) -> Iterator[Finding]:
 
 def _is_key(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
-    return bool(_WORD.fullmatch(name)) and (not slash or bool(_SUBDOMAIN.fullmatch(prefix)))
+    return WORD.fits(name) and (not slash or SUBDOMAIN.fits(prefix))
 
 
 RULE = Rule(

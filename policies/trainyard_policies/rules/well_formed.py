@@ -1,17 +1,30 @@
-"""A manifest can be read; the engine says where it cannot."""
+"""A manifest has the shape of its kind, down to the pods; the engine says what cannot be read at all."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..cel import Webhook
-from ..rule import Level, Rule, Severity, Subject, nothing
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+from ..shapes import check as shapes
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterable[Finding]:
+    """Each field exists and has a type, a value and a form that Kubernetes takes; see `shapes`."""
+    return shapes.check(workload.value)
+
 
 RULE = Rule(
     id="well-formed",
     title="A manifest has the shape of its kind",
-    why="What a rule cannot read it cannot check, and the API server refuses it.",
-    remedy="Give the field the type that the message names.",
+    why="The API server refuses some of it, drops some of it without a word, and takes the rest; then no "
+    "pod is ever made of it, and the job holds its quota meanwhile.",
+    remedy="Give the field the name, type or value that the message names.",
     severity=Severity.CRITICAL,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
-    check=nothing,
-    cluster=Webhook("the API server's schema has refused most of it before any policy is asked"),
+    fixes=True,
+    check=check,
+    cluster=Webhook("the schemas are Python's data; the API server has refused some of it before"),
 )

@@ -29,8 +29,6 @@ _OPEN_MPI: Final = "OpenMPI"
 
 _KEY_SUFFIX: Final = "-mpi-ssh-auth"
 _CONFIG_MAP_SUFFIX: Final = "-mpi-hostfile"
-_KEY_VOLUME: Final = "mpi-ssh-auth"
-_HOSTS_VOLUME: Final = "mpi-hostfile"
 _HOSTS_FILE: Final = "hostfile"
 _HOSTS_FOLDER: Final = "/etc/mpi"
 _DEFAULT_KEY_FOLDER: Final = "/root/.ssh"
@@ -161,7 +159,7 @@ def _launcher_env(policy: Json, slots: int) -> tuple[Json, ...]:
 
 def _key_volume(info: Info) -> Json:
     return {
-        "name": _KEY_VOLUME,
+        "name": names.MPI_KEY_VOLUME,
         "secret": {
             "secretName": f"{info.trainjob.name}{_KEY_SUFFIX}",
             "defaultMode": 0o400,
@@ -176,12 +174,12 @@ def _key_volume(info: Info) -> Json:
 
 def _key_mount(policy: Json) -> Json:
     folder = fields.text(policy.get("sshAuthMountPath"), _POLICY.child("sshAuthMountPath"))
-    return {"name": _KEY_VOLUME, "mountPath": _DEFAULT_KEY_FOLDER if folder is None else folder}
+    return {"name": names.MPI_KEY_VOLUME, "mountPath": _DEFAULT_KEY_FOLDER if folder is None else folder}
 
 
 def _hosts_volume(info: Info) -> Json:
     return {
-        "name": _HOSTS_VOLUME,
+        "name": names.MPI_HOSTS_VOLUME,
         "configMap": {
             "name": f"{info.trainjob.name}{_CONFIG_MAP_SUFFIX}",
             "items": [{"key": _HOSTS_FILE, "path": _HOSTS_FILE, "mode": 0o444}],
@@ -189,7 +187,7 @@ def _hosts_volume(info: Info) -> Json:
     }
 
 
-_HOSTS_MOUNT: Final = {"name": _HOSTS_VOLUME, "mountPath": _HOSTS_FOLDER}
+_HOSTS_MOUNT: Final = {"name": names.MPI_HOSTS_VOLUME, "mountPath": _HOSTS_FOLDER}
 
 
 def _hosts(info: Info, policy: Json) -> str:

@@ -1,0 +1,172 @@
+"""What a pod's parts name is there, and no two of them contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath
+from trainyard_api.fields import Json
+from trainyard_api.names import StorageRole
+
+from ..cel import Webhook
+from ..manifest import Container, ReplicatedJob, Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+from .accelerators_equal import amount, is_accelerator
+
+_HANDLERS: Final = ("exec", "grpc", "httpGet", "tcpSocket")
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
+    """As Kubernetes' and JobSet's own validation has it; a TrainJob's patches see only their own part."""
+    whole = workload.subject is Subject.RUNTIMES
+    above: list[str] = []
+    for job in workload.jobs:
+        if whole:
+            yield from _order(job, above)
+            yield from _volumes(job)
+            yield from _mounts(job, _given(workload, job))
+        above.append(job.name)
+        yield from _names(job)
+    yield from _claims(workload)
+    for container in workload.containers():
+        yield from _ports(container)
+        yield from _env(container)
+        yield from _probes(container)
+        yield from _amounts(container)
+
+
+def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
+    """JobSet starts jobs in the order in which they stand, so one waits for those above it alone."""
+    at = job.path.child("dependsOn")
+    for position, one in enumerate(fields.named_objects(job.value.get("dependsOn"), at)):
+        if one["name"] not in above:
+            said = f"must be a ReplicatedJob above this one{_of(one['name'], above)}"
+            yield Finding(at.index(position).child("name"), said)
+
+
+def _volumes(job: ReplicatedJob) -> Iterator[Finding]:
+    at = job.pod_path.child("volumes")
+    for position, volume in enumerate(fields.named_objects(job.pod.get("volumes"), at)):
+        yield from _one_of(volume, [key for key in volume if key != "name"], at.index(position), "source")
+
+
+def _given(workload: Workload, job: ReplicatedJob) -> list[str]:
+    """The volumes that a job's containers may mount: the pod's own, the JobSet's claims, the operator's."""
+    volumes = fields.named_objects(job.pod.get("volumes"), job.pod_path.child("volumes"))
+    made = [fields.below(claim, path, "metadata")[0].get("name") for claim, path in workload.claims()]
+    policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
+    added = (names.MPI_KEY_VOLUME, names.MPI_HOSTS_VOLUME) if policy.get("mpi") is not None else ()
+    return [*(one["name"] for one in volumes), *(str(name) for name in made), *added]
+
+
+def _mounts(job: ReplicatedJob, given: Sequence[str]) -> Iterator[Finding]:
+    for container in job.containers():
+        at = container.path.child("volumeMounts")
+        seen: set[str] = set()
+        for position, mount in enumerate(fields.named_objects(container.value.get("volumeMounts"), at)):
+            # Of the initializers' volume the rule of that name speaks.
+            if mount["name"] not in given and mount["name"] != names.INITIALIZER_VOLUME:
+                said = f"must be a volume of the pod, or a claim of the runtime{_of(mount['name'], given)}"
+                yield Finding(at.index(position).child("name"), said)
+            path = str(mount.get("mountPath"))
+            if path in seen:
+                yield Finding(at.index(position).child("mountPath"), f"must be mounted once: {path} is twice")
+            seen.add(path)
+
+
+def _claims(workload: Workload) -> Iterator[Finding]:
+    for claim, path in workload.claims():
+        at = path.child("metadata", "annotations")
+        annotations = fields.text_map(fields.below(claim, path, "metadata")[0].get("annotations"), at)
+        role = annotations.get(names.STORAGE_ANNOTATION)
+        if role is not None and role not in list(StorageRole):
+            said = f"must be a role of storage{_of(role, list(StorageRole))}"
+            yield Finding(at.key(names.STORAGE_ANNOTATION), said)
+
+
+def _names(job: ReplicatedJob) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for container in job.containers():
+        place = container.path.text.rpartition(".")[2]
+        if container.name not in first:
+            first[container.name] = place
+        elif first[container.name].partition("[")[0] != place.partition("[")[0]:  # else the list is malformed
+            yield Finding(
+                container.path.child("name"), f"must be of one container: {first[container.name]} has it too"
+            )
+
+
+def _ports(container: Container) -> Iterator[Finding]:
+    at = container.path.child("ports")
+    seen: set[str] = set()
+    for position, port in enumerate(fields.objects(container.value.get("ports"), at)):
+        name = fields.text(port.get("name"), at.index(position).child("name"))
+        if name and name in seen:
+            yield Finding(at.index(position).child("name"), f"must be of one port: {name} is of two")
+        seen.add(name or "")
+
+
+def _env(container: Container) -> Iterator[Finding]:
+    for position, entry in enumerate(container.env):
+        at = container.path.child("env").index(position)
+        source = fields.optional_mapping(entry.get("valueFrom"), at.child("valueFrom"))
+        if source is None:
+            continue
+        if entry.get("value"):
+            yield Finding(at, "must have value or valueFrom, not both")
+        yield from _one_of(source, list(source), at.child("valueFrom"), "source")
+
+
+def _probes(container: Container) -> Iterator[Finding]:
+    for name in _PROBES:
+        at = container.path.child(name)
+        probe = fields.optional_mapping(container.value.get(name), at)
+        if probe is not None:
+            yield from _one_of(probe, _HANDLERS, at, f"of {', '.join(_HANDLERS)}")
+
+
+def _amounts(container: Container) -> Iterator[Finding]:
+    limits, _ = container.amounts("limits")
+    for part in ("requests", "limits"):
+        amounts, path = container.amounts(part)
+        for name, value in amounts.items():
+            asked = amount(value, path.key(name))
+            if asked.nano < 0:
+                yield Finding(path.key(name), f"must not be negative, is {asked}")
+            elif is_accelerator(name) and asked.nano % 10**9:
+                yield Finding(path.key(name), f"must be a whole number of devices, is {asked}")
+            elif part == "requests" and limits.get(name) is not None and not is_accelerator(name):
+                most = amount(limits[name], container.resources_path.child("limits").key(name))
+                if asked.nano > most.nano:
+                    yield Finding(path.key(name), f"must be at most its limit, {most}; is {asked}")
+
+
+def _one_of(value: Json, choices: Sequence[str], path: FieldPath, what: str) -> Iterator[Finding]:
+    chosen = [name for name in choices if value.get(name) is not None]
+    if len(chosen) != 1:
+        yield Finding(path, f"must have one {what}, has {' and '.join(chosen) or 'none'}")
+
+
+def _of(name: str, choices: Sequence[str]) -> str:
+    """Which there are, and the nearest; as the end of a sentence."""
+    near = get_close_matches(name, choices, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f" ({', '.join(choices) or 'there is none'}), is {name}{hint}"
+
+
+RULE = Rule(
+    id="pod-consistency",
+    title="What a pod's parts name is there, and no two of them contradict each other",
+    why="The API server takes such a runtime, and Kubernetes refuses what is made of it: the TrainJob is "
+    "admitted and holds its quota, and no pod of it ever runs.",
+    remedy="Name what is declared, declare it once, and request no more than the limit.",
+    severity=Severity.HIGH,
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    check=check,
+    cluster=Webhook("it follows names between ReplicatedJobs, volumes, claims and containers"),
+)

@@ -1,0 +1,196 @@
+"""Whether a manifest has the shape of its kind.
+
+Values in, values out: findings are worded as the API server words its own, and
+where a field's name is misspelt beyond doubt they bring the right one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+from itertools import islice
+from typing import Any, Final
+
+from trainyard_api import fields, quantity
+from trainyard_api.errors import ErrorType, FieldError, FieldPath
+from trainyard_api.fields import Json
+
+from ..forms import BY_NAME
+from ..rule import Finding, Rename
+
+MOST: Final = 50
+"""Findings about one manifest: who makes more mistakes reads no further, and may mean harm."""
+_LONGEST: Final = 64
+"""Characters of a name that is compared with those that there are."""
+_SURE: Final = 0.75
+"""How near a name must come to be taken for a misspelt one, of 1."""
+
+_TYPES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "object": ((dict, Mapping), "must be an object"),
+    "array": ((list, tuple), "must be a list"),
+    "string": ((str,), "must be a string"),
+    "boolean": ((bool,), "must be a boolean"),
+    "integer": ((int,), "must be an integer"),
+    "int-or-string": ((int, str), "must be an integer or a string"),
+}
+_LISTS: Final = {"object": "must be a list of objects", "string": "must be a list of strings"}
+
+
+def check(value: Json) -> tuple[Finding, ...]:
+    """The fields that are not as the schemas have them, the first `MOST`; nothing of a kind that has none.
+
+    A field that is null counts as left out, as it does for the API server.
+    """
+    shape = _shapes().get(str(value.get("kind")))
+    return () if shape is None else tuple(islice(_walk(value, shape, FieldPath()), MOST))
+
+
+@cache
+def _shapes() -> Json:
+    """The shape of each kind, references put in place."""
+    read = json.loads(resources.files(__package__).joinpath("shapes.json").read_text(encoding="utf-8"))
+    definitions: dict[str, Any] = read.pop("$defs")
+
+    def resolved(schema: Any) -> Any:
+        if not isinstance(schema, dict):
+            return schema
+        if "$ref" in schema:
+            return definitions[schema["$ref"]]
+        for key, below in schema.items():
+            if key == "properties":
+                schema[key] = {name: resolved(one) for name, one in below.items()}
+            elif key in ("items", "values"):
+                schema[key] = resolved(below)
+        return schema
+
+    for name, one in definitions.items():
+        definitions[name] = resolved(one)
+    return {kind: resolved(shape) for kind, shape in read.items()}
+
+
+def _walk(value: Any, shape: Json, path: FieldPath) -> Iterator[Finding]:
+    said = _of_another_type(value, shape)
+    if said:
+        yield _invalid(path, value, said)
+        return
+    if isinstance(value, str):
+        yield from _text(value, shape, path)
+    elif isinstance(value, int | float):
+        yield from _number(value, shape, path)
+    elif isinstance(value, Mapping):
+        yield from _object(value, shape, path)
+    else:
+        yield from _list(value, shape, path)
+
+
+def _of_another_type(value: Any, shape: Json) -> str | None:
+    """What the value must be, where it is something else."""
+    if shape.get("form") == "quantity":
+        try:
+            quantity.parse(value)
+        except ValueError as error:
+            return str(error)
+        return None
+    wanted = shape.get("type")
+    if wanted is None:
+        return None
+    types, said = _TYPES[wanted]
+    whole = isinstance(value, float) and value.is_integer()  # as Pulumi sends whole numbers
+    if isinstance(value, types) and (wanted == "boolean" or not isinstance(value, bool)):
+        return None
+    if whole and int in types:
+        return None
+    return _LISTS.get(shape["items"].get("type"), said) if wanted == "array" else said
+
+
+def _object(value: Json, shape: Json, path: FieldPath) -> Iterator[Finding]:
+    values = shape.get("values")
+    known = shape.get("properties")
+    for name in shape.get("required", ()):
+        if value.get(name) is None:
+            yield Finding.of(FieldError(ErrorType.REQUIRED, path.child(name).text, None))
+    for key, one in value.items():
+        if not isinstance(key, str):
+            yield _invalid(path, value, "must be an object")
+        elif values is not None:
+            if one is not None:
+                yield from _walk(one, values, path.key(key))
+        elif known is not None:
+            if key not in known:
+                yield _unknown(key, value, known, path)
+            elif one is not None:
+                yield from _walk(one, known[key], path.child(key))
+
+
+def _unknown(key: str, value: Json, known: Mapping[str, Json], path: FieldPath) -> Finding:
+    """What is said of a field that there is not, and its right name if that is sure and free."""
+    at = path.child(key) if key.isidentifier() else path.key(key)
+    near = get_close_matches(key[:_LONGEST], known, n=1)
+    said = "there is no such field"
+    if not near:
+        return Finding(at, said)
+    [name] = near
+    sure = get_close_matches(key[:_LONGEST], [name], cutoff=_SURE)
+    is_it = bool(sure) and value.get(name) is None and _of_another_type(value[key], known[name]) is None
+    edits = (Rename(at, name),) if is_it else ()
+    return Finding(at, f"{said}; did you mean {name}?", edits)
+
+
+def _list(value: Sequence[Any], shape: Json, path: FieldPath) -> Iterator[Finding]:
+    yield from _size(value, shape, path, "Items")
+    items = shape.get("items", {})
+    unique = shape.get("unique")
+    seen = set()
+    for position, one in enumerate(value):
+        at = path.index(position)
+        if one is None:
+            yield Finding.of(FieldError(ErrorType.REQUIRED, at.text, None))
+            continue
+        yield from _walk(one, items, at)
+        if unique is None:
+            continue
+        same = one
+        if isinstance(one, Mapping):
+            same = {key: one.get(key, usual) for key, usual in unique.items()}
+        mark = tuple(same.values()) if isinstance(same, dict) else (same,)
+        if not all(isinstance(part, str | int) for part in mark):
+            continue  # which is said of the field that is missing or of another type
+        if mark in seen:
+            yield Finding.of(FieldError(ErrorType.DUPLICATE, at.text, same))
+        seen.add(mark)
+
+
+def _text(value: str, shape: Json, path: FieldPath) -> Iterator[Finding]:
+    yield from _size(value, shape, path, "Length")
+    if "enum" in shape and value and value not in shape["enum"]:
+        choices = [one for one in shape["enum"] if one]
+        near = get_close_matches(value[:_LONGEST].lower(), [one.lower() for one in choices], n=1)
+        meant = [one for one in choices if near and one.lower() == near[0]]
+        said = f"must be one of {', '.join(choices)}" + (f"; did you mean {meant[0]}?" if meant else "")
+        yield Finding.of(FieldError(ErrorType.NOT_SUPPORTED, path.text, fields.shown(value), said))
+    form = BY_NAME.get(shape.get("form", ""))
+    if form and value and not form.fits(value):
+        yield _invalid(path, value, form.sentence)
+
+
+def _number(value: float, shape: Json, path: FieldPath) -> Iterator[Finding]:
+    if "minimum" in shape and value < shape["minimum"]:
+        yield _invalid(path, value, f"must be at least {shape['minimum']}")
+    if "maximum" in shape and value > shape["maximum"]:
+        yield _invalid(path, value, f"must be at most {shape['maximum']}")
+
+
+def _size(value: Sequence[Any], shape: Json, path: FieldPath, of: str) -> Iterator[Finding]:
+    least, most = shape.get(f"min{of}"), shape.get(f"max{of}")
+    what = "characters" if isinstance(value, str) else "items"
+    if least is not None and len(value) < least:
+        yield _invalid(path, value, f"must have at least {least} {what}")
+    if most is not None and len(value) > most:
+        yield _invalid(path, value, f"must have at most {most} {what}, has {len(value)}")
+
+
+def _invalid(path: FieldPath, value: Any, detail: str) -> Finding:
+    return Finding.of(FieldError(ErrorType.INVALID, path.text, fields.shown(value), detail))
