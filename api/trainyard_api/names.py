@@ -6,6 +6,7 @@ rooms can never spell it differently; nothing here computes anything.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -51,6 +52,13 @@ HAS_RUNTIME_PATCHES: Final = "object.?spec.?runtimePatches.hasValue()"
 """CEL, of a TrainJob: its defaulter has something to do; for all others the API server need not ask."""
 
 TRAINER_PORT: Final = 29500
+RESERVED_ENV: Final[Mapping[str, frozenset[str]]] = {
+    "torch": frozenset(
+        {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
+    ),
+    "xgboost": frozenset({"DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"}),
+}
+"""Variables that the operator sets in training containers, whoever else does, by ML policy."""
 JOB_COMPLETION_INDEX_PATH: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 # Conditions of a TrainJob

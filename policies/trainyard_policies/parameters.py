@@ -54,6 +54,8 @@ class Parameters(Closed):
     )
     """What images may come from: registries, or repositories in them such as ghcr.io/example; those of the
     catalog if left out. A registry where anybody may publish is not to be trusted as a whole."""
+    frameworks: tuple[str, ...] = ()
+    """Frameworks of the site's own, beside those that Trainyard knows."""
     max_nodes: int | None = Field(default=None, ge=1)
     """The most nodes that a runtime or a TrainJob may ask for; no bound if left out."""
     max_processes_per_node: int | None = Field(default=None, ge=1)

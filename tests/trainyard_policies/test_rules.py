@@ -82,7 +82,9 @@ def test_levels_as_shipped():
         Subject.RUNTIMES: {
             "exception-due",
             "exception-unused",
+            "framework-known",
             "image-digest",
+            "reserved-env",
             "resources-declared",
             "run-as-non-root",
             "service-account-token",

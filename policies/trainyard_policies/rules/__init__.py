@@ -21,6 +21,7 @@ from . import (
     exception_due,
     exception_form,
     exception_unused,
+    framework_known,
     framework_label,
     host_access,
     image_digest,
@@ -34,6 +35,7 @@ from . import (
     pool_match,
     privileges,
     queue_references,
+    reserved_env,
     resource_bounds,
     resources_declared,
     restart_policy,
@@ -51,6 +53,7 @@ _CHECKS: Final[tuple[Rule, ...]] = (
     well_formed.RULE,
     name_form.RULE,
     framework_label.RULE,
+    framework_known.RULE,
     trainer_step.RULE,
     initializers.RULE,
     claim_access.RULE,
@@ -71,6 +74,7 @@ _CHECKS: Final[tuple[Rule, ...]] = (
     run_as_non_root.RULE,
     service_account_token.RULE,
     secrets_by_reference.RULE,
+    reserved_env.RULE,
 )
 _EXCEPTIONS: Final[tuple[Rule, ...]] = (exception_form.RULE, exception_due.RULE, exception_unused.RULE)
 _OF_THE_STACK: Final[tuple[StackRule, ...]] = (

@@ -21,8 +21,8 @@ _MISSING: Final = f"must have the label {names.FRAMEWORK_LABEL}"
 _SURE: Final = 0.9
 """How near another label's key must come to be this one misspelt, of 1."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
-_BY_POLICY: Final = {"torch": "torch", "jax": "jax", "xgboost": "xgboost"}
-"""ML policies that leave no doubt about the framework; MPI carries several."""
+_BY_POLICY: Final = ("torch", "jax", "xgboost")
+"""ML policies that are a framework's own; MPI carries several."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             yield Finding(PATH, _MISSING, (Rename(at, names.FRAMEWORK_LABEL),))
             return
         policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
-        known = [name for key, name in _BY_POLICY.items() if policy.get(key) is not None]
+        known = [name for name in _BY_POLICY if policy.get(name) is not None]
         edits = (Edit(PATH, known[0]),) if len(known) == 1 else ()
         yield Finding(PATH, _MISSING, edits)
     elif not _NAME.fullmatch(value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any, Final
 
 from trainyard_api import fields, names
@@ -10,29 +11,23 @@ from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
 from ..cel import Webhook
+from ..frameworks import KNOWN
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
 
 PATH: Final = FieldPath("spec.mlPolicy")
+LABEL: Final = FieldPath("metadata.labels").key(names.FRAMEWORK_LABEL)
 POLICIES: Final = ("torch", "jax", "xgboost", "mpi")
 _JOBS: Final = FieldPath("spec.template.spec.replicatedJobs")
-_BY_FRAMEWORK: Final = {
-    "torch": "torch",
-    "torchtune": "torch",
-    "jax": "jax",
-    "xgboost": "xgboost",
-    "mpi": "mpi",
-    "deepspeed": "mpi",
-    "mlx": "mpi",
-    "horovod": "mpi",
-}
+_OF_ONE_FAMILY: Final = ("torch", "jax", "xgboost")
+"""Policies that leave little doubt about the framework; MPI starts whatever one likes."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """There is one, it is one that the operator knows, and the jobs that it needs are there."""
     if workload.spec.get("mlPolicy") is None:
-        wanted = _BY_FRAMEWORK.get(workload.labels.get(names.FRAMEWORK_LABEL, ""))
+        wanted = KNOWN.get(workload.labels.get(names.FRAMEWORK_LABEL, ""))
         least: dict[str, Any] = {"numNodes": 1} | ({wanted: {}} if wanted else {})
         edits = (Edit(PATH, least),) if wanted != "mpi" else ()
         yield Finding(PATH, "must be there, at least with numNodes", edits)
@@ -44,20 +39,34 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     if len(chosen) > 1:
         yield Finding(PATH, f"must have one policy, has {', '.join(chosen)}")
         return
-    yield from _framework(workload, policy, chosen)
+    yield from _framework(workload, policy, chosen, parameters)
     if chosen:
         yield from _jobs(workload, chosen[0])
 
 
-def _framework(workload: Workload, policy: Json, chosen: list[str]) -> Iterator[Finding]:
+def _framework(
+    workload: Workload, policy: Json, chosen: list[str], parameters: Parameters
+) -> Iterator[Finding]:
     framework = workload.labels.get(names.FRAMEWORK_LABEL)
-    wanted = _BY_FRAMEWORK.get(framework or "")
+    if framework and framework not in (*KNOWN, *parameters.frameworks):
+        yield from _unknown(framework, chosen)
+        return
+    wanted = KNOWN.get(framework or "")
     if wanted is None or wanted in chosen:
         return
     has = f"has {chosen[0]}" if chosen else "has none"
     # MPI's settings cannot be guessed.
     edits = () if chosen or wanted == "mpi" else (Edit(PATH.child(wanted), {}),)
     yield Finding(PATH, f"must have the policy {wanted}, for the framework {framework}; {has}", edits)
+
+
+def _unknown(framework: str, chosen: list[str]) -> Iterator[Finding]:
+    """A framework that nobody knows, under a policy that is another's."""
+    theirs = [name for name, policy in KNOWN.items() if policy in chosen and policy in _OF_ONE_FAMILY]
+    if theirs:
+        near = get_close_matches(framework, theirs, n=1)
+        said = f"must be {' or '.join(theirs)}, as the policy is {chosen[0]}'s, is {framework}"
+        yield Finding(LABEL, said + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def _jobs(workload: Workload, policy: str) -> Iterator[Finding]:
@@ -82,6 +91,7 @@ RULE = Rule(
     "MPI have a launcher as trainer step beside it.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY},
+    parameters=("frameworks",),
     fixes=True,
     check=check,
     cluster=Webhook("it follows names between labels, policies and ReplicatedJobs"),

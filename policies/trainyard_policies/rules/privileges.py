@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from trainyard_api import fields
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
 from ..cel import Cel, Of
-from ..manifest import Workload
+from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
 
+_SYSTEM: Final = "system-"
+"""How the names of Kubernetes' own PriorityClasses begin."""
+
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """Not privileged, no escalation asked for, no capability added, the default masks and filters."""
+    """Not privileged, no escalation or capability asked for, default masks and filters, a user's priority."""
     for job in workload.jobs:
         path = job.pod_path.child("securityContext")
         yield from _unconfined(fields.mapping(job.pod.get("securityContext"), path), path)
+        yield from _priority(job)
         for container in job.containers():
             security, path = container.security
             yield from _flags(security, path)
@@ -50,10 +55,18 @@ def _unconfined(security: Json, path: FieldPath) -> Iterator[Finding]:
         yield Finding(at.child("type"), "must not be Unconfined", (Edit(at.child("type"), "RuntimeDefault"),))
 
 
+def _priority(job: ReplicatedJob) -> Iterator[Finding]:
+    at = job.pod_path.child("priorityClassName")
+    name = fields.text(job.pod.get("priorityClassName"), at) or ""
+    if name.startswith(_SYSTEM):
+        yield Finding(at, f"must not be {name}, which is for the cluster's own pods", (Edit(at),))
+
+
 RULE = Rule(
     id="privileges",
     title="Training containers get no privileges",
-    why="A privileged container is root on its node, with every job's data and the kubelet's credentials.",
+    why="A privileged container is root on its node, with every job's data and the kubelet's credentials; "
+    "one with a system priority evicts everybody's pods.",
     remedy="Take the field away. Where a device needs a capability, such as IPC_LOCK for RDMA, make an "
     "exception in a runtime of the catalog.",
     severity=Severity.CRITICAL,
@@ -64,8 +77,11 @@ RULE = Rule(
         Cel(
             Of.JOB,
             """
-                j.pod.?securityContext.?seccompProfile.?type.orValue('') != 'Unconfined' ? [] :
-                  [j.podPath + '.securityContext.seccompProfile.type: must not be Unconfined']
+                (j.pod.?securityContext.?seccompProfile.?type.orValue('') != 'Unconfined' ? [] :
+                  [j.podPath + '.securityContext.seccompProfile.type: must not be Unconfined'])
+                + [dyn(j.pod.?priorityClassName.orValue(''))].filter(name,
+                  name.startsWith('system-')).map(name, j.podPath + '.priorityClassName: must not be ' + name
+                  + ', which is for the cluster\\'s own pods')
             """,
         ),
         Cel(

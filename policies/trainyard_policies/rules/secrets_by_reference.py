@@ -18,6 +18,10 @@ _SECRET_NAME: Final = re.compile(
     r"(^|_)(TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|API_?KEY|SECRET_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$"
 )
 """Variables that hold secrets, by their usual names; those of files and ids do not end so."""
+_SPECIAL_TOKEN: Final = re.compile(
+    r"(^|_)(BOS|CLS|EOS|MASK|PAD|SEP|STOP|UNK)_TOKEN$|^(<[^<>]{1,40}>|\[[A-Z]{1,10}\])$"
+)
+"""A tokenizer's tokens, by their names and by what they look like: `PAD_TOKEN`, `<pad>`, `[MASK]`."""
 _SECRET_VALUE: Final = re.compile(
     r"\b(hf_[A-Za-z0-9]{30,}|(AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22,}"
     r"|glpat-[\w-]{20}|xox[abprs]-[\w-]{10,}|sk-[A-Za-z0-9_-]{32,})|-----BEGIN [A-Z ]*PRIVATE KEY-----"
@@ -41,7 +45,8 @@ def _env(container: Container) -> Iterator[Finding]:
             continue
         name = entry["name"]
         # A value made of another variable, as in $(TOKEN), is a reference.
-        if _SECRET_NAME.search(name.upper()) and not value.startswith("$("):
+        special = _SPECIAL_TOKEN.search(name.upper()) or _SPECIAL_TOKEN.search(value)
+        if _SECRET_NAME.search(name.upper()) and not special and not value.startswith("$("):
             yield Finding(path, f"must be valueFrom.secretKeyRef: {name} is the name of a secret")
         elif _SECRET_VALUE.search(value) or _with_password(value):
             yield Finding(path, f"must be valueFrom.secretKeyRef: what {name} holds looks like a secret")

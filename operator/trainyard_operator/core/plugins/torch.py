@@ -21,9 +21,6 @@ _TRAINER: Final = FieldPath("spec.trainer")
 _TARGETS: Final = FieldPath("spec.mlPolicy.torch.envInjection.targets")
 AUTO: Final = "auto"
 """The number of processes that torchrun finds by itself: one for each GPU."""
-_RESERVED: Final = frozenset(
-    {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
-)
 _TORCHTUNE_COMMAND: Final = ("tune", "run")
 
 
@@ -38,7 +35,7 @@ class Torch:
         policy = info.policy("torch")
         if policy is None:
             return ()
-        return (*_missing_targets(info, policy), *reserved.errors(info, _RESERVED))
+        return (*_missing_targets(info, policy), *reserved.errors(info, names.RESERVED_ENV["torch"]))
 
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the PET_* variables.

@@ -14,7 +14,6 @@ from ..model import JobSet, TrainJob
 from . import reserved
 
 _NODES: Final = FieldPath("spec.trainer.numNodes")
-_RESERVED: Final = frozenset({"DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"})
 
 
 class XGBoost:
@@ -35,7 +34,7 @@ class XGBoost:
                 f"{variable['name']} is reserved for the XGBoost runtime",
             )
             for position, variable in enumerate(reserved.variables(info))
-            if variable["name"] in _RESERVED
+            if variable["name"] in names.RESERVED_ENV["xgboost"]
         )
 
     def enforce_ml_policy(self, info: Info) -> Info:

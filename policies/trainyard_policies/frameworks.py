@@ -1,0 +1,20 @@
+"""The frameworks that Trainyard knows, each with the ML policy that starts it; a stack may know more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+KNOWN: Final[Mapping[str, str | None]] = {
+    "deepspeed": "mpi",
+    "horovod": "mpi",
+    "jax": "jax",
+    "mlx": "mpi",
+    "mpi": "mpi",
+    "plain": None,
+    "tensorflow": None,
+    "torch": "torch",
+    "torchtune": "torch",
+    "xgboost": "xgboost",
+}
+"""None where nothing but the number of nodes is told to a job."""

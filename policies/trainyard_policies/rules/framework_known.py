@@ -1,0 +1,39 @@
+"""A runtime's framework is one that somebody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from trainyard_api import names
+
+from ..cel import Webhook
+from ..frameworks import KNOWN
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+from .framework_label import PATH
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """The label's value is in the table, or in the stack's."""
+    known = (*KNOWN, *parameters.frameworks)
+    framework = workload.labels.get(names.FRAMEWORK_LABEL)
+    if framework and framework not in known:
+        near = get_close_matches(framework, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        yield Finding(PATH, f"should be a known framework ({', '.join(known)}), is {framework}{hint}")
+
+
+RULE = Rule(
+    id="framework-known",
+    title="A runtime's framework is one that is known",
+    why="The Kubeflow SDK and `trainyard` start a job by its framework's name; one that they do not know is "
+    "started as plain containers.",
+    remedy="Write the framework as the table has it, or add yours to policies.parameters.frameworks.",
+    severity=Severity.LOW,
+    levels={Subject.RUNTIMES: Level.ADVISORY},
+    parameters=("frameworks",),
+    check=check,
+    cluster=Webhook("it looks for the nearest name, which CEL cannot"),
+)

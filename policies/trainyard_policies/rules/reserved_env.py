@@ -1,0 +1,43 @@
+"""A runtime leaves to the operator the variables that it sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath
+
+from ..cel import Webhook
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Finding, Level, Rule, Severity, Subject
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """No training container has a variable that the operator sets for its ML policy."""
+    policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
+    reserved = {
+        name: chosen
+        for chosen, its in names.RESERVED_ENV.items()
+        if policy.get(chosen) is not None
+        for name in its
+    }
+    for container in workload.training_containers():
+        for position, entry in enumerate(container.env):
+            if chosen := reserved.get(entry["name"]):
+                at = container.path.child("env").index(position).child("name")
+                said = f"should be left out: the operator sets {entry['name']} for the policy {chosen}"
+                yield Finding(at, said)
+
+
+RULE = Rule(
+    id="reserved-env",
+    title="A runtime leaves to the operator the variables that it sets",
+    why="The operator overwrites them without a word, so what the runtime says is not what runs; "
+    "a TrainJob that sets one is refused.",
+    remedy="Take the variable away; the number of nodes and processes are fields of the TrainJob.",
+    severity=Severity.LOW,
+    levels={Subject.RUNTIMES: Level.ADVISORY},
+    check=check,
+    cluster=Webhook("which variables they are depends on the ML policy"),
+)
