@@ -234,18 +234,48 @@ def test_a_path_of_the_runtimes_own_stays_behind_it(catalog_folder: Path) -> Non
     assert container["env"][0] == {"name": "PYTHONPATH", "value": "/etc/trainyard/python:/own"}
 
 
+def test_a_field_that_is_empty_counts_as_left_out(catalog_folder: Path) -> None:
+    file = catalog_folder / TORCH
+    file.write_text(
+        file.read_text().replace(
+            "              template:\n", "              template:\n                metadata:\n"
+        )
+    )
+    assert "torch-distributed" in {one.name for one in catalog.load(catalog_folder, {})}
+
+
+POD = "spec.template.spec.replicatedJobs[0].template.spec.template.spec"
+
+
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "said"),
     [
-        ("  annotations:\n    trainyard.dev/last-words: python\n", "  annotations: [x]\n"),
-        ("              template:\n", "              template:\n                metadata:\n"),
+        (
+            "  annotations:\n    trainyard.dev/last-words: python\n",
+            "  annotations: [x]\n",
+            '34: metadata.annotations: Invalid value: "list": must be an object',
+        ),
+        (
+            "                      env:\n",
+            "                      env: x\n                      args:\n",
+            f'71: {POD}.containers[0].env: Invalid value: "x": must be a list of objects',
+        ),
+        (
+            "                      image: ",
+            "                      imagePulPolicy: Always\n                      image: ",
+            f"69: {POD}.containers[0].imagePulPolicy: there is no such field; did you mean imagePullPolicy?",
+        ),
     ],
-    ids=["annotations", "metadata"],
+    ids=["annotations", "environment", "a misspelt field"],
 )
-def test_what_is_of_the_wrong_kind_is_for_others_to_refuse(catalog_folder: Path, old: str, new: str) -> None:
+def test_a_field_that_is_not_as_the_schemas_have_it_is_refused_with_its_line(
+    catalog_folder: Path, old: str, new: str, said: str
+) -> None:
     file = catalog_folder / TORCH
     file.write_text(file.read_text().replace(old, new))
-    assert "torch-distributed" in {one.name for one in catalog.load(catalog_folder, {})}
+    with pytest.raises(PlatformError) as error:
+        catalog.load(catalog_folder, {})
+    assert str(error.value) == f"{file}:{said}"
 
 
 def test_last_words_that_nobody_knows_are_refused(catalog_folder: Path) -> None:

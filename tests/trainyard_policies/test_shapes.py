@@ -158,3 +158,14 @@ def test_what_is_said_of_one_manifest_has_an_end():
 
 def test_nothing_is_said_of_other_kinds():
     assert check.check({"apiVersion": "v1", "kind": "Pod", "spec": 7}) == ()
+
+
+def test_what_the_api_server_adds_to_an_object_is_part_of_its_shape():
+    added = {
+        "metadata.uid": "6c1a2f0e",
+        "metadata.generation": 1,
+        "metadata.managedFields": [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:spec": {}}}],
+        "metadata.ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}],
+        "status": {"trainyard": {"state": "Running"}},
+    }
+    assert check.check(changed("trainjob", added)) == ()

@@ -89,6 +89,8 @@ def _walk(value: Any, shape: Json, path: FieldPath) -> Iterator[Finding]:
 def _of_another_type(value: Any, shape: Json) -> str | None:
     """What the value must be, where it is something else."""
     if shape.get("form") == "quantity":
+        if isinstance(value, float) and not value.is_integer():
+            return f'must be a whole number or text, such as "{value}"'
         try:
             quantity.parse(value)
         except ValueError as error:

@@ -188,24 +188,17 @@ def _simple(schema: Json, path: str, model: str | None, models: Json) -> Schema:
 
 def _model(name: str, models: Json) -> Schema:
     """A type of Kubernetes' own as a CRD would have it."""
-    if name.endswith(".Quantity"):
-        return {"form": "quantity"}
-    own = models[name]
-    found = {key: own[key] for key in ("type", "enum") if key in own}
-    properties = own.get("properties")
-    if properties:
-        found["properties"] = {
-            field: _model(_field(own, field) or "", models) if _field(own, field) else _plain(one, models)
-            for field, one in properties.items()
-        }
-    return found
+    return {"form": "quantity"} if name.endswith(".Quantity") else _plain(models[name], models)
 
 
 def _plain(schema: Json, models: Json) -> Schema:
-    found = {key: schema[key] for key in ("type", "enum") if key in schema}
+    if reference := _reference(schema):
+        return _model(reference, models)
+    found: Schema = {key: schema[key] for key in ("type", "enum") if key in schema}
+    if "properties" in schema:
+        found["properties"] = {name: _plain(one, models) for name, one in schema["properties"].items()}
     if "items" in schema:
-        reference = _reference(schema["items"])
-        found["items"] = _model(reference, models) if reference else _plain(schema["items"], models)
+        found["items"] = _plain(schema["items"], models)
     if "additionalProperties" in schema:
         found["values"] = _plain(schema["additionalProperties"], models)
     return found
