@@ -148,7 +148,7 @@ CHANGES: Final = (
         "",
         "torch-distributed",
         "spec.template.spec.replicatedJobs[name=node]",
-        _add(f"{_RUNTIME}/priorityClassName", "system-node-critical"),
+        _add(f"{_RUNTIME}/priorityClassName", "trainyard-operator"),
     ),
     Change(
         "clustertrainingruntime",
