@@ -23,6 +23,7 @@ Json = Mapping[str, Any]
 
 MAX_BYTES: Final = 3 * 2**20
 MAX_DEPTH: Final = 50
+_ALIAS: Final = "aliases are not allowed: write out what the anchor stands for"
 
 _RESOLVERS: Final = (
     ("tag:yaml.org,2002:null", re.compile(r"~|null|Null|NULL|"), ["~", "n", "N", ""]),
@@ -161,7 +162,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "aliases are not allowed", mark)
+            raise yaml.composer.ComposerError(None, None, _ALIAS, mark)
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise yaml.composer.ComposerError(None, None, f"nested deeper than {MAX_DEPTH} levels", mark)

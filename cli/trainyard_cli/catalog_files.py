@@ -22,10 +22,14 @@ from trainyard_api.errors import FieldPath
 from trainyard_assist import validate
 from trainyard_assist.offline import UnreadableError
 from trainyard_platform import catalog_header
-from trainyard_policies.rule import Finding
+from trainyard_policies.engine import Violation
+from trainyard_policies.lint.report import Entry
+from trainyard_policies.rule import Finding, Level
+from trainyard_policies.rules import well_formed
 
 WHOLE: Final = FieldPath()
 """The file itself."""
+_FILE: Final = "File"
 _EXAMPLE: Final = "the TrainJob in its header"
 _KINDS: Final = {
     "object": "an object",
@@ -65,15 +69,46 @@ def problems(path: Path, text: str, document: Document, schema: Path) -> Iterato
         yield place, Finding(WHOLE, f"{_EXAMPLE}: {where}{one.message}")
 
 
+def misplaced(
+    path: Path, documents: Sequence[Document], namesakes: Sequence[Path]
+) -> Iterator[tuple[Position, Finding]]:
+    """Where a file does not hold what its place in the catalog says: one runtime, of its name and framework.
+
+    Args:
+        path: Where it is, `<framework>/<name>.yaml` in the catalog.
+        documents: What it holds, read.
+        namesakes: Other files of the catalog that have its name.
+    """
+    if len(documents) != 1:
+        yield Position(1, 1), Finding(WHOLE, f"must hold one runtime, and holds {len(documents)}")
+        return
+    [document] = documents
+    kind = document.value.get("kind")
+    found = list(_names(path, document))
+    if kind != names.CLUSTER_TRAINING_RUNTIME:
+        found.append(Finding(FieldPath("kind"), f"must be {names.CLUSTER_TRAINING_RUNTIME}, and is {kind}"))
+    if namesakes:
+        said = f"must be of one file of the catalog: {namesakes[0]} has it too"
+        found.append(Finding(FieldPath("metadata.name"), said))
+    yield from ((document.position(one.path.steps), one) for one in found)
+
+
 def _names(path: Path, document: Document) -> Iterator[Finding]:
-    metadata = document.value["metadata"]
+    found = document.value.get("metadata")
+    metadata = found if isinstance(found, Mapping) else {}
     if metadata.get("name") != path.stem:
         said = f"must be the file's name, {path.stem}, and is {metadata.get('name')}"
         yield Finding(FieldPath("metadata.name"), said)
-    framework = metadata["labels"][names.FRAMEWORK_LABEL]
-    if framework != path.parent.name:
+    labels = metadata.get("labels")
+    framework = labels.get(names.FRAMEWORK_LABEL) if isinstance(labels, Mapping) else None
+    if framework is not None and framework != path.parent.name:
         said = f"must be the folder's name, {path.parent.name}, and is {framework}"
         yield Finding(FieldPath("metadata.labels").key(names.FRAMEWORK_LABEL), said)
+
+
+def judged(source: str, position: Position, finding: Finding) -> Entry:
+    """The finding about a file, which refuses it."""
+    return Entry(source, position, Violation(well_formed.RULE, Level.MANDATORY, _FILE, finding))
 
 
 def example(path: Path, text: str) -> tuple[Document, ...]:

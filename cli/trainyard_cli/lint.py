@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from difflib import get_close_matches
@@ -20,7 +20,8 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.documents import Document, DocumentError, parse
-from trainyard_platform import catalog, catalog_images
+from trainyard_platform import catalog, catalog_images, stack_runtimes
+from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog_images import Images
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import StackSettings
@@ -28,11 +29,12 @@ from trainyard_policies import rules
 from trainyard_policies.lint import files as found
 from trainyard_policies.lint import formats, repair, report
 from trainyard_policies.lint.files import CannotLintError
+from trainyard_policies.lint.report import Entry
 from trainyard_policies.settings import DEFAULT, Policies
 
-from . import stackfile
+from . import catalog_files, stackfile
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
-from .stackfile import STACKS
+from .stackfile import PROJECT, STACKS
 
 
 class Format(StrEnum):
@@ -76,17 +78,26 @@ def run(
         return CANNOT_ASK
     policies = DEFAULT if settings is None else _policies(settings)
     documents: list[Document] = []
+    misplaced: list[Entry] = []
     unreadable = 0
     for path in chosen:
         try:
-            documents += _read(path, today, policies, err if fix else None)
+            held = _read(path, today, policies, err if fix else None)
         except (CannotLintError, DocumentError) as error:
             print(error, file=err)
             unreadable += 1
-    if settings is not None:
-        documents = [one for one in documents if not _left_out(one, settings)]
-    documents = [_pinned(one, pins) for one in documents]
-    result = report.of(documents, today, policies, _deprecated(documents))
+            continue
+        documents += held
+        if _is_catalogs(path):
+            misplaced += _misplaced(path, held)
+    if settings is None:
+        documents = [_pinned(one, pins) for one in documents]
+    else:
+        documents, wrong = _of_stack(documents, settings, pins)
+        for problem in wrong:
+            print(problem, file=err)
+        unreadable += len(wrong)
+    result = report.of(documents, today, policies, _deprecated(documents)).with_entries(misplaced)
     out.write(formats.FORMATS[style](result, root()))
     print(formats.summary(result), file=err)
     if unreadable:
@@ -119,7 +130,8 @@ def command(
     style: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TEXT,
     fix: Annotated[bool, typer.Option("--fix", help="Repair what leaves no doubt, in the files.")] = False,
     stack: Annotated[
-        str | None, typer.Option(help="Levels and parameters of stacks/Pulumi.NAME.yaml.", metavar="NAME")
+        str | None,
+        typer.Option(help="As stacks/Pulumi.NAME.yaml installs them, with its levels.", metavar="NAME"),
     ] = None,
     rule: Annotated[
         str | None, typer.Option("--explain", help="Say all about a rule.", metavar="RULE")
@@ -133,6 +145,49 @@ def command(
 
 def _policies(settings: StackSettings) -> Policies:
     return settings.policies.with_pools(settings.node_pools)
+
+
+def _of_stack(
+    documents: Sequence[Document], settings: StackSettings, pins: Images
+) -> tuple[list[Document], list[PlatformError]]:
+    """The documents as the stack installs them, without those that it leaves out; and what it cannot install.
+
+    Those of the catalog get the stack's overlays, images, storage and
+    accelerators; a finding still has its place in the file. One that is no
+    runtime stays as it is: the rules say more about it.
+    """
+    found, wrong = [], []
+    images = replace(pins, registry=Artifacts(settings.artifacts, PROJECT).registry)
+    for document in documents:
+        path = Path(document.source)
+        if not _is_catalogs(path):
+            found += [] if _left_out(document, settings) else [_pinned(document, pins)]
+            continue
+        try:
+            runtime = catalog.read(path)
+        except PlatformError:
+            found.append(document)
+            continue
+        try:
+            installed = stack_runtimes.one(runtime, settings, images)
+        except PlatformError as error:
+            wrong.append(error)
+            continue
+        if installed is not None:
+            found.append(replace(document, value=installed.manifest))
+    return found, wrong
+
+
+def _is_catalogs(path: Path) -> bool:
+    return path.resolve().parent.parent == CATALOG.resolve()
+
+
+def _misplaced(path: Path, documents: Sequence[Document]) -> Iterator[Entry]:
+    """What is wrong with a file of the catalog beside what it holds."""
+    folders = path.resolve().parent.parent
+    namesakes = [near(one) for one in sorted(folders.glob(f"*/{path.name}")) if one != path.resolve()]
+    for position, finding in catalog_files.misplaced(path.resolve(), documents, namesakes):
+        yield catalog_files.judged(str(path), position, finding)
 
 
 def _left_out(document: Document, settings: StackSettings) -> bool:

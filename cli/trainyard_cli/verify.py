@@ -23,13 +23,11 @@ from trainyard_platform import delivery, stack_runtimes
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import StackSettings
-from trainyard_policies.engine import Violation
 from trainyard_policies.lint import files as linted
 from trainyard_policies.lint import formats, report
 from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.lint.report import Entry, Report
-from trainyard_policies.rule import Finding, Level
-from trainyard_policies.rules import well_formed
+from trainyard_policies.rule import Finding
 
 from . import catalog_files, stackfile
 from .lint import Format, near, root
@@ -39,7 +37,6 @@ from .stackfile import PROJECT, STACKS
 SANDBOX: Final = "sandbox"
 """The stack that is for trying things out on one machine, and is delivered nowhere."""
 SCHEMA: Final = "schema.json"
-_FILE: Final = "File"
 _PLACE: Final = re.compile(r".*?:(\d+)(?::(\d+))?: (.*)")
 """`file:line: ` or `file:line:column: ` before a sentence."""
 
@@ -101,8 +98,7 @@ def look(
     if not unsound:
         entries += _rules(files, stacks, catalog_folder, stacks_folder, today or date.today())
     entries = [one for one in entries if one.violation.refuses or Path(one.source) in changed]
-    entries.sort(key=lambda one: (one.source, one.position.line, one.position.column))
-    return Report(tuple(entries), len(paths), len(names)), unsound
+    return Report((), len(paths), len(names)).with_entries(entries), unsound
 
 
 def summary(result: Report) -> str:
@@ -138,7 +134,7 @@ def _file(path: Path, schema: Path) -> tuple[list[Entry], tuple[Document, ...]]:
     except (CannotLintError, DocumentError) as error:
         line, _, why = str(error).removeprefix(f"{path}:").partition(":")
         return [_entry(path, int(line), why.strip())], ()
-    entries = [_judged(path, position, one) for position, one in said]
+    entries = [catalog_files.judged(str(path), position, one) for position, one in said]
     return entries, () if entries else (document, *catalog_files.example(path, text))
 
 
@@ -193,11 +189,7 @@ def _on(entry: Entry, names: Sequence[str], stacks: int) -> Entry:
 
 
 def _entry(source: Path, line: int, said: str, column: int = 1) -> Entry:
-    return _judged(source, Position(line, column), Finding(catalog_files.WHOLE, said))
-
-
-def _judged(source: Path, position: Position, finding: Finding) -> Entry:
-    return Entry(str(source), position, Violation(well_formed.RULE, Level.MANDATORY, _FILE, finding))
+    return catalog_files.judged(str(source), Position(line, column), Finding(catalog_files.WHOLE, said))
 
 
 def command(

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from . import accelerator_manifests, catalog, data_cache_manifests, storage_manifests, users
 from .catalog import Runtime
+from .catalog_images import Images
+from .overlay import RuntimeOverlay
 from .settings import StackSettings
 
 
@@ -34,5 +36,31 @@ def load(
             tell(f"the runtime {name} starts a data cache and is left out: dataCache.enabled is false")
     if stack.cluster.assigns_users:
         runtimes = list(users.left_to_the_cluster(runtimes))
-    stored = [storage_manifests.stored(runtime, stack.storage) for runtime in runtimes]
-    return tuple(accelerator_manifests.equipped(runtime, stack.accelerators) for runtime in stored)
+    return tuple(_told(runtime, stack) for runtime in runtimes)
+
+
+def one(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | None:
+    """A runtime of the catalog, alone, as this stack installs it; None if it leaves it out.
+
+    Args:
+        runtime: As its file has it.
+        stack: The stack's settings.
+        images: The catalog's, where the stack takes them from.
+
+    Raises:
+        PlatformError: If it does not go with the stack.
+    """
+    change = stack.runtimes.get(runtime.name)
+    if not catalog.installed(runtime.manifest, change):
+        return None
+    kept = [catalog.adapt(runtime, change or RuntimeOverlay(), images)]
+    if not stack.data_cache.enabled:
+        kept, _ = data_cache_manifests.without_cache(kept)
+    if stack.cluster.assigns_users:
+        kept = list(users.left_to_the_cluster(kept))
+    return _told(kept[0], stack) if kept else None
+
+
+def _told(runtime: Runtime, stack: StackSettings) -> Runtime:
+    stored = storage_manifests.stored(runtime, stack.storage)
+    return accelerator_manifests.equipped(stored, stack.accelerators)

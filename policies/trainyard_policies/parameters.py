@@ -5,11 +5,11 @@ stack file as in `--policy-pack-config`.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from trainyard_api import closed, names, pools
+from trainyard_api import closed, names, pools, quantity
 from trainyard_api.closed import Closed, Quantity
 from trainyard_api.pools import NodePool, Taint
 
@@ -21,6 +21,18 @@ KUEUE: Final = _KUEUE_IN.format(namespace="kueue-system")
 
 
 _of_the_site: Mapping[str, Any] = {}
+
+
+_OF_ANY: Final[Mapping[str, str]] = {"cpu": "4096", "memory": "128Ti"}
+"""More than any machine has."""
+
+
+_PODS_OF_A_NODE: Final = 110
+"""As kubelet has it unless told otherwise; https://kubernetes.io/docs/setup/best-practices/cluster-large/."""
+
+
+def _bounded(given: dict[str, str]) -> dict[str, str]:
+    return {**_OF_ANY, **given}
 
 
 class Pool(Closed):
@@ -56,12 +68,14 @@ class Parameters(Closed):
     catalog if left out. A registry where anybody may publish is not to be trusted as a whole."""
     frameworks: tuple[str, ...] = ()
     """Frameworks of the site's own, beside those that Trainyard knows."""
-    max_nodes: int | None = Field(default=None, ge=1)
-    """The most nodes that a runtime or a TrainJob may ask for; no bound if left out."""
+    max_nodes: int = Field(default=10_000, ge=1)
+    """The most nodes, each a pod, that a runtime or a TrainJob may ask for. If left out, as many pods as
+    Kubernetes has on the nodes of `nodePools`, 110 each; without pools 10,000, as the operator has it."""
     max_processes_per_node: int | None = Field(default=None, ge=1)
     """The most processes that may be started on one node; no bound if left out."""
-    max_resources: dict[str, Quantity] = Field(default={})
-    """The most that one training node may ask for, by resource name; no bound for those left out."""
+    max_resources: Annotated[dict[str, Quantity], AfterValidator(_bounded)] = Field(default={**_OF_ANY})
+    """The most that one training node may ask for, by resource name. Of CPU and memory that are left out,
+    what the largest machine of `nodePools` has; without pools more than any machine has."""
     pools: tuple[Pool, ...] = ()
     """Pools of nodes beside those of `nodePools`; without any of both, nothing is compared with them."""
     exceptions_in: tuple[str, ...] = (names.CLUSTER_TRAINING_RUNTIME,)
@@ -86,8 +100,24 @@ class Parameters(Closed):
         return {**left, **given}
 
     def with_pools(self, declared: Mapping[str, NodePool]) -> "Parameters":
-        """These, and the pools that a stack declares beside its policies."""
-        return self.model_copy(update={"pools": (*self.pools, *(_pool(*one) for one in declared.items()))})
+        """These, and the pools that a stack declares beside its policies, with the bounds that follow."""
+        if not declared:
+            return self
+        machines = [pool.machine for pool in declared.values()]
+        largest = {
+            "cpu": max((one.cpu for one in machines), key=_amount),
+            "memory": max((one.memory for one in machines), key=_amount),
+        }
+        pods = _PODS_OF_A_NODE * sum(pool.nodes for pool in declared.values())
+        own = [name for name, most in self.max_resources.items() if most != _OF_ANY.get(name)]
+        said = self.model_fields_set
+        return self.model_copy(
+            update={
+                "pools": (*self.pools, *(_pool(*one) for one in declared.items())),
+                "max_nodes": self.max_nodes if "max_nodes" in said else max(1, min(pods, self.max_nodes)),
+                "max_resources": self.max_resources | {k: v for k, v in largest.items() if k not in own},
+            }
+        )
 
     def with_kueue(self, namespace: str) -> "Parameters":
         """These, where Kueue is the one in this namespace."""
@@ -107,6 +137,10 @@ def _from_the_site() -> Mapping[str, Any]:
 
 
 _of_the_site = _from_the_site()
+
+
+def _amount(text: str) -> int:
+    return quantity.parse(text).nano
 
 
 def _pool(name: str, pool: NodePool) -> Pool:

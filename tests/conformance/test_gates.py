@@ -3,10 +3,12 @@
 import re
 
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
 
 from benchmarks import plane
 from tests.patience import STARTED, eventually
 from tests.trainyard_policies.examples import OnThatDay, changed, of_workloads
+from tests.trainyard_policies.tables import cases
 from tests.trainyard_policies.test_pack import applicable, arguments, named, policy_name, reported
 from trainyard_policies import engine, pack, rules
 from trainyard_policies.cel import Webhook
@@ -14,7 +16,7 @@ from trainyard_policies.parameters import KUEUE
 from trainyard_policies.rule import Level, Subject
 from trainyard_policies.settings import Levels, Policies
 
-from . import gates, live
+from . import gates, live, mutated
 
 pytestmark = pytest.mark.sandbox
 
@@ -26,6 +28,8 @@ ADVISORY = Levels(
 """So that one answer tells everything: a refusal would end with the first that refuses."""
 EXAMPLES = of_workloads()
 SHIPPED = "shipped"
+SHOWN_WHOLE, AROUND = 4096, 160
+"""Characters of warnings that the API server gives in full, and of what it writes around each."""
 POD = "spec.template.spec.replicatedJobs[0].template.spec.template.spec"
 PATCH = f"spec.runtimePatches[0].trainingRuntimeSpec.{POD.removeprefix('spec.')}"
 EXCEPTION = "metadata.annotations[policy.trainyard.dev/host-access]"
@@ -112,6 +116,26 @@ def test_the_gates_agree_on_every_example(api, example, monkeypatch):
         policy = named(policy_name(example), example.policies)
         in_preview = [text for text, _ in reported(policy, arguments(example.manifest))]
         assert {text.partition(": ")[0] for text in in_preview} == {path for _, path in mine}
+
+
+@settings(
+    max_examples=2000,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(manifest=mutated.manifests())
+def test_a_rule_says_the_same_in_cel_and_in_python_whatever_it_is_asked(api, manifest):
+    plain = stack_of(next(one for one in EXAMPLES if one.policies == Policies()))
+    judged = engine.check(manifest, TODAY, STACKS[plain])
+    # The API server shortens warnings that are too long together, and a schema may refuse it first.
+    assume(sum(len(v.with_remedy) + AROUND for v in judged) < SHOWN_WHOLE)
+    answer = gates.ask(api, manifest, plain)
+    assume(answer.code == 201)
+    assert {found for text in answer.warnings for found in findings(text)} == {
+        (v.rule.id, str(v.finding.path)) for v in judged
+    }
 
 
 def test_every_expression_passes_the_api_servers_own_check(api):
@@ -202,10 +226,24 @@ def test_kueue_may_write_what_a_flavor_needs(api):
     assert gates.ask(admitted, job, stack).warnings == ()
 
 
+FAULTY = cases("faulty")
+HONEST = [case for case in cases("honest") if case.policies == Policies()]
+
+
+@pytest.mark.parametrize("case", FAULTY, ids=str)
+def test_a_mistake_is_refused_as_shipped(api, case):
+    answer = gates.ask(api, case.manifest, SHIPPED)
+    assert answer.code in (400, 403, 422), answer
+
+
+@pytest.mark.parametrize("case", HONEST, ids=str)
+def test_what_is_only_unusual_is_taken_as_shipped(api, case):
+    answer = gates.ask(api, case.manifest, SHIPPED)
+    assert answer.code == 201, answer.message
+
+
 def test_without_its_parameters_a_policy_refuses(api):
-    stack = stack_of(
-        next(e for e in EXAMPLES if e.rule.id == "node-bounds" and e.policies.parameters.max_nodes)
-    )
+    stack = stack_of(next(e for e in EXAMPLES if e.rule.id == "node-bounds" and e.policies != Policies()))
     job = changed("trainjob", {})
     assert gates.ask(api, job, stack).code == 201
     live.done(api.delete("v1", "ConfigMap", "trainyard-policies", stack))

@@ -215,16 +215,16 @@ CASES = (
         "resource",
         "Held",
         "NoNodeFits",
-        r"Insufficient cpu",
+        r"Insufficient ephemeral-storage",
         POD,
-        r"0/10 nodes are available: .*Insufficient cpu.* "
-        r"\(the pod asks for cpu 640, and no node has more than \d+.*\)",
+        r"0/10 nodes are available: .*Insufficient ephemeral-storage.* "
+        r"\(the pod asks for ephemeral-storage 900Ti, and no node has more than \S+.*\)",
         r"ask for what nodes have \(resourcesPerNode, nodeSelector, tolerations\), or have such a node added",
         trainjob={
             **trainjob(),
             "spec": {
                 **trainjob()["spec"],
-                "trainer": {"numNodes": 1, "resourcesPerNode": {"requests": {"cpu": "640"}}},
+                "trainer": {"numNodes": 1, "resourcesPerNode": {"requests": {"ephemeral-storage": "900Ti"}}},
             },
         },
         runtime=runtime({"tolerations": [{"operator": "Exists"}]}),
@@ -371,8 +371,8 @@ CASES = (
         r"FailedCreatePodSandBox|FailedMount",
         POD,
         r".*",
-        r"raise a limit that is too small for any container \(memory 512m of node\), or .*",
-        runtime=runtime(container={"resources": {"limits": {"memory": "512m"}}}),
+        r"raise a limit that is too small for any container \(memory 1Mi of node\), or .*",
+        runtime=runtime(container={"resources": {"limits": {"memory": "1Mi"}}}),
     ),
     Case(
         "rank-left",

@@ -231,7 +231,7 @@ def test_what_the_asker_may_not_see_is_said_and_the_cause_named_all_the_same(
     first, *rest = answer.stdout.splitlines()
     assert re.fullmatch(
         r"TrainJob explain-resource/job is held up: NoNodeFits: 0/10 nodes are available: "
-        r".*Insufficient cpu.* \(the pod asks for cpu 640\)",
+        r".*Insufficient ephemeral-storage.* \(the pod asks for ephemeral-storage 900Ti\)",
         first,
     )
     unseen = {

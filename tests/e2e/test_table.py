@@ -33,13 +33,13 @@ def test_of_a_job_that_starts_the_ready_nodes_are_counted(namespace: Cluster) ->
 
 def test_a_job_of_which_a_pod_fits_no_node_says_so_in_a_word_and_in_an_event(namespace: Cluster) -> None:
     job = trainjob("large", "sleep 600")
-    job["spec"]["trainer"]["resourcesPerNode"] = {"requests": {"cpu": "4000"}}
+    job["spec"]["trainer"]["resourcesPerNode"] = {"requests": {"ephemeral-storage": "900Ti"}}
     namespace.apply(job)
     shows(namespace, "large", STATE="Unschedulable", NODES="0/1", REASON="", QUEUE="")
     [event] = eventually("it is told", lambda: told(namespace, "large"))
     assert event["message"].startswith("Pod large-node-0-0-")
     assert " fits no node: 0/" in event["message"], event["message"]
-    assert "Insufficient cpu" in event["message"], event["message"]
+    assert "Insufficient ephemeral-storage" in event["message"], event["message"]
 
 
 def told(cluster: Cluster, job: str) -> list[Object]:

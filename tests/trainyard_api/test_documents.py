@@ -68,7 +68,7 @@ def test_a_document_knows_where_each_field_or_its_nearest_parent_stands(steps, p
     [
         ("a: 1\nb: [", "f:2: expected the node content, but found '<stream end>'"),
         ("a: 1\na: 2", "f:2: duplicate key 'a'"),
-        ("a: &x 1\nb: *x", "f:2: aliases are not allowed"),
+        ("a: &x 1\nb: *x", "f:2: aliases are not allowed: write out what the anchor stands for"),
         ("a: .nan", "f:1: .nan is no JSON number"),
         ("~: 1", "f:1: a key must be a string"),
         ("\n- 1", "f:2: a document must be an object"),

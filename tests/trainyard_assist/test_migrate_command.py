@@ -131,7 +131,11 @@ def test_a_folder_that_cannot_be_made_is_named(call):
         pytest.param(b"\xff", "f.yaml:1: not UTF-8\n", id="no text"),
         pytest.param(b"a: [1", "f.yaml:1: expected ',' or ']', but got '<stream end>'\n", id="no YAML"),
         pytest.param(b"\n- a", "f.yaml:2: a document must be an object\n", id="no object"),
-        pytest.param(b"a: &x 1\nb: *x", "f.yaml:2: aliases are not allowed\n", id="aliases"),
+        pytest.param(
+            b"a: &x 1\nb: *x",
+            "f.yaml:2: aliases are not allowed: write out what the anchor stands for\n",
+            id="aliases",
+        ),
         pytest.param(
             b"kind: ConfigMap", "no job and no runtime to migrate in the files\n", id="nothing to migrate"
         ),

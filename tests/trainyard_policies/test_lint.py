@@ -433,8 +433,8 @@ def test_explain_says_all_about_a_rule():
         "node-bounds: No more nodes, and processes on each, than the platform allows.\n\n"
         "Why:        A job that asks for more nodes than there can be waits for ever, "
         "with what it holds meanwhile.\n"
-        "Way out:    Ask for 1 or more, and for no more than policies.parameters.maxNodes and "
-        "maxProcessesPerNode in the stack file allow.\n"
+        "Way out:    Ask for 1 or more, and for no more than the stack's pools hold, or than "
+        "policies.parameters.maxNodes and maxProcessesPerNode in the stack file allow.\n"
         "Severity:   medium\n"
         "Levels:     runtimes: mandatory, trainJobs: mandatory\n"
         "Parameters: maxNodes, maxProcessesPerNode\n"
@@ -500,3 +500,83 @@ def test_a_runtime_that_a_stack_leaves_out_need_not_fit_it(here: Path, monkeypat
     for enabled, code in (("true", 1), ("false", 0)):
         written(stack % enabled, "Pulumi.small.yaml")
         assert answer(runtime, stack="small")[0] == code
+
+
+def test_a_runtime_of_the_catalog_is_judged_as_the_stack_installs_it_with_its_place_in_the_file(
+    catalog: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lint, "STACKS", catalog.parent)
+    changes = {"image": "ghcr.io/kubeflow/train:latest", "resources": {"memory": "900Ei"}}
+    stack = {"operator": {"image": "docker.io/trainyard/operator:1"}, "runtimes": {"old": changes}}
+    written(json.dumps({"config": {"trainyard:platform": stack}}), "Pulumi.mine.yaml")
+    code, out, _ = answer(catalog, stack="mine", style=Format.JSON)
+    found = [(f["rule"], f["line"], f["message"].rpartition(": ")[2]) for f in json.loads(out)["findings"]]
+    too_much = "must be at most 128Ti on this platform, is 900Ei"
+    assert (code, found) == (
+        1,
+        [
+            ("image-tag", 28, "must not have the tag latest, which is another image tomorrow"),
+            ("image-digest", 28, "should be named by its digest, is ghcr.io/kubeflow/train:latest"),
+            ("resource-bounds", 29, too_much),
+            ("resource-bounds", 32, too_much),
+        ],
+    )
+    assert answer(catalog)[0] == 0
+
+
+def test_what_a_stack_cannot_install_is_said_beside_the_rest(catalog: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lint, "STACKS", catalog.parent)
+    path = catalog / "torch" / "old.yaml"
+    path.write_text(path.read_text().replace("runAsNonRoot: true", "runAsUser: 1000"))
+    stack = {
+        "operator": {"image": "docker.io/trainyard/operator:1"},
+        "cluster": {"distribution": "openshift"},
+    }
+    written(json.dumps({"config": {"trainyard:platform": stack}}), "Pulumi.mine.yaml")
+    code, out, err = answer(catalog, written(LATEST), stack="mine", style=Format.JSON)
+    rules_of = [f["rule"] for f in json.loads(out)["findings"]]
+    assert (code, rules_of) == (2, ["image-tag", "image-digest"])
+    assert err.splitlines()[:2] == [
+        "runtimes that do not run on this cluster:",
+        "  trainyard:platform.runtimes.old: it needs the user 1000, and cluster.distribution openshift "
+        "assigns users: leave it out with `enabled: false`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        (
+            "torch/new.yaml",
+            GOOD,
+            "5:3: mandatory: metadata.name: must be the file's name, new, and is good [well-formed]",
+        ),
+        (
+            "jax/good.yaml",
+            GOOD,
+            "7:5: mandatory: metadata.labels[trainer.kubeflow.org/framework]: must be the folder's name, "
+            "jax, and is torch [well-formed]",
+        ),
+        (
+            "torch/good.yaml",
+            GOOD.replace("ClusterTrainingRuntime", "TrainingRuntime"),
+            "3:1: mandatory: kind: must be ClusterTrainingRuntime, and is TrainingRuntime [well-formed]",
+        ),
+        ("torch/good.yaml", "", "1:1: mandatory: must hold one runtime, and holds 0 [well-formed]"),
+        (
+            "torch/good.yaml",
+            f"{GOOD}---\n{GOOD.replace('name: good', 'name: other')}",
+            "1:1: mandatory: must hold one runtime, and holds 2 [well-formed]",
+        ),
+        (
+            "deepspeed/old.yaml",
+            GOOD.replace("name: good", "name: old").replace("framework: torch", "framework: deepspeed"),
+            "5:3: mandatory: metadata.name: must be of one file of the catalog: catalog/torch/old.yaml "
+            "has it too [well-formed]",
+        ),
+    ],
+    ids=["its name", "its folder", "its kind", "empty", "two", "a name that is taken"],
+)
+def test_a_file_of_the_catalog_holds_what_its_place_says(catalog: Path, path: str, text: str, said: str):
+    code, out, _ = answer(written(text, f"catalog/{path}"))
+    assert (code, f"catalog/{path}:{said}" in out.splitlines()) == (1, True), out

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
 
@@ -42,6 +42,10 @@ class Report:
         """Whether the answer is no."""
         return any(entry.violation.refuses for entry in self.entries)
 
+    def with_entries(self, more: Iterable[Entry]) -> Report:
+        """This, and what else was found in the same files, in order of place."""
+        return replace(self, entries=_in_order([*self.entries, *more]))
+
 
 def of(given: Sequence[Document], today: date, policies: Policies, beside: Sequence[Document] = ()) -> Report:
     """The report on all documents; those that are no Kubernetes objects are left out.
@@ -63,8 +67,11 @@ def of(given: Sequence[Document], today: date, policies: Policies, beside: Seque
         place = document.position(violation.finding.path.steps)
         found.append(Entry(document.source, place, violation))
     workloads = sum(engine.subject(document.value) is not None for document in objects)
-    found.sort(key=lambda entry: (entry.source, entry.position.line, entry.position.column))
-    return Report(tuple(found), workloads, len(objects) - workloads)
+    return Report(_in_order(found), workloads, len(objects) - workloads)
+
+
+def _in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    return tuple(sorted(entries, key=lambda one: (one.source, one.position.line, one.position.column)))
 
 
 def require_known(document: Document) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import fields, names, quantity
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 from trainyard_api.names import StorageRole
@@ -18,6 +18,8 @@ from ..rule import Finding, Level, Rule, Severity, Subject
 from .accelerators_equal import amount, is_accelerator
 
 _HANDLERS: Final = ("exec", "grpc", "httpGet", "tcpSocket")
+_LEAST_MEMORY: Final = quantity.parse("1Mi")
+"""With less no container starts: who asks for it has written a wrong unit."""
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -140,6 +142,9 @@ def _amounts(container: Container) -> Iterator[Finding]:
                 yield Finding(path.key(name), f"must not be negative, is {asked}")
             elif is_accelerator(name) and asked.nano % 10**9:
                 yield Finding(path.key(name), f"must be a whole number of devices, is {asked}")
+            elif name == "memory" and 0 < asked.nano < _LEAST_MEMORY.nano:
+                meant = f"; did you mean {value[:-1]}Mi?" if str(value).endswith("m") else ""
+                yield Finding(path.key(name), f"must be at least {_LEAST_MEMORY}, is {asked} bytes{meant}")
             elif part == "requests" and limits.get(name) is not None and not is_accelerator(name):
                 most = amount(limits[name], container.resources_path.child("limits").key(name))
                 if asked.nano > most.nano:

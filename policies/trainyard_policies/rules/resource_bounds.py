@@ -26,7 +26,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
                     raise invalid(path.key(name), value, str(error)) from error
                 if name in bounds and amount.nano > bounds[name].nano:
                     yield Finding(
-                        path.key(name), f"must be at most {bounds[name]} on this platform, is {amount}"
+                        path.key(name), f"must be at most {bounds[name]} on this platform, is {value}"
                     )
 
 
@@ -34,7 +34,8 @@ RULE = Rule(
     id="resource-bounds",
     title="No training node asks for more than the platform allows",
     why="A pod that fits no node stays pending, and the gang that it belongs to with it.",
-    remedy="Ask for less, or raise policies.parameters.maxResources in the stack file.",
+    remedy="Ask for what the largest machine of the stack's pools has, or raise "
+    "policies.parameters.maxResources in the stack file.",
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     parameters=("max_resources",),

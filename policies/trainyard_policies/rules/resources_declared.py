@@ -1,4 +1,4 @@
-"""Training containers say how much CPU and memory they need."""
+"""The containers of a runtime say how much CPU and memory they need, sidecars and init containers too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEEDED: Final = ("cpu", "memory")
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """Requests and limits are there; a limit alone is a request too, as Kubernetes has it."""
-    for container in workload.training_containers():
+    for container in workload.containers():
         requests, _ = container.amounts("requests")
         limits, _ = container.amounts("limits")
         unlimited = [name for name in NEEDED if limits.get(name) is None]
@@ -29,11 +29,12 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 RULE = Rule(
     id="resources-declared",
-    title="Training containers request and limit CPU and memory",
+    title="Containers request and limit CPU and memory",
     why="Without requests the scheduler packs a node as if the job were nothing, and quotas count nothing; "
     "without limits one job can take a node's memory from the others. It is advice as shipped: amounts "
     "are a stack's to say, or a TrainJob's.",
-    remedy="Set resources in the runtime's container node, or for one stack under runtimes.<name>.resources.",
+    remedy="Set resources in the runtime's containers; those of the one that trains for one stack under "
+    "runtimes.<name>.resources.",
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.ADVISORY},
     check=check,
@@ -41,7 +42,6 @@ RULE = Rule(
         Cel(
             Of.CONTAINER,
             """
-                !c.trains ? [] :
                 [['cpu', 'memory'].filter(n, !c.resources.?limits[?n].hasValue())].map(unlimited,
                   [unlimited.filter(n, !c.resources.?requests[?n].hasValue())].map(unsaid,
                     [unlimited.filter(n, !(n in unsaid))].map(asked,
