@@ -33,8 +33,8 @@ RULE = Rule(
     why="Without requests the scheduler packs a node as if the job were nothing, and quotas count nothing; "
     "without limits one job can take a node's memory from the others. It is advice as shipped: amounts "
     "are a stack's to say, or a TrainJob's.",
-    remedy="Set resources in the runtime's containers; those of the one that trains for one stack under "
-    "runtimes.<name>.resources.",
+    remedy="Set resources in each container of the runtime. In a stack, runtimes.<name>.resources sets those "
+    "of the container that trains.",
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.ADVISORY},
     check=check,
