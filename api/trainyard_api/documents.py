@@ -24,6 +24,40 @@ Json = Mapping[str, Any]
 MAX_BYTES: Final = 3 * 2**20
 MAX_DEPTH: Final = 50
 _ALIAS: Final = "aliases are not allowed: write out what the anchor stands for"
+_NO_OBJECT: Final = "a document must be an object"
+_TOO_LARGE: Final = f"larger than {MAX_BYTES >> 20} MiB"
+_UNNAMED: Final = "<text>"
+_NOT_CLOSED: Final = {
+    "expected ',' or ']', but got '<stream end>'": "a list begins here, and no ']' closes it",
+    "expected ',' or '}', but got '<stream end>'": "an object begins here, and no '}' closes it",
+    "found unexpected end of stream": "a quoted text begins here, and no quote closes it",
+}
+"""What PyYAML says at a text's end, and what we say where it began."""
+_WORDS: Final = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"expected the node content, but found '<stream end>'", "the text ends where a value should be"),
+        (r"expected the node content", "a value should be here"),
+        (r"expected ',' or '\]'", "a ',' should be here, or the ']' of the list that begins in line {line}"),
+        (
+            r"expected ',' or '}'",
+            "a ',' should be here, or the '}}' of the object that begins in line {line}",
+        ),
+        (
+            r"expected <block end>",
+            "no entry can begin here: look at the indentation, and at quotes before it",
+        ),
+        (r"found character '\\t'", "a tab is not allowed here: indent with spaces"),
+        (r"found character '([@`%])'", "a value that begins so must be quoted"),
+        (
+            r"mapping values are not allowed here",
+            "no entry can begin inside a value: quote it, or set the indentation right",
+        ),
+        (r"could not find expected ':'", "an entry must be 'key: value'"),
+        (r"could not determine a constructor for the tag", "tags of YAML are not allowed"),
+    )
+)
+"""What PyYAML says, by how it begins, and what we say instead."""
 
 _RESOLVERS: Final = (
     ("tag:yaml.org,2002:null", re.compile(r"~|null|Null|NULL|"), ["~", "n", "N", ""]),
@@ -47,16 +81,49 @@ _RESOLVERS: Final = (
 )
 
 
-class DocumentError(ValueError):
-    """Text that is no manifest; its message begins with `source:line:`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Position:
     """A place in a text, counted from 1."""
 
     line: int
     column: int
+
+
+START: Final = Position(1, 1)
+
+
+class DocumentError(ValueError):
+    """Text that is no manifest: one sentence, after `source:line:column:`.
+
+    Args:
+        source: Where the text is from.
+        position: The place in it.
+        problem: What is wrong there.
+    """
+
+    def __init__(self, source: str, position: Position, problem: str) -> None:
+        super().__init__(f"{source}:{position.line}:{position.column}: {problem}")
+        self.position = position
+        self.problem = problem
+
+    @classmethod
+    def of(cls, error: yaml.YAMLError, text: str, source: str) -> DocumentError:
+        """What PyYAML says of a text, with its place, in words that need no knowledge of parsers."""
+        if isinstance(error, yaml.reader.ReaderError):
+            before = text[: error.position]
+            place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
+            return cls(source, place, str(error).splitlines()[0])
+        if not isinstance(error, yaml.MarkedYAMLError):
+            return cls(source, START, " ".join(str(error).split()))
+        said = error.problem or error.context or "not YAML"
+        mark = error.problem_mark or error.context_mark
+        if said in _NOT_CLOSED:
+            mark = error.context_mark or mark
+            said = _NOT_CLOSED[said]
+        place = Position(mark.line + 1, mark.column + 1) if mark else START
+        began = error.context_mark.line + 1 if error.context_mark else place.line
+        better = (words.format(line=began) for pattern, words in _WORDS if pattern.match(said))
+        return cls(source, place, next(better, said))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +159,11 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
     object, or when it holds what is refused.
     """
     if len(text.encode()) > MAX_BYTES:
-        raise DocumentError(f"{source}:1: larger than {MAX_BYTES >> 20} MiB")
+        raise DocumentError(source, START, _TOO_LARGE)
     try:
         return tuple(_documents(text, source))
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise DocumentError(f"{source}:{line}: {str(error).splitlines()[0]}") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise DocumentError(f"{source}:{mark.line + 1 if mark else 1}: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise DocumentError.of(error, text, source) from error
 
 
 def read(text: str) -> Json:
@@ -112,13 +175,13 @@ def read(text: str) -> Json:
         DocumentError: The text is not YAML, or is refused, or does not hold exactly one object.
     """
     if len(text.encode()) > MAX_BYTES:
-        raise DocumentError(f"larger than {MAX_BYTES >> 20} MiB")
+        raise DocumentError(_UNNAMED, START, _TOO_LARGE)
     try:
         found = _QuickLoader(text).get_single_data()
     except yaml.YAMLError as error:
-        raise DocumentError(str(error)) from error
+        raise DocumentError.of(error, text, _UNNAMED) from error
     if not isinstance(found, dict):
-        raise DocumentError("a document must be an object")
+        raise DocumentError(_UNNAMED, START, _NO_OBJECT)
     return found
 
 
@@ -131,13 +194,13 @@ def _documents(text: str, source: str) -> Iterator[Document]:
     loader = _Loader(text)
     while loader.check_node():
         node = cast(yaml.Node, loader.get_node())
-        line = node.start_mark.line + 1
+        start = Position(node.start_mark.line + 1, node.start_mark.column + 1)
         value = loader.construct_document(node)
         if value is None:
             continue
         if not isinstance(value, dict):
-            raise DocumentError(f"{source}:{line}: a document must be an object")
-        yield Document(source, line, value, node)
+            raise DocumentError(source, start, _NO_OBJECT)
+        yield Document(source, start.line, value, node)
 
 
 def _child(node: yaml.Node | None, step: str) -> tuple[yaml.Mark, yaml.Node] | None:

@@ -119,10 +119,10 @@ def example(path: Path, text: str) -> tuple[Document, ...]:
         1,
     )
     try:
-        given = documents.parse(found, str(path))
+        given = documents.parse("\n" * (line - 1) + found, str(path))
     except DocumentError as error:
-        _, place, why = str(error).removeprefix(str(path)).split(":", 2)
-        raise DocumentError(f"{path}:{line + int(place) - 1}: {_EXAMPLE}: {why.strip()}") from error
+        place = replace(error.position, column=error.position.column + len(catalog_header.INDENT))
+        raise DocumentError(str(path), place, f"{_EXAMPLE}: {error.problem}") from error
     return tuple(replace(one, line=line, node=None) for one in given)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import yaml
 
 from trainyard_api.closed import nearest
+from trainyard_api.documents import DocumentError
 from trainyard_platform import settings, versions, yamlfile
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
@@ -72,12 +73,8 @@ def _read(name: str, path: Path) -> StackSettings:
     try:
         root = yaml.compose(text, Loader=_AsPulumi)
         value = yaml.load(text, Loader=_AsPulumi)  # noqa: S506 - a safe one
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{mark.line + 1}:{mark.column + 1}" if mark else "1"
-        raise PlatformError(f"{shown}:{place}: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
-        raise PlatformError(f"{shown}:1: {' '.join(str(error).split())}") from error
+        raise PlatformError(str(DocumentError.of(error, text, shown))) from error
     if problems := [f"{shown}:{line}: {said}" for line, said in _around(root, value)]:
         raise PlatformError("\n".join(problems))
     try:

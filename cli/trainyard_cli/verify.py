@@ -131,7 +131,9 @@ def _file(path: Path, schema: Path) -> tuple[list[Entry], tuple[Document, ...]]:
             return [_entry(path, 1, f"must hold one runtime, and holds {len(documents)}")], ()
         [document] = documents
         said = list(catalog_files.problems(path, text, document, schema))
-    except (CannotLintError, DocumentError) as error:
+    except DocumentError as error:
+        return [_entry(path, error.position.line, error.problem, error.position.column)], ()
+    except CannotLintError as error:
         line, _, why = str(error).removeprefix(f"{path}:").partition(":")
         return [_entry(path, int(line), why.strip())], ()
     entries = [catalog_files.judged(str(path), position, one) for position, one in said]

@@ -11,6 +11,8 @@ from typing import Final
 SCHEMA: Final = "# yaml-language-server: $schema=../schema.json"
 """The line by which editors find the schema of a file of the catalog."""
 
+INDENT: Final = "#   "
+"""What is before each line of the TrainJob."""
 _EDITORS: Final = "# yaml-language-server:"
 _EXAMPLE: Final = "  apiVersion: trainer.kubeflow.org/"
 

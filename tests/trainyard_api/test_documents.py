@@ -66,23 +66,47 @@ def test_a_document_knows_where_each_field_or_its_nearest_parent_stands(steps, p
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: [", "f:2: expected the node content, but found '<stream end>'"),
-        ("a: 1\na: 2", "f:2: duplicate key 'a'"),
-        ("a: &x 1\nb: *x", "f:2: aliases are not allowed: write out what the anchor stands for"),
-        ("a: .nan", "f:1: .nan is no JSON number"),
-        ("~: 1", "f:1: a key must be a string"),
-        ("\n- 1", "f:2: a document must be an object"),
-        (
-            "a: !!python/name:os.system x",
-            "f:1: could not determine a constructor for the tag 'tag:yaml.org,2002:python/name:os.system'",
-        ),
-        ("a: \x07", "f:1: unacceptable character #x0007: special characters are not allowed"),
-        ("a: " + "[" * 60 + "]" * 60, "f:1: nested deeper than 50 levels"),
-        ("a: " + "x" * 3 * 2**20, "f:1: larger than 3 MiB"),
+        ("a: 1\na: 2", "f:2:1: duplicate key 'a'"),
+        ("a: &x 1\nb: *x", "f:2:4: aliases are not allowed: write out what the anchor stands for"),
+        ("a: .nan", "f:1:4: .nan is no JSON number"),
+        ("~: 1", "f:1:1: a key must be a string"),
+        ("\n- 1", "f:2:1: a document must be an object"),
+        ("a: !!python/name:os.system x", "f:1:4: tags of YAML are not allowed"),
+        ("b: 1\na: \x07", "f:2:4: unacceptable character #x0007: special characters are not allowed"),
+        ("a: " + "[" * 60 + "]" * 60, "f:1:53: nested deeper than 50 levels"),
+        ("a: " + "x" * 3 * 2**20, "f:1:1: larger than 3 MiB"),
     ],
     ids=lambda value: value[:30],
 )
-def test_what_a_manifest_has_no_use_for_is_refused_with_its_line(text, message):
+def test_what_a_manifest_has_no_use_for_is_refused_with_its_place(text, message):
+    with pytest.raises(DocumentError) as raised:
+        parse(text, "f")
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: [", "f:2:5: the text ends where a value should be"),
+        ("a: [1}", "f:1:6: a ',' should be here, or the ']' of the list that begins in line 1"),
+        ("a: [\n  1\nb: 2", "f:3:2: a ',' should be here, or the ']' of the list that begins in line 1"),
+        ("a: [1", "f:1:4: a list begins here, and no ']' closes it"),
+        ("a: {b: 1", "f:1:4: an object begins here, and no '}' closes it"),
+        ("a: {b: 1]", "f:1:9: a ',' should be here, or the '}' of the object that begins in line 1"),
+        ("a: ]", "f:1:4: a value should be here"),
+        (
+            "a:\n    b: 1\n  c: 2",
+            "f:3:3: no entry can begin here: look at the indentation, and at quotes before it",
+        ),
+        ("a: 'x' y", "f:1:8: no entry can begin here: look at the indentation, and at quotes before it"),
+        ("a:\n\tb: 1", "f:2:1: a tab is not allowed here: indent with spaces"),
+        ("a: `b`", "f:1:4: a value that begins so must be quoted"),
+        ("a: 'b", "f:1:4: a quoted text begins here, and no quote closes it"),
+        ("a: b: c", "f:1:5: no entry can begin inside a value: quote it, or set the indentation right"),
+        ("a: 1\nb\nc: 1", "f:3:1: an entry must be 'key: value'"),
+    ],
+)
+def test_a_mistake_in_yaml_is_one_sentence_with_line_and_column(text, message):
     with pytest.raises(DocumentError) as raised:
         parse(text, "f")
     assert str(raised.value) == message

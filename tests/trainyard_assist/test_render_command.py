@@ -50,10 +50,8 @@ def test_a_trainjob_is_printed_as_its_children_with_the_runtime_of_the_catalog(c
             'job.yaml:2: ClusterTrainingRuntime "x" is neither in the files nor in the catalog\n',
             id="the answer is no",
         ),
-        pytest.param(
-            "a: [", {}, 2, "job.yaml:1: expected the node content, but found '<stream end>'\n", id="no YAML"
-        ),
-        pytest.param("- a", {}, 2, "job.yaml:1: a document must be an object\n", id="no object"),
+        pytest.param("a: [", {}, 2, "job.yaml:1:5: the text ends where a value should be\n", id="no YAML"),
+        pytest.param("- a", {}, 2, "job.yaml:1:1: a document must be an object\n", id="no object"),
         pytest.param(None, {}, 2, "job.yaml:1: No such file or directory\n", id="no file"),
         pytest.param("", {}, 2, "no TrainJob in the files\n", id="no TrainJob"),
         pytest.param(

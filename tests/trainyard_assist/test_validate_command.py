@@ -84,7 +84,7 @@ def test_the_second_trainjob_of_a_file_is_the_old_object_of_an_update(call):
     ("text", "message"),
     [
         pytest.param(None, "0.yaml:1: No such file or directory\n", id="no file"),
-        pytest.param("- a", "0.yaml:1: a document must be an object\n", id="no object"),
+        pytest.param("- a", "0.yaml:1:1: a document must be an object\n", id="no object"),
         pytest.param("a: 1", "no TrainJob and no runtime in the files\n", id="nothing to ask about"),
         pytest.param(
             "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: [TrainJob]",

@@ -167,8 +167,8 @@ CASES = [
         message="c.yaml:1: kind: is required; it is Configuration",
     ),
     Case(id="nothing", text="", message="c.yaml:1: must hold one YAML document, holds 0"),
-    Case(id="no mapping", text="- 1\n", message="c.yaml:1: a document must be an object"),
-    Case(id="no YAML", text="{", message="c.yaml:1: expected the node content, but found '<stream end>'"),
+    Case(id="no mapping", text="- 1\n", message="c.yaml:1:1: a document must be an object"),
+    Case(id="no YAML", text="{", message="c.yaml:1:2: the text ends where a value should be"),
 ]
 
 

@@ -329,7 +329,7 @@ def test_fix_leaves_what_is_excepted(here: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "f.yaml:1: expected the node content, but found '<stream end>'\n"),
+        ("a: [", "f.yaml:1:5: the text ends where a value should be\n"),
         (
             "apiVersion: v1\nkind: List\nitems: []\n",
             "f.yaml:1: a List cannot be linted: write its items as documents\n",
@@ -343,7 +343,7 @@ def test_fix_leaves_what_is_excepted(here: Path):
             "kind: TrainJob\napiVersion: trainer.kubeflow.org/v1\n",
             "f.yaml:2: trainer.kubeflow.org/v1 is unknown: this is for trainer.kubeflow.org/v1alpha1\n",
         ),
-        ("a: " + "x" * (3 << 20), "f.yaml:1: larger than 3 MiB\n"),
+        ("a: " + "x" * (3 << 20), "f.yaml:1:1: larger than 3 MiB\n"),
     ],
     ids=["broken", "a list", "no such kind", "no such version", "too big"],
 )
