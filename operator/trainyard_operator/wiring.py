@@ -31,6 +31,7 @@ from .serve.metrics_server import Exposition, MetricsServer
 from .serve.probes import ProbeServer
 from .serve.reporters import Reporters
 from .serve.status_server import StatusServer
+from .serve.trials import Trials
 from .serve.webhook_configurations import Publisher
 from .settings import load_policies
 from .watch.cache import Cache, Key
@@ -224,6 +225,7 @@ class Wiring:
             allowed=Limits(**settings.limits.model_dump()),
             settings=self.build_settings,
             policies=load_policies(settings.webhook),
+            trials=Trials(client, self.build_settings),
             now=client.time.now,
         )
         self.webhook = WebhookServer(

@@ -90,6 +90,10 @@ ADMISSION: Rules = [
 ]
 """To write the caBundle of the two webhook configurations, which are cluster-wide."""
 
+TRIALS: Rules = [{"api_groups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}]
+"""To have the API server judge the Jobs of a TrainJob in a dry run. RBAC cannot allow dry runs alone;
+whoever may create JobSets may create Jobs through them."""
+
 REPORTS: Rules = [
     {"api_groups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     {"api_groups": [""], "resources": ["pods"], "verbs": ["get"]},

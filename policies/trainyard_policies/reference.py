@@ -51,8 +51,10 @@ metadata:
 In the cluster a rule is a ValidatingAdmissionPolicy where CEL can say it, and otherwise asked by the \
 operator's webhook, as is every exception, because CEL knows no date. Advice is a warning that `kubectl` and \
 the audit log show. A request is asked about what it makes wrong, not about what was wrong before, and \
-controllers named in `parameters.controllers` are not asked. `admission.policies: false` in a stack file \
-leaves the cluster without them.
+controllers named in `parameters.controllers` are not asked. What no rule knows and Kubernetes itself would \
+refuse is refused there too: before a TrainJob or a runtime is let in, the API server judges its Jobs in a \
+dry run ([why](../adr/0025-jobs-are-tried-before-they-are-let-in.md)). `admission.policies: false` in a \
+stack file leaves the cluster without them.
 """
 
 

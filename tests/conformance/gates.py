@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from trainyard_api import names
+from trainyard_operator.core.framework import DEFAULT_SETTINGS
+from trainyard_operator.kube import credentials
 from trainyard_operator.kube.client import Client
-from trainyard_operator.kube.credentials import Credentials
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.admission import Decider, WebhookServer
+from trainyard_operator.serve.trials import Trials
 from trainyard_operator.watch.cache import Cache
 from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
@@ -51,11 +53,15 @@ def _told_apart(name, one):
 
 
 @contextmanager
-def webhooks(stacks):
-    """The operator's webhook for each of `stacks` (policies by name); gives its configuration."""
+def webhooks(stacks, kubeconfig, tried):
+    """The operator's webhook for each of `stacks` (policies by name); gives its configuration.
+
+    Of the stack `tried` the API server of `kubeconfig` judges the Jobs too.
+    """
     issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    client = Client(credentials.load(str(kubeconfig)))
     routes = {
-        f"/{name}/{kind.lower()}": (kind, _decider(policies).hold_to_policies)
+        f"/{name}/{kind.lower()}": (kind, _decider(client, policies, name == tried).hold_to_policies)
         for name, policies in stacks.items()
         for kind in KINDS
     }
@@ -65,19 +71,24 @@ def webhooks(stacks):
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
+        asyncio.run_coroutine_threadsafe(client.__aenter__(), loop).result(10)
         asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
         yield _configuration(stacks, f"https://127.0.0.1:{server.port}", issued.authorities)
     finally:
         asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(client.__aexit__(None, None, None), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
 
 
-def _decider(policies):
-    client, cache = Client(Credentials(server="http://127.0.0.1", tls=None)), Cache()
+def _decider(client, policies, tries):
+    cache = Cache()
     runtimes = Runtimes(client, cache, namespace="nobody", memories=Memories(cache))
-    return Decider(client, cache, runtimes, synced=lambda: True, policies=policies, now=lambda: NOW)
+    trials = Trials(client, lambda: DEFAULT_SETTINGS) if tries else None
+    return Decider(
+        client, cache, runtimes, synced=lambda: True, policies=policies, trials=trials, now=lambda: NOW
+    )
 
 
 def _configuration(stacks, url, authorities):

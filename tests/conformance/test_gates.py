@@ -1,5 +1,6 @@
 """A rule says the same at every gate: on a file, in the policy pack, and to a real API server."""
 
+import contextlib
 import re
 
 import pytest
@@ -49,8 +50,10 @@ def api():
     """An API server with the rules of every stack of the examples, and those as shipped."""
     plane.build()
     every = {**STACKS, SHIPPED: Policies()}
-    with live.control_plane("conf-gates") as cluster, gates.webhooks(every) as hooks:
-        api = live.Api(cluster.sandbox.instance.kubeconfig)
+    with contextlib.ExitStack() as stack:
+        kubeconfig = stack.enter_context(live.control_plane("conf-gates")).sandbox.instance.kubeconfig
+        hooks = stack.enter_context(gates.webhooks(every, kubeconfig, tried=SHIPPED))
+        api = live.Api(kubeconfig)
         plain = stack_of(next(one for one in EXAMPLES if one.policies == Policies()))
         only = {
             name: None if name == plain else {e.rule.id for e in EXAMPLES if stack_of(e) == name}
@@ -234,6 +237,62 @@ HONEST = [case for case in cases("honest") if case.policies == Policies()]
 def test_a_mistake_is_refused_as_shipped(api, case):
     answer = gates.ask(api, case.manifest, SHIPPED)
     assert answer.code in (400, 403, 422), answer
+
+
+EXIT = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3, 1]}}
+LABELS = [{"matchExpressions": [{"key": "a", "operator": "In"}]}]
+NODES = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": LABELS}}}
+SLEEP = {"preStop": {"exec": {"command": ["a"]}, "sleep": {"seconds": 1}}}
+TOKEN_FOR_A_MOMENT = {"serviceAccountToken": {"path": "token", "expirationSeconds": 5}}
+HOPELESS = {
+    "exit codes out of order": ("JOB.podFailurePolicy", {"rules": [EXIT]}),
+    "a name server that is not said": ("POD.dnsPolicy", "None"),
+    "an address that is none": ("POD.hostAliases", [{"ip": "here", "hostnames": ["a"]}]),
+    "two ways to stop": ("NODE.lifecycle", SLEEP),
+    "a toleration of any value and of one": (
+        "POD.tolerations",
+        [{"key": "a", "operator": "Exists", "value": "b"}],
+    ),
+    "a toleration for a while of what evicts nobody": (
+        "POD.tolerations",
+        [{"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3}],
+    ),
+    "an affinity to no value": ("POD.affinity", NODES),
+    "a selector of nodes that is no label": ("POD.nodeSelector", {"a b": "c"}),
+    "a selector of pods of one's own": ("JOB.manualSelector", True),
+    "a kernel's setting that there cannot be": (
+        "POD.securityContext",
+        {"sysctls": [{"name": "Bad Name", "value": "1"}]},
+    ),
+    "a container that is put into a pod that runs": (
+        "POD.ephemeralContainers",
+        [{"name": "x", "image": "registry.example.com/a:1"}],
+    ),
+    "a token for a moment": (
+        "POD.volumes",
+        [{"name": "token", "projected": {"sources": [TOKEN_FOR_A_MOMENT]}}],
+    ),
+    "a volume of less than nothing": (
+        "POD.volumes",
+        [{"name": "scratch", "emptyDir": {"sizeLimit": "-1Gi"}}],
+    ),
+    "a field that a pod has not": (
+        "NODE.env",
+        [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nonsense"}}}],
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "value"), HOPELESS.values(), ids=HOPELESS)
+def test_what_no_rule_knows_and_kubernetes_would_refuse_is_refused_before_it_holds_quota(api, path, value):
+    first, _, rest = path.partition(".")
+    job = f"{POD.removesuffix('.template.spec')}"
+    place = {"JOB": job, "POD": POD, "NODE": f"{POD}.containers[0]"}[first]
+    manifest = changed("runtime", {f"{place}.{rest}": value})
+    assert [v for v in engine.check(manifest, TODAY, Policies()) if v.refuses] == []
+    answer = gates.ask(api, manifest, SHIPPED)
+    assert answer.code == 403, answer
+    assert f"Kubernetes would refuse the Jobs: {place}" in answer.message
 
 
 @pytest.mark.parametrize("case", HONEST, ids=str)

@@ -10,7 +10,7 @@ import yaml
 from trainyard_policies.shapes import check, made
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import Cluster
+from .cluster import Cluster, Object, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox(area="policies")
 
@@ -38,6 +38,36 @@ def preview(bare: Cluster, name: str, changes: dict[str, Any], *arguments: str) 
         check=False,
     )  # fmt: skip
     return answer.returncode, answer.stdout + answer.stderr
+
+
+@pytest.mark.core
+def test_jobs_that_kubernetes_would_refuse_are_refused_with_their_trainjob_and_their_runtime(
+    platform: Cluster,
+) -> None:
+    """In the words of the API server's own validation, which no rule of ours repeats."""
+    lifecycle = {"preStop": {"exec": {"command": ["a"]}, "sleep": {"seconds": 1}}}
+    answer = platform.run("kubectl", "create", "-f", "-", check=False, stdin=json.dumps(hopeless(lifecycle)))
+    why = "spec.containers[0].lifecycle.preStop.sleep: Forbidden: may not specify more than 1 handler type"
+    assert answer.returncode == 1
+    assert f"Kubernetes would refuse the Jobs: Job node: spec.template.{why}" in answer.stderr
+    made = runtime("hopeless", container={"lifecycle": lifecycle})
+    answer = platform.run("kubectl", "create", "-f", "-", check=False, stdin=json.dumps(made))
+    assert answer.returncode == 1
+    place = "spec.template.spec.replicatedJobs[0].template.spec.template"
+    assert f"Kubernetes would refuse the Jobs: {place}.{why}" in answer.stderr
+    platform.apply(hopeless({}))
+    platform.kubectl("delete", "trainjob", "hopeless")
+
+
+def hopeless(lifecycle: dict[str, Any]) -> Object:
+    """A suspended TrainJob whose container has this lifecycle."""
+    container = {"name": "node", **({"lifecycle": lifecycle} if lifecycle else {})}
+    job = {"name": "node", "template": {"spec": {"template": {"spec": {"containers": [container]}}}}}
+    patch = {
+        "manager": "example.com/hooks",
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
+    return trainjob("hopeless", suspend=True, runtimePatches=[patch])
 
 
 def test_a_stack_whose_levels_it_does_not_meet_is_refused(bare: Cluster) -> None:

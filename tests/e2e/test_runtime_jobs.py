@@ -66,22 +66,63 @@ RESTRICTED: Object = {
 }
 """A container that the pod security standard `restricted` lets pass."""
 REFUSED: dict[str, Object] = {
-    "JobsRefused": {**RESTRICTED, "volumeMounts": [{"name": "nowhere", "mountPath": "/data"}]},
+    "JobsRefused": {**RESTRICTED, "env": [{"name": "UNWANTED", "value": "yes"}]},
     "PodsRefused": {},
 }
-"""A container that no Job may have, and one that only its pods may not."""
+"""A container that no Job may have there, and one that only its pods may not."""
+RESTRICTS = "refuses-pods"
+GUARD: tuple[Object, ...] = (
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "unwanted.example.com"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": ["batch"],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["jobs"],
+                    }
+                ]
+            },
+            "validations": [
+                {
+                    "expression": "object.spec.template.spec.containers.all(c, "
+                    "!has(c.env) || !c.env.exists(e, e.name == 'UNWANTED'))"
+                }
+            ],
+        },
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "unwanted.example.com"},
+        "spec": {
+            "policyName": "unwanted.example.com",
+            "validationActions": ["Deny"],
+            "matchResources": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": RESTRICTS}}
+            },
+        },
+    },
+)
+"""A site's own policy about Jobs; what Kubernetes itself refuses never gets so far."""
 
 
 @pytest.fixture
 def restricted(platform: Cluster) -> Iterator[Cluster]:
-    """A namespace whose pods have to meet the pod security standard `restricted`."""
-    name = "refuses-pods"
+    """A namespace whose pods have to meet the pod security standard `restricted`, and its Jobs a policy."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    platform.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RESTRICTS, "labels": labels}}
+    platform.apply(namespace, *GUARD)
     try:
-        yield platform.within(name)
+        yield platform.within(RESTRICTS)
     finally:
-        platform.kubectl("delete", "namespace", name, "--wait")
+        for one in GUARD:
+            platform.kubectl("delete", one["kind"], one["metadata"]["name"])
+        platform.kubectl("delete", "namespace", RESTRICTS, "--wait")
 
 
 @pytest.mark.parametrize("reason", REFUSED)

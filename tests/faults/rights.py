@@ -11,6 +11,7 @@ CLUSTER = (
     rbac.CLUSTER
     + rbac.SECRETS
     + rbac.ADMISSION
+    + rbac.TRIALS
     + rbac.REPORTS
     + rbac.METRICS
     + rbac.RETENTION

@@ -101,7 +101,7 @@ OPERATOR = {
     "trainer.kubeflow.org/trainjobs/finalizers": "update",
     "trainer.kubeflow.org/trainingruntimes": LOOK,
     "jobset.x-k8s.io/jobsets": "get list watch create update delete",
-    "batch/jobs": "get list delete",
+    "batch/jobs": "get list create delete",
     "/pods": LOOK,
     "/secrets": "get create",
     "/configmaps": "get create update",

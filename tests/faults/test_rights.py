@@ -50,6 +50,7 @@ ANYWHERE = {
     f"{COSCHEDULING}/podgroups": {"create": "a gang", "get": "is it there", "update": "of another size"},
     f"{VOLCANO}/podgroups": {"create": "a gang", "get": "is it there", "update": "of another size"},
     "batch/jobs": {
+        "create": "elsewhere: tests/e2e/test_policies.py, in dry runs",
         "get": "elsewhere: tests/e2e/test_operator.py, whose Job the pod is that reports",
         "list": "elsewhere: tests/e2e/test_queues.py, a job that moves to another flavor",
         "delete": "elsewhere: the same",

@@ -20,7 +20,10 @@ FOLDER = "TRAINYARD_TEST_RIGHTS"
 """The variable that names the folder; without it nothing is noted."""
 HOME = "trainyard-system"
 USER = f"system:serviceaccount:{HOME}:trainyard-operator"
-CLUSTER = rbac.CLUSTER + rbac.ADMISSION + rbac.REPORTS + rbac.METRICS + rbac.RETENTION + rbac.SECRETS
+CLUSTER = [
+    *(rbac.CLUSTER + rbac.ADMISSION + rbac.TRIALS),
+    *(rbac.REPORTS + rbac.METRICS + rbac.RETENTION + rbac.SECRETS),
+]
 OWN = rbac.OWN_NAMESPACE + rbac.CERTIFICATE
 
 UNSEEN = {

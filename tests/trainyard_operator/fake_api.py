@@ -243,6 +243,8 @@ class FakeApi:
         path = f"{request.path}/{body['metadata']['name']}"
         if path in self.objects:
             return _answer(status(409, "AlreadyExists", name=body["metadata"]["name"]))
+        if request.query.get("dryRun") == "All":
+            return web.json_response(body, status=201)
         return self._object(request, self.put(path, body), status=201)
 
     def _reviewed(self, spec: dict[str, Any]) -> dict[str, Any]:

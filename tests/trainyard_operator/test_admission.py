@@ -21,6 +21,7 @@ import pytest
 
 from trainyard_api import names
 from trainyard_operator.core import review, revisions, validation
+from trainyard_operator.core.framework import DEFAULT_SETTINGS
 from trainyard_operator.core.limits import DEFAULT, Limits
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
@@ -34,6 +35,7 @@ from trainyard_operator.serve.admission import (
     WebhookServer,
 )
 from trainyard_operator.serve.bodies import Bodies
+from trainyard_operator.serve.trials import BURST, Trials
 from trainyard_operator.watch.cache import Cache, Key, SeenJobSet
 from trainyard_operator.watch.informer import jobset_of
 from trainyard_operator.work.memory import Memories
@@ -91,6 +93,7 @@ async def webhooks(
         synced=lambda: running.synced,
         allowed=limits,
         policies=policies,
+        trials=Trials(client, lambda: DEFAULT_SETTINGS, clock=lambda: 0.0),
         clock=lambda: 0.0,
     )
     server = WebhookServer(decider.routes(), metrics, host="127.0.0.1", port=0, bodies=bodies)
@@ -353,6 +356,144 @@ def test_the_rules_say_what_no_admission_policy_asks() -> None:
             for kind in ("TrainingRuntime", "ClusterTrainingRuntime"):
                 runtime = {**objects.runtime(), "kind": kind}
                 assert await hooks.ask(f"{POLICIES}{kind.lower()}", runtime, kind=kind) == let_pass
+
+    run(test)
+
+
+RULES = Policies.model_validate({})
+MOUNT = "spec.template.spec.containers[0].volumeMounts[0].name"
+
+
+def no_such_volume(*more: dict[str, str]) -> dict[str, Any]:
+    """What the API server answers about a Job that mounts a volume which it has not."""
+    cause = {"reason": "FieldValueNotFound", "field": MOUNT, "message": 'Not found: "data"'}
+    return status(422, "Invalid", group="batch", kind="Job", causes=[cause, *more])
+
+
+def test_a_trainjob_whose_jobs_kubernetes_would_refuse_is_refused_before_it_holds_quota() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, webhooks(client, policies=RULES) as hooks:
+            api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+            api.refuse_next("POST", "/namespaces/team/jobs", no_such_volume())
+            answer = await hooks.ask(f"{POLICIES}trainjob", objects.trainjob())
+            assert denial(answer) == (
+                403,
+                f'Kubernetes would refuse the Jobs: Job node: {MOUNT}: Not found: "data"',
+            )
+            assert api.writes() == [("POST", "/apis/batch/v1/namespaces/team/jobs")]
+            tried = api.bodies[-1]
+            assert (tried["apiVersion"], tried["kind"]) == ("batch/v1", "Job")
+            assert tried["metadata"] == {
+                "name": "trial-node-0",
+                "namespace": "team",
+                "labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"},
+            }
+            assert (tried["spec"]["suspend"], tried["spec"]["completionMode"]) == (True, "Indexed")
+            pod = tried["spec"]["template"]["spec"]
+            assert (pod["restartPolicy"], pod["containers"][0]["image"]) == ("OnFailure", "img")
+            assert not [path for path in api.objects if "/jobs/" in path], "it was a dry run"
+
+    run(test)
+
+
+def test_what_has_passed_is_not_tried_again_under_another_name_or_suspended() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, webhooks(client, policies=RULES) as hooks:
+            api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+            patches = [{"manager": "a.example.com", "time": "2026-01-01T00:00:00Z"}]
+            later = [{"manager": "a.example.com", "time": "2026-01-02T00:00:00Z"}]
+            for job in (
+                objects.trainjob("a", runtimePatches=patches),
+                objects.trainjob("b", runtimePatches=later),
+                objects.trainjob("c", runtimePatches=later, suspend=True),
+            ):
+                assert (await hooks.ask(f"{POLICIES}trainjob", job))["allowed"]
+            assert len(api.writes()) == 1
+            other = objects.trainjob("a", trainer={"image": "another"})
+            assert (await hooks.ask(f"{POLICIES}trainjob", other))["allowed"]
+            assert len(api.writes()) == 2
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        status(403, "Forbidden", "jobs.batch is forbidden"),
+        status(500, "InternalError", "no etcd"),
+        status(422, "Invalid", kind="jobs", causes=[{"message": "denied by a policy of the site"}]),
+        status(422, "Invalid", kind="Job", causes=None),
+    ],
+    ids=lambda said: f"{said['code']}-{said['details'].get('kind')}",
+)
+def test_what_is_not_kubernetes_own_refusal_of_a_field_lets_a_trainjob_pass(said: dict[str, Any]) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, webhooks(client, policies=RULES) as hooks:
+            api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+            api.refuse_next("POST", "/jobs", said)
+            answer = await hooks.ask(f"{POLICIES}trainjob", objects.trainjob())
+            assert answer == {"uid": "review-uid", "allowed": True}
+            assert len(api.writes()) == 1
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace"), [("ClusterTrainingRuntime", "default"), ("TrainingRuntime", "team")]
+)
+def test_a_runtime_is_tried_and_may_leave_the_image_to_its_trainjobs(kind: str, namespace: str) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        image = {
+            "reason": "FieldValueRequired",
+            "field": "spec.template.spec.containers[0].image",
+            "message": "Required value",
+        }
+        runtime = {**objects.runtime(), "kind": kind}
+        path = f"{POLICIES}{kind.lower()}"
+        async with api.client() as client, webhooks(client, policies=RULES) as hooks:
+            api.refuse_next("POST", f"/namespaces/{namespace}/jobs", no_such_volume(image))
+            assert denial(await hooks.ask(path, runtime, kind=kind)) == (
+                403,
+                "Kubernetes would refuse the Jobs: "
+                f'spec.template.spec.replicatedJobs[0].template.{MOUNT}: Not found: "data"',
+            )
+            api.refuse_next("POST", "/jobs", status(422, "Invalid", kind="Job", causes=[image]))
+            assert (await hooks.ask(path, runtime, kind=kind))["allowed"]
+
+    run(test)
+
+
+def test_an_update_is_held_only_to_what_it_makes_worse() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        changed = objects.runtime()
+        changed["spec"]["mlPolicy"] = {"numNodes": 2}
+        kind = "ClusterTrainingRuntime"
+        path = f"{POLICIES}clustertrainingruntime"
+        async with api.client() as client, webhooks(client, policies=RULES) as hooks:
+            assert (await hooks.ask(path, objects.runtime(), objects.runtime(), kind=kind))["allowed"]
+            assert api.writes() == [], "nothing changes in it"
+            api.refuse_next("POST", "/jobs", no_such_volume())
+            api.refuse_next("POST", "/jobs", no_such_volume())
+            assert (await hooks.ask(path, changed, objects.runtime(), kind=kind))["allowed"]
+            assert len(api.writes()) == 2
+
+    run(test)
+
+
+def test_nobody_keeps_the_api_server_busy_with_trials() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, webhooks(client, policies=RULES) as hooks:
+            api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+            for number in range(BURST + 10):
+                job = objects.trainjob(trainer={"image": f"img:{number}"})
+                assert (await hooks.ask(f"{POLICIES}trainjob", job))["allowed"]
+            assert len(api.writes()) == BURST
 
     run(test)
 

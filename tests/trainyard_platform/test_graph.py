@@ -348,6 +348,7 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
             "validator.trainer.kubeflow.org",
             "get,patch",
         ),
+        ("batch", "jobs", "", "create"),
         ("authentication.k8s.io", "tokenreviews", "", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "", "create"),
     ]

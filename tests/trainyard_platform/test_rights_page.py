@@ -11,6 +11,7 @@ OWN = "`trainyard-system`"
 WHERE = {
     "cluster": rbac.CLUSTER,
     "`admission.enabled`": rbac.ADMISSION,
+    "`admission.policies`": rbac.TRIALS,
     "`operator.featureGates.TrainJobStatus`": rbac.REPORTS,
     "`operator.metricsAuthentication`": rbac.METRICS,
     "`operator.retention`": rbac.RETENTION,

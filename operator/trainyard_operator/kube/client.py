@@ -267,9 +267,13 @@ class Client:
         *,
         manager: str | None = None,
         accept: str = "application/json",
+        dry_run: bool = False,
     ) -> dict[str, Any]:
-        """POST an object to its collection; 409 `ConflictError` if it exists."""
-        params = _of_a_write(manager)
+        """POST an object to its collection; 409 `ConflictError` if it exists.
+
+        With `dry_run` the server answers what it would have stored, and stores nothing.
+        """
+        params = _of_a_write(manager, dry_run=dry_run)
         return _object(await self._request("POST", path, body=body, params=params, accept=accept))
 
     async def replace(
@@ -279,7 +283,7 @@ class Client:
 
         With `dry_run` the server answers what it would have stored, and stores nothing.
         """
-        params = {**_of_a_write(manager), **({"dryRun": "All"} if dry_run else {})}
+        params = _of_a_write(manager, dry_run=dry_run)
         return _object(await self._request("PUT", path, body=body, params=params))
 
     async def patch(
@@ -406,9 +410,14 @@ class Client:
         )
 
 
-def _of_a_write(manager: str | None) -> dict[str, str]:
+def _of_a_write(manager: str | None, *, dry_run: bool = False) -> dict[str, str]:
     """The query of a write. Warnings about unknown fields, which nobody would read, cost the server time."""
-    return {"fieldValidation": "Ignore", **({"fieldManager": manager} if manager else {})}
+    query = {"fieldValidation": "Ignore"}
+    if manager:
+        query["fieldManager"] = manager
+    if dry_run:
+        query["dryRun"] = "All"
+    return query
 
 
 class _Response:

@@ -25,13 +25,13 @@ from typing import ParamSpec, TypeVar
 import msgspec
 from aiohttp import web
 
-from trainyard_api import names
-from trainyard_api.errors import FieldError, InvalidFieldError
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
 from trainyard_api.rate import Buckets
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
-from ..core import framework, holding, model, review, validation
+from ..core import framework, holding, model, reconcile, review, trial, validation
 from ..core.limits import DEFAULT, Limits
 from ..core.review import MalformedError, Request
 from ..core.validation import Answer
@@ -43,6 +43,7 @@ from ..work.runtimes import Runtimes
 from .bodies import Bodies, RefusedBodyError
 from .connections import Bounds
 from .tls_server import TlsServer
+from .trials import Trials
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,10 @@ LOOKS_FOR_ONE_QPS, LOOKS_FOR_ONE_BURST = 0.2, 20
 """Of these, reads of one runtime."""
 KEEPALIVE = 300.0
 """Seconds; longer than the API server keeps an idle connection, so that it is the one to close it."""
+
+_TRIED = "Kubernetes would refuse the Jobs"
+_OF_THE_CLUSTER = "default"
+"""Where Jobs of a runtime without a namespace are tried; every cluster has it."""
 
 Decide = Callable[[Request], Awaitable[model.Json]]
 P = ParamSpec("P")
@@ -84,6 +89,8 @@ class Aside:
 class Decider:
     """Answers requests about TrainJobs and runtimes; by the rules too, if there are `policies`.
 
+    With `trials` it has Kubernetes judge their Jobs where the rules have nothing against them.
+
     `synced` says whether the caches hold everything: until then JobSets are
     read from the API server.
     """
@@ -98,6 +105,7 @@ class Decider:
         allowed: Limits = DEFAULT,
         settings: Callable[[], framework.Settings] = lambda: framework.DEFAULT_SETTINGS,
         policies: Policies | None = None,
+        trials: Trials | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -110,6 +118,7 @@ class Decider:
         self._policies = policies
         self._now = now
         self._aside = Aside()
+        self._trials = trials
         self._looks: Buckets[None] = Buckets(LOOKS_QPS, LOOKS_BURST, clock=clock)
         self._looks_for_one: Buckets[RuntimeKey] = Buckets(
             LOOKS_FOR_ONE_QPS, LOOKS_FOR_ONE_BURST, clock=clock
@@ -184,9 +193,44 @@ class Decider:
             today,
             self._policies,
         )
-        if said.refusals:
-            return review.refused(request, 403, "Forbidden", "; ".join(said.refusals), said.warnings)
+        refusals = said.refusals
+        may_anything = request.user in self._policies.parameters.controllers
+        if self._trials is not None and not refusals and not may_anything:
+            refusals = await self._refused_by_kubernetes(request, self._trials)
+        if refusals:
+            return review.refused(request, 403, "Forbidden", "; ".join(refusals), said.warnings)
         return review.allowed(request, warnings=said.warnings)
+
+    async def _refused_by_kubernetes(self, request: Request, trials: Trials) -> tuple[str, ...]:
+        """What Kubernetes would refuse in the Jobs that come of it, and would not have refused before."""
+        spec, before = request.manifest.get("spec"), (request.old or {}).get("spec")
+        if spec == before:
+            return ()
+        fields.require_shallow(spec, FieldPath("spec"))
+        said = await self._tried(request, request.manifest, trials)
+        if said and request.old is not None:
+            fields.require_shallow(before, FieldPath("spec"))
+            known = await self._tried(request, request.old, trials)
+            said = tuple(one for one in said if one not in known)
+        return tuple(f"{_TRIED}: {one}" for one in said)
+
+    async def _tried(self, request: Request, manifest: model.Json, trials: Trials) -> tuple[str, ...]:
+        run = partial(self._aside.run, request.size)
+        if request.kind != names.TRAINJOB:
+            runtime = review.runtime(request, manifest, request.kind)
+            job = trial.trainjob_on(runtime, runtime.namespace or _OF_THE_CLUSTER)
+            return await trials.refusals(job, runtime, of_runtime=True, run=run)
+        job = review.trainjob(request, manifest, self._now())
+        if not reconcile.is_managed(job):
+            return ()
+        try:
+            jobset = None if request.old is None else await self._jobset(job)
+            chosen, _ = await self._runtime(job, jobset)
+        except ApiError:
+            return ()  # whoever validates the job says so
+        if chosen is None:
+            return ()
+        return await trials.refusals(job, chosen, of_runtime=False, run=run)
 
     async def _jobset(self, job: model.TrainJob) -> model.JobSet | None:
         key = Key(job.namespace, job.name)

@@ -171,9 +171,10 @@ class Applier:
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         # Of companions the metadata are enough, and a key is not sent back.
-        accept = {} if resource is JOBSETS else {"accept": METADATA}
+        accept = "application/json" if resource is JOBSETS else METADATA
         try:
-            live = await self._client.create(resource.path(namespace), manifest, manager=MANAGER, **accept)
+            path = resource.path(namespace)
+            live = await self._client.create(path, manifest, manager=MANAGER, accept=accept)
         except ConflictError as conflict:
             if resource is not JOBSETS:  # left by an earlier try of ours, or somebody else's: look again
                 raise RetryError(f"{resource.kind} {name} exists already") from conflict

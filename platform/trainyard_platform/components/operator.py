@@ -216,6 +216,8 @@ class Operator(pulumi.ComponentResource):
         cluster_rules, own_rules = list(rbac.CLUSTER), list(rbac.OWN_NAMESPACE)
         if args.admission and not args.cert_manager:
             cluster_rules += rbac.ADMISSION
+        if args.policies is not None:
+            cluster_rules += rbac.TRIALS
         if args.reports:
             cluster_rules += rbac.REPORTS
         if args.asks_readers:

@@ -1,0 +1,111 @@
+"""The Jobs of a TrainJob before there are any, for the API server to judge in a dry run.
+
+JobSet creates the Jobs once a queue has given the TrainJob its quota. A Job
+that Kubernetes refuses is refused again for ever, and the quota is held. So
+the webhook has the Jobs judged when a TrainJob or a runtime is sent. Here is
+which Jobs these are, and what an answer means; `trials` asks. Values in,
+values out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trainyard_api import names
+from trainyard_api.errors import InvalidFieldError
+
+from . import framework, plugins, revisions
+from .framework import Settings
+from .model import Json, Runtime, TrainJob
+
+NAME: Final = "trial"
+"""What the TrainJob is called, so that those that differ only in their names have one trial."""
+
+_JOBSET_DEFAULTS: Final = {"completionMode": "Indexed"}
+_POD_DEFAULTS: Final = {"restartPolicy": "OnFailure"}
+_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TEMPLATE: Final = "spec.template.spec.replicatedJobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A Job that JobSet would create."""
+
+    replicated_job: str
+    position: int
+    """Which of the ReplicatedJobs it is of."""
+    manifest: Json
+
+
+def trainjob_on(runtime: Runtime, namespace: str) -> TrainJob:
+    """The plainest TrainJob on a runtime, in a namespace."""
+    reference = {"apiGroup": names.TRAINER_GROUP, "kind": runtime.kind, "name": runtime.name}
+    return TrainJob(namespace, NAME, "", "", _NEVER, {"runtimeRef": reference})
+
+
+def of(job: TrainJob, runtime: Runtime, settings: Settings) -> tuple[Trial, ...]:
+    """One Job of each ReplicatedJob, as JobSet would create it.
+
+    There is none if the job cannot be built at all: that is said elsewhere.
+    """
+    if not revisions.supported(job):
+        return ()
+    try:
+        children = framework.build(replace(job, name=NAME), runtime, plugins.ALL, settings)
+    except (InvalidFieldError, framework.UnsupportedPolicyError):
+        return ()
+    return tuple(job for child in children if child["kind"] == names.JOBSET for job in _of_jobset(child))
+
+
+def refusals(trial: Trial, details: Mapping[str, Any], *, of_runtime: bool) -> tuple[str, ...]:
+    """What the API server finds wrong with the fields of a Job, a sentence for each.
+
+    Args:
+        trial: The Job.
+        details: The `details` of the Status with which a 422 was answered.
+        of_runtime: Whether the runtime itself is judged: fields are said as the runtime has them.
+
+    Returns:
+        Nothing where it is not Kubernetes' own validation of a Job that refuses it.
+    """
+    causes = details.get("causes")
+    if details.get("kind") != "Job" or not isinstance(causes, list):
+        return ()
+    where = f"{_TEMPLATE}[{trial.position}].template." if of_runtime else f"Job {trial.replicated_job}: "
+    said = {
+        f"{where}{cause['field']}: {cause.get('message', '')}": None
+        for cause in causes
+        if isinstance(cause, Mapping) and cause.get("field") and not (of_runtime and _is_the_jobs(cause))
+    }
+    return tuple(said)
+
+
+def _is_the_jobs(cause: Json) -> bool:
+    """Whether a runtime may leave it to its TrainJobs."""
+    return cause.get("reason") == "FieldValueRequired" and str(cause["field"]).endswith("].image")
+
+
+def _of_jobset(jobset: Json) -> Iterator[Trial]:
+    for position, replicated in enumerate(jobset["spec"]["replicatedJobs"]):
+        template = replicated["template"]
+        spec = {**_JOBSET_DEFAULTS, **template["spec"], "suspend": True}
+        pod = spec["template"]
+        spec["template"] = {**pod, "spec": {**_POD_DEFAULTS, **pod["spec"]}}
+        metadata = template.get("metadata") or {}
+        yield Trial(
+            replicated["name"],
+            position,
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {
+                    **{part: metadata[part] for part in ("labels", "annotations") if metadata.get(part)},
+                    "name": f"{NAME}-{replicated['name']}-0",
+                    "namespace": jobset["metadata"]["namespace"],
+                },
+                "spec": spec,
+            },
+        )

@@ -1,0 +1,121 @@
+"""Whether Kubernetes would have the Jobs of a TrainJob or a runtime: asked of the API server, in dry runs.
+
+An answer that is anything but Kubernetes' own refusal of a field lets the
+request pass: that no trial could be made keeps nobody from working. What has
+passed once is not tried again, and what may be tried in a second is bounded,
+so that whoever sends TrainJobs cannot keep the API server busy with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from trainyard_api import fields
+from trainyard_api.errors import FieldPath
+from trainyard_api.rate import Buckets
+
+from ..core import framework, model, trial
+from ..core.trial import Trial
+from ..kube.client import ApiError, Client
+from ..work.apply import JOBS
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT: Final = 1.0
+"""Seconds for all Jobs of one request; the API server answers in a hundredth of that."""
+QPS, BURST = 20.0, 200
+"""Dry runs, for all callers."""
+MOST_PASSED: Final = 2_000
+"""How many that have passed are remembered."""
+_UNSEEN: Final = frozenset({"suspend", "managedBy"})
+"""Fields of a TrainJob's spec that no Job shows."""
+
+
+Run = Callable[..., Awaitable[Any]]
+
+
+class Trials:
+    """Asks the API server. Use in one event loop."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: Callable[[], framework.Settings],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._passed: dict[bytes, None] = {}
+        self._runs: Buckets[None] = Buckets(QPS, BURST, clock=clock)
+        self._told = False
+
+    async def refusals(
+        self, job: model.TrainJob, runtime: model.Runtime, *, of_runtime: bool, run: Run
+    ) -> tuple[str, ...]:
+        """What Kubernetes would refuse in the Jobs of a TrainJob; see `trial.refusals` for the words.
+
+        Args:
+            job: The TrainJob; nothing in it is nested too deep.
+            runtime: What it is built from.
+            of_runtime: Whether it is the runtime that somebody sends.
+            run: Calls a function that takes long where what was sent is large.
+
+        Raises:
+            InvalidFieldError: The TrainJob cannot be read.
+        """
+        key = await run(_key, job, runtime)
+        if key in self._passed:
+            return ()
+        jobs = await run(trial.of, job, runtime, self._settings())
+        if any(self._runs.take(None) > 0 for _ in jobs):
+            return ()
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                answers = await asyncio.gather(*(self._run(one) for one in jobs))
+        except TimeoutError:
+            return ()
+        if all(answer is None for answer in answers):
+            self._passed[key] = None
+            if len(self._passed) > MOST_PASSED:
+                del self._passed[next(iter(self._passed))]
+        return _said(jobs, answers, of_runtime=of_runtime)
+
+    async def _run(self, job: Trial) -> ApiError | None:
+        """Why it would not be created; None if it would be."""
+        path = JOBS.path(job.manifest["metadata"]["namespace"])
+        try:
+            await self._client.create(path, job.manifest, dry_run=True)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                return None
+            if error.code != 422 and not self._told:
+                self._told = True
+                logger.warning("Jobs are not judged before they are created: %s", error)
+            return error
+        return None
+
+
+def _said(jobs: Sequence[Trial], answers: Sequence[ApiError | None], *, of_runtime: bool) -> tuple[str, ...]:
+    return tuple(
+        sentence
+        for job, answer in zip(jobs, answers, strict=True)
+        if answer is not None and answer.code == 422
+        for sentence in trial.refusals(job, answer.details, of_runtime=of_runtime)
+    )
+
+
+def _key(job: model.TrainJob, runtime: model.Runtime) -> bytes:
+    """What the Jobs are made of, in short."""
+    spec = {name: value for name, value in job.spec.items() if name not in _UNSEEN}
+    patches = fields.objects(spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
+    spec["runtimePatches"] = [{**patch, "time": None} for patch in patches]
+    seen = (job.namespace, spec, runtime.kind, dict(runtime.labels), dict(runtime.spec))
+    return hashlib.blake2b(msgspec.json.encode(seen), digest_size=16).digest()
