@@ -467,6 +467,22 @@ def test_a_runtime_is_tried_and_may_leave_the_image_to_its_trainjobs(kind: str, 
     run(test)
 
 
+def test_a_claim_that_jobset_makes_is_a_volume_of_the_job_that_is_tried() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        runtime = objects.runtime()
+        claim = {"templates": [{"metadata": {"name": "data"}, "spec": {}}]}
+        runtime["spec"]["template"]["spec"]["volumeClaimPolicies"] = [claim]
+        async with api.client() as client, webhooks(client, policies=RULES) as hooks:
+            path = f"{POLICIES}clustertrainingruntime"
+            await hooks.ask(path, runtime, kind="ClusterTrainingRuntime")
+            assert api.bodies[-1]["spec"]["template"]["spec"]["volumes"] == [
+                {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+            ]
+
+    run(test)
+
+
 def test_an_update_is_held_only_to_what_it_makes_worse() -> None:
     async def test() -> None:
         api = FakeApi()

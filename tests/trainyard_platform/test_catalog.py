@@ -54,6 +54,7 @@ class Broken:
     edit: Callable[[str], str]
     line: Callable[[str], int]
     message: str
+    column: str = ""
 
 
 def line_of(start: str) -> Callable[[str], int]:
@@ -129,14 +130,16 @@ BROKEN = [
     ),
     Broken(
         id="not YAML",
-        edit=replace("\n  name: torch-distributed", "\n  name: [torch"),
-        line=line_of("  labels:"),
-        message="expected ',' or ']', but got ':'",
+        edit=replace("\n  name: torch-distributed", "\n  name: @torch"),
+        line=line_of("  name: @torch"),
+        column=":9",
+        message="a value that begins so must be quoted",
     ),
     Broken(
         id="a key twice",
         edit=lambda text: text + "kind: ClusterTrainingRuntime\n",
         line=line_of("kind: ClusterTrainingRuntime"),
+        column=":1",
         message="duplicate key 'kind'",
     ),
 ]
@@ -149,7 +152,7 @@ def test_a_broken_file_is_refused_with_its_line(catalog_folder: Path, case: Brok
     path.write_text(text)
     with pytest.raises(PlatformError) as stopped:
         catalog.load(catalog_folder, {})
-    assert str(stopped.value) == f"{path}:{case.line(text)}: {case.message}"
+    assert str(stopped.value) == f"{path}:{case.line(text)}{case.column}: {case.message}"
 
 
 def test_two_documents_in_a_file_are_refused(catalog_folder: Path) -> None:

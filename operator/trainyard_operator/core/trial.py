@@ -9,13 +9,13 @@ values out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainyard_api import names
-from trainyard_api.errors import InvalidFieldError
+from trainyard_api import fields, names
+from trainyard_api.errors import FieldPath, InvalidFieldError
 
 from . import framework, plugins, revisions
 from .framework import Settings
@@ -26,6 +26,8 @@ NAME: Final = "trial"
 
 _JOBSET_DEFAULTS: Final = {"completionMode": "Indexed"}
 _POD_DEFAULTS: Final = {"restartPolicy": "OnFailure"}
+_POLICIES: Final = FieldPath("spec.template.spec.volumeClaimPolicies")
+_VOLUMES: Final = FieldPath("volumes")
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TEMPLATE: Final = "spec.template.spec.replicatedJobs"
 
@@ -89,11 +91,12 @@ def _is_the_jobs(cause: Json) -> bool:
 
 
 def _of_jobset(jobset: Json) -> Iterator[Trial]:
+    claims = tuple(_claims(jobset["spec"]))
     for position, replicated in enumerate(jobset["spec"]["replicatedJobs"]):
         template = replicated["template"]
         spec = {**_JOBSET_DEFAULTS, **template["spec"], "suspend": True}
         pod = spec["template"]
-        spec["template"] = {**pod, "spec": {**_POD_DEFAULTS, **pod["spec"]}}
+        spec["template"] = {**pod, "spec": _with_volumes({**_POD_DEFAULTS, **pod["spec"]}, claims)}
         metadata = template.get("metadata") or {}
         yield Trial(
             replicated["name"],
@@ -109,3 +112,21 @@ def _of_jobset(jobset: Json) -> Iterator[Trial]:
                 "spec": spec,
             },
         )
+
+
+def _claims(spec: Json) -> Iterator[str]:
+    """Names of the claims that JobSet makes, and gives to pods as volumes of these names."""
+    for policy in fields.objects(spec.get("volumeClaimPolicies"), _POLICIES):
+        for template in fields.objects(policy.get("templates"), _POLICIES.child("templates")):
+            name = fields.below(template, _POLICIES.child("templates"), "metadata")[0].get("name")
+            if isinstance(name, str):
+                yield name
+
+
+def _with_volumes(pod: Json, claims: Sequence[str]) -> Json:
+    declared = fields.objects(pod.get("volumes"), _VOLUMES)
+    known = {volume.get("name") for volume in declared}
+    added = [
+        {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims if name not in known
+    ]
+    return {**pod, "volumes": [*declared, *added]} if added else pod
