@@ -45,26 +45,25 @@ def test_jobs_that_kubernetes_would_refuse_are_refused_with_their_trainjob_and_t
     platform: Cluster,
 ) -> None:
     """In the words of the API server's own validation, which no rule of ours repeats."""
-    lifecycle = {"preStop": {"exec": {"command": ["a"]}, "sleep": {"seconds": 1}}}
-    answer = platform.run("kubectl", "create", "-f", "-", check=False, stdin=json.dumps(hopeless(lifecycle)))
-    why = "spec.containers[0].lifecycle.preStop.sleep: Forbidden: may not specify more than 1 handler type"
-    assert answer.returncode == 1
-    assert f"Kubernetes would refuse the Jobs: Job node: spec.template.{why}" in answer.stderr
-    made = runtime("hopeless", container={"lifecycle": lifecycle})
-    answer = platform.run("kubectl", "create", "-f", "-", check=False, stdin=json.dumps(made))
-    assert answer.returncode == 1
+    wrong = {"key": "nvidia.com/gpu", "operator": "Exists", "value": "b"}
+    why = "spec.tolerations[0].operator: Invalid value"
     place = "spec.template.spec.replicatedJobs[0].template.spec.template"
-    assert f"Kubernetes would refuse the Jobs: {place}.{why}" in answer.stderr
-    platform.apply(hopeless({}))
+    for sent, said in (
+        (tolerating(wrong), f"Job node: spec.template.{why}"),
+        (runtime("hopeless", pod={"tolerations": [wrong]}), f"{place}.{why}"),
+    ):
+        answer = platform.run("kubectl", "create", "-f", "-", check=False, stdin=json.dumps(sent))
+        assert answer.returncode == 1
+        assert f"Kubernetes would refuse the Jobs: {said}" in answer.stderr
+    platform.apply(tolerating({"key": "nvidia.com/gpu", "operator": "Exists"}))
     platform.kubectl("delete", "trainjob", "hopeless")
 
 
-def hopeless(lifecycle: dict[str, Any]) -> Object:
-    """A suspended TrainJob whose container has this lifecycle."""
-    container = {"name": "node", **({"lifecycle": lifecycle} if lifecycle else {})}
-    job = {"name": "node", "template": {"spec": {"template": {"spec": {"containers": [container]}}}}}
+def tolerating(toleration: dict[str, str]) -> Object:
+    """A suspended TrainJob that patches a toleration into its pods."""
+    job = {"name": "node", "template": {"spec": {"template": {"spec": {"tolerations": [toleration]}}}}}
     patch = {
-        "manager": "example.com/hooks",
+        "manager": "example.com/taints",
         "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
     }
     return trainjob("hopeless", suspend=True, runtimePatches=[patch])

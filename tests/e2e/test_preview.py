@@ -65,7 +65,8 @@ def test_a_preview_refuses_a_runtime_whose_jobs_kubernetes_would_refuse(
     """The provider previews it with a dry run on the cluster, which asks the operator's webhook."""
     file, document = stack_file(tmp_path)
     runtimes = document["config"]["trainyard:platform"]["runtimes"]
-    runtimes["torch-distributed"]["nodeSelector"] = {"a b": "c"}
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "value": "b"}
+    runtimes["torch-distributed"]["tolerations"] = [toleration]
     file.write_text(yaml.safe_dump(document))
     command = ("env", f"PULUMI_OPTION_CONFIG_FILE={file}", "trainyard", "preview", "--stack", "sandbox")
     answer = platform.run(*command, check=False)
