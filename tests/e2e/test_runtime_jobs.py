@@ -117,7 +117,26 @@ def restricted(platform: Cluster) -> Iterator[Cluster]:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RESTRICTS, "labels": labels}}
     platform.apply(namespace, *GUARD)
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "probe", "namespace": RESTRICTS},
+        "spec": {
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "node", "image": "probe", **REFUSED["JobsRefused"]}],
+                }
+            }
+        },
+    }
+
+    def refuses() -> bool:
+        create = ("kubectl", "create", "--dry-run=server", "-f", "-")
+        return "unwanted.example.com" in platform.run(*create, check=False, stdin=json.dumps(job)).stderr
+
     try:
+        eventually("the policy is in force", refuses)
         yield platform.within(RESTRICTS)
     finally:
         for one in GUARD:
