@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Final, TextIO
 
 import typer
@@ -27,8 +28,8 @@ from trainyard_platform.errors import PlatformError
 from trainyard_platform.rollout import events, words
 from trainyard_platform.rollout.events import Op, Severity, Step
 
-from . import connection, foreign_namespaces
-from .manifests import CANNOT_ASK
+from . import connection, foreign_namespaces, runtime_trials
+from .manifests import CANNOT_ASK, FINE
 from .options import Context, Kubeconfig
 from .rollout_progress import Progress
 from .workloads import Seen, look
@@ -36,8 +37,9 @@ from .workloads import Seen, look
 POLICIES: Final = "policies"
 REFUSED: Final = 1
 _TOLD_BY_THE_PROGRAM: Final = "pulumi:pulumi:Stack"
+_RUNTIME: Final = "ClusterTrainingRuntime"
 _TOUCHING: Final = frozenset(
-    {"ClusterTrainingRuntime", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
+    {_RUNTIME, "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
 )
 """Kinds that TrainJobs hang on, and that are objects of the stack."""
 
@@ -56,7 +58,8 @@ def run(
     """Print what a stack's objects would become, and with `change` make them so; returns Pulumi's exit code.
 
     With `verbose` Pulumi speaks for itself. What cannot be run goes to `err`, with exit code 2;
-    and so does a tenant that would get somebody else's namespace, with exit code 1.
+    and so does a tenant that would get somebody else's namespace, with exit code 1. That is also the
+    exit code of a preview of a runtime that the cluster would refuse.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -84,35 +87,42 @@ def run(
         if verbose:
             return subprocess.call([*command, "--suppress-progress"], env=environment)
         with Progress(err) as progress:
-            teller = Teller(
-                stack, out, progress, lambda found: _effects(found, kubeconfig, context), _deleted_with
+            asks = Asks(
+                lambda found: _effects(found, kubeconfig, context),
+                _deleted_with,
+                # An `up` is told by the cluster itself.
+                lambda found: ([], {}) if change else _refused(found, kubeconfig, context),
             )
+            teller = Teller(stack, out, progress, asks)
             with _started([*command, "--json"], environment) as (process, lines):
                 for line in lines:
                     teller.hear(line)
-        return process.returncode
+        return process.returncode or (REFUSED if teller.refused else FINE)
     except OSError as error:
         print(f"pulumi cannot be run: {error.strerror}", file=err)
         return CANNOT_ASK
 
 
-Effects = Callable[[Sequence[Step]], tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]]
-"""What steps do to TrainJobs, by URN, and what could not be seen of them, with why."""
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """Who answers what Pulumi's events do not tell."""
+
+    effects: Callable[[Sequence[Step]], tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]]
+    """What steps do to TrainJobs, by URN, and what could not be seen of them, with why."""
+    deleted_with: Callable[[str], Mapping[str, str]]
+    """Of a stack, by URN, what a resource goes with."""
+    refusals: Callable[[Sequence[Step]], tuple[Sequence[str], Mapping[str, str]]]
+    """What of steps the cluster would refuse, and what it could not be asked, with why."""
 
 
 class Teller:
     """Makes words of Pulumi's events, one after the other."""
 
-    def __init__(
-        self,
-        stack: str,
-        out: TextIO,
-        progress: Progress,
-        effects: Effects,
-        deleted_with: Callable[[str], Mapping[str, str]],
-    ) -> None:
+    def __init__(self, stack: str, out: TextIO, progress: Progress, asks: Asks) -> None:
+        self.refused = False
+        """Whether the cluster would refuse something that is planned."""
         self._stack, self._out, self._progress = stack, out, progress
-        self._effects, self._deleted_with = effects, deleted_with
+        self._asks = asks
         self._steps: dict[str, Step] = {}
         self._begun: dict[str, Step] = {}
         self._done: set[str] = set()
@@ -168,13 +178,17 @@ class Teller:
     def _tell_plan(self, *, succeeded: bool) -> None:
         steps = list(self._steps.values())
         if any(step.op is Op.DELETE for step in steps):
-            steps = list(words.left(steps, self._deleted_with(self._stack)))
-        found, unseen = self._effects(steps)
+            steps = list(words.left(steps, self._asks.deleted_with(self._stack)))
+        found, unseen = self._asks.effects(steps)
         self._print(words.details(steps, found))
         self._print(words.violations(list(self._violations), steps))
-        self._print(f"Could not see {what}: {why}" for what, why in sorted(unseen.items()))
+        refused, unasked = self._asks.refusals(steps) if succeeded else ((), {})
+        self.refused = bool(refused)
+        self._print(refused)
+        self._print(f"Could not see {what}: {why}" for what, why in sorted({**unseen, **unasked}.items()))
         failed = f"{self._stack}: the preview failed, and nothing has been changed"
-        self._print([words.summary(self._stack, steps) if succeeded else failed])
+        fine = succeeded and not refused
+        self._print([words.summary(self._stack, steps) if fine else failed])
         self._violations.clear()
         self._done.clear()
 
@@ -225,6 +239,17 @@ def _effects(
     return {urn: impact.touched(change, found.jobs) for urn, change in changes.items()}, found.unseen
 
 
+def _refused(
+    steps: Sequence[Step], kubeconfig: str | None, context: str | None
+) -> tuple[Sequence[str], Mapping[str, str]]:
+    runtimes = [
+        step.after
+        for step in sorted(steps, key=lambda one: one.name)
+        if step.op in (Op.CREATE, Op.UPDATE) and step.ref is not None and step.ref.kind == _RUNTIME
+    ]
+    return runtime_trials.ask(runtimes, kubeconfig, context)
+
+
 def _deleted_with(stack: str) -> Mapping[str, str]:
     """By URN, what a resource is said to go with, as a namespace; nothing if Pulumi does not say."""
     command = ["pulumi", "stack", "export", "--stack", stack, "--non-interactive"]
@@ -254,8 +279,9 @@ def preview_command(
 ) -> None:
     """Say what `up` would do with a stack: of each object what changes, and what that does to TrainJobs.
 
-    Runs `pulumi preview` under the policies, after a look at what there is.
-    Exit code: Pulumi's, 0 if it can be rolled out.
+    Runs `pulumi preview` under the policies, after a look at what there is, and has
+    the cluster judge new and changed runtimes in a dry run, where one may.
+    Exit code: Pulumi's, 0 if it can be rolled out; 1 if the cluster would refuse a runtime.
 
     Example: trainyard preview --stack prod
     """

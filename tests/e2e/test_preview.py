@@ -57,3 +57,19 @@ def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs(
     assert "= LocalQueue team-b/default: stays in the cluster" in said
     assert "+ WorkloadPriorityClass new" in said
     assert {line.partition(" team-b/")[0] for line in said if line[:2] == "- "} == {"- Role", "- RoleBinding"}
+
+
+def test_a_preview_refuses_a_runtime_whose_jobs_kubernetes_would_refuse(
+    platform: Cluster, tmp_path: Path
+) -> None:
+    """The cluster is asked in a dry run, and asks the operator's webhook."""
+    file, document = stack_file(tmp_path)
+    runtimes = document["config"]["trainyard:platform"]["runtimes"]
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "value": "b"}
+    runtimes["torch-distributed"]["tolerations"] = [toleration]
+    file.write_text(yaml.safe_dump(document))
+    command = ("env", f"PULUMI_OPTION_CONFIG_FILE={file}", "trainyard", "preview", "--stack", "sandbox")
+    answer = platform.run(*command, check=False)
+    said = answer.stdout + answer.stderr
+    assert answer.returncode != 0, said
+    assert "Kubernetes would refuse the Jobs: spec.template.spec.replicatedJobs[0].template" in said

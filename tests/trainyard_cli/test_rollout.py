@@ -153,6 +153,39 @@ def test_a_preview_is_pulumis_under_the_policies_after_a_look_at_the_cluster(pul
     )
 
 
+RUNTIME = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "ClusterTrainingRuntime",
+    "metadata": {"name": "torch"},
+    "spec": {},
+}
+ADDED = [*change("r", "create", None, RUNTIME, planning=True), end(preview=True)]
+
+
+def test_a_preview_of_a_runtime_that_the_cluster_would_refuse_fails(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "refused by the cluster: ClusterTrainingRuntime torch: no such volume"
+
+    def ask(manifests: Any, *_: Any) -> Any:
+        assert manifests == [RUNTIME]
+        return [said], {}
+
+    monkeypatch.setattr(rollout.runtime_trials, "ask", ask)
+    assert answer(pulumi, *ADDED) == (
+        1,
+        f"+ ClusterTrainingRuntime torch\n{said}\nprod: the preview failed, and nothing has been changed\n",
+        LOOKING,
+    )
+
+
+def test_where_the_cluster_cannot_be_asked_about_a_runtime_a_preview_says_so(pulumi: Path) -> None:
+    code, out, _ = answer(pulumi, *ADDED)
+    assert code == 0
+    assert "\nCould not see whether the cluster would take the runtimes: kubeconfig /no/such/file: " in out
+    assert out.endswith("\nprod: 1 to create\n")
+
+
 def test_where_nothing_is_expected_to_change_no_policy_is_asked(pulumi: Path) -> None:
     assert answer(pulumi, *PREVIEW, end(preview=True), expect_no_changes=True, code=255)[0] == 255
     assert (pulumi / "pulumi.called").read_text() == (

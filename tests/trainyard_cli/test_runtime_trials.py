@@ -1,0 +1,67 @@
+"""Whether a cluster would take runtimes: what is sent, and what is made of the answers."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.trainyard_operator.fake_api import FakeApi, status
+from tests.trainyard_operator.objects import RUNTIMES, runtime
+from trainyard_cli import runtime_trials
+from trainyard_operator.kube.client import ApiError
+
+WEBHOOK = 'admission webhook "clustertrainingruntime.policy.trainyard.dev" denied the request: '
+POLICY = (
+    'clustertrainingruntimes.trainer.kubeflow.org "rt" is forbidden: ValidatingAdmissionPolicy "host-access" '
+    'with binding "host-access" denied request: '
+)
+NO_RIGHT = 'clustertrainingruntimes.trainer.kubeflow.org is forbidden: User "ci" cannot create resource'
+
+
+def asked(api: FakeApi, *manifests: dict[str, Any]) -> Sequence[str]:
+    async def ask() -> Sequence[str]:
+        async with api.client() as client:
+            return await runtime_trials.refused(client, manifests)
+
+    return asyncio.run(ask())
+
+
+def test_a_new_runtime_is_created_and_one_that_is_there_replaced_in_dry_runs() -> None:
+    api = FakeApi()
+    live = api.put(f"{RUNTIMES}/rt", runtime())
+    assert asked(api, runtime(), runtime("new")) == []
+    assert api.writes() == [("PUT", f"{RUNTIMES}/rt"), ("POST", RUNTIMES)]
+    sent = [body for body in api.bodies if body is not None]
+    assert sent[0]["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"]
+    assert api.objects == {f"{RUNTIMES}/rt": live}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        status(403, "Forbidden", f"{WEBHOOK}no such volume"),
+        status(422, "Invalid", f"{POLICY}no such volume"),
+        status(422, "Invalid", "no such volume"),
+    ],
+    ids=["the webhook", "a policy", "the schema"],
+)
+def test_who_refuses_a_runtime_is_heard(answer: dict[str, Any]) -> None:
+    api = FakeApi()
+    api.refuse_next("POST", RUNTIMES, answer)
+    assert asked(api, runtime(), runtime("fine")) == [
+        "refused by the cluster: ClusterTrainingRuntime rt: no such volume"
+    ]
+
+
+def test_a_missing_right_is_no_refusal() -> None:
+    api = FakeApi()
+    api.refuse_next("POST", RUNTIMES, status(403, "Forbidden", NO_RIGHT))
+    with pytest.raises(ApiError, match="cannot create resource"):
+        asked(api, runtime())
+
+
+def test_without_a_cluster_it_says_that_it_could_not_ask() -> None:
+    assert runtime_trials.ask([], "/no/such/file", None) == ([], {})
+    refused, unasked = runtime_trials.ask([runtime()], "/no/such/file", None)
+    assert (refused, list(unasked)) == ([], ["whether the cluster would take the runtimes"])
