@@ -14,8 +14,9 @@ from typing import Any, Final
 from trainyard_api import fields, names
 from trainyard_api.documents import Document
 from trainyard_api.errors import FieldPath, InvalidFieldError
-from trainyard_operator.core import revisions
+from trainyard_operator.core import plugins, revisions
 from trainyard_operator.core.model import Json, Runtime, TrainJob
+from trainyard_operator.core.phases import Defaults
 
 DEFAULT_NAMESPACE: Final = "ns"
 """Where a TrainJob lives whose file does not say: a placeholder, as the uid is."""
@@ -114,17 +115,12 @@ def _each(edit: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 _RUNTIME_DEFAULTS: Final[tuple[tuple[tuple[str, ...], Callable[[Any], Any]], ...]] = (
-    (
-        ("mlPolicy", "mpi"),
-        _defaults(
-            numProcPerNode=1,
-            mpiImplementation="OpenMPI",
-            sshAuthMountPath="/root/.ssh",
-            runLauncherAsNode=False,
-        ),
+    *(
+        (tuple(path.split(".")), _defaults(**values))
+        for plugin in plugins.ALL.plugins
+        if isinstance(plugin, Defaults)
+        for path, values in plugin.defaults
     ),
-    (("podGroupPolicy", "coscheduling"), _defaults(scheduleTimeoutSeconds=60)),
-    (("podGroupPolicy", "volcano", "networkTopology"), _defaults(mode="hard", highestTierAllowed=1)),
     (("template", "spec", "replicatedJobs"), _each(_defaults(groupName="default", replicas=1))),
     (("template", "spec", "failurePolicy"), _defaults(restartStrategy="Recreate")),
     (

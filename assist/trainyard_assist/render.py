@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from trainyard_api.documents import Document
 from trainyard_api.errors import InvalidFieldError
 from trainyard_operator.core import framework, plugins, revisions
-from trainyard_operator.core.framework import DEFAULT_SETTINGS, Settings
+from trainyard_operator.core.info import DEFAULT_SETTINGS, Settings
 from trainyard_operator.core.model import Json
 
 from . import offline
@@ -61,7 +61,7 @@ def _children(document: Document, runtimes: Runtimes, settings: Settings, namesp
     if found is None:
         raise RenderError(f'{document.place}: {kind} "{name}" is neither in the files nor in the catalog')
     try:
-        return framework.build(job, offline.runtime(found, namespace), plugins.ALL, settings)
+        return plugins.ALL.build(job, offline.runtime(found, namespace), settings)
     except (InvalidFieldError, framework.UnsupportedPolicyError) as error:
         raise RenderError(f"{document.place}: with the runtime of {found.place}: {error}") from error
 

@@ -16,7 +16,7 @@ import typer
 from trainyard_api import documents
 from trainyard_assist import render as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE
-from trainyard_operator.core import framework, plugins
+from trainyard_operator.core import info, plugins
 
 from . import manifests
 from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED, UsageError, read
@@ -27,8 +27,8 @@ def run(
     *,
     catalog: Path = CATALOG,
     feature_gates: str = "",
-    operator_namespace: str = framework.DEFAULT_SETTINGS.operator_namespace,
-    service_name: str = framework.DEFAULT_SETTINGS.service_name,
+    operator_namespace: str = info.DEFAULT_SETTINGS.operator_namespace,
+    service_name: str = info.DEFAULT_SETTINGS.service_name,
     namespace: str = DEFAULT_NAMESPACE,
     out: TextIO | None = None,
     err: TextIO | None = None,
@@ -44,7 +44,7 @@ def run(
         gates = _feature_gates(feature_gates)
         given = read(files)
         known = manifests.catalog(catalog)
-        settings = framework.Settings(gates, operator_namespace, service_name)
+        settings = info.Settings(gates, operator_namespace, service_name)
         children = core.render(given, known, settings, namespace)
     except (UsageError, documents.DocumentError, core.NothingToRenderError) as error:
         print(error, file=err)
@@ -65,10 +65,10 @@ def command(
     ] = "",
     operator_namespace: Annotated[
         str, typer.Option(help="Namespace of the operator.")
-    ] = framework.DEFAULT_SETTINGS.operator_namespace,
+    ] = info.DEFAULT_SETTINGS.operator_namespace,
     service_name: Annotated[
         str, typer.Option(help="Name of the operator's Service.")
-    ] = framework.DEFAULT_SETTINGS.service_name,
+    ] = info.DEFAULT_SETTINGS.service_name,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
     ] = DEFAULT_NAMESPACE,
@@ -86,7 +86,7 @@ def command(
 
 def _feature_gates(text: str) -> frozenset[str]:
     """The gates that `Name=true,Other=false` turns on."""
-    known = framework.implemented("featureGates", plugins.ALL)
+    known = plugins.ALL.implemented("featureGates")
     on = set()
     for entry in filter(None, text.split(",")):
         name, _, value = entry.partition("=")

@@ -19,7 +19,7 @@ from trainyard_api import names
 from trainyard_api.configuration import Configuration
 from trainyard_api.rate import Buckets
 
-from .core import framework, plugins
+from .core import info, plugins
 from .core.limits import Limits
 from .core.plugins.trainjobstatus import GATE
 from .kube.client import ApiError, Client
@@ -267,9 +267,9 @@ class Wiring:
             leading=lambda: self.elector.leading,
         )
 
-    def build_settings(self) -> framework.Settings:
+    def build_settings(self) -> info.Settings:
         """What manifests depend on, as it is now."""
-        return framework.Settings(
+        return info.Settings(
             feature_gates=self.settings.feature_gates.on,
             operator_namespace=self.settings.namespace,
             service_name=SERVICE,

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from trainyard_api import names
-from trainyard_operator.core.framework import DEFAULT_SETTINGS
+from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.kube import credentials
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics

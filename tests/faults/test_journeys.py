@@ -17,7 +17,7 @@ from tests.trainyard_operator import objects
 from tests.trainyard_operator.fake_api import status
 from trainyard_api import names
 from trainyard_operator.core import plugins, revisions
-from trainyard_operator.core.framework import DEFAULT_SETTINGS, children
+from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.watch.cache import trainjob_of
 
 from .test_machine import ALL, HOURS, NAMES, RUNTIME, SAMPLE, Machine, ended, owner, run
@@ -128,7 +128,7 @@ def plain(jobset):
 
 def built(job, begun_with):
     """The JobSet of a TrainJob that is made in an empty world, with the runtime at hand."""
-    made = children(trainjob_of(job), begun_with, plugins.ALL, DEFAULT_SETTINGS)
+    made = plugins.ALL.children(trainjob_of(job), begun_with, DEFAULT_SETTINGS)
     return next(child.manifest for child in made if child.manifest["kind"] == "JobSet")
 
 

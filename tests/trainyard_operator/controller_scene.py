@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from trainyard_operator.core.framework import DEFAULT_SETTINGS
+from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key

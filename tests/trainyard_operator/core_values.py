@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from trainyard_operator.core import plugins
-from trainyard_operator.core.framework import DEFAULT_SETTINGS, build
+from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.core.model import JobSet, Observed, ReplicatedJobStatus, Runtime, TrainJob
 
 T0 = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -75,7 +75,7 @@ def observed(job=None, js=None, rt=PLAIN, **fields):
 
 def built(job, rt):
     """The JobSet that the framework builds."""
-    return next(m for m in build(job, rt, plugins.ALL, DEFAULT_SETTINGS) if m["kind"] == "JobSet")
+    return next(m for m in plugins.ALL.build(job, rt, DEFAULT_SETTINGS) if m["kind"] == "JobSet")
 
 
 def containers(job, rt, replicated="node"):

@@ -21,7 +21,7 @@ import pytest
 
 from trainyard_api import names
 from trainyard_operator.core import review, revisions, validation
-from trainyard_operator.core.framework import DEFAULT_SETTINGS
+from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.core.limits import DEFAULT, Limits
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from trainyard_operator.core.framework import Settings
+from trainyard_operator.core.info import Settings
 from trainyard_operator.work.apply import Applier
 from trainyard_operator.work.authorities import AGAIN, Authorities
 from trainyard_operator.work.companions import Companions

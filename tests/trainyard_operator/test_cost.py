@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from trainyard_operator.core import limits, plugins, review
-from trainyard_operator.core.framework import Settings
+from trainyard_operator.core.info import Settings
 from trainyard_operator.core.model import Runtime, TrainJob
 from trainyard_operator.core.reconcile import companions, reconcile
 from trainyard_operator.core.validation import validate, validate_runtime

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainyard_operator.core.framework import DEFAULT_SETTINGS, new_info
+from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.plugins.jax import JAX
 from trainyard_operator.core.plugins.torchtune import TorchTune
 from trainyard_operator.core.plugins.xgboost import XGBoost

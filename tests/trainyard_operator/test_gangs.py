@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from trainyard_operator.core import gang, plugins
-from trainyard_operator.core.framework import DEFAULT_SETTINGS, build, new_info
+from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.plugins.coscheduling import CoScheduling
 from trainyard_operator.core.plugins.volcano import Volcano
 
@@ -72,7 +72,7 @@ def test_the_gang_is(jobs, members, pods, cpu):
 
 
 def built(rt, spec=None):
-    manifests = build(trainjob(spec), rt, plugins.ALL, DEFAULT_SETTINGS)
+    manifests = plugins.ALL.build(trainjob(spec), rt, DEFAULT_SETTINGS)
     jobset = next(m for m in manifests if m["kind"] == "JobSet")
     pods = {
         j["name"]: j["template"]["spec"]["template"]["metadata"] for j in jobset["spec"]["replicatedJobs"]

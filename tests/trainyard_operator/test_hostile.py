@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainyard_operator.core import plugins
-from trainyard_operator.core.framework import Settings
+from trainyard_operator.core.info import Settings
 from trainyard_operator.core.reconcile import reconcile
 from trainyard_operator.core.validation import validate, validate_runtime
 

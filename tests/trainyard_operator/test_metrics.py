@@ -11,8 +11,9 @@ from aiohttp import web
 
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
 from trainyard_operator import gauges
-from trainyard_operator.core import framework, plugins
-from trainyard_operator.core.framework import DEFAULT_SETTINGS
+from trainyard_operator.core import plugins
+from trainyard_operator.core.framework import Framework
+from trainyard_operator.core.info import DEFAULT_SETTINGS, Info
 from trainyard_operator.core.model import TrainJob
 from trainyard_operator.core.states import State
 from trainyard_operator.metrics import Metrics
@@ -93,9 +94,7 @@ def test_measured_plugins_build_what_they_build_and_each_is_timed() -> None:
     job, rt = trainjob({"trainer": {"numNodes": 2}}), runtime({"torch": {}})
     using = measured(plugins.ALL, metrics)
     began = time.perf_counter()
-    assert framework.children(job, rt, using, DEFAULT_SETTINGS) == framework.children(
-        job, rt, plugins.ALL, DEFAULT_SETTINGS
-    )
+    assert using.children(job, rt, DEFAULT_SETTINGS) == plugins.ALL.children(job, rt, DEFAULT_SETTINGS)
     times = {
         name: value(metrics, "trainyard_plugin_seconds_count", plugin=name) for name in ("torch", "jobset")
     }
@@ -110,12 +109,12 @@ def test_a_plugin_that_cannot_work_with_what_it_is_given_is_counted() -> None:
         name = "broken"
         implements = frozenset[str]()
 
-        def enforce_ml_policy(self, info: framework.Info) -> framework.Info:
+        def enforce_ml_policy(self, info: Info) -> Info:
             raise InvalidFieldError(FieldError(ErrorType.INVALID, "spec", None, "no"))
 
     metrics = Metrics()
     with pytest.raises(InvalidFieldError):
-        framework.children(trainjob(), runtime({}), measured([Broken()], metrics), DEFAULT_SETTINGS)
+        measured(Framework([Broken()]), metrics).children(trainjob(), runtime({}), DEFAULT_SETTINGS)
     assert value(metrics, "trainyard_plugin_errors_total", plugin="broken") == 1
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from trainyard_api.errors import InvalidFieldError
 from trainyard_operator.core import plugins
-from trainyard_operator.core.framework import DEFAULT_SETTINGS, Child, build, children, new_info
+from trainyard_operator.core.info import DEFAULT_SETTINGS, Child, new_info
 from trainyard_operator.core.model import Generated
 from trainyard_operator.core.plugins.mpi import MPI
 from trainyard_operator.core.validation import validate
@@ -31,7 +31,7 @@ def mpi_runtime(workers=None, launcher=None, **policy):
 
 def hosts(spec, rt):
     (hostfile,) = (
-        m for m in build(trainjob(spec), rt, plugins.ALL, DEFAULT_SETTINGS) if m["kind"] == "ConfigMap"
+        m for m in plugins.ALL.build(trainjob(spec), rt, DEFAULT_SETTINGS) if m["kind"] == "ConfigMap"
     )
     return hostfile["data"]["hostfile"].splitlines()
 
@@ -44,7 +44,7 @@ def test_it_does_nothing_for_another_policy():
 def test_the_key_is_drawn_by_whoever_creates_the_secret():
     (secret,) = (
         child
-        for child in children(trainjob(), mpi_runtime(), plugins.ALL, DEFAULT_SETTINGS)
+        for child in plugins.ALL.children(trainjob(), mpi_runtime(), DEFAULT_SETTINGS)
         if child.manifest["kind"] == "Secret"
     )
     assert secret == Child(
@@ -169,7 +169,7 @@ def test_another_implementation_is_refused():
     with pytest.raises(
         InvalidFieldError, match=r'mpiImplementation: Invalid value: "Intel": must be OpenMPI'
     ):
-        build(trainjob(), mpi_runtime(mpiImplementation="Intel"), plugins.ALL, DEFAULT_SETTINGS)
+        plugins.ALL.build(trainjob(), mpi_runtime(mpiImplementation="Intel"), DEFAULT_SETTINGS)
 
 
 def test_more_hosts_than_a_configmap_holds_are_refused_before_any_is_written():

@@ -6,19 +6,17 @@ import pytest
 
 from trainyard_api.errors import InvalidFieldError
 from trainyard_operator.core import plugins
-from trainyard_operator.core.framework import (
-    DEFAULT_SETTINGS,
+from trainyard_operator.core.framework import Framework, UnsupportedPolicyError
+from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
+from trainyard_operator.core.model import Condition
+from trainyard_operator.core.phases import (
     Build,
     EnforceMLPolicy,
     EnforcePodGroupPolicy,
     IdentifyNetwork,
     Status,
-    UnsupportedPolicyError,
     Validate,
-    build,
-    new_info,
 )
-from trainyard_operator.core.model import Condition
 from trainyard_operator.core.plugins.jobset import JobSetPlugin
 from trainyard_operator.core.plugins.torch import Torch
 
@@ -56,7 +54,7 @@ def pods_of(job, rt):
 
 def test_the_plugins_run_in_this_order_and_jobset_builds_last():
     phases = (Validate, EnforceMLPolicy, EnforcePodGroupPolicy, IdentifyNetwork, Build, Status)
-    assert [(p.name, [q.__name__ for q in phases if isinstance(p, q)]) for p in plugins.ALL] == [
+    assert [(p.name, [q.__name__ for q in phases if isinstance(p, q)]) for p in plugins.ALL.plugins] == [
         ("plainml", ["EnforceMLPolicy"]),
         ("torch", ["Validate", "EnforceMLPolicy"]),
         ("torchtune", ["Validate", "EnforceMLPolicy"]),
@@ -72,14 +70,14 @@ def test_the_plugins_run_in_this_order_and_jobset_builds_last():
 
 def test_a_policy_that_no_plugin_implements_is_refused():
     with pytest.raises(UnsupportedPolicyError, match=r"spec\.mlPolicy\.torch is not supported"):
-        build(trainjob(), runtime({"torch": {}}), (JobSetPlugin(),), DEFAULT_SETTINGS)
+        Framework([JobSetPlugin()]).build(trainjob(), runtime({"torch": {}}), DEFAULT_SETTINGS)
 
 
 def test_building_changes_neither_the_trainjob_nor_the_runtime():
     rt = runtime({"torch": {}}, [replicated_job(containers=[node(env=[{"name": "A", "value": "1"}])])])
     job = trainjob({"trainer": {"env": [{"name": "B", "value": "2"}], "numNodes": 3}})
     before = repr((rt, job))
-    build(job, rt, plugins.ALL, DEFAULT_SETTINGS)
+    plugins.ALL.build(job, rt, DEFAULT_SETTINGS)
     assert repr((rt, job)) == before
 
 

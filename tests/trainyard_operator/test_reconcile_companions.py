@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from trainyard_operator.core import framework, plugins, reconcile
-from trainyard_operator.core.framework import Settings
+from trainyard_operator.core.info import Settings
 from trainyard_operator.core.model import (
     Companion,
     Create,
@@ -125,7 +125,7 @@ def test_the_shell_is_told_which_to_look_up(fields, expected):
 
 
 def test_for_most_jobs_the_question_costs_no_building(monkeypatch):
-    monkeypatch.delattr(framework, "children")
+    monkeypatch.delattr(framework.Framework, "children")
     plain = runtime({"torch": {}, "mpi": None})
     assert reconcile.companions(observed(rt=plain)) == ()
 
@@ -140,8 +140,8 @@ def test_the_quick_answer_is_the_one_that_building_gives(policy, gang, gates):
     rt = runtime({policy: {}} if policy else {}, GPU_JOBS)
     rt = replace(rt, spec={**rt.spec, "podGroupPolicy": gang})
     settings = Settings(feature_gates=frozenset(gates))
-    built = framework.children(trainjob(), rt, plugins.ALL, settings)
-    assert framework.builds_beside(rt, plugins.ALL, settings) is (len(built) > 1)
+    built = plugins.ALL.children(trainjob(), rt, settings)
+    assert plugins.ALL.builds_beside(rt, settings) is (len(built) > 1)
 
 
 @pytest.mark.parametrize("policy", ["mpi", [1], {1: 2}])

@@ -3,7 +3,7 @@
 import pytest
 
 from trainyard_operator.core import resources, templates
-from trainyard_operator.core.framework import DEFAULT_SETTINGS, new_info
+from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.templates import SPEC_PATH
 
 from .core_values import replicated_job, runtime, trainjob

@@ -1,7 +1,7 @@
 """How a training process is connected with the status server; the golden corpus has whole JobSets."""
 
 from trainyard_operator.core import plugins
-from trainyard_operator.core.framework import Settings, build, new_info
+from trainyard_operator.core.info import Settings, new_info
 from trainyard_operator.core.plugins.trainjobstatus import TrainJobStatusPlugin
 
 from .core_values import replicated_job, runtime, trainjob
@@ -26,7 +26,7 @@ def test_every_container_of_the_trainer_and_no_other_is_told_where_to_report():
         replicated_job("other", None, [{"name": "node"}]),
         replicated_job(containers=[{"name": "node"}, {"name": "side"}]),
     ]
-    (config_map, jobset) = build(trainjob(), runtime({}, jobs), plugins.ALL, ON)
+    (config_map, jobset) = plugins.ALL.build(trainjob(), runtime({}, jobs), ON)
     assert config_map["metadata"]["name"] == "tj-tls-config"
     assert config_map["data"] == {"ca.crt": "PEM"}
     other, trainer = (j["template"]["spec"]["template"]["spec"] for j in jobset["spec"]["replicatedJobs"])

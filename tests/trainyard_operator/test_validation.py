@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from trainyard_operator.core.framework import Framework
 from trainyard_operator.core.limits import Limits
 from trainyard_operator.core.model import Runtime
 from trainyard_operator.core.plugins.jobset import JobSetPlugin
@@ -75,7 +76,7 @@ def test_a_suspension_is_refused_for_what_its_patches_are():
 
 
 def test_what_no_plugin_carries_out_is_refused():
-    assert asked({}, runtime({"mpi": {}}), using=(JobSetPlugin(),)) == [
+    assert asked({}, runtime({"mpi": {}}), using=Framework([JobSetPlugin()])) == [
         f"spec.runtimeRef: Invalid value: {REFERENCE}: spec.mlPolicy.mpi is not supported"
     ]
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from trainyard_api import names
 
-from . import conditions, framework, refusals, revisions
-from .framework import Plugin
+from . import conditions, refusals, revisions
+from .framework import Framework
 from .model import EventNote, Observed, Refused, Rejection, Runtime, TrainJob
 
 _LONGEST_MESSAGE: Final = 1000
@@ -74,9 +74,9 @@ def runtime_invalid(runtime: Runtime, what: str) -> Cause:
     return Cause("RuntimeInvalid", _worded(f"no JobSet can be built from {where}: {what}", step))
 
 
-def policy_unsupported(runtime: Runtime, what: str, using: Sequence[Plugin]) -> Cause:
+def policy_unsupported(runtime: Runtime, what: str, using: Framework) -> Cause:
     """The runtime has a policy that no plugin implements."""
-    known = ", ".join(sorted(framework.implemented("mlPolicy", using)))
+    known = ", ".join(sorted(using.implemented("mlPolicy")))
     message = _worded(f'{runtime.kind} "{runtime.name}": {what}', f"use a runtime with one of: {known}")
     return Cause("MLPolicyNotSupported", message)
 

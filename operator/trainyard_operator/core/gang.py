@@ -16,7 +16,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 
 from . import resources, templates
-from .framework import Info
+from .info import Info
 from .model import Json
 
 _READY: Final = "Ready"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from trainyard_api import names
 
 from . import revisions
-from .framework import Settings
+from .info import Settings
 from .model import JobSet, Json, TrainJob
 
 

@@ -323,3 +323,12 @@ class Plan:
 
 
 NOTHING = Plan()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJobStatus:
+    """What a child object says about its TrainJob."""
+
+    terminal: Condition | None
+    """The Complete or Failed condition, None while it goes on."""
+    jobs_status: tuple[Json, ...]

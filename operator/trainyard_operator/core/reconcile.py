@@ -21,9 +21,10 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 
-from . import attempts, causes, conditions, framework, marks, plugins, refusals, renewal, revisions
+from . import attempts, causes, conditions, marks, plugins, refusals, renewal, revisions
 from .causes import Cause
-from .framework import DEFAULT_SETTINGS, Child, Plugin, Settings
+from .framework import Framework, UnsupportedPolicyError
+from .info import DEFAULT_SETTINGS, Child, Settings
 from .model import (
     NOTHING,
     Condition,
@@ -71,7 +72,7 @@ def reconcile(
     observed: Observed,
     now: datetime,
     settings: Settings = DEFAULT_SETTINGS,
-    using: Sequence[Plugin] = plugins.ALL,
+    using: Framework = plugins.ALL,
 ) -> Plan:
     """The next writes, status and events for a TrainJob, and when to look again.
 
@@ -119,7 +120,7 @@ def reconcile(
 def companions(
     observed: Observed,
     settings: Settings = DEFAULT_SETTINGS,
-    using: Sequence[Plugin] = plugins.ALL,
+    using: Framework = plugins.ALL,
 ) -> tuple[Identity, ...]:
     """The children beside the JobSet that the next `reconcile` wants to know of.
 
@@ -133,10 +134,10 @@ def companions(
         return ()
     settings = marks.as_begun(settings, observed.jobset)
     try:
-        if not framework.builds_beside(observed.runtime, using, settings):
+        if not using.builds_beside(observed.runtime, settings):
             return ()
-        children = framework.children(job, observed.runtime, using, settings)
-    except (framework.UnsupportedPolicyError, InvalidFieldError):
+        children = using.children(job, observed.runtime, settings)
+    except (UnsupportedPolicyError, InvalidFieldError):
         return ()
     return tuple(_identity(child.manifest) for child in children if child.manifest["kind"] != names.JOBSET)
 
@@ -177,7 +178,7 @@ def _after_the_end(
 
 
 def _has_ended(jobset: JobSet) -> bool:
-    return framework.status(jobset, plugins.ALL).terminal is not None
+    return plugins.ALL.status(jobset).terminal is not None
 
 
 def _suspension(job: TrainJob, before: conditions.Conditions, now: datetime) -> conditions.Conditions:
@@ -194,7 +195,7 @@ def _suspension(job: TrainJob, before: conditions.Conditions, now: datetime) -> 
 def _mirrored(
     current: conditions.Conditions, jobset: JobSet | None, observed: Observed
 ) -> conditions.Conditions:
-    terminal = None if jobset is None else framework.status(jobset, plugins.ALL).terminal
+    terminal = None if jobset is None else plugins.ALL.status(jobset).terminal
     if terminal is None:
         return current
     return conditions.with_condition(current, attempts.told(terminal, observed.attempts))
@@ -233,7 +234,7 @@ def _status(job: TrainJob, after: conditions.Conditions, jobset: JobSet | None) 
     if after != conditions.of(job.status):
         patch["conditions"] = list(after)
     if jobset is not None:
-        counts = framework.status(jobset, plugins.ALL).jobs_status
+        counts = plugins.ALL.status(jobset).jobs_status
         if counts != tuple(job.status.get("jobsStatus") or ()):
             patch["jobsStatus"] = list(counts)
     return patch or None
@@ -260,7 +261,7 @@ def _soonest(deadline: float | None, retry: float | None) -> float | None:
 # --- children ---------------------------------------------------------------
 
 
-def _next_step(observed: Observed, now: datetime, settings: Settings, using: Sequence[Plugin]) -> _Step:
+def _next_step(observed: Observed, now: datetime, settings: Settings, using: Framework) -> _Step:
     job, jobset = observed.trainjob, observed.jobset
     if jobset is not None and jobset.deleting:
         return _Step(blocked=causes.standing(job), wait=RETRY_SECONDS)
@@ -276,8 +277,8 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Seq
 
     settings = marks.as_begun(settings, jobset)
     try:
-        children = framework.children(job, observed.runtime, using, settings)
-    except framework.UnsupportedPolicyError as error:
+        children = using.children(job, observed.runtime, settings)
+    except UnsupportedPolicyError as error:
         return _Step(blocked=causes.policy_unsupported(observed.runtime, str(error), using))
     except InvalidFieldError as error:
         return _Step(blocked=causes.runtime_invalid(observed.runtime, str(error)))

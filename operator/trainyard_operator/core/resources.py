@@ -15,7 +15,7 @@ from trainyard_api.errors import FieldPath
 from trainyard_api.quantity import Quantity
 
 from . import templates
-from .framework import Info
+from .info import Info
 from .model import Json
 
 Amounts = dict[str, Quantity]

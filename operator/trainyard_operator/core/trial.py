@@ -17,8 +17,9 @@ from typing import Any, Final
 from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath, InvalidFieldError
 
-from . import framework, plugins, revisions
-from .framework import Settings
+from . import plugins, revisions
+from .framework import UnsupportedPolicyError
+from .info import Settings
 from .model import Json, Runtime, TrainJob
 
 NAME: Final = "trial"
@@ -56,8 +57,8 @@ def of(job: TrainJob, runtime: Runtime, settings: Settings) -> tuple[Trial, ...]
     if not revisions.supported(job):
         return ()
     try:
-        children = framework.build(replace(job, name=NAME), runtime, plugins.ALL, settings)
-    except (InvalidFieldError, framework.UnsupportedPolicyError):
+        children = plugins.ALL.build(replace(job, name=NAME), runtime, settings)
+    except (InvalidFieldError, UnsupportedPolicyError):
         return ()
     return tuple(job for child in children if child["kind"] == names.JOBSET for job in _of_jobset(child))
 

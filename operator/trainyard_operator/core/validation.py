@@ -13,15 +13,16 @@ come first, so that nothing takes long for what is refused anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
-from . import framework, limits, patches, plugins, retention, revisions, templates
-from .framework import DEFAULT_SETTINGS, Plugin, Settings
+from . import limits, patches, plugins, retention, revisions, templates
+from .framework import Framework, UnsupportedPolicyError
+from .info import DEFAULT_SETTINGS, Settings
 from .limits import Limits
 from .model import JobSet, Json, Runtime, TrainJob
 
@@ -63,7 +64,7 @@ def validate(
     *,
     allowed: Limits = limits.DEFAULT,
     settings: Settings = DEFAULT_SETTINGS,
-    using: Sequence[Plugin] = plugins.ALL,
+    using: Framework = plugins.ALL,
 ) -> Answer:
     """The answer for a TrainJob that is created, or updated from `old`.
 
@@ -96,7 +97,7 @@ def validate_runtime(
     old: Runtime | None = None,
     *,
     allowed: Limits = limits.DEFAULT,
-    using: Sequence[Plugin] = plugins.ALL,
+    using: Framework = plugins.ALL,
 ) -> Answer:
     """The answer for a runtime that is created, or updated from `old`.
 
@@ -175,7 +176,7 @@ def _retention_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
 def _errors(
     job: TrainJob,
     runtime: Runtime,
-    using: Sequence[Plugin],
+    using: Framework,
     settings: Settings,
     *,
     old: TrainJob | None,
@@ -185,23 +186,23 @@ def _errors(
     """The plugins' errors and the TrainJob's limits; without any, what building the children shows."""
     limited = not _only_resumes(job, old)
     try:
-        framework.require_implemented(runtime, using)
-        info = framework.new_info(job, runtime, settings)
-        found = tuple(framework.errors(info, using, old=old, jobset=jobset))
+        using.require_implemented(runtime)
+        info = using.info(job, runtime, settings)
+        found = tuple(using.errors(info, old=old, jobset=jobset))
         if limited:
             found += tuple(limits.of_trainjob(job, allowed))
         if found:
             return found
-        children = [child.manifest for child in framework.children_of(info, using)]
+        children = [child.manifest for child in using.children_of(info)]
         return tuple(limits.of_children(job, children, allowed)) if limited else ()
-    except framework.UnsupportedPolicyError as error:
+    except UnsupportedPolicyError as error:
         shown = revisions.shown_reference(job)
         return (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
     except InvalidFieldError as error:
         return error.errors
 
 
-def _runtime_errors(runtime: Runtime, using: Sequence[Plugin]) -> Iterator[FieldError]:
+def _runtime_errors(runtime: Runtime, using: Framework) -> Iterator[FieldError]:
     yield from _policy_errors(runtime, "mlPolicy", using)
     yield from _policy_errors(runtime, "podGroupPolicy", using)
     template = fields.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
@@ -212,9 +213,9 @@ def _runtime_errors(runtime: Runtime, using: Sequence[Plugin]) -> Iterator[Field
         yield from _replicated_job_errors(job, path.index(position))
 
 
-def _policy_errors(runtime: Runtime, policy: str, using: Iterable[Plugin]) -> Iterator[FieldError]:
+def _policy_errors(runtime: Runtime, policy: str, using: Framework) -> Iterator[FieldError]:
     """What no plugin implements, as Flux: a TrainJob with it would be refused."""
-    known = framework.implemented(policy, tuple(using))
+    known = using.implemented(policy)
     path = FieldPath("spec").child(policy)
     for source, value in fields.mapping(runtime.spec.get(policy), path).items():
         if value is not None and source != "numNodes" and source not in known:

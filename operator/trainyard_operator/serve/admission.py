@@ -31,7 +31,7 @@ from trainyard_api.rate import Buckets
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
-from ..core import framework, holding, model, reconcile, review, trial, validation
+from ..core import holding, info, model, reconcile, review, trial, validation
 from ..core.limits import DEFAULT, Limits
 from ..core.review import MalformedError, Request
 from ..core.validation import Answer
@@ -103,7 +103,7 @@ class Decider:
         *,
         synced: Callable[[], bool],
         allowed: Limits = DEFAULT,
-        settings: Callable[[], framework.Settings] = lambda: framework.DEFAULT_SETTINGS,
+        settings: Callable[[], info.Settings] = lambda: info.DEFAULT_SETTINGS,
         policies: Policies | None = None,
         trials: Trials | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),

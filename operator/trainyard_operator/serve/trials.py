@@ -21,7 +21,7 @@ from trainyard_api import fields
 from trainyard_api.errors import FieldPath
 from trainyard_api.rate import Buckets
 
-from ..core import framework, model, trial
+from ..core import info, model, trial
 from ..core.trial import Trial
 from ..kube.client import ApiError, Client
 from ..work.apply import JOBS
@@ -47,7 +47,7 @@ class Trials:
     def __init__(
         self,
         client: Client,
-        settings: Callable[[], framework.Settings],
+        settings: Callable[[], info.Settings],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ..core import conditions, framework, marks, model, reconcile
+from ..core import conditions, info, marks, model, reconcile
 from ..core.plugins import trainjobstatus
 from ..kube.client import ApiError
 from ..watch.cache import Cache, Key
@@ -51,7 +51,7 @@ class Authorities:
         companions: Companions,
         applier: Applier,
         *,
-        settings: Callable[[], framework.Settings],
+        settings: Callable[[], info.Settings],
         working: Callable[[], bool],
         leading: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,

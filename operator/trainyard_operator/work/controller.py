@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from trainyard_api import names
 
-from ..core import attempts, conditions, framework, model, plugins, reconcile, revisions, states
+from ..core import attempts, conditions, framework, info, model, plugins, reconcile, revisions, states
 from ..kube.client import ApiError, ConflictError, RetriableError
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey, runtime_key, runtime_of, trainjob_of, version
@@ -66,8 +66,8 @@ class Controller:
         metrics: Metrics,
         working: Callable[[], bool],
         leading: Callable[[], bool] = lambda: True,
-        settings: Callable[[], framework.Settings] = lambda: framework.DEFAULT_SETTINGS,
-        using: Sequence[framework.Plugin] = plugins.ALL,
+        settings: Callable[[], info.Settings] = lambda: info.DEFAULT_SETTINGS,
+        using: framework.Framework = plugins.ALL,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

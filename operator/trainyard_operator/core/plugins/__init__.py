@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..framework import Plugin
+from ..framework import Framework
 from .coscheduling import CoScheduling
 from .jax import JAX
 from .jobset import JobSetPlugin
@@ -20,17 +20,19 @@ from .trainjobstatus import TrainJobStatusPlugin
 from .volcano import Volcano
 from .xgboost import XGBoost
 
-ALL: Final[tuple[Plugin, ...]] = (
-    PlainML(),
-    Torch(),
-    TorchTune(),
-    JAX(),
-    XGBoost(),
-    MPI(),
-    TrainJobStatusPlugin(),
-    CoScheduling(),
-    Volcano(),
-    JobSetPlugin(),
+ALL: Final = Framework(
+    (
+        PlainML(),
+        Torch(),
+        TorchTune(),
+        JAX(),
+        XGBoost(),
+        MPI(),
+        TrainJobStatusPlugin(),
+        CoScheduling(),
+        Volcano(),
+        JobSetPlugin(),
+    )
 )
 """What is rendered, validated and carried out.
 

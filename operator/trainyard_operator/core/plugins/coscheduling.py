@@ -9,11 +9,11 @@ from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 
 from .. import gang, templates
-from ..framework import Child, Info
+from ..info import Child, Info
 from . import owned
 
 _POLICY: Final = FieldPath("spec.podGroupPolicy.coscheduling")
-_DEFAULT_TIMEOUT: Final = 60
+_DEFAULTS: Final = {"scheduleTimeoutSeconds": 60}
 
 
 class CoScheduling:
@@ -21,6 +21,7 @@ class CoScheduling:
 
     name = "coscheduling"
     implements = frozenset({"podGroupPolicy.coscheduling"})
+    defaults = (("podGroupPolicy.coscheduling", _DEFAULTS),)
 
     def enforce_pod_group_policy(self, info: Info) -> Info:
         """`info` with the group's label on the pods of the gang."""
@@ -43,7 +44,7 @@ class CoScheduling:
         spec = {
             "minMember": members.pods,
             "minResources": members.requests,
-            "scheduleTimeoutSeconds": _DEFAULT_TIMEOUT if timeout is None else timeout,
+            "scheduleTimeoutSeconds": _DEFAULTS["scheduleTimeoutSeconds"] if timeout is None else timeout,
         }
         manifest = {
             "apiVersion": names.COSCHEDULING_API_VERSION,

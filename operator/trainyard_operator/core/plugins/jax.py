@@ -10,7 +10,7 @@ from typing import Final
 from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 
-from ..framework import Info
+from ..info import Info
 
 _NODES: Final = FieldPath("spec.trainer.numNodes")
 

@@ -14,8 +14,8 @@ from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, required
 
 from .. import patches, revisions, templates
-from ..framework import Child, Info, TrainJobStatus
-from ..model import Condition, JobSet, Json, TrainJob
+from ..info import Child, Info
+from ..model import Condition, JobSet, Json, TrainJob, TrainJobStatus
 from . import owned
 
 _TRAINER: Final = FieldPath("spec.trainer")

@@ -14,7 +14,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, invalid
 
 from .. import resources, templates
-from ..framework import Child, Info, PodSet
+from ..info import Child, Info, PodSet
 from ..model import Generated, JobSet, Json, TrainJob
 from . import owned, reserved
 
@@ -32,6 +32,12 @@ _CONFIG_MAP_SUFFIX: Final = "-mpi-hostfile"
 _HOSTS_FILE: Final = "hostfile"
 _HOSTS_FOLDER: Final = "/etc/mpi"
 _DEFAULT_KEY_FOLDER: Final = "/root/.ssh"
+_DEFAULTS: Final = {
+    "numProcPerNode": 1,
+    "mpiImplementation": _OPEN_MPI,
+    "sshAuthMountPath": _DEFAULT_KEY_FOLDER,
+    "runLauncherAsNode": False,
+}
 _PRIVATE_KEY: Final = "ssh-privatekey"
 _PUBLIC_KEY: Final = "ssh-publickey"
 
@@ -47,6 +53,12 @@ class MPI:
 
     name = "mpi"
     implements = frozenset({"mlPolicy.mpi"})
+    defaults = (("mlPolicy.mpi", _DEFAULTS),)
+
+    def trains(self, info: Info, job: Json) -> bool:
+        """The workers, where the launcher, which is the trainer's step, trains too."""
+        policy = info.policy("mpi")
+        return policy is not None and job["name"] == names.NODE and _launcher_trains(policy)
 
     def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
         """More than one node without both kinds of pods, and OMPI_* variables that the TrainJob sets."""

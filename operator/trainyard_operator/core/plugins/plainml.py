@@ -13,7 +13,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 
 from .. import templates
-from ..framework import Info
+from ..info import Info
 
 _TRAINER: Final = FieldPath("spec.trainer")
 _OWN_DUTY: Final = ("torch", "mpi", "jax")

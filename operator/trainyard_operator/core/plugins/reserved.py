@@ -11,7 +11,7 @@ from typing import Final
 from trainyard_api import fields
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
-from ..framework import Info
+from ..info import Info
 from ..model import Json
 
 ENV_PATH: Final = FieldPath("spec.trainer.env")

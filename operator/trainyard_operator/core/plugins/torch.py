@@ -13,7 +13,7 @@ from trainyard_api import fields, names, quantity
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, invalid
 
 from .. import resources, templates
-from ..framework import Info
+from ..info import Info
 from ..model import JobSet, Json, TrainJob
 from . import reserved
 

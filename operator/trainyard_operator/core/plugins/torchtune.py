@@ -14,7 +14,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from .. import resources, revisions, templates
-from ..framework import Info
+from ..info import Info
 from ..model import JobSet, Json, TrainJob
 from .torch import AUTO, processes, runs_torchtune
 

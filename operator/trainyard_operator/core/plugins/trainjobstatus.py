@@ -12,7 +12,7 @@ from typing import Final
 from trainyard_api import names
 
 from .. import templates
-from ..framework import Child, Info
+from ..info import Child, Info
 from ..model import Json, TrainJob
 from . import owned
 

@@ -13,12 +13,12 @@ from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from .. import gang, patches, revisions, templates
-from ..framework import Child, Info
+from ..info import Child, Info
 from ..model import JobSet, Json, TrainJob
 from . import owned
 
 _POLICY: Final = FieldPath("spec.podGroupPolicy.volcano")
-_DEFAULT_TOPOLOGY: Final = {"mode": "hard", "highestTierAllowed": 1}
+_TOPOLOGY_DEFAULTS: Final = {"mode": "hard", "highestTierAllowed": 1}
 
 
 class Volcano:
@@ -26,6 +26,7 @@ class Volcano:
 
     name = "volcano"
     implements = frozenset({"podGroupPolicy.volcano"})
+    defaults = (("podGroupPolicy.volcano.networkTopology", _TOPOLOGY_DEFAULTS),)
 
     def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
         """A queue that is named but has no name.
@@ -59,7 +60,7 @@ class Volcano:
             spec["priorityClassName"] = name
         topology = fields.optional_mapping(policy.get("networkTopology"), _POLICY.child("networkTopology"))
         if topology is not None:
-            spec["networkTopology"] = {**_DEFAULT_TOPOLOGY, **topology}
+            spec["networkTopology"] = {**_TOPOLOGY_DEFAULTS, **topology}
         manifest = {
             "apiVersion": names.VOLCANO_API_VERSION,
             "kind": names.POD_GROUP,

@@ -9,7 +9,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from .. import resources
-from ..framework import Info
+from ..info import Info
 from ..model import JobSet, TrainJob
 from . import reserved
 

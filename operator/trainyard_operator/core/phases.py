@@ -1,0 +1,93 @@
+"""The extension points: what a plugin takes part in, in the order in which it happens.
+
+A plugin takes part in a phase by having its method. The phases are those of
+Trainer v2.3's pipeline framework; `framework` runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from trainyard_api.errors import FieldError
+
+from .info import Child, Info
+from .model import JobSet, Json, TrainJob, TrainJobStatus
+
+
+class Plugin(Protocol):
+    """What every plugin says of itself."""
+
+    @property
+    def name(self) -> str:
+        """The name that Trainer v2.3 registers it under, in lower case."""
+
+    @property
+    def implements(self) -> frozenset[str]:
+        """What stays unsupported without it: `mlPolicy.<source>`, `podGroupPolicy.<source>`,
+        `featureGates.<gate>`. Where none of it is asked for, such a plugin builds nothing."""
+
+
+@runtime_checkable
+class Defaults(Protocol):
+    """A policy of which the CRD's schema knows what is left out."""
+
+    @property
+    def defaults(self) -> tuple[tuple[str, Json], ...]:
+        """Paths of objects in a runtime's spec, each with the fields that it has unless it says otherwise."""
+
+
+@runtime_checkable
+class Trains(Protocol):
+    """A framework whose processes run in more than the trainer's step."""
+
+    def trains(self, info: Info, job: Json) -> bool:
+        """Whether `resourcesPerNode` is for that ReplicatedJob too."""
+
+
+@runtime_checkable
+class Validate(Protocol):
+    """Admission: is what the user asks for allowed?"""
+
+    def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
+        """The errors of `info.trainjob`, `old` being what it was before an update."""
+
+
+@runtime_checkable
+class EnforceMLPolicy(Protocol):
+    """Pod counts, and what the training framework reads: variables, ports, files."""
+
+    def enforce_ml_policy(self, info: Info) -> Info:
+        """`info` with the runtime's mlPolicy worked in; unchanged where it is not this plugin's."""
+
+
+@runtime_checkable
+class EnforcePodGroupPolicy(Protocol):
+    """Labels and annotations by which a gang scheduler knows the pods."""
+
+    def enforce_pod_group_policy(self, info: Info) -> Info:
+        """`info` with the runtime's podGroupPolicy worked in; unchanged where it is not this plugin's."""
+
+
+@runtime_checkable
+class IdentifyNetwork(Protocol):
+    """The names under which pods find each other."""
+
+    def identify_network(self, info: Info) -> Info:
+        """`info` with its subdomain known."""
+
+
+@runtime_checkable
+class Build(Protocol):
+    """Manifests of child objects."""
+
+    def build(self, info: Info) -> Sequence[Child]:
+        """The child objects, owned by the TrainJob."""
+
+
+@runtime_checkable
+class Status(Protocol):
+    """What the children's state means for the TrainJob; exactly one plugin has this."""
+
+    def status(self, jobset: JobSet) -> TrainJobStatus:
+        """What the JobSet says about the TrainJob that it belongs to."""
