@@ -14,10 +14,9 @@ from trainyard_operator.core.phases import (
     EnforceMLPolicy,
     EnforcePodGroupPolicy,
     IdentifyNetwork,
-    Status,
     Validate,
 )
-from trainyard_operator.core.plugins.jobset import JobSetPlugin
+from trainyard_operator.core.plugins.jobset import JobSetPlugin, said_by
 from trainyard_operator.core.plugins.torch import Torch
 
 from .core_values import built, containers, counts, jobset, replicated_job, runtime, trainjob
@@ -53,7 +52,7 @@ def pods_of(job, rt):
 
 
 def test_the_plugins_run_in_this_order_and_jobset_builds_last():
-    phases = (Validate, EnforceMLPolicy, EnforcePodGroupPolicy, IdentifyNetwork, Build, Status)
+    phases = (Validate, EnforceMLPolicy, EnforcePodGroupPolicy, IdentifyNetwork, Build)
     assert [(p.name, [q.__name__ for q in phases if isinstance(p, q)]) for p in plugins.ALL.plugins] == [
         ("plainml", ["EnforceMLPolicy"]),
         ("torch", ["Validate", "EnforceMLPolicy"]),
@@ -64,7 +63,7 @@ def test_the_plugins_run_in_this_order_and_jobset_builds_last():
         ("trainjobstatus", ["EnforceMLPolicy", "Build"]),
         ("coscheduling", ["EnforcePodGroupPolicy", "Build"]),
         ("volcano", ["Validate", "EnforcePodGroupPolicy", "Build"]),
-        ("jobset", ["Validate", "IdentifyNetwork", "Build", "Status"]),
+        ("jobset", ["Validate", "IdentifyNetwork", "Build"]),
     ]
 
 
@@ -463,13 +462,13 @@ def test_a_job_of_no_known_step_is_left_as_it_is() -> None:
 )
 def test_the_jobset_says(conditions, terminal):
     js = jobset(conditions=tuple(Condition(t, s, "Why", "what", "when", 2) for t, s in conditions))
-    found = JobSetPlugin().status(js).terminal
+    found = said_by(js).terminal
     assert found == (Condition(terminal, "True", "Why", "what", "when", 2) if terminal else None)
 
 
 def test_counts_keep_the_jobsets_order():
     js = jobset(replicated_jobs_status=(counts("b", ready=1), counts("a", failed=1)))
-    assert JobSetPlugin().status(js).jobs_status == (
+    assert said_by(js).jobs_status == (
         {"name": "b", "ready": 1, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0},
         {"name": "a", "ready": 0, "succeeded": 0, "failed": 1, "active": 0, "suspended": 0},
     )

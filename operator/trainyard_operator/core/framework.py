@@ -16,14 +16,13 @@ from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
 
 from . import info as infos
 from .info import ML_POLICY_PATH, POD_GROUP_PATH, Child, Info, Settings
-from .model import JobSet, Json, Runtime, TrainJob, TrainJobStatus
+from .model import JobSet, Json, Runtime, TrainJob
 from .phases import (
     Build,
     EnforceMLPolicy,
     EnforcePodGroupPolicy,
     IdentifyNetwork,
     Plugin,
-    Status,
     Trains,
     Validate,
 )
@@ -40,7 +39,7 @@ class Framework:
     """Some plugins, in their order.
 
     Args:
-        plugins: Exactly one of them reads the status.
+        plugins: By what they do (`phases`) they take part in it.
         around: Entered around each plugin's part in building, such as a clock.
     """
 
@@ -54,7 +53,6 @@ class Framework:
         self._pod_group = tuple((p.name, p) for p in plugins if isinstance(p, EnforcePodGroupPolicy))
         self._network = tuple((p.name, p) for p in plugins if isinstance(p, IdentifyNetwork))
         self._build = tuple((p.name, p) for p in plugins if isinstance(p, Build))
-        self._status = tuple(p for p in plugins if isinstance(p, Status))
         builders = [p for p in plugins if isinstance(p, Build)]
         self._built_for = frozenset(entry for p in builders for entry in p.implements)
 
@@ -103,11 +101,6 @@ class Framework:
         """What the plugins find wrong with a TrainJob that is created, or updated from `old`."""
         for plugin in self._validate:
             yield from plugin.validate(info, old, jobset)
-
-    def status(self, jobset: JobSet) -> TrainJobStatus:
-        """What the JobSet says about its TrainJob, in the words of the one plugin that reads it."""
-        (reader,) = self._status
-        return reader.status(jobset)
 
     def implemented(self, kind: str) -> frozenset[str]:
         """The sources of that kind (`mlPolicy`, `podGroupPolicy`, `featureGates`) that are implemented."""

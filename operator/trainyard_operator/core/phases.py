@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from trainyard_api.errors import FieldError
 
 from .info import Child, Info
-from .model import JobSet, Json, TrainJob, TrainJobStatus
+from .model import JobSet, Json, TrainJob
 
 
 class Plugin(Protocol):
@@ -83,11 +83,3 @@ class Build(Protocol):
 
     def build(self, info: Info) -> Sequence[Child]:
         """The child objects, owned by the TrainJob."""
-
-
-@runtime_checkable
-class Status(Protocol):
-    """What the children's state means for the TrainJob; exactly one plugin has this."""
-
-    def status(self, jobset: JobSet) -> TrainJobStatus:
-        """What the JobSet says about the TrainJob that it belongs to."""

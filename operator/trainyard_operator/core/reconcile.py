@@ -44,6 +44,7 @@ from .model import (
     Update,
     Write,
 )
+from .plugins.jobset import said_by
 
 RETRY_SECONDS: Final = 30.0
 """After how long what blocks a TrainJob is tried again."""
@@ -178,7 +179,7 @@ def _after_the_end(
 
 
 def _has_ended(jobset: JobSet) -> bool:
-    return plugins.ALL.status(jobset).terminal is not None
+    return said_by(jobset).terminal is not None
 
 
 def _suspension(job: TrainJob, before: conditions.Conditions, now: datetime) -> conditions.Conditions:
@@ -195,7 +196,7 @@ def _suspension(job: TrainJob, before: conditions.Conditions, now: datetime) -> 
 def _mirrored(
     current: conditions.Conditions, jobset: JobSet | None, observed: Observed
 ) -> conditions.Conditions:
-    terminal = None if jobset is None else plugins.ALL.status(jobset).terminal
+    terminal = None if jobset is None else said_by(jobset).terminal
     if terminal is None:
         return current
     return conditions.with_condition(current, attempts.told(terminal, observed.attempts))
@@ -234,7 +235,7 @@ def _status(job: TrainJob, after: conditions.Conditions, jobset: JobSet | None) 
     if after != conditions.of(job.status):
         patch["conditions"] = list(after)
     if jobset is not None:
-        counts = plugins.ALL.status(jobset).jobs_status
+        counts = said_by(jobset).jobs_status
         if counts != tuple(job.status.get("jobsStatus") or ()):
             patch["jobsStatus"] = list(counts)
     return patch or None

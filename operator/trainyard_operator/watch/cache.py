@@ -18,7 +18,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from trainyard_api import names
 
-from ..core import conditions, model, plugins, revisions
+from ..core import conditions, model, revisions
+from ..core.plugins.jobset import said_by
 from .packed import Packed
 
 
@@ -264,7 +265,7 @@ class Cache:
         trainjob = self.trainjobs.get(key)
         if trainjob is None or trainjob.uid != jobset.owner_uid or _has_finished(trainjob):
             return
-        if plugins.ALL.status(jobset).terminal is not None:
+        if said_by(jobset).terminal is not None:
             self._ended[key] = jobset
 
     def _runtime_changed(self, key: RuntimeKey, before: VersionedRuntime | None) -> None:

@@ -27,7 +27,7 @@ _TERMINAL: Final = {names.JOBSET_COMPLETED: names.COMPLETE, names.JOBSET_FAILED:
 
 
 class JobSetPlugin:
-    """Builds the JobSet of a TrainJob and reads its state back."""
+    """Builds the JobSet of a TrainJob."""
 
     name = "jobset"
     implements: frozenset[str] = frozenset()
@@ -72,14 +72,15 @@ class JobSetPlugin:
         }
         return (Child(manifest),)
 
-    def status(self, jobset: JobSet) -> TrainJobStatus:
-        """Completed and Failed become the TrainJob's, all else of them kept; counts are copied."""
-        conditions = [c for c in jobset.conditions if c.status == "True" and c.type in _TERMINAL]
-        conditions.sort(key=lambda c: list(_TERMINAL).index(c.type))
-        terminal: Condition | None = None
-        if conditions:
-            terminal = replace(conditions[0], type=_TERMINAL[conditions[0].type])
-        return TrainJobStatus(terminal, tuple(asdict(counts) for counts in jobset.replicated_jobs_status))
+
+def said_by(jobset: JobSet) -> TrainJobStatus:
+    """What a JobSet says about its TrainJob: Completed and Failed become its own, counts are copied."""
+    conditions = [c for c in jobset.conditions if c.status == "True" and c.type in _TERMINAL]
+    conditions.sort(key=lambda c: list(_TERMINAL).index(c.type))
+    terminal: Condition | None = None
+    if conditions:
+        terminal = replace(conditions[0], type=_TERMINAL[conditions[0].type])
+    return TrainJobStatus(terminal, tuple(asdict(counts) for counts in jobset.replicated_jobs_status))
 
 
 def _initializer_errors(info: Info, name: str) -> Iterator[FieldError]:
