@@ -164,7 +164,7 @@ class Limits(Part):
 
 class Retention(Part):
     """What becomes of TrainJobs that have finished. The annotation `trainyard.dev/retention` of a TrainJob
-    (`keep`, or a duration) goes before all of it."""
+    (`keep`, or a duration) takes precedence over all of it."""
 
     after_finished: Duration | None = None
     """A finished TrainJob is deleted this long after its end; never, if left out."""

@@ -1,4 +1,4 @@
-"""The operator's settings: the configuration file, and the flags that go before it."""
+"""The operator's settings: the configuration file, and the flags that take precedence over it."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ TABLE: Final[dict[Cause, About]] = {
     ),
     Cause.JOBSET_CONFLICT: About(
         At.JOBSET,
-        "an object of the JobSet's name, or beside it, is someone else's",
+        "an object with the name of the JobSet, or of one beside it, belongs to someone else",
         "delete it, or create the TrainJob again under another name",
     ),
     Cause.JOBSET_REJECTED: About(

@@ -2,7 +2,7 @@
 
 Called by the `reaper` with every TrainJob there is; what is decided depends on
 nothing else but the settings and the time, so that a restart forgets nothing.
-The annotation `trainyard.dev/retention` of a TrainJob goes before the
+The annotation `trainyard.dev/retention` of a TrainJob takes precedence over the
 settings, and takes it out of the count of its namespace.
 """
 

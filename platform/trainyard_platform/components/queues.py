@@ -29,7 +29,7 @@ class QueuesArgs:
     namespace: str
     """Where Kueue's controller runs."""
     stays_without: pulumi.Resource
-    """What goes with the whole stack alone: the queues then stay."""
+    """What is removed only with the whole stack: the queues then stay."""
     integrations: Sequence[Integration]
     looked_at: Manifest
     """The selector of the namespaces in which Kueue queues jobs."""

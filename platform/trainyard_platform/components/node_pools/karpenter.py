@@ -25,7 +25,7 @@ class KarpenterPoolArgs:
     pool: NodePool
     cluster: Karpenter
     stays_without: pulumi.Resource
-    """What goes with the whole stack alone: the pool then stays."""
+    """What is removed only with the whole stack: the pool then stays."""
 
 
 class KarpenterPool(pulumi.ComponentResource):

@@ -32,7 +32,7 @@ def provide(
         pools: The pools by name.
         clouds: Where the cluster is.
         on_cluster: Options of components with objects in the cluster.
-        stays_without: A resource that goes with the whole stack alone.
+        stays_without: A resource that is removed only with the whole stack.
         node_groups: Whether those that a cloud has are made.
     """
     connections: dict[Provider, pulumi.ProviderResource] = {}
