@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -10,6 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 from trainyard_operator.kube import credentials
 from trainyard_operator.kube.client import Client
 from trainyard_operator.kube.credentials import Credentials, NoKubeconfigError
+from trainyard_platform.settings import Cluster
 from trainyard_sandbox.paths import Instance
 
 from .exec_plugin import Credential
@@ -26,6 +28,12 @@ def load(kubeconfig: str | None, context: str | None) -> Credentials:
     """
     found = credentials.load(kubeconfig, context, Credential)
     return found if found.proxy else replace(found, proxy=_proxy(found.server))
+
+
+def of_stack(cluster: Cluster, kubeconfig: str | None, context: str | None) -> Credentials:
+    """As `load`; what is not given is as the stack file says."""
+    file = kubeconfig or (cluster.kubeconfig and str(Path(cluster.kubeconfig).expanduser()))
+    return load(file, context or cluster.context)
 
 
 def load_or_sandbox(kubeconfig: str | None, context: str | None) -> Credentials:

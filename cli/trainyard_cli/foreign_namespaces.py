@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from trainyard_operator.kube.client import Client, NotFoundError, Resource
@@ -28,9 +27,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
     settings = stackfile.read_as_pulumi(stack)
     if not settings.tenants:
         return []
-    cluster = settings.cluster
-    file = kubeconfig or (cluster.kubeconfig and str(Path(cluster.kubeconfig).expanduser()))
-    credentials = connection.load(file, context or cluster.context)
+    credentials = connection.of_stack(settings.cluster, kubeconfig, context)
 
     async def asked() -> list[str]:
         async with connection.client(credentials, "preview") as client:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated, Final, TextIO
 
 import typer
@@ -29,7 +28,7 @@ from trainyard_platform.rollout import events, words
 from trainyard_platform.rollout.events import Op, Severity, Step
 
 from . import connection, foreign_namespaces, runtime_trials
-from .manifests import CANNOT_ASK, FINE
+from .manifests import CANNOT_ASK
 from .options import Context, Kubeconfig
 from .rollout_progress import Progress
 from .workloads import Seen, look
@@ -37,9 +36,8 @@ from .workloads import Seen, look
 POLICIES: Final = "policies"
 REFUSED: Final = 1
 _TOLD_BY_THE_PROGRAM: Final = "pulumi:pulumi:Stack"
-_RUNTIME: Final = "ClusterTrainingRuntime"
 _TOUCHING: Final = frozenset(
-    {_RUNTIME, "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
+    {"ClusterTrainingRuntime", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
 )
 """Kinds that TrainJobs hang on, and that are objects of the stack."""
 
@@ -58,18 +56,22 @@ def run(
     """Print what a stack's objects would become, and with `change` make them so; returns Pulumi's exit code.
 
     With `verbose` Pulumi speaks for itself. What cannot be run goes to `err`, with exit code 2;
-    and so does a tenant that would get somebody else's namespace, with exit code 1. That is also the
-    exit code of a preview of a runtime that the cluster would refuse.
+    and so do a tenant that would get somebody else's namespace and, in a preview, a runtime that
+    the cluster would refuse, with exit code 1.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    try:
-        refused = foreign_namespaces.refusals(stack, kubeconfig, context)
-    except PlatformError as error:
-        print(error, file=err)
-        return CANNOT_ASK
-    except (CredentialsError, ApiError) as error:
-        print(clean(f"Could not see whose the tenants' namespaces are: {error}"), file=err)
-        refused = []
+    looks = [("whose the tenants' namespaces are", foreign_namespaces.refusals)]
+    if not (change or expect_no_changes):  # an `up` may have to bring back whoever would be asked
+        looks.append(("whether the cluster would take the runtimes", runtime_trials.refusals))
+    refused: list[str] = []
+    for what, look_for in looks:
+        try:
+            refused += look_for(stack, kubeconfig, context)
+        except PlatformError as error:
+            print(error, file=err)
+            return CANNOT_ASK
+        except (CredentialsError, ApiError) as error:
+            print(clean(f"Could not see {what}: {error}"), file=err)
     if refused:
         print(*map(clean, refused), sep="\n", file=err)
         return REFUSED
@@ -87,42 +89,35 @@ def run(
         if verbose:
             return subprocess.call([*command, "--suppress-progress"], env=environment)
         with Progress(err) as progress:
-            asks = Asks(
-                lambda found: _effects(found, kubeconfig, context),
-                _deleted_with,
-                # An `up` is told by the cluster itself.
-                lambda found: ([], {}) if change else _refused(found, kubeconfig, context),
+            teller = Teller(
+                stack, out, progress, lambda found: _effects(found, kubeconfig, context), _deleted_with
             )
-            teller = Teller(stack, out, progress, asks)
             with _started([*command, "--json"], environment) as (process, lines):
                 for line in lines:
                     teller.hear(line)
-        return process.returncode or (REFUSED if teller.refused else FINE)
+        return process.returncode
     except OSError as error:
         print(f"pulumi cannot be run: {error.strerror}", file=err)
         return CANNOT_ASK
 
 
-@dataclass(frozen=True, slots=True)
-class Asks:
-    """Who answers what Pulumi's events do not tell."""
-
-    effects: Callable[[Sequence[Step]], tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]]
-    """What steps do to TrainJobs, by URN, and what could not be seen of them, with why."""
-    deleted_with: Callable[[str], Mapping[str, str]]
-    """Of a stack, by URN, what a resource goes with."""
-    refusals: Callable[[Sequence[Step]], tuple[Sequence[str], Mapping[str, str]]]
-    """What of steps the cluster would refuse, and what it could not be asked, with why."""
+Effects = Callable[[Sequence[Step]], tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]]
+"""What steps do to TrainJobs, by URN, and what could not be seen of them, with why."""
 
 
 class Teller:
     """Makes words of Pulumi's events, one after the other."""
 
-    def __init__(self, stack: str, out: TextIO, progress: Progress, asks: Asks) -> None:
-        self.refused = False
-        """Whether the cluster would refuse something that is planned."""
+    def __init__(
+        self,
+        stack: str,
+        out: TextIO,
+        progress: Progress,
+        effects: Effects,
+        deleted_with: Callable[[str], Mapping[str, str]],
+    ) -> None:
         self._stack, self._out, self._progress = stack, out, progress
-        self._asks = asks
+        self._effects, self._deleted_with = effects, deleted_with
         self._steps: dict[str, Step] = {}
         self._begun: dict[str, Step] = {}
         self._done: set[str] = set()
@@ -178,17 +173,13 @@ class Teller:
     def _tell_plan(self, *, succeeded: bool) -> None:
         steps = list(self._steps.values())
         if any(step.op is Op.DELETE for step in steps):
-            steps = list(words.left(steps, self._asks.deleted_with(self._stack)))
-        found, unseen = self._asks.effects(steps)
+            steps = list(words.left(steps, self._deleted_with(self._stack)))
+        found, unseen = self._effects(steps)
         self._print(words.details(steps, found))
         self._print(words.violations(list(self._violations), steps))
-        refused, unasked = self._asks.refusals(steps) if succeeded else ((), {})
-        self.refused = bool(refused)
-        self._print(refused)
-        self._print(f"Could not see {what}: {why}" for what, why in sorted({**unseen, **unasked}.items()))
+        self._print(f"Could not see {what}: {why}" for what, why in sorted(unseen.items()))
         failed = f"{self._stack}: the preview failed, and nothing has been changed"
-        fine = succeeded and not refused
-        self._print([words.summary(self._stack, steps) if fine else failed])
+        self._print([words.summary(self._stack, steps) if succeeded else failed])
         self._violations.clear()
         self._done.clear()
 
@@ -239,17 +230,6 @@ def _effects(
     return {urn: impact.touched(change, found.jobs) for urn, change in changes.items()}, found.unseen
 
 
-def _refused(
-    steps: Sequence[Step], kubeconfig: str | None, context: str | None
-) -> tuple[Sequence[str], Mapping[str, str]]:
-    runtimes = [
-        step.after
-        for step in sorted(steps, key=lambda one: one.name)
-        if step.op in (Op.CREATE, Op.UPDATE) and step.ref is not None and step.ref.kind == _RUNTIME
-    ]
-    return runtime_trials.ask(runtimes, kubeconfig, context)
-
-
 def _deleted_with(stack: str) -> Mapping[str, str]:
     """By URN, what a resource is said to go with, as a namespace; nothing if Pulumi does not say."""
     command = ["pulumi", "stack", "export", "--stack", stack, "--non-interactive"]
@@ -279,8 +259,8 @@ def preview_command(
 ) -> None:
     """Say what `up` would do with a stack: of each object what changes, and what that does to TrainJobs.
 
-    Runs `pulumi preview` under the policies, after a look at what there is, and has
-    the cluster judge new and changed runtimes in a dry run, where one may.
+    Runs `pulumi preview` under the policies, after a look at what there is, and once
+    the cluster has judged the runtimes in a dry run, where you may ask it.
     Exit code: Pulumi's, 0 if it can be rolled out; 1 if the cluster would refuse a runtime.
 
     Example: trainyard preview --stack prod

@@ -1,4 +1,4 @@
-"""Whether a cluster would take the runtimes that a stack is to get: asked in dry runs.
+"""Runtimes of a stack that its cluster would refuse: asked in dry runs, before anything is sent.
 
 Called by `rollout`, with the rights of the user. The API server asks the
 admission policies and the operator's webhook, which has it judge the Jobs too.
@@ -12,10 +12,13 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError
-from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_platform import stack_runtimes
+from trainyard_platform.artifacts import Artifacts
 
-from . import connection
+from . import connection, stackfile
+from .manifests import CATALOG
 from .runtimes_diff import RUNTIMES
+from .stackfile import PROJECT
 
 _DENIED: Final = ("denied the request: ", "denied request: ")
 """What the API server writes before the words of a webhook, and of an admission policy."""
@@ -23,35 +26,45 @@ _DENIED: Final = ("denied the request: ", "denied request: ")
 Manifest = Mapping[str, Any]
 
 
-def ask(
-    manifests: Sequence[Manifest], kubeconfig: str | None, context: str | None
-) -> tuple[list[str], Mapping[str, str]]:
-    """A sentence for each runtime that the cluster would refuse; and what could not be asked, with why."""
-    if not manifests:
-        return [], {}
+def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
+    """A sentence for each runtime of the stack that the cluster would refuse.
+
+    There is none on a cluster that has no runtimes yet: nobody judges them there.
+
+    Raises:
+        PlatformError: The stack file or a runtime is wrong.
+        ApiError, CredentialsError: The cluster cannot be asked, for example with the right to read alone.
+    """
+    settings = stackfile.read_as_pulumi(stack)
+    registry = Artifacts(settings.artifacts, PROJECT).registry
+    manifests = [one.manifest for one in stack_runtimes.load(CATALOG, settings, registry)]
+    credentials = connection.of_stack(settings.cluster, kubeconfig, context)
 
     async def asked() -> list[str]:
-        async with connection.client(connection.load(kubeconfig, context), "preview") as client:
+        async with connection.client(credentials, "preview") as client:
             return await refused(client, manifests)
 
-    try:
-        return asyncio.run(asked()), {}
-    except (CredentialsError, ApiError) as error:
-        return [], {"whether the cluster would take the runtimes": str(error)}
+    return asyncio.run(asked())
 
 
 async def refused(client: Client, manifests: Sequence[Manifest]) -> list[str]:
     """The sentences; raises the client's errors where nobody has said yes or no."""
-    found = []
-    for manifest in manifests:
-        name = manifest["metadata"]["name"]
-        try:
-            await _sent(client, name, manifest)
-        except ApiError as error:
-            if (said := _refusal(error)) is None:
-                raise
-            found.append(f"refused by the cluster: {names.CLUSTER_TRAINING_RUNTIME} {name}: {said}")
-    return found
+    try:
+        await client.get(RUNTIMES.path(), params={"limit": "1"})
+    except NotFoundError:
+        return []
+    return [said for said in await asyncio.gather(*(_asked(client, one) for one in manifests)) if said]
+
+
+async def _asked(client: Client, manifest: Manifest) -> str:
+    name = manifest["metadata"]["name"]
+    try:
+        await _sent(client, name, _as_anybodys(manifest))
+    except ApiError as error:
+        if (said := _refusal(error)) is None:
+            raise
+        return f"refused by the cluster: {names.CLUSTER_TRAINING_RUNTIME} {name}: {said}"
+    return ""
 
 
 async def _sent(client: Client, name: str, manifest: Manifest) -> None:
@@ -62,6 +75,17 @@ async def _sent(client: Client, name: str, manifest: Manifest) -> None:
         return
     metadata = {**manifest["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
     await client.replace(RUNTIMES.path(name=name), {**manifest, "metadata": metadata}, dry_run=True)
+
+
+def _as_anybodys(manifest: Manifest) -> Manifest:
+    """Without the label with which a stack's runtimes are let pass (see `components.catalog`)."""
+    metadata = manifest["metadata"]
+    labels = {
+        label: value
+        for label, value in metadata.get("labels", {}).items()
+        if label != names.WEBHOOK_VALIDATION_LABEL
+    }
+    return {**manifest, "metadata": {**metadata, "labels": labels}}
 
 
 def _refusal(error: ApiError) -> str | None:

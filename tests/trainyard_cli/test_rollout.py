@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli import foreign_namespaces, rollout, rollout_progress
+from trainyard_cli import foreign_namespaces, rollout, rollout_progress, runtime_trials
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_platform import namespace_owners
 
@@ -76,6 +76,7 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     script.chmod(0o755)
     (tmp_path / "pulumi.code").write_text("0")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(runtime_trials, "refusals", lambda *_: [])
     return tmp_path
 
 
@@ -135,6 +136,23 @@ def test_where_the_namespaces_of_tenants_cannot_be_seen_it_says_so_and_goes_on(
     assert err.startswith("Could not see whose the tenants' namespaces are: kubeconfig /no/such/file: ")
 
 
+def test_a_preview_of_a_runtime_that_the_cluster_would_refuse_ends_before_pulumi_is_run(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "refused by the cluster: ClusterTrainingRuntime torch: no such volume"
+    monkeypatch.setattr(runtime_trials, "refusals", lambda *_: [said])
+    assert answer(pulumi) == (1, "", f"{said}\n")
+    assert not (pulumi / "pulumi.called").exists()
+
+
+@pytest.mark.parametrize("options", [{"change": True}, {"expect_no_changes": True}])
+def test_only_a_preview_that_may_change_something_asks_about_runtimes(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, bool]
+) -> None:
+    monkeypatch.setattr(runtime_trials, "refusals", lambda *_: ["no"])
+    assert answer(pulumi, *PREVIEW, end(preview=True), **options)[0] == 0
+
+
 def test_a_stack_file_that_is_wrong_is_said_so_and_pulumi_is_not_run(pulumi: Path, stack: Path) -> None:
     stack.write_text("config: {}\n")
     code, _, err = answer(pulumi)
@@ -151,39 +169,6 @@ def test_a_preview_is_pulumis_under_the_policies_after_a_look_at_the_cluster(pul
     assert (pulumi / "pulumi.called").read_text() == (
         "preview --refresh --stack prod --non-interactive --color never --policy-pack policies --json\n"
     )
-
-
-RUNTIME = {
-    "apiVersion": "trainer.kubeflow.org/v1alpha1",
-    "kind": "ClusterTrainingRuntime",
-    "metadata": {"name": "torch"},
-    "spec": {},
-}
-ADDED = [*change("r", "create", None, RUNTIME, planning=True), end(preview=True)]
-
-
-def test_a_preview_of_a_runtime_that_the_cluster_would_refuse_fails(
-    pulumi: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = "refused by the cluster: ClusterTrainingRuntime torch: no such volume"
-
-    def ask(manifests: Any, *_: Any) -> Any:
-        assert manifests == [RUNTIME]
-        return [said], {}
-
-    monkeypatch.setattr(rollout.runtime_trials, "ask", ask)
-    assert answer(pulumi, *ADDED) == (
-        1,
-        f"+ ClusterTrainingRuntime torch\n{said}\nprod: the preview failed, and nothing has been changed\n",
-        LOOKING,
-    )
-
-
-def test_where_the_cluster_cannot_be_asked_about_a_runtime_a_preview_says_so(pulumi: Path) -> None:
-    code, out, _ = answer(pulumi, *ADDED)
-    assert code == 0
-    assert "\nCould not see whether the cluster would take the runtimes: kubeconfig /no/such/file: " in out
-    assert out.endswith("\nprod: 1 to create\n")
 
 
 def test_where_nothing_is_expected_to_change_no_policy_is_asked(pulumi: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.trainyard_operator.fake_api import FakeApi, status
 from tests.trainyard_operator.objects import RUNTIMES, runtime
 from trainyard_cli import runtime_trials
 from trainyard_operator.kube.client import ApiError
+from trainyard_operator.kube.credentials import Credentials
 
 WEBHOOK = 'admission webhook "clustertrainingruntime.policy.trainyard.dev" denied the request: '
 POLICY = (
@@ -61,7 +63,36 @@ def test_a_missing_right_is_no_refusal() -> None:
         asked(api, runtime())
 
 
-def test_without_a_cluster_it_says_that_it_could_not_ask() -> None:
-    assert runtime_trials.ask([], "/no/such/file", None) == ([], {})
-    refused, unasked = runtime_trials.ask([runtime()], "/no/such/file", None)
-    assert (refused, list(unasked)) == ([], ["whether the cluster would take the runtimes"])
+def test_a_cluster_that_knows_no_runtimes_yet_refuses_none() -> None:
+    api = FakeApi()
+    api.missing.add("/apis/trainer.kubeflow.org/")
+    assert asked(api, runtime()) == []
+
+
+def test_a_stacks_runtimes_are_asked_about_without_the_label_that_lets_them_pass() -> None:
+    api = FakeApi()
+    labels = {
+        "trainer.kubeflow.org/framework": "torch",
+        "trainer.kubeflow.org/webhook-validation": "disabled",
+    }
+    labelled = {**runtime(), "metadata": {"name": "rt", "labels": labels}}
+    assert asked(api, labelled) == []
+    assert api.bodies[-1]["metadata"]["labels"] == {"trainer.kubeflow.org/framework": "torch"}
+
+
+def test_a_stack_is_asked_about_with_all_that_it_installs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = tmp_path / "stack.yaml"
+    stack.write_text('config: {"trainyard:platform": {operator: {image: "example.com/operator:1"}}}')
+    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(stack))
+    monkeypatch.setattr(runtime_trials.connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+    seen: list[Any] = []
+
+    async def refused(client: Any, manifests: Any) -> list[str]:
+        seen.extend(one["metadata"]["name"] for one in manifests)
+        return ["no"]
+
+    monkeypatch.setattr(runtime_trials, "refused", refused)
+    assert runtime_trials.refusals("prod", None, None) == ["no"]
+    assert {"plain", "torch-distributed"} <= set(seen)
