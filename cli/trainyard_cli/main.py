@@ -6,59 +6,47 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 import typer
 
 from trainyard_sandbox.errors import SandboxError
 
-from . import (
-    adopt,
-    drift,
-    explain,
-    impact,
-    lint,
-    migrate,
-    plain,
-    render,
-    report,
-    rollout,
-    runtimes_diff,
-    runtimes_jobs,
-    runtimes_new,
-    stacks,
-    validate,
-    verify,
-)
-from .operator import app as operator_app
-from .runtimes import app as runtimes_app
-from .sandbox import app as sandbox_app
+from . import on_demand
+
+COMMANDS: Final = {
+    "adopt": "adopt:command",
+    "drift": "drift:command",
+    "impact": "impact:command",
+    "lint": "lint:command",
+    "manifests": "plain:command",
+    "migrate": "migrate:command",
+    "preview": "rollout:preview_command",
+    "render": "render:command",
+    "report": "report:command",
+    "stacks": "stacks:command",
+    "up": "rollout:up_command",
+    "validate": "validate:command",
+    "verify": "verify:command",
+    "explain": "explain:command",
+    "sandbox": "sandbox:app",
+    "operator": "operator:app",
+    "runtimes": "runtimes:app",
+}
+"""Each command: its module, and what it is called there. Help lists them in this order."""
 
 app = typer.Typer(
+    cls=on_demand.group(COMMANDS),
     help="Distributed AI training on Kubernetes, declared in git.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(sandbox_app, name="sandbox")
-app.add_typer(operator_app, name="operator")
-app.add_typer(runtimes_app, name="runtimes")
-app.command(name="adopt")(adopt.command)
-app.command(name="drift")(drift.command)
-app.command(name="impact")(impact.command)
-app.command(name="lint")(lint.command)
-app.command(name="manifests")(plain.command)
-app.command(name="migrate")(migrate.command)
-app.command(name="preview")(rollout.preview_command)
-app.command(name="render")(render.command)
-app.command(name="report")(report.command)
-app.command(name="stacks")(stacks.command)
-app.command(name="up")(rollout.up_command)
-app.command(name="validate")(validate.command)
-app.command(name="verify")(verify.command)
-app.command(name="explain")(explain.command)
-runtimes_app.command(name="diff")(runtimes_diff.command)
-runtimes_app.command(name="jobs")(runtimes_jobs.command)
-runtimes_app.command(name="new")(runtimes_new.command)
+
+
+@app.callback()
+def trainyard() -> None:
+    """Keep this a group, though no command is registered before it is asked for."""
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """`trainyard runtimes`: the catalog, to look at and to add to.
 
-Called by `main`, which adds `app` to the application. Reads files, prints and
+Called by `main`, whose group `runtimes` `app` is; it names its other commands here. Reads files, prints and
 writes new ones; what a runtime is, is `trainyard_platform.catalog`'s.
 """
 
@@ -26,10 +26,20 @@ from trainyard_platform.catalog import Runtime
 from trainyard_platform.catalog_header import Header
 from trainyard_platform.errors import PlatformError
 
-from . import stackfile
+from . import on_demand, stackfile
 from .manifests import CANNOT_ASK, CATALOG, FINE
 
-app = typer.Typer(help="The catalog: what TrainJobs can run on.", no_args_is_help=True)
+app = typer.Typer(
+    cls=on_demand.group(
+        {
+            "diff": "runtimes_diff:command",
+            "jobs": "runtimes_jobs:command",
+            "new": "runtimes_new:command",
+        }
+    ),
+    help="The catalog: what TrainJobs can run on.",
+    no_args_is_help=True,
+)
 
 
 class Output(StrEnum):

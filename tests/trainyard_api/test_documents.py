@@ -25,6 +25,7 @@ from trainyard_api.documents import Document, DocumentError, Position, dump, par
         ("a: 2026-01-01", "2026-01-01"),
         ("a: '1'", "1"),
         ("a: 089", 89.0),
+        ("a:\tb", "b"),
         ("a: [1, {b: c}]", [1, {"b": "c"}]),
     ],
 )

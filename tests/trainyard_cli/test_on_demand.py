@@ -1,0 +1,61 @@
+"""Commands are imported when they are asked for, and look as if they had always been there."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from trainyard_cli import runtimes
+from trainyard_cli.main import COMMANDS, app
+
+ROOM = "trainyard_cli"
+
+
+def test_the_start_imports_no_command():
+    loaded = f"import {ROOM}.main, sys; print(*sorted(m for m in sys.modules if m.startswith('{ROOM}')))"
+    run = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == [ROOM, f"{ROOM}.main", f"{ROOM}.on_demand"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_is_there(name):
+    answer = CliRunner().invoke(app, [name, "--help"])
+    assert answer.exit_code == 0, answer.output
+    assert f" {name} [OPTIONS]" in answer.stdout
+
+
+def test_help_lists_the_commands_in_order():
+    listed = CliRunner().invoke(app, ["--help"]).stdout.partition("Commands:")[2]
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")] == list(COMMANDS)
+
+
+def test_a_group_has_its_own_commands_first():
+    listed = CliRunner().invoke(runtimes.app, ["--help"]).stdout
+    assert [name for name in ("list", "show", "diff", "jobs", "new") if f" {name} " in listed] == [
+        "list",
+        "show",
+        "diff",
+        "jobs",
+        "new",
+    ]
+
+
+def test_a_wrong_name_is_told_the_nearest():
+    answer = CliRunner().invoke(app, ["lnt"])
+    assert answer.exit_code == 2
+    assert "No such command 'lnt'. Did you mean 'lint'?" in answer.output
+
+
+def test_the_shell_completes_a_command():
+    asked = {"_TRAINYARD_COMPLETE": "complete_bash", "COMP_WORDS": "trainyard ver", "COMP_CWORD": "1"}
+    begin = f"import sys; sys.argv[0] = 'trainyard'; from {ROOM}.main import main; main()"
+    run = subprocess.run(
+        [sys.executable, "-c", begin],
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout.split() == ["verify"], run.stderr
