@@ -4,29 +4,31 @@ from pathlib import Path
 
 import pulumi
 
-from trainyard_platform import pool_manifests, settings, stack_runtimes, versions
+from trainyard_platform import cluster, settings, versions
 from trainyard_platform.artifacts import Artifacts
-from trainyard_platform.components import cluster
-from trainyard_platform.components.accelerators import Accelerators, AcceleratorsArgs
-from trainyard_platform.components.admission import Admission, AdmissionArgs
-from trainyard_platform.components.catalog import Catalog, CatalogArgs
-from trainyard_platform.components.coscheduling import Coscheduling, CoschedulingArgs
-from trainyard_platform.components.crds import Crds, CrdsArgs
-from trainyard_platform.components.data_cache import DataCache, DataCacheArgs
-from trainyard_platform.components.external_secrets import ExternalSecrets
-from trainyard_platform.components.jobset import JobSet, JobSetArgs
-from trainyard_platform.components.kubeflow import Kubeflow, KubeflowArgs
-from trainyard_platform.components.kueue import Kueue, KueueArgs
-from trainyard_platform.components.network_policies import NetworkPolicies, Served
-from trainyard_platform.components.node_pools.providers import provide
-from trainyard_platform.components.observability import Observability, ObservabilityArgs
-from trainyard_platform.components.operator import Operator, OperatorArgs, served_ports
-from trainyard_platform.components.policies import PolicyRules, PolicyRulesArgs
-from trainyard_platform.components.queues import Queues, QueuesArgs
-from trainyard_platform.components.storage import Storage, StorageArgs
-from trainyard_platform.components.system import NAMESPACE, System
-from trainyard_platform.components.tenants import Tenants, TenantsArgs
-from trainyard_platform.components.volcano import Volcano, VolcanoArgs
+from trainyard_platform.catalog import installed as stack_runtimes
+from trainyard_platform.parts.accelerators.component import Accelerators, AcceleratorsArgs
+from trainyard_platform.parts.admission.component import Admission, AdmissionArgs
+from trainyard_platform.parts.catalog.component import Catalog, CatalogArgs
+from trainyard_platform.parts.coscheduling.component import Coscheduling, CoschedulingArgs
+from trainyard_platform.parts.crds.component import Crds, CrdsArgs
+from trainyard_platform.parts.data_cache.component import DataCache, DataCacheArgs
+from trainyard_platform.parts.external_secrets.component import ExternalSecrets
+from trainyard_platform.parts.jobset.component import JobSet, JobSetArgs
+from trainyard_platform.parts.kubeflow.component import Kubeflow, KubeflowArgs
+from trainyard_platform.parts.kueue.component import Kueue, KueueArgs
+from trainyard_platform.parts.network_policies.component import NetworkPolicies, Served
+from trainyard_platform.parts.node_pools import manifests as pool_manifests
+from trainyard_platform.parts.node_pools.component import provide
+from trainyard_platform.parts.observability.component import Observability, ObservabilityArgs
+from trainyard_platform.parts.operator.component import Operator, OperatorArgs, served_ports
+from trainyard_platform.parts.operator.settings import Certificates
+from trainyard_platform.parts.policies.component import PolicyRules, PolicyRulesArgs
+from trainyard_platform.parts.queues.component import Queues, QueuesArgs
+from trainyard_platform.parts.storage.component import Storage, StorageArgs
+from trainyard_platform.parts.system.component import NAMESPACE, System
+from trainyard_platform.parts.tenants.component import Tenants, TenantsArgs
+from trainyard_platform.parts.volcano.component import Volcano, VolcanoArgs
 
 root = Path(__file__).resolve().parent.parent
 config = pulumi.Config("trainyard")
@@ -122,7 +124,7 @@ if stack.controllers.external_secrets:
 if stack.network_policies:
     NetworkPolicies("network-policies", served, on_cluster)
 if stack.admission.enabled:
-    by_cert_manager = stack.operator.certificates is settings.Certificates.CERT_MANAGER
+    by_cert_manager = stack.operator.certificates is Certificates.CERT_MANAGER
     Admission(
         "admission",
         AdmissionArgs(

@@ -11,7 +11,10 @@ import yaml
 from typer.testing import CliRunner
 
 from trainyard_cli import lint, main, runtimes, runtimes_diff, runtimes_new
-from trainyard_platform import catalog, catalog_header, in_pods, settings
+from trainyard_platform import settings
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import header as catalog_header
+from trainyard_platform.catalog import in_pods
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs" / "add-a-runtime.md").read_text()

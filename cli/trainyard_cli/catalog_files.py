@@ -21,7 +21,7 @@ from trainyard_api.documents import Document, DocumentError, Position
 from trainyard_api.errors import FieldPath
 from trainyard_assist import validate
 from trainyard_assist.offline import UnreadableError
-from trainyard_platform import catalog_header
+from trainyard_platform.catalog import header as catalog_header
 from trainyard_policies.engine import Violation
 from trainyard_policies.lint.report import Entry
 from trainyard_policies.rule import Finding, Level

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from trainyard_operator.kube.client import Client, NotFoundError, Resource
-from trainyard_platform import namespace_owners
+from trainyard_platform.parts.tenants import owners as namespace_owners
 
 from . import connection, stackfile
 

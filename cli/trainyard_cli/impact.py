@@ -21,8 +21,8 @@ from trainyard_assist.explain.text import clean
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import CredentialsError
 from trainyard_platform import impact as core
-from trainyard_platform import stack_runtimes
 from trainyard_platform.artifacts import Artifacts
+from trainyard_platform.catalog import installed as stack_runtimes
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import StackSettings
 from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left, root

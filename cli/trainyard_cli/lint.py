@@ -20,9 +20,11 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.documents import Document, DocumentError, parse
-from trainyard_platform import catalog, catalog_images, stack_runtimes
 from trainyard_platform.artifacts import Artifacts
-from trainyard_platform.catalog_images import Images
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import images as catalog_images
+from trainyard_platform.catalog import installed as stack_runtimes
+from trainyard_platform.catalog.images import Images
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import StackSettings
 from trainyard_policies import rules

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError
-from trainyard_platform import stack_runtimes
 from trainyard_platform.artifacts import Artifacts
+from trainyard_platform.catalog import installed as stack_runtimes
 
 from . import connection, stackfile
 from .manifests import CATALOG

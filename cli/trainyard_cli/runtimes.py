@@ -20,10 +20,13 @@ from rich.table import Table
 
 from trainyard_api import names
 from trainyard_api.closed import nearest
-from trainyard_platform import catalog, catalog_header, overlay, stack_runtimes
 from trainyard_platform.artifacts import Artifacts
-from trainyard_platform.catalog import Runtime
-from trainyard_platform.catalog_header import Header
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import header as catalog_header
+from trainyard_platform.catalog import installed as stack_runtimes
+from trainyard_platform.catalog import overlay
+from trainyard_platform.catalog.files import Runtime
+from trainyard_platform.catalog.header import Header
 from trainyard_platform.errors import PlatformError
 
 from . import on_demand, stackfile

@@ -1,7 +1,7 @@
 """`trainyard runtimes diff`: what a change of the catalog changes, before it is rolled out.
 
 Called by `main`, which adds `command` to the commands of `runtimes`. Asks the
-cluster or git and prints; what differs is `trainyard_platform.catalog_changes`'.
+cluster or git and prints; what differs is `trainyard_platform.catalog.changes`'.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from trainyard_api import names
 from trainyard_assist import offline
 from trainyard_operator.kube.client import ApiError, Resource
 from trainyard_operator.kube.credentials import CredentialsError
-from trainyard_platform import catalog, catalog_changes
-from trainyard_platform.catalog_changes import ABSENT, Change, Kind
+from trainyard_platform.catalog import changes as catalog_changes
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog.changes import ABSENT, Change, Kind
 from trainyard_platform.errors import PlatformError
 from trainyard_policies.lint.files import CannotLintError, at_revision
 

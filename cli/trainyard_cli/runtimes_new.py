@@ -1,7 +1,7 @@
 """`trainyard runtimes new`: a file of the catalog, begun as a copy of one that is there.
 
 Called by `main`, which adds `command` to `runtimes`. Reads and writes files,
-asks in a terminal, and prints; the text is `trainyard_platform.catalog_new`'s.
+asks in a terminal, and prints; the text is `trainyard_platform.catalog.new`'s.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from trainyard_platform import catalog, catalog_new
-from trainyard_platform.catalog import Runtime
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import new as catalog_new
+from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.model import IMAGE
 from trainyard_policies import exceptions, manifest

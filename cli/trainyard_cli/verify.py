@@ -19,8 +19,9 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from trainyard_api.documents import Document, DocumentError, Position, parse
-from trainyard_platform import delivery, stack_runtimes
+from trainyard_platform import delivery
 from trainyard_platform.artifacts import Artifacts
+from trainyard_platform.catalog import installed as stack_runtimes
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import StackSettings
 from trainyard_policies.lint import files as linted

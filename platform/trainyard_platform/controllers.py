@@ -6,9 +6,9 @@ from pydantic import Field
 
 from trainyard_api.closed import Closed
 
-from .external_secrets import ExternalSecret
+from .catalog.overlay import Toleration
 from .model import Key, LabelValue, ObjectName
-from .overlay import Toleration
+from .parts.external_secrets.settings import ExternalSecret
 
 
 class Controllers(Closed):

@@ -13,8 +13,10 @@ from typing import Any, Final, NamedTuple
 from trainyard_api import names
 from trainyard_api.pools import Provider
 
-from . import pool_manifests, queue_manifests, tenant_manifests
-from .catalog import Runtime
+from .catalog.files import Runtime
+from .parts.node_pools import manifests as pool_manifests
+from .parts.queues import manifests as queue_manifests
+from .parts.tenants import manifests as tenant_manifests
 from .settings import StackSettings
 
 Json = Mapping[str, Any]

@@ -1,13 +1,12 @@
 """Values that many parts of the settings have.
 
-Parts that belong together have a module of their own beside this one; all of
-them meet in `settings`.
+Those of one part are `parts.<part>.settings`; all of them meet in `settings`.
 """
 
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trainyard_api.closed import Closed, Quantity
 
@@ -28,6 +27,9 @@ NAME_WORDS = {
     KEY: "must be the key of a label or an annotation, such as cost-center or example.com/cost-center",
     VALUE: "must be a label's value: at most 63 letters, digits, hyphens, underscores and dots",
 }
+
+DURATION = r"^([0-9]+(h|m|s))+$"
+Duration = Annotated[str, Field(pattern=DURATION, description="A duration, such as 30m or 1h30m.")]
 
 ObjectName = Annotated[str, Field(pattern=OBJECT)]
 Key = Annotated[str, Field(pattern=KEY)]
@@ -51,3 +53,43 @@ class ComputeResources(Closed):
     """Requested CPU; a controller has no CPU limit, which would only slow it down."""
     memory: Quantity
     """Requested memory, and its limit."""
+
+
+class SelectorOperator(StrEnum):
+    """How a label selector's expression compares, in Kubernetes' words."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class SelectorExpression(Closed):
+    """One requirement of a label selector."""
+
+    key: str = Field(min_length=1)
+    """The label."""
+    operator: SelectorOperator
+    """How its value compares."""
+    values: tuple[str, ...] = ()
+    """What it is compared with."""
+
+    @model_validator(mode="after")
+    def _values_where_they_belong(self) -> "SelectorExpression":
+        needs = self.operator in (SelectorOperator.IN, SelectorOperator.NOT_IN)
+        if needs is not bool(self.values):
+            raise ValueError(f"operator {self.operator} {'needs' if needs else 'has no use for'} values")
+        return self
+
+
+class LabelSelector(Closed):
+    """A label selector; with nothing in it, it selects everything."""
+
+    match_labels: dict[str, str] = Field(default={})
+    """Labels that must have these values."""
+    match_expressions: tuple[SelectorExpression, ...] = ()
+    """Requirements that must all hold."""
+
+    def manifest(self) -> dict[str, object]:
+        """The selector as Kubernetes takes it, without what is not said."""
+        return self.model_dump(by_alias=True, mode="json", exclude_defaults=True)

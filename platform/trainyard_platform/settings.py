@@ -9,45 +9,43 @@ one of them, so that a typo never reaches a cluster.
 import json
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field, ValidationError, model_validator
 
 from trainyard_api import closed
 from trainyard_api.closed import QUANTITY, Closed, nearest
-from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
 from trainyard_api.pools import NodePool
 from trainyard_policies.settings import Policies
 
-from . import accelerators, chart_values, clouds, tenancy
-from .accelerators import Accelerator, AcceleratorKind
+from .catalog.overlay import RuntimeOverlay
+from .charts import values as chart_values
 from .controllers import Controllers
-from .data_cache import DataCache
 from .drift.settings import Drift
 from .errors import PlatformError
-from .external_secrets import KEY_WORDS
-from .model import IMAGE, NAME_WORDS, ComputeResources, Image, PullPolicy
-from .observability import Observability
-from .overlay import RuntimeOverlay
-from .queueing import DURATION, Coscheduling, Kueue, Volcano
-from .queues import Queues
-from .storage import Storage
-from .tenancy import NAME, Tenant
+from .model import DURATION, IMAGE, NAME_WORDS
+from .parts.accelerators import settings as accelerators
+from .parts.accelerators.settings import Accelerator, AcceleratorKind
+from .parts.admission.settings import Admission
+from .parts.coscheduling.settings import Coscheduling
+from .parts.data_cache.settings import DataCache
+from .parts.external_secrets.settings import KEY_WORDS
+from .parts.jobset.settings import JobSet
+from .parts.kueue.settings import KUEUE_NAMESPACE, OPENSHIFTS_KUEUE, OPENSHIFTS_LABEL, Kueue
+from .parts.node_pools import settings as clouds
+from .parts.observability.settings import Observability
+from .parts.operator.settings import MPI_NAMESPACE, Operator
+from .parts.queues.settings import Queues
+from .parts.storage.settings import Storage
+from .parts.tenants import settings as tenancy
+from .parts.tenants.settings import NAME, Tenant
+from .parts.volcano.settings import Volcano
 
 CONFIG_KEY = "trainyard:platform"
 KUBERNETES = r"^1\.[0-9]+$"
 
-KUEUE_NAMESPACE = "kueue-system"
-OPENSHIFTS_KUEUE = "openshift-kueue-operator"
-"""Where Red Hat's build of Kueue runs."""
-OPENSHIFTS_LABEL = "kueue.openshift.io/managed"
-"""Of namespaces whose jobs it queues."""
-
-EVERYWHERE = "*"
-MPI_NAMESPACE = rf"{NAME}|^\*$"
 
 TenantName = Annotated[str, Field(pattern=NAME)]
-MpiNamespace = Annotated[str, Field(pattern=MPI_NAMESPACE)]
 
 _PINNED = (
     "a stack cannot choose it: platform/trainyard_platform/artifacts.yaml pins one version for all stacks"
@@ -80,21 +78,6 @@ _CHARTS: Final = {
     "coscheduling": "scheduler-plugins",
 }
 """Parts of a stack that take further values of a chart, and the artifact whose chart it is."""
-
-
-class Certificates(StrEnum):
-    """Who makes the certificate of the operator's webhooks and status server."""
-
-    OPERATOR = "operator"
-    CERT_MANAGER = "cert-manager"
-
-
-class KubeflowNamespace(StrEnum):
-    """How the platform treats the namespace in which Kubeflow's own tools look for a Trainer."""
-
-    CREATE = "create"
-    EXISTING = "existing"
-    ABSENT = "absent"
 
 
 class Distribution(StrEnum):
@@ -154,75 +137,6 @@ class Artifacts(Closed):
             if key not in needed and getattr(self, key) is not None:
                 raise ValueError(f"source {self.source} has no use for the key {key!r}: remove it")
         return self
-
-
-class JobSet(Closed):
-    """JobSet's controller, which runs what a TrainJob becomes."""
-
-    enabled: bool = True
-    """False: the cluster has JobSet already, with its CRDs, and whoever installed it keeps it."""
-    image: Image | None = None
-    """Its image; the pinned one from the artifacts' source if left out."""
-    image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
-    """When nodes pull the image."""
-    replicas: int = Field(default=1, ge=1, le=3)
-    """Replicas of the controller; one leads, the others answer webhooks and wait."""
-    resources: ComputeResources = ComputeResources(cpu="250m", memory="512Mi")
-    """CPU and memory of a replica."""
-    values: dict[str, Any] = Field(default={})
-    """Further values of upstream's chart; what the platform states there itself stands."""
-
-
-class Operator(Closed):
-    """Trainyard's own operator, which turns TrainJobs into JobSets."""
-
-    image: Image
-    """Its image."""
-    image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
-    """When nodes pull the image."""
-    replicas: int = Field(default=1, ge=1, le=2)
-    """1, or 2 for a second replica that takes over at once."""
-    resources: ComputeResources = ComputeResources(cpu="100m", memory="256Mi")
-    """CPU and memory of a replica."""
-    args: tuple[str, ...] = ()
-    """Further arguments of the operator's command."""
-    certificates: Certificates = Certificates.OPERATOR
-    """Who makes its certificate: operator, it does so itself; cert-manager, which the cluster must have."""
-    controller: Controller = Controller()
-    """How much of its work is done at a time."""
-    feature_gates: FeatureGates = FeatureGates()
-    """Which of Kubeflow Trainer's feature gates are on."""
-    limits: Limits = Limits()
-    """How large a TrainJob may be; admission refuses a larger one."""
-    retention: Retention | None = None
-    """Deletes finished TrainJobs; if left out, all stay."""
-    mpi_namespaces: tuple[MpiNamespace, ...] = ()
-    """Namespaces beside the tenants' where MPI jobs may run. The operator may read and create Secrets there
-    and in the tenants' namespaces, and nowhere else. "*" allows it everywhere."""
-    metrics_authentication: bool = True
-    """Whether its metrics are served over TLS, and only to those who may get the path /metrics."""
-    disruption_budget: bool = True
-    """Whether drains of nodes take one of two replicas at a time."""
-    priority_class: bool = True
-    """Whether the scheduler makes room for it where training fills the nodes."""
-    flow_schemas: bool = True
-    """Whether the API server answers it while other clients flood the API server."""
-    kubeflow_namespace: KubeflowNamespace = KubeflowNamespace.CREATE
-    """kubeflow-system, where the SDK reads the Trainer version: create, existing or absent."""
-
-
-class Admission(Closed):
-    """The webhooks that check TrainJobs and runtimes before they are stored."""
-
-    enabled: bool = True
-    """False installs no webhooks: mistakes then show as a Blocked TrainJob instead of a refusal."""
-    policies: bool = True
-    """Whether the cluster itself holds TrainJobs and runtimes to the rules of `policies`; needs webhooks."""
-
-    @property
-    def holds_rules(self) -> bool:
-        """Whether the cluster asks the rules."""
-        return self.enabled and self.policies
 
 
 class StackSettings(Closed):

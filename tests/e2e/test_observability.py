@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from tests.patience import STARTED, eventually
-from trainyard_platform import monitoring_manifests
-from trainyard_platform.observability import Observability
+from trainyard_platform.parts.observability import manifests as monitoring_manifests
+from trainyard_platform.parts.observability.settings import Observability
 
 from .cluster import UNTIL_TOLD, Cluster, Object, emptied, trainjob
 from .prometheus import SYSTEM, Prometheus, operator_metrics, tool, watching

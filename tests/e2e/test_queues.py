@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.patience import eventually
-from trainyard_platform import queue_manifests
-from trainyard_platform.queues import Queues
+from trainyard_platform.parts.queues import manifests as queue_manifests
+from trainyard_platform.parts.queues.settings import Queues
 
 from .cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, emptied, finish, shows, trainjob
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainyard_platform import chart_values
+from trainyard_platform.charts import values as chart_values
 from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, Object, sandbox_of_its_own

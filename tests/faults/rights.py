@@ -1,7 +1,7 @@
 """The operator's account on a control plane, with the rights that the platform gives it."""
 
 from tests.conformance.live import Api, done
-from trainyard_platform import rbac
+from trainyard_platform.parts.operator import rbac
 
 NAMESPACE = "trainyard-system"
 NAME = "trainyard-operator"

@@ -31,7 +31,7 @@ from tests.conformance import live
 from tests.conformance.live import JOBSET, TRAINER, done
 from trainyard_api import names, quantity
 from trainyard_api.configuration import LeaderElection
-from trainyard_platform.settings import Operator
+from trainyard_platform.parts.operator.settings import Operator
 from trainyard_sandbox.supervisor import Plan
 
 from . import lives, nasty, rights

@@ -11,8 +11,8 @@ import pytest
 
 from tests.conformance.live import JOBSET, TRAINER, Api, at_once, done
 from tests.patience import eventually
-from trainyard_platform import tenant_manifests
-from trainyard_platform.tenancy import Subject, SubjectKind, Tenant
+from trainyard_platform.parts.tenants import manifests as tenant_manifests
+from trainyard_platform.parts.tenants.settings import Subject, SubjectKind, Tenant
 
 from . import gaps, lives, rights
 from .scene import NAME

@@ -10,7 +10,7 @@ import pytest
 from tests.conformance.live import TRAINER, done
 from tests.patience import eventually
 from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
-from trainyard_platform import rbac
+from trainyard_platform.parts.operator import rbac
 
 from . import gaps, lives, rights
 from .proxy import Act, Fault

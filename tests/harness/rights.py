@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from trainyard_platform import rbac
+from trainyard_platform.parts.operator import rbac
 
 FOLDER = "TRAINYARD_TEST_RIGHTS"
 """The variable that names the folder; without it nothing is noted."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import rbac
+from trainyard_platform.parts.operator import rbac
 
 from . import rights
 from .rights import HOME, USER, Used

@@ -16,7 +16,7 @@ from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 
 from trainyard_api import documents
 from trainyard_assist.render import render
-from trainyard_platform import catalog
+from trainyard_platform.catalog import files as catalog
 
 FOLDER = Path(__file__).parents[2] / "runtimes"
 

@@ -17,7 +17,9 @@ from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 from trainyard_api import documents
 from trainyard_assist.render import render
 from trainyard_cli import lint, validate
-from trainyard_platform import catalog, catalog_header, catalog_images
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import header as catalog_header
+from trainyard_platform.catalog import images as catalog_images
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "runtimes"

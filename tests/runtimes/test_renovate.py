@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from trainyard_platform import catalog_images
+from trainyard_platform.catalog import images as catalog_images
 
 ROOT = Path(__file__).parents[2]
 DIGEST = "sha256:" + "0" * 64

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainyard_platform import catalog_schema
+from trainyard_platform.catalog import schema as catalog_schema
 
 FOLDER = Path(__file__).parents[2] / "runtimes"
 SCHEMA = json.loads((FOLDER / "schema.json").read_text())

@@ -14,7 +14,7 @@ import pytest
 
 from trainyard_cli import foreign_namespaces, rollout, rollout_progress, runtime_trials
 from trainyard_operator.kube.credentials import Credentials
-from trainyard_platform import namespace_owners
+from trainyard_platform.parts.tenants import owners as namespace_owners
 
 QUEUE = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from trainyard_cli import lint, main, runtimes, runtimes_diff, runtimes_new, validate
 from trainyard_cli.runtimes import Output, run_list, run_show
-from trainyard_platform import catalog
+from trainyard_platform.catalog import files as catalog
 
 ROOT = Path(__file__).parents[2]
 

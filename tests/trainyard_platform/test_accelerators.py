@@ -7,10 +7,12 @@ import pytest
 
 from trainyard_api import names
 from trainyard_api.pools import NodePool
-from trainyard_platform import accelerator_manifests, accelerators, settings
-from trainyard_platform.accelerators import Accelerator, AcceleratorKind
-from trainyard_platform.catalog import Runtime
+from trainyard_platform import settings
+from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.parts.accelerators import manifests as accelerator_manifests
+from trainyard_platform.parts.accelerators import settings as accelerators
+from trainyard_platform.parts.accelerators.settings import Accelerator, AcceleratorKind
 
 from . import program
 

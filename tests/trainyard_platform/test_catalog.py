@@ -8,9 +8,10 @@ import pytest
 import yaml
 from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 
-from trainyard_platform import catalog, in_pods
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import in_pods
+from trainyard_platform.catalog.overlay import RuntimeOverlay
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.overlay import RuntimeOverlay
 
 from .program import ROOT
 

@@ -1,6 +1,6 @@
 """What differs between two catalogs is said field by field."""
 
-from trainyard_platform.catalog_changes import ABSENT, Change, Field, Kind, between
+from trainyard_platform.catalog.changes import ABSENT, Change, Field, Kind, between
 
 
 def test_runtimes_come_go_and_change() -> None:

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import catalog, catalog_images
 from trainyard_platform.artifacts import Artifacts
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import images as catalog_images
+from trainyard_platform.catalog.overlay import RuntimeOverlay
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.overlay import RuntimeOverlay
 from trainyard_platform.settings import Artifacts as Source
 
 DIGEST = "sha256:" + "0" * 64

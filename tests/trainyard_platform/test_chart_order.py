@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from trainyard_platform import chart_order
+from trainyard_platform.charts import order as chart_order
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "c", "namespace": "n"}}
 

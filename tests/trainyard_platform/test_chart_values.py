@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import chart_values, settings
+from trainyard_platform import settings
+from trainyard_platform.charts import values as chart_values
 from trainyard_platform.errors import PlatformError
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import data_cache_manifests as manifests
-from trainyard_platform.catalog import Runtime
+from trainyard_platform.catalog.files import Runtime
+from trainyard_platform.parts.data_cache import manifests
 
 from . import program
 from .program import Registered

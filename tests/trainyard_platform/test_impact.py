@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from trainyard_platform import impact, settings
-from trainyard_platform.catalog import Runtime
+from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.impact import Change, Field, Job, Ref, State, Touched, Verb
 
 POOL = {

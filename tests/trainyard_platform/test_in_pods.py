@@ -12,7 +12,7 @@ import pytest
 
 from trainyard_operator.core import last_words
 from trainyard_operator.core.last_words import LastWords
-from trainyard_platform import in_pods
+from trainyard_platform.catalog import in_pods
 
 MODULE = Path(in_pods.__file__).with_name("sitecustomize.py")
 TORCHRUN = """

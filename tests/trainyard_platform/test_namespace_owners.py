@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import namespace_owners
+from trainyard_platform.parts.tenants import owners as namespace_owners
 
 
 def namespace(**metadata: Any) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import catalog, overlay
-from trainyard_platform.overlay import RuntimeOverlay
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import overlay
+from trainyard_platform.catalog.overlay import RuntimeOverlay
 
 from .program import ROOT
 

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from trainyard_api.pools import NodePool, Provider
-from trainyard_platform import clouds, pool_manifests, queue_manifests, settings
-from trainyard_platform.components.node_pools import providers
+from trainyard_platform import settings
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.queues import Queues
+from trainyard_platform.parts.node_pools import component as providers
+from trainyard_platform.parts.node_pools import manifests as pool_manifests
+from trainyard_platform.parts.node_pools import settings as clouds
+from trainyard_platform.parts.queues import manifests as queue_manifests
+from trainyard_platform.parts.queues.settings import Queues
 
 from . import program
 
@@ -674,7 +677,7 @@ def test_azures_sizes_say_whether_they_have_infiniband(size: str, infiniband: bo
 
 def test_a_package_that_is_not_installed_is_named_with_the_way_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pulumi_aws", None)
-    monkeypatch.delitem(sys.modules, "trainyard_platform.components.node_pools.eks", raising=False)
+    monkeypatch.delitem(sys.modules, "trainyard_platform.parts.node_pools.eks", raising=False)
     with pytest.raises(PlatformError) as stopped:
         providers.package(Provider.EKS)
     assert str(stopped.value) == (

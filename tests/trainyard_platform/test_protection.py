@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import protection_manifests as manifests
-from trainyard_platform.protection_manifests import Ports
+from trainyard_platform.objects import protection as manifests
+from trainyard_platform.objects.protection import Ports
 
 LABELS = {"app": "operator"}
 METADATA = {"name": "operator", "namespace": "home", "labels": LABELS}

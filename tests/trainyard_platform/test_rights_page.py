@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainyard_platform import rbac
+from trainyard_platform.parts.operator import rbac
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- begin table -->\n", "<!-- end table -->\n"

@@ -2,8 +2,9 @@
 
 from trainyard_operator import settings as operator_settings
 from trainyard_operator.work import lease
-from trainyard_platform import rbac
-from trainyard_platform.components import kubeflow, system
+from trainyard_platform.parts.kubeflow import component as kubeflow
+from trainyard_platform.parts.operator import rbac
+from trainyard_platform.parts.system import component as system
 
 
 def test_the_leases_are_the_operators() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform.runtime_crds import changeable
+from trainyard_platform.parts.crds.runtimes import changeable
 
 KEPT_AS_MADE = {"message": "Value is immutable", "rule": "self == oldSelf"}
 UNIQUE = {"message": "once each", "rule": "self.all(x, self.exists_one(y, x == y))"}

@@ -3,9 +3,12 @@
 import pytest
 
 from trainyard_cli import stackfile
-from trainyard_platform import catalog, catalog_images, delivery, stack_runtimes
+from trainyard_platform import delivery
 from trainyard_platform.artifacts import Artifacts
-from trainyard_platform.catalog_images import Images
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import images as catalog_images
+from trainyard_platform.catalog import installed as stack_runtimes
+from trainyard_platform.catalog.images import Images
 
 CATALOG = stackfile.PROJECT / "runtimes"
 

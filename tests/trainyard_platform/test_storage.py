@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from trainyard_api import names
-from trainyard_platform import catalog, settings, storage_manifests
-from trainyard_platform.catalog import Runtime
+from trainyard_platform import settings
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.storage import Storage
+from trainyard_platform.parts.storage import manifests as storage_manifests
+from trainyard_platform.parts.storage.settings import Storage
 
 from .program import ROOT
 

@@ -5,20 +5,19 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import settings, tenant_manifests
-from trainyard_platform.components import (
-    accelerators,
-    coscheduling,
-    data_cache,
-    kubeflow,
-    kueue,
-    operator,
-    system,
-    volcano,
-)
-from trainyard_platform.components.jobset import JobSetArgs
+from trainyard_platform import settings
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.tenancy import Tenant
+from trainyard_platform.parts.accelerators import component as accelerators
+from trainyard_platform.parts.coscheduling import component as coscheduling
+from trainyard_platform.parts.data_cache import component as data_cache
+from trainyard_platform.parts.jobset.component import JobSetArgs
+from trainyard_platform.parts.kubeflow import component as kubeflow
+from trainyard_platform.parts.kueue import component as kueue
+from trainyard_platform.parts.operator import component as operator
+from trainyard_platform.parts.system import component as system
+from trainyard_platform.parts.tenants import manifests as tenant_manifests
+from trainyard_platform.parts.tenants.settings import Tenant
+from trainyard_platform.parts.volcano import component as volcano
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 TEAM = {

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trainyard_platform.trainjob_crd import COLUMNS, FIELD, with_state
+from trainyard_platform.parts.crds.trainjob import COLUMNS, FIELD, with_state
 
 
 def crd(name: str, *, columns: list[dict[str, Any]], status: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from trainyard_platform import catalog, users
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import users
 from trainyard_platform.errors import PlatformError
 
 from .program import ROOT

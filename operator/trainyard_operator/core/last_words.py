@@ -2,7 +2,7 @@
 
 The catalog's containers that run Python leave, before the traceback, a line of
 who failed, when and how; the module that writes it is
-`trainyard_platform.in_pods.sitecustomize`. Pure.
+`trainyard_platform.catalog.in_pods.sitecustomize`. Pure.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The catalog: its files, and its runtimes as a stack installs them."""

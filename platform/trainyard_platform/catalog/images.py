@@ -1,0 +1,79 @@
+"""`runtimes/images.yaml`: the digests of the images that the catalog names.
+
+Files of the catalog name an image with its tag, as people read it. What a
+stack installs has the digest too, wherever one is known, and comes from the
+stack's mirror. An image that is not listed is taken as its file names it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from .. import yamlfile
+from ..artifacts import ImagePin
+
+FILE: Final = "images.yaml"
+
+_LISTS: Final = ("initContainers", "containers")
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    images: tuple[ImagePin, ...]
+
+
+@dataclass(frozen=True)
+class Images:
+    """Where images come from: what they are pinned to, by `name:tag`, and the registry that has them.
+
+    `registry` gives the name of an image in the stack's registry, or the name itself.
+    """
+
+    pins: Mapping[str, ImagePin] = field(default_factory=dict)
+    registry: Callable[[str], str] = str
+
+    def resolve(self, image: str) -> str:
+        """The image as nodes are told to pull it."""
+        pin = self.pins.get(image)
+        return self.registry(f"{image}@{pin.digest}" if pin is not None and pin.digest else image)
+
+    def digests(self) -> dict[str, str]:
+        """The digests that are known, by `name:tag`."""
+        return {image: pin.digest for image, pin in self.pins.items() if pin.digest}
+
+
+def load(folder: Path) -> dict[str, ImagePin]:
+    """The pins of a catalog by `name:tag`; none without the file. Raises `PlatformError` with its place."""
+    path = folder / FILE
+    if not path.exists():
+        return {}
+    file = yamlfile.load(path)
+    try:
+        found = _File.model_validate(file.value).images
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise file.error(f"{where}: {first['msg']}", first["loc"]) from error
+    pins: dict[str, ImagePin] = {}
+    for position, pin in enumerate(found):
+        image = f"{pin.name}:{pin.tag}"
+        if image in pins:
+            raise file.error(f"{image} is listed twice", ["images", position])
+        pins[image] = pin
+    return pins
+
+
+def apply(manifest: dict[str, Any], images: Images) -> None:
+    """Resolve every image of a runtime, in place: of containers, and in variables that name a pinned one."""
+    for job in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
+        pod = job["template"]["spec"]["template"]["spec"]
+        for container in (one for part in _LISTS for one in pod.get(part, [])):
+            if "image" in container:
+                container["image"] = images.resolve(container["image"])
+            for variable in container.get("env", []):
+                if variable.get("value") in images.pins:
+                    variable["value"] = images.resolve(variable["value"])

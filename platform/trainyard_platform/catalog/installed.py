@@ -1,0 +1,69 @@
+"""The catalog's runtimes as one stack has them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..parts.accelerators import manifests as accelerator_manifests
+from ..parts.data_cache import manifests as data_cache_manifests
+from ..parts.storage import manifests as storage_manifests
+from ..settings import StackSettings
+from . import files, users
+from .files import Runtime
+from .images import Images
+from .overlay import RuntimeOverlay
+
+
+def load(
+    folder: Path,
+    stack: StackSettings,
+    registry: Callable[[str], str],
+    tell: Callable[[str], object] = lambda _: None,
+) -> tuple[Runtime, ...]:
+    """The runtimes of the catalog in `folder` that this stack installs, with all that it says of them.
+
+    A runtime that starts a data cache is left out where the stack has none.
+
+    Args:
+        folder: The catalog.
+        stack: The stack's settings.
+        registry: Where the stack takes an image from (`Artifacts.registry`).
+        tell: Gets a line about each runtime that is left out.
+
+    Raises:
+        PlatformError: If a runtime does not go with the stack.
+    """
+    runtimes = list(files.load(folder, stack.runtimes, registry))
+    if not stack.data_cache.enabled:
+        runtimes, left_out = data_cache_manifests.without_cache(runtimes)
+        for name in left_out:
+            tell(f"the runtime {name} starts a data cache and is left out: dataCache.enabled is false")
+    if stack.cluster.assigns_users:
+        runtimes = list(users.left_to_the_cluster(runtimes))
+    return tuple(_told(runtime, stack) for runtime in runtimes)
+
+
+def one(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | None:
+    """A runtime of the catalog, alone, as this stack installs it; None if it leaves it out.
+
+    Args:
+        runtime: As its file has it.
+        stack: The stack's settings.
+        images: The catalog's, where the stack takes them from.
+
+    Raises:
+        PlatformError: If it does not go with the stack.
+    """
+    change = stack.runtimes.get(runtime.name)
+    if not files.installed(runtime.manifest, change):
+        return None
+    kept = [files.adapt(runtime, change or RuntimeOverlay(), images)]
+    if not stack.data_cache.enabled:
+        kept, _ = data_cache_manifests.without_cache(kept)
+    if stack.cluster.assigns_users:
+        kept = list(users.left_to_the_cluster(kept))
+    return _told(kept[0], stack) if kept else None
+
+
+def _told(runtime: Runtime, stack: StackSettings) -> Runtime:
+    stored = storage_manifests.stored(runtime, stack.storage)
+    return accelerator_manifests.equipped(stored, stack.accelerators)

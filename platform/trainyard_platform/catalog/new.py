@@ -1,0 +1,64 @@
+"""The text of a new file of the catalog, made from one that is there.
+
+What a framework needs is in the catalog already: a new runtime begins as a
+copy of one, with a name, a purpose and an image of its own.
+"""
+
+import re
+from collections.abc import Collection
+
+from . import header as headers
+from . import overlay
+from .files import Runtime
+
+_ABOUT = "For those who need it as it is here: say who they are, and what they have to know."
+
+
+def text(
+    source: Runtime,
+    source_text: str,
+    *,
+    name: str,
+    framework: str,
+    purpose: str,
+    image: str | None = None,
+    without: Collection[str] = (),
+) -> str:
+    """The file of the new runtime.
+
+    Args:
+        source: The runtime to begin with.
+        source_text: Its file.
+        name: Name of the new runtime, which is its file's too.
+        framework: Its framework, which is its folder's name too.
+        purpose: What it is for, in a sentence.
+        image: Image of the containers that train; the source's if left out.
+        without: Keys of annotations that the source has and the new runtime does not.
+    """
+    header = headers.parse(source_text)
+    body = _replaced(headers.body(source_text), "  name: ", source.name, name)
+    body = _replaced(body, "    trainer.kubeflow.org/framework: ", source.framework, framework)
+    example = _replaced(header.example, "    name: ", source.name, name)
+    if image is not None:
+        for old in _images(source):
+            body = _replaced(body, " +image: ", old, image)
+        example = re.sub(r"^( +image: ).*$", rf"\g<1>{image}", example, flags=re.MULTILINE)
+    for key in without:
+        body = re.sub(rf"^    {re.escape(key)}:.*\n(?:     .*\n)*", "", body, flags=re.MULTILINE)
+    # Nothing is left in it.
+    body = re.sub(r"^  annotations:\n(?!    )", "", body, flags=re.MULTILINE)
+    sentence = " ".join(purpose.split()).rstrip(".") + "."
+    lines = [sentence, "", _ABOUT, "", *(f"  {line}" for line in example.splitlines())]
+    return "\n".join([headers.SCHEMA, "#", *(f"# {line}".rstrip() for line in lines), body])
+
+
+def _replaced(body: str, before: str, old: str, new: str) -> str:
+    line = re.compile(rf"^({before}){re.escape(old)}$", re.MULTILINE)
+    return line.sub(lambda match: f"{match[1]}{new}", body)
+
+
+def _images(runtime: Runtime) -> set[str]:
+    """The images of the containers that train."""
+    jobs = overlay.training_jobs(runtime.manifest)
+    pods = (job["template"]["spec"]["template"]["spec"] for job in jobs)
+    return {container["image"] for pod in pods for container in pod["containers"] if "image" in container}

@@ -1,0 +1,133 @@
+"""The JSON Schema of the catalog's files, made from the models of the Trainer API, for editors.
+
+`python -m trainyard_platform.catalog.schema > runtimes/schema.json` refreshes
+the copy that is checked in; a test fails when the two differ. The models are
+those of the Kubeflow SDK, which only the development environment has.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubeflow_trainer_api import models  # type: ignore[import-untyped]
+
+from trainyard_api import names
+
+Json = dict[str, Any]
+
+_SPEC: Final = "TrainerV1alpha1TrainingRuntimeSpec"
+_POLICY: Final = "TrainerV1alpha1MLPolicy"
+_NULL: Final = {"type": "null"}
+_QUANTITY: Final = {"type": ["string", "number"]}
+_LONGEST: Final = 160
+
+
+def document() -> Json:
+    """The schema of one file of the catalog."""
+    whole = models.TrainerV1alpha1TrainingRuntimeSpec.model_json_schema(by_alias=True)
+    definitions = {name: _object(one) for name, one in whole.pop("$defs").items()}
+    definitions[_SPEC] = _object(whole) | {"required": ["mlPolicy", "template"]}
+    definitions["IoK8sApimachineryPkgApiResourceQuantity"] = _QUANTITY
+    # Trainyard's operator does not know Flux.
+    del definitions[_POLICY]["properties"]["flux"]
+    root = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A training runtime of the catalog",
+        "type": "object",
+        "properties": {
+            "apiVersion": {"const": names.TRAINER_API_VERSION},
+            "kind": {"const": names.CLUSTER_TRAINING_RUNTIME},
+            "metadata": _metadata(),
+            "spec": {"$ref": f"#/$defs/{_SPEC}"},
+        },
+        "required": ["apiVersion", "kind", "metadata", "spec"],
+        "additionalProperties": False,
+    }
+    return {**root, "$defs": _reached(root, definitions)}
+
+
+def text() -> str:
+    """The schema as it is checked in."""
+    return json.dumps(document(), indent=1) + "\n"
+
+
+def _metadata() -> Json:
+    texts = {"type": "object", "additionalProperties": {"type": "string"}}
+    framework = {"type": "string", "description": "The framework; the name of the file's folder too."}
+    support = {"const": names.SUPPORT_DEPRECATED, "description": "The runtime goes away in a later release."}
+    labels = {names.FRAMEWORK_LABEL: framework, names.SUPPORT_LABEL: support}
+    return {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Its name; the file's too."},
+            "labels": {**texts, "properties": labels, "required": [names.FRAMEWORK_LABEL]},
+            "annotations": texts,
+        },
+        "required": ["name", "labels"],
+        "additionalProperties": False,
+    }
+
+
+def _object(schema: Json) -> Json:
+    """A model's schema, closed, as manifests are written: a field is left out, and never null."""
+    if "actual_instance" in schema.get("properties", {}):
+        return {"anyOf": _without_null(schema["properties"]["actual_instance"]["anyOf"])}
+    result: Json = _simple(schema)
+    if "properties" in result:
+        result["additionalProperties"] = False
+    return result
+
+
+def _simple(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_simple(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {key: value for key, value in schema.items() if key not in ("title", "default", "description")}
+    choices = _without_null(kept.pop("anyOf", []))
+    if len(choices) == 1:
+        kept |= choices[0]
+    elif choices:
+        kept["anyOf"] = choices
+    if isinstance(kept.get("properties"), Mapping):
+        kept["properties"] = {name: _simple(one) for name, one in kept["properties"].items()}
+    result = {key: value if key == "properties" else _simple(value) for key, value in kept.items()}
+    if isinstance(words := schema.get("description"), str):
+        result["description"] = _sentence(words)
+    return result
+
+
+def _without_null(choices: list[Any]) -> list[Any]:
+    return [one for one in choices if one != _NULL]
+
+
+def _sentence(words: str) -> str:
+    """The first sentence of a description, or the beginning of a long one."""
+    first = " ".join(words.split()).partition(". ")[0]
+    return first if len(first) <= _LONGEST else f"{first[: _LONGEST - 1]}…"
+
+
+def _reached(root: Json, definitions: Mapping[str, Json]) -> Json:
+    """The definitions that the root leads to, by name."""
+    found: Json = {}
+    todo = [root]
+    while todo:
+        for name in _references(todo.pop()):
+            if name not in found:
+                found[name] = definitions[name]
+                todo.append(definitions[name])
+    return dict(sorted(found.items()))
+
+
+def _references(schema: Any) -> set[str]:
+    if isinstance(schema, list):
+        return {name for one in schema for name in _references(one)}
+    if not isinstance(schema, Mapping):
+        return set()
+    own = schema.get("$ref")
+    inner = {name for value in schema.values() for name in _references(value)}
+    return inner | ({own.removeprefix("#/$defs/")} if isinstance(own, str) else set())
+
+
+if __name__ == "__main__":
+    print(text(), end="")

@@ -1,0 +1,1 @@
+"""Charts of upstream projects as parts of a stack."""

@@ -1,0 +1,37 @@
+"""The connection to the cluster: one explicit provider for everything the platform installs."""
+
+from pathlib import Path
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from .settings import Cluster
+
+
+def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kubernetes.Provider:
+    """A provider that stays the same when the kubeconfig changes.
+
+    With a folder to render to it writes manifests there and asks no cluster.
+
+    Without an identifier Pulumi takes a renewed kubeconfig for another cluster
+    and replaces everything. The kubeconfig is named by its path, so that no
+    credentials enter the state. Where the settings name none, nor do we, though
+    the SDK would take $KUBECONFIG: of what it is told, the provider makes a copy
+    in the temporary folder, credentials and all, that it never removes.
+    """
+    if render_to is not None:
+        return kubernetes.Provider("cluster", render_yaml_to_directory=render_to)
+    return kubernetes.Provider(
+        "cluster",
+        cluster_identifier=cluster.identifier or stack,
+        kubeconfig=str(Path(cluster.kubeconfig).expanduser()) if cluster.kubeconfig else "",
+        context=cluster.context,
+        enable_server_side_apply=True,
+        enable_config_map_mutable=True,
+        enable_secret_mutable=True,
+    )
+
+
+def options(provider: kubernetes.Provider) -> pulumi.ResourceOptions:
+    """What a component is given so that its children use the provider."""
+    return pulumi.ResourceOptions(providers={"kubernetes": provider})

@@ -1,0 +1,1 @@
+"""How the parts declare objects: from manifests, to be kept, and protected."""

@@ -1,0 +1,87 @@
+"""The device plugins that tell kubelet which accelerators a node has.
+
+A plugin goes to the nodes of the pools that have its accelerator. Drivers are
+the node image's: a plugin finds them there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Namespace
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+
+from trainyard_api.pools import NodePool
+
+from ...artifacts import Artifacts, Chart
+from ...charts import helm
+from ...controllers import Controllers
+from ...settings import StackSettings
+from . import manifests
+from .settings import Accelerator, AcceleratorKind, DevicePlugin, facts
+
+NAMESPACE = "trainyard-accelerators"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """One device plugin."""
+
+    accelerator: Accelerator
+    chart: Chart
+    image: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceleratorsArgs:
+    """The device plugins to install, and the pools that they go to."""
+
+    plugins: Mapping[AcceleratorKind, Plugin]
+    pools: Mapping[str, NodePool]
+    controllers: Controllers
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(cls, stack: StackSettings, artifacts: Artifacts) -> "AcceleratorsArgs":
+        """What the stack says, with the pinned images where it names none."""
+        plugins = {
+            kind: Plugin(
+                accelerator=accelerator,
+                chart=artifacts.chart(artifact),
+                image=accelerator.image or artifacts.image(artifact),
+            )
+            for kind, accelerator in stack.accelerators.items()
+            if accelerator.device_plugin is DevicePlugin.INSTALL and (artifact := facts()[kind].artifact)
+        }
+        return cls(plugins=plugins, pools=stack.node_pools, controllers=stack.controllers)
+
+
+class Accelerators(pulumi.ComponentResource):
+    """Installs device plugins."""
+
+    namespaces: Mapping[str, pulumi.Resource] = {}
+    """Of the plugins, by name: none without a plugin."""
+
+    def __init__(self, name: str, args: AcceleratorsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Accelerators", name, {}, opts)
+        if args.plugins:
+            namespace = Namespace(
+                NAMESPACE,
+                # A device plugin talks to kubelet through a folder of the node.
+                metadata=ObjectMetaArgs(
+                    name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "privileged"}
+                ),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+            )
+            self.namespaces = {NAMESPACE: namespace}
+            for kind, plugin in args.plugins.items():
+                helm.install(
+                    f"{kind}-device-plugin",
+                    plugin.chart,
+                    NAMESPACE,
+                    manifests.values(kind, plugin.accelerator, helm.image(plugin.image), args.pools),
+                    pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
+                    controllers=args.controllers,
+                    restricted=False,
+                )
+        self.register_outputs({})

@@ -1,0 +1,1 @@
+"""The webhooks that check TrainJobs and runtimes."""

@@ -1,0 +1,1 @@
+"""The catalog's runtimes in the cluster."""

@@ -1,0 +1,59 @@
+"""The catalog's ClusterTrainingRuntimes, one resource each.
+
+They are data that a TrainJob refers to: deleting one, as `destroy` does, stops
+no job that has started, because a job keeps the revision it started with.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+
+from trainyard_api import names
+
+from ...catalog.files import Runtime
+from ...objects import kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogArgs:
+    """The runtimes as the stack wants them."""
+
+    runtimes: Sequence[Runtime]
+    after: Sequence[pulumi.Resource] = ()
+
+
+class Catalog(pulumi.ComponentResource):
+    """Installs the runtimes."""
+
+    runtimes: list[str]
+
+    def __init__(self, name: str, args: CatalogArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Catalog", name, {}, opts)
+        for runtime in args.runtimes:
+            CustomResource(
+                runtime.name,
+                api_version=runtime.manifest["apiVersion"],
+                kind=runtime.manifest["kind"],
+                metadata=_metadata(runtime.manifest["metadata"]),
+                spec=runtime.manifest["spec"],
+                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+            )
+        self.runtimes = [runtime.name for runtime in args.runtimes]
+        self.register_outputs({"runtimes": self.runtimes})
+
+
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata with which the webhook lets a runtime pass, and that take over one of Kubeflow Trainer's.
+
+    The catalog is checked before it is applied; an `up` that has to bring a
+    broken operator back must not wait for that operator's webhook first. Trainer
+    ships its own runtimes with this label, under names that the catalog has too.
+    """
+    return {
+        **metadata,
+        "labels": {**metadata["labels"], names.WEBHOOK_VALIDATION_LABEL: "disabled"},
+        "annotations": {**metadata.get("annotations", {}), **kept.ANNOTATIONS},
+    }

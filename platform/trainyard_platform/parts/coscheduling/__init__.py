@@ -1,0 +1,1 @@
+"""Coscheduling, a scheduler for gangs."""

@@ -1,0 +1,100 @@
+"""The coscheduling plugin of scheduler-plugins: a second scheduler for gangs, and a controller.
+
+The scheduler has upstream's default plugins with Coscheduling beside them and
+none of the chart's others: these need CRDs and rights of their own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Namespace
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+
+from ...artifacts import Artifacts, Chart
+from ...charts import helm
+from ...controllers import Controllers
+from ...model import ComputeResources
+from ...objects.protection import Ports
+from ...settings import StackSettings
+from ..network_policies.component import Served
+
+RELEASE = "scheduler-plugins"
+NAMESPACE = "scheduler-plugins"
+PORTS = Ports(pods=(8080, 10259))
+SCHEDULER = "scheduler-plugins-scheduler"
+"""What pods name as their schedulerName."""
+_REPOSITORY = "registry.k8s.io/scheduler-plugins"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoschedulingArgs:
+    """What the Coscheduling component needs from the stack."""
+
+    chart: Chart
+    scheduler_image: str
+    controller_image: str
+    replicas: int
+    resources: ComputeResources
+    values: Mapping[str, Any]
+    """Further values of the chart."""
+    controllers: Controllers
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(
+        cls, stack: StackSettings, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
+    ) -> "CoschedulingArgs":
+        """What the stack says, with the pinned images where it names no registry."""
+        settings = stack.coscheduling
+        repository = settings.image_repository or artifacts.registry(_REPOSITORY)
+        version = artifacts.version("scheduler-plugins")
+        return cls(
+            chart=artifacts.chart("scheduler-plugins"),
+            scheduler_image=f"{repository}/kube-scheduler:{version}",
+            controller_image=f"{repository}/controller:{version}",
+            replicas=settings.replicas,
+            resources=settings.resources,
+            values=settings.values,
+            controllers=stack.controllers,
+            after=after,
+        )
+
+
+class Coscheduling(pulumi.ComponentResource):
+    """Installs the second scheduler and its controller, and waits until they run."""
+
+    served: Served
+
+    def __init__(self, name: str, args: CoschedulingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Coscheduling", name, {}, opts)
+        namespace = Namespace(
+            NAMESPACE,
+            metadata=ObjectMetaArgs(
+                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted"}
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+        )
+        both = {
+            "replicaCount": args.replicas,
+            "leaderElect": args.replicas > 1,
+            "resources": helm.resources(args.resources),
+        }
+        values: dict[str, Any] = {
+            "scheduler": {"name": SCHEDULER, "image": args.scheduler_image, **both},
+            "controller": {"image": args.controller_image, **both},
+            # Coscheduling sorts the queue itself, and a queue is sorted by one plugin.
+            "plugins": {"enabled": ["Coscheduling"], "disabled": ["PrioritySort"]},
+        }
+        helm.install(
+            RELEASE,
+            args.chart,
+            NAMESPACE,
+            values,
+            pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
+            controllers=args.controllers,
+            further=helm.Further("coscheduling", args.values),
+        )
+        self.served = Served(NAMESPACE, namespace, PORTS)
+        self.register_outputs({})

@@ -1,0 +1,1 @@
+"""The CRDs of everything that is installed."""

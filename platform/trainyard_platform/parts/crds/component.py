@@ -1,0 +1,77 @@
+"""The CustomResourceDefinitions of everything that the platform installs.
+
+They come before everything that uses them and stay when the stack goes: with
+a CRD every object of its kind would be deleted, running jobs included. Charts
+install without theirs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+
+from ...artifacts import Artifacts
+from ...objects import kept
+from ...settings import StackSettings
+from ..kueue import component as kueue
+from ..observability.settings import MonitoringCrds
+from . import runtimes, trainjob
+
+API_VERSION = "apiextensions.k8s.io/v1"
+KIND = "CustomResourceDefinition"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrdsArgs:
+    """The CRDs as upstream publishes them, but for `runtimes` and `trainjob`."""
+
+    manifests: Sequence[Mapping[str, Any]]
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(cls, stack: StackSettings, artifacts: Artifacts) -> "CrdsArgs":
+        """The CRDs of every artifact that the stack has the platform install."""
+        manifests = [trainjob.with_state(runtimes.changeable(crd)) for crd in artifacts.manifests("trainer")]
+        if stack.jobset.enabled:
+            manifests += artifacts.manifests("jobset")
+        if stack.kueue.installs:
+            manifests += kueue.crds(artifacts.manifests("kueue"))
+        if stack.volcano.enabled:
+            manifests += artifacts.manifests("volcano")
+        if stack.data_cache.enabled:
+            manifests += artifacts.manifests("lws")
+        if stack.observability.enabled and stack.observability.crds is MonitoringCrds.INSTALL:
+            manifests += artifacts.manifests("prometheus-operator")
+        if stack.coscheduling.enabled:
+            manifests += artifacts.manifests("scheduler-plugins")
+        return cls(manifests=manifests)
+
+
+class Crds(pulumi.ComponentResource):
+    """Installs CRDs, waits until the API server serves them, never deletes or replaces one."""
+
+    names: list[str]
+
+    def __init__(self, name: str, args: CrdsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Crds", name, {}, opts)
+        self.names = []
+        for manifest in args.manifests:
+            metadata = manifest["metadata"]
+            annotations = {**metadata.get("annotations", {}), **kept.ANNOTATIONS, **kept.RETAINED}
+            # The typed class would translate every key of a schema of 20,000
+            # lines; the untyped one has the same type token and takes it as it is.
+            CustomResource(
+                metadata["name"],
+                api_version=API_VERSION,
+                kind=KIND,
+                metadata={
+                    **metadata,
+                    "annotations": {**annotations, "pulumi.com/waitFor": "condition=Established"},
+                },
+                spec=manifest["spec"],
+                opts=kept.options(self, list(args.after)),
+            )
+            self.names.append(metadata["name"])
+        self.register_outputs({"names": self.names})

@@ -1,0 +1,1 @@
+"""What runtimes need that stream a table from a cache."""

@@ -1,0 +1,89 @@
+"""The data cache: LeaderWorkerSet from upstream's chart, and who may start a cache."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Namespace
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+
+from ...artifacts import Artifacts, Chart
+from ...charts import helm
+from ...controllers import Controllers
+from ...objects.declared import declare
+from ...settings import StackSettings
+from . import manifests
+from .settings import DataCache as Settings
+
+RELEASE = "lws"
+NAMESPACE = "lws-system"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataCacheArgs:
+    """What the data cache needs from the stack."""
+
+    chart: Chart
+    image: str
+    settings: Settings
+    tenants: Sequence[str]
+    """Namespaces whose TrainJobs may start a cache."""
+    controllers: Controllers
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(
+        cls, stack: StackSettings, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
+    ) -> "DataCacheArgs":
+        """What the stack says, with the pinned image where it names none."""
+        return cls(
+            chart=artifacts.chart("lws"),
+            image=stack.data_cache.image or artifacts.image("lws"),
+            settings=stack.data_cache,
+            tenants=list(stack.tenants),
+            controllers=stack.controllers,
+            after=after,
+        )
+
+
+class DataCache(pulumi.ComponentResource):
+    """Installs LeaderWorkerSet and lets tenants start caches."""
+
+    namespaces: Mapping[str, pulumi.Resource]
+    """Of its controller, by name."""
+
+    def __init__(self, name: str, args: DataCacheArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:DataCache", name, {}, opts)
+        inside = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
+        namespace = Namespace(
+            NAMESPACE,
+            metadata=ObjectMetaArgs(
+                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted"}
+            ),
+            opts=inside,
+        )
+        repository, tag = helm.image(args.image)
+        image = {
+            "repository": repository,
+            "tag": tag,
+            "pullPolicy": str(args.settings.image_pull_policy),
+        }
+        helm.install(
+            RELEASE,
+            args.chart,
+            NAMESPACE,
+            {
+                "image": {"manager": image},
+                "replicaCount": args.settings.replicas,
+                "resources": helm.resources(args.settings.resources),
+                "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+            },
+            pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
+            controllers=args.controllers,
+        )
+        self.namespaces = {NAMESPACE: namespace}
+        role = declare(manifests.role(), inside)
+        for tenant in args.tenants:
+            for manifest in manifests.account(tenant):
+                declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[role, *args.after]))
+        self.register_outputs({})

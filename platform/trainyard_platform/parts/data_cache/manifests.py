@@ -1,0 +1,71 @@
+"""What a cache's initializer may do, and which runtimes start one: pure."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...catalog.files import Runtime
+from .settings import ACCOUNT
+
+Manifest = dict[str, Any]
+
+CACHE_IMAGE = "CACHE_IMAGE"
+"""Variable that such an initializer is told the cache's image with."""
+RBAC = "rbac.authorization.k8s.io"
+
+
+def starts_cache(runtime: Runtime) -> bool:
+    """Whether the runtime's initializer starts a cache in the cluster."""
+    return any(
+        entry.get("name") == CACHE_IMAGE
+        for job in runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+        for container in job["template"]["spec"]["template"]["spec"]["containers"]
+        for entry in container.get("env") or []
+    )
+
+
+def without_cache(runtimes: Iterable[Runtime]) -> tuple[list[Runtime], list[str]]:
+    """The runtimes that a cluster without a data cache can have, and the names of the others."""
+    runtimes = list(runtimes)
+    kept = [runtime for runtime in runtimes if not starts_cache(runtime)]
+    return kept, [runtime.name for runtime in runtimes if starts_cache(runtime)]
+
+
+def role() -> Manifest:
+    """What the initializer does, and no more, once for all namespaces.
+
+    It makes a ServiceAccount, a LeaderWorkerSet and a Service that its TrainJob
+    owns, waits for the cache, and takes the ServiceAccount away if that fails.
+    """
+    rules = [
+        _rule("leaderworkerset.x-k8s.io", "leaderworkersets", "create", "get"),
+        _rule("", "services", "create"),
+        _rule("", "serviceaccounts", "create", "delete"),
+        _rule("trainer.kubeflow.org", "trainjobs", "get"),
+        # For owner references, where OwnerReferencesPermissionEnforcement is on, as in OpenShift.
+        _rule("trainer.kubeflow.org", "trainjobs/finalizers", "update"),
+    ]
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": ACCOUNT},
+        "rules": rules,
+    }
+
+
+def account(namespace: str) -> list[Manifest]:
+    """The initializer's ServiceAccount in a namespace, with its right in that namespace alone."""
+    metadata = {"name": ACCOUNT, "namespace": namespace}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": ACCOUNT},
+            "subjects": [{"kind": "ServiceAccount", **metadata}],
+        },
+    ]
+
+
+def _rule(group: str, resource: str, *verbs: str) -> Manifest:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}

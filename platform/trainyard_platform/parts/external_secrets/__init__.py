@@ -1,0 +1,1 @@
+"""Secrets that a store outside the cluster holds."""

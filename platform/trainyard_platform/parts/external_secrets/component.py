@@ -1,0 +1,30 @@
+"""Has the Secrets of the platform's own pods fetched, into each namespace that it makes for them."""
+
+from collections.abc import Mapping
+
+import pulumi
+
+from ...objects.declared import declare
+from .settings import ExternalSecret, manifest
+
+
+class ExternalSecrets(pulumi.ComponentResource):
+    """Declares each of the secrets in each of the namespaces.
+
+    Nothing waits for them: nodes go on trying to pull, and so the charts are
+    up once the store has answered.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        secrets: Mapping[str, ExternalSecret],
+        namespaces: Mapping[str, pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("trainyard:platform:ExternalSecrets", name, {}, opts)
+        for namespace, resource in namespaces.items():
+            inside = pulumi.ResourceOptions(parent=self, depends_on=[resource])
+            for secret_name, secret in secrets.items():
+                declare(manifest(secret_name, namespace, secret), inside)
+        self.register_outputs({})

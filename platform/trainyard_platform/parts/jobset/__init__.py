@@ -1,0 +1,1 @@
+"""JobSet's controller."""

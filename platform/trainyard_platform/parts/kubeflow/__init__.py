@@ -1,0 +1,1 @@
+"""What Kubeflow's own tools look for."""

@@ -1,0 +1,81 @@
+"""What Kubeflow's own tools look for: the Trainer version, in the namespace `kubeflow-system`.
+
+The SDK reads it before it submits; whoever may talk to the cluster may read
+it. The namespace is shared with other Kubeflow components, so it outlives the
+stack (`kept`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.core.v1 import ConfigMap, Namespace
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRefArgs, SubjectArgs
+
+from trainyard_api import names
+
+from ...artifacts import Artifacts
+from ...objects import kept
+from ..operator import rbac
+from ..operator.settings import KubeflowNamespace, Operator
+
+NAMESPACE = "kubeflow-system"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubeflowArgs:
+    """The version to show, and whose namespace it is."""
+
+    trainer_version: str
+    namespace: KubeflowNamespace
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(cls, operator: Operator, artifacts: Artifacts) -> "KubeflowArgs":
+        """What the stack says, with the version of the CRDs."""
+        return cls(trainer_version=artifacts.version("trainer"), namespace=operator.kubeflow_namespace)
+
+
+class Kubeflow(pulumi.ComponentResource):
+    """Shows Kubeflow's tools which Trainer API the cluster speaks."""
+
+    def __init__(self, name: str, args: KubeflowArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Kubeflow", name, {}, opts)
+        if args.namespace is not KubeflowNamespace.ABSENT:
+            self._show_version(args)
+        self.register_outputs({})
+
+    def _show_version(self, args: KubeflowArgs) -> None:
+        after = list(args.after)
+        if args.namespace is KubeflowNamespace.CREATE:
+            namespace = Namespace(
+                NAMESPACE,
+                metadata=ObjectMetaArgs(name=NAMESPACE, annotations=kept.ANNOTATIONS),
+                opts=kept.options(self, after),
+            )
+            after.append(namespace)
+        inside = pulumi.ResourceOptions(parent=self, depends_on=after)
+        metadata = ObjectMetaArgs(
+            name=names.TRAINER_PUBLIC_CONFIG, namespace=NAMESPACE, annotations=kept.ANNOTATIONS
+        )
+        ConfigMap(
+            names.TRAINER_PUBLIC_CONFIG,
+            metadata=metadata,
+            data={names.TRAINER_PUBLIC_VERSION: args.trainer_version},
+            opts=inside,
+        )
+        Role(
+            names.TRAINER_PUBLIC_CONFIG,
+            metadata=metadata,
+            rules=[PolicyRuleArgs(**rule) for rule in rbac.PUBLIC_VERSION],
+            opts=inside,
+        )
+        RoleBinding(
+            names.TRAINER_PUBLIC_CONFIG,
+            metadata=metadata,
+            role_ref=RoleRefArgs(api_group=RBAC_GROUP, kind="Role", name=names.TRAINER_PUBLIC_CONFIG),
+            subjects=[SubjectArgs(api_group=RBAC_GROUP, kind="Group", name="system:authenticated")],
+            opts=inside,
+        )

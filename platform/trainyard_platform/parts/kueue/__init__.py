@@ -1,0 +1,1 @@
+"""Kueue's controller."""

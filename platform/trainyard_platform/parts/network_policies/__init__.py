@@ -1,0 +1,1 @@
+"""Who reaches the platform's own pods."""

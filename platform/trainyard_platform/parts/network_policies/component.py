@@ -1,0 +1,35 @@
+"""Closes the namespaces of the platform's own controllers, but for the ports that they serve.
+
+Without an engine for NetworkPolicies in the cluster they are there, and nobody
+heeds them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pulumi
+
+from ...objects.declared import declare
+from ...objects.protection import Ports, network_policy
+
+
+@dataclass(frozen=True)
+class Served:
+    """A namespace, what makes it, and the ports that its pods serve."""
+
+    name: str
+    namespace: pulumi.Resource
+    ports: Ports
+
+
+class NetworkPolicies(pulumi.ComponentResource):
+    """Declares a NetworkPolicy for each of the namespaces."""
+
+    def __init__(
+        self, name: str, served: Iterable[Served], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("trainyard:platform:NetworkPolicies", name, {}, opts)
+        for one in served:
+            inside = pulumi.ResourceOptions(parent=self, depends_on=[one.namespace])
+            declare(network_policy(one.name, one.ports), inside)
+        self.register_outputs({})

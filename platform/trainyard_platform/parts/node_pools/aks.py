@@ -1,0 +1,96 @@
+"""Nodes of a node pool of AKS, by the package pulumi-azure.
+
+Not by `pulumi-azure-native`: for the same node pools its Python package is twice
+as large.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_azure as azure
+from pulumi_azure import containerservice, proximity
+
+from trainyard_api.pools import NVIDIA_GPU, CapacityType, GpuDriver, NodePool, Taint, disk_gib, labels, taints
+
+from .settings import Aks
+
+WHATEVER_IT_COSTS = -1.0
+"""Azure's way to say: spot nodes are evicted for capacity, never for their price."""
+
+DRIVER = {GpuDriver.INSTALL: "Install", GpuDriver.NONE: "None"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolArgs:
+    """The pool, and the cluster that its nodes join."""
+
+    pool: NodePool
+    cluster: Aks
+
+
+def provider(cluster: Aks) -> pulumi.ProviderResource:
+    """The connection to Azure; credentials are the environment's."""
+    features = azure.ProviderFeaturesArgs()
+    connection: pulumi.ProviderResource = azure.Provider(
+        "azure", subscription_id=cluster.subscription, features=features
+    )
+    return connection
+
+
+class Pool(pulumi.ComponentResource):
+    """Makes the node pool of one pool."""
+
+    def __init__(self, name: str, args: PoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:AksPool", name, {}, opts)
+        pool = args.pool
+        spot = pool.capacity_type is CapacityType.SPOT
+        gpus = pool.accelerator is not None and pool.accelerator.resource == NVIDIA_GPU
+        beside = _placement(name, pool, args.cluster, self) if pool.compact_placement else None
+        containerservice.KubernetesClusterNodePool(
+            name,
+            name=name,
+            kubernetes_cluster_id=args.cluster.id,
+            vnet_subnet_id=args.cluster.subnet,
+            mode="User",
+            vm_size=pool.machine.type,
+            os_sku=pool.machine.image,
+            orchestrator_version=pool.machine.version,
+            os_disk_size_gb=disk_gib(pool),
+            gpu_driver=DRIVER[pool.machine.gpu_driver] if gpus else None,
+            proximity_placement_group_id=beside,
+            zones=list(pool.zones) or None,
+            node_count=pool.min_nodes if pool.elastic else pool.nodes,
+            auto_scaling_enabled=pool.elastic,
+            min_count=pool.min_nodes if pool.elastic else None,
+            max_count=pool.nodes if pool.elastic else None,
+            priority="Spot" if spot else "Regular",
+            eviction_policy="Delete" if spot else None,
+            spot_max_price=WHATEVER_IT_COSTS if spot else None,
+            capacity_reservation_group_id=pool.reservation,
+            node_labels=labels(name, pool),
+            node_taints=[_taint(taint) for taint in taints(pool)],
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                delete_before_replace=True,
+                ignore_changes=["nodeCount"] if pool.elastic else [],
+            ),
+        )
+        self.register_outputs({})
+
+
+def _placement(name: str, pool: NodePool, cluster: Aks, parent: pulumi.Resource) -> pulumi.Output[str]:
+    group = proximity.PlacementGroup(
+        name,
+        name=name,
+        resource_group_name=cluster.resource_group,
+        location=cluster.location,
+        zone=pool.zones[0],
+        allowed_vm_sizes=[pool.machine.type or ""],
+        opts=pulumi.ResourceOptions(parent=parent),
+    )
+    made: pulumi.Output[str] = group.id
+    return made
+
+
+def _taint(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}"

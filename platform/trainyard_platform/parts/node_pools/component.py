@@ -1,0 +1,64 @@
+"""Who provides the nodes of each pool.
+
+The package of a cloud is imported where a pool asks for it alone: the platform
+runs without those of the others.
+"""
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+
+import pulumi
+
+from trainyard_api.pools import NODE_GROUPS, NodePool, Provider
+
+from ...errors import PlatformError
+from .karpenter import KarpenterPool, KarpenterPoolArgs
+from .kwok import KwokPool, KwokPoolArgs
+from .settings import Clouds
+
+
+def provide(
+    pools: Mapping[str, NodePool],
+    clouds: Clouds,
+    on_cluster: pulumi.ResourceOptions,
+    *,
+    stays_without: pulumi.Resource,
+    node_groups: bool = True,
+) -> None:
+    """Make what each pool's nodes come from; nodes that exist need nothing.
+
+    Args:
+        pools: The pools by name.
+        clouds: Where the cluster is.
+        on_cluster: Options of components with objects in the cluster.
+        stays_without: A resource that is removed only with the whole stack.
+        node_groups: Whether those that a cloud has are made.
+    """
+    connections: dict[Provider, pulumi.ProviderResource] = {}
+    for name, pool in pools.items():
+        if pool.provider is Provider.KWOK:
+            KwokPool(name, KwokPoolArgs(pool=pool), on_cluster)
+        if pool.provider is Provider.KARPENTER and clouds.karpenter:
+            karpenter = KarpenterPoolArgs(pool=pool, cluster=clouds.karpenter, stays_without=stays_without)
+            KarpenterPool(name, karpenter, on_cluster)
+        if node_groups and pool.provider in NODE_GROUPS:
+            cluster = getattr(clouds, pool.provider)
+            cloud = package(pool.provider)
+            if pool.provider not in connections:
+                connections[pool.provider] = cloud.provider(cluster)
+            on_cloud = pulumi.ResourceOptions(
+                providers=[connections[pool.provider]], protect=pool.protect or None
+            )
+            cloud.Pool(name, cloud.PoolArgs(pool=pool, cluster=cluster), on_cloud)
+
+
+def package(provider: Provider) -> ModuleType:
+    """The module beside this one that makes the node groups of a cloud."""
+    try:
+        return importlib.import_module(f".{provider}", __package__)
+    except ModuleNotFoundError as error:
+        raise PlatformError(
+            f"nodePools: provider {provider} needs the Python package {error.name}: "
+            f"make cloud CLOUD={provider}"
+        ) from error

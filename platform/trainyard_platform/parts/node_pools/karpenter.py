@@ -1,0 +1,44 @@
+"""Nodes that Karpenter makes when jobs ask for them, and takes away when they have ended.
+
+Plain objects of the cluster, for a Karpenter that is there already: no package
+of a cloud is needed. With a NodePool its nodes go, and with them what runs
+there; so a pool that leaves the stack file is deleted, but with the whole
+stack it is not (`kept`): it makes no more nodes than jobs ask for.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+
+from trainyard_api.pools import NodePool
+
+from ...objects import kept
+from ...objects.declared import annotated, declare
+from . import karpenter_manifests
+from .settings import Karpenter
+
+
+@dataclass(frozen=True, kw_only=True)
+class KarpenterPoolArgs:
+    """The pool, and the cluster's Karpenter."""
+
+    pool: NodePool
+    cluster: Karpenter
+    stays_without: pulumi.Resource
+    """What is removed only with the whole stack: the pool then stays."""
+
+
+class KarpenterPool(pulumi.ComponentResource):
+    """Declares one pool."""
+
+    def __init__(
+        self, name: str, args: KarpenterPoolArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("trainyard:platform:KarpenterPool", name, {}, opts)
+        before: list[pulumi.Resource] = []
+        for manifest in karpenter_manifests.manifests(name, args.pool, args.cluster):
+            stays = pulumi.ResourceOptions(
+                parent=self, depends_on=list(before), deleted_with=args.stays_without
+            )
+            before.append(declare(annotated(manifest, kept.ANNOTATIONS), stays))
+        self.register_outputs({})

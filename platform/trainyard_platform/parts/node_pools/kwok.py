@@ -1,0 +1,41 @@
+"""Simulated nodes: what a KWOK controller, such as the sandbox's, plays the kubelet of.
+
+A node's capacity is its status, which an apply to a node that exists leaves
+alone: a changed machine or accelerator replaces the node.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from trainyard_api.pools import NodePool
+
+from ...objects.declared import declare
+from . import manifests
+
+
+@dataclass(frozen=True, kw_only=True)
+class KwokPoolArgs:
+    """The pool."""
+
+    pool: NodePool
+    after: Sequence[pulumi.Resource] = ()
+
+
+class KwokPool(pulumi.ComponentResource):
+    """Declares the nodes of one pool."""
+
+    def __init__(self, name: str, args: KwokPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:KwokPool", name, {}, opts)
+        for manifest in manifests.nodes(name, args.pool):
+            declare(
+                manifest,
+                pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=list(args.after),
+                    replace_on_changes=["status"],
+                    delete_before_replace=True,
+                ),
+            )
+        self.register_outputs({})

@@ -1,0 +1,155 @@
+"""From a pool's declaration to all that follows from it: pure, so that nothing can disagree."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from trainyard_api import names, quantity
+from trainyard_api.pools import NodePool, Provider, TopologyLevel, labels, resources, selector, taints
+
+from ..queues.settings import (
+    ClusterQueue,
+    Flavor,
+    FlavorQuota,
+    Queues,
+    Quota,
+    ResourceGroup,
+    Toleration,
+    TolerationOperator,
+    Topology,
+)
+
+PODS_OF_A_NODE = "110"
+
+
+def tolerations(pool: NodePool) -> tuple[Toleration, ...]:
+    """What tolerates exactly its taints; runtimes that go there without Kueue need the same."""
+    return tuple(
+        Toleration(
+            key=taint.key,
+            operator=TolerationOperator.EQUAL if taint.value else TolerationOperator.EXISTS,
+            value=taint.value,
+            effect=taint.effect,
+        )
+        for taint in taints(pool)
+    )
+
+
+def topology(pool: NodePool) -> Topology | None:
+    """Its levels down to the node; None where it declares none."""
+    if not pool.topology:
+        return None
+    return Topology(levels=(*(level.label for level in pool.topology), names.HOSTNAME_LABEL))
+
+
+def flavor(name: str, pool: NodePool) -> Flavor:
+    """The ResourceFlavor of its name."""
+    return Flavor(
+        node_labels=selector(name, pool),
+        node_taints=taints(pool),
+        tolerations=tolerations(pool),
+        topology=name if pool.topology else None,
+    )
+
+
+def quota(name: str, pool: NodePool, nodes: int) -> FlavorQuota:
+    """Quota for so many of its nodes."""
+    each = {resource: Quota(nominal=_times(amount, nodes)) for resource, amount in resources(pool).items()}
+    return FlavorQuota(name=name, resources=each)
+
+
+def nodes(name: str, pool: NodePool) -> list[dict[str, Any]]:
+    """Its nodes, where they are simulated; none where somebody else makes them."""
+    return (
+        [_node(name, pool, number) for number in range(pool.nodes)] if pool.provider is Provider.KWOK else []
+    )
+
+
+def with_pools(queues: Queues, pools: Mapping[str, NodePool]) -> Queues:
+    """The queues, with the flavors, topologies and quota of the pools."""
+    topologies = {name: found for name, pool in pools.items() if (found := topology(pool))}
+    return queues.model_copy(
+        update={
+            "flavors": {**queues.flavors, **{name: flavor(name, pool) for name, pool in pools.items()}},
+            "topologies": {**queues.topologies, **topologies},
+            "cluster_queues": {
+                name: _with_quota(queue, list(_shares(name, pools)))
+                for name, queue in queues.cluster_queues.items()
+            },
+        }
+    )
+
+
+def _shares(queue: str, pools: Mapping[str, NodePool]) -> Iterator[FlavorQuota]:
+    for name, pool in pools.items():
+        for one in pool.quota:
+            if one.cluster_queue == queue:
+                yield quota(name, pool, pool.nodes_of(one))
+
+
+def _with_quota(queue: ClusterQueue, shares: Sequence[FlavorQuota]) -> ClusterQueue:
+    """The queue with the pools as its last flavors.
+
+    A resource is in one group alone, and every flavor of a group has quota for
+    all of its resources: groups that the pools overlap become one, and what a
+    flavor has nothing of is 0.
+    """
+    if not shares:
+        return queue
+    pooled = {resource for one in shares for resource in one.resources}
+
+    def overlaps(group: ResourceGroup) -> bool:
+        return bool(pooled & set(group.flavors[0].resources))
+
+    apart = [group for group in queue.resource_groups if not overlaps(group)]
+    joined = [group for group in queue.resource_groups if overlaps(group)]
+    flavors = [*(one for group in joined for one in group.flavors), *shares]
+    covered = list(dict.fromkeys(resource for one in flavors for resource in one.resources))
+    nothing = Quota(nominal="0")
+    group = ResourceGroup(
+        flavors=tuple(
+            FlavorQuota(
+                name=one.name,
+                resources={resource: one.resources.get(resource, nothing) for resource in covered},
+            )
+            for one in flavors
+        )
+    )
+    return queue.model_copy(update={"resource_groups": (*apart, group)})
+
+
+def _node(name: str, pool: NodePool, number: int) -> dict[str, Any]:
+    host = f"{name}-{number}"
+    zone = {names.ZONE_LABEL: pool.zones[number % len(pool.zones)]} if pool.zones else {}
+    places = {level.label: _place(name, level, number) for level in pool.topology}
+    capacity = {**resources(pool), "pods": PODS_OF_A_NODE}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": host,
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": {
+                **labels(name, pool),
+                **zone,
+                **places,
+                names.HOSTNAME_LABEL: host,
+                "kubernetes.io/os": "linux",
+            },
+        },
+        "spec": {
+            "taints": [
+                {"key": taint.key, "value": taint.value, "effect": str(taint.effect)}
+                for taint in taints(pool)
+            ]
+        },
+        "status": {"allocatable": capacity, "capacity": capacity},
+    }
+
+
+def _place(pool: str, level: TopologyLevel, number: int) -> str:
+    kind = level.label.rsplit("/", 1)[-1]
+    return f"{pool}-{kind}-{number // (level.nodes or 1)}"
+
+
+def _times(amount: str, nodes: int) -> str:
+    return str(quantity.parse(amount).times(nodes))

@@ -1,0 +1,81 @@
+"""What watches over the platform: how it is scraped, when somebody is told, and what is looked at.
+
+It installs neither a Prometheus nor a Grafana: it declares what those that the
+cluster has are to read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from ...objects.declared import declare
+from ...settings import StackSettings
+from ..kueue import component as kueue
+from ..operator import component as operator
+from ..system.component import NAMESPACE
+from . import manifests
+from .manifests import Certificate, Manifest
+from .settings import Observability as Settings
+
+SERVICE = f"{operator.NAME}-metrics"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservabilityArgs:
+    """What is watched over, and by whom."""
+
+    settings: Settings
+    admission: bool
+    kueue: bool
+    certificate: Certificate | None = None
+    """Of the operator's metrics, where it asks who reads them."""
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(cls, stack: StackSettings, *, after: Sequence[pulumi.Resource]) -> "ObservabilityArgs":
+        """What the stack says."""
+        return cls(
+            settings=stack.observability,
+            admission=stack.admission.enabled,
+            kueue=stack.kueue.installs,
+            certificate=operator.certificate(stack) if stack.operator.metrics_authentication else None,
+            after=after,
+        )
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts of the platform that not every stack has, as the data files name them."""
+        return [part for part, there in (("admission", self.admission), ("kueue", self.kueue)) if there]
+
+
+class Observability(pulumi.ComponentResource):
+    """Declares monitors, alerts and dashboards."""
+
+    def __init__(
+        self, name: str, args: ObservabilityArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("trainyard:platform:Observability", name, {}, opts)
+        for manifest in _manifests(args):
+            declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
+        self.register_outputs({})
+
+
+def _manifests(args: ObservabilityArgs) -> list[Manifest]:
+    settings, home = args.settings, NAMESPACE
+    port = operator.PORT if args.certificate is None else operator.METRICS_PORT
+    declared = [
+        manifests.operator_service(SERVICE, home, operator.LABELS, port),
+        manifests.operator_monitor(SERVICE, home, settings, args.certificate),
+        manifests.rules(home, args.parts, settings),
+        *manifests.dashboard_maps(home, args.parts, settings),
+    ]
+    scraped = [home]
+    if args.kueue:
+        declared.append(
+            manifests.kueue_monitor(home, kueue.NAMESPACE, kueue.METRICS_SERVICE_LABELS, settings)
+        )
+        scraped.append(kueue.NAMESPACE)
+    if settings.prometheus:
+        declared += manifests.rights(settings.prometheus, scraped)
+    return declared

@@ -1,0 +1,185 @@
+"""From settings to what a Prometheus Operator and a Grafana read: pure."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from . import dashboards
+from .settings import Observability, Scraper
+
+Manifest = dict[str, Any]
+
+MONITORING = "monitoring.coreos.com/v1"
+RBAC = "rbac.authorization.k8s.io"
+NAME = "trainyard-metrics"
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 (the path of a token, not a token)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The certificate of a server: a Secret with the authority that signed it, and the name in it."""
+
+    secret: str
+    server_name: str
+
+
+_DISCOVERY = [
+    {"apiGroups": [""], "resources": ["endpoints", "pods", "services"], "verbs": ["get", "list", "watch"]},
+    {
+        "apiGroups": ["discovery.k8s.io"],
+        "resources": ["endpointslices"],
+        "verbs": ["get", "list", "watch"],
+    },
+]
+
+
+_TAKEN_AS_ANSWERED: Final = {"pulumi.com/skipAwait": "true"}
+"""There is nothing to wait for at a headless Service, but the provider would take what its watch shows
+first, be it the object before an update, for the result. A change back would then be none to Pulumi."""
+
+
+def operator_service(name: str, namespace: str, selector: Mapping[str, str], port: int) -> Manifest:
+    """A Service that leads to the metrics of every replica of the operator; its name is their `job`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/name": name},
+            "annotations": dict(_TAKEN_AS_ANSWERED),
+        },
+        "spec": {
+            "clusterIP": "None",
+            "selector": dict(selector),
+            "ports": [{"name": "metrics", "port": port, "targetPort": port, "protocol": "TCP"}],
+        },
+    }
+
+
+def operator_monitor(
+    name: str, namespace: str, settings: Observability, certificate: Certificate | None = None
+) -> Manifest:
+    """How the operator is scraped, through the Service of that name.
+
+    With a `certificate` it asks who reads, so Prometheus shows its token.
+    """
+    endpoint: Manifest = {"port": "metrics", "interval": settings.scrape_interval}
+    if certificate is not None:
+        endpoint |= {
+            "scheme": "https",
+            "bearerTokenFile": TOKEN,
+            "tlsConfig": {
+                "ca": {"secret": {"name": certificate.secret, "key": "ca.crt"}},
+                "serverName": certificate.server_name,
+            },
+        }
+    return _monitor("trainyard-operator", namespace, settings, {"app.kubernetes.io/name": name}, endpoint)
+
+
+def kueue_monitor(
+    namespace: str, kueue_namespace: str, selector: Mapping[str, str], settings: Observability
+) -> Manifest:
+    """How Kueue is scraped.
+
+    It asks who reads, so Prometheus shows its token. The certificate is one that
+    Kueue has made for this port alone, anew at each start, and that nothing can
+    know beforehand: there is no way to verify it.
+    """
+    endpoint = {
+        "port": "https",
+        "scheme": "https",
+        "interval": settings.scrape_interval,
+        "bearerTokenFile": TOKEN,
+        "tlsConfig": {"insecureSkipVerify": True},
+    }
+    manifest = _monitor("kueue", namespace, settings, selector, endpoint)
+    manifest["spec"]["namespaceSelector"] = {"matchNames": [kueue_namespace]}
+    return manifest
+
+
+def rules(namespace: str, parts: Sequence[str], settings: Observability) -> Manifest:
+    """The alerts about those parts of the platform that there are."""
+    groups = [
+        {"name": group["name"], "rules": group["rules"]}
+        for group in _data("alerts.yaml")
+        if dashboards.needed(group, parts)
+    ]
+    return {
+        "apiVersion": MONITORING,
+        "kind": "PrometheusRule",
+        "metadata": _metadata("trainyard", namespace, settings.labels),
+        "spec": {"groups": groups},
+    }
+
+
+def dashboard_maps(namespace: str, parts: Sequence[str], settings: Observability) -> list[Manifest]:
+    """A ConfigMap for each dashboard about a part of the platform that there is."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": _metadata(f"{entry['name']}-dashboard", namespace, settings.dashboard_labels),
+            "data": {f"{entry['name']}.json": json.dumps(dashboards.dashboard(entry, parts), indent=1)},
+        }
+        for entry in _data("dashboards.yaml")
+        if dashboards.needed(entry, parts)
+    ]
+
+
+def rights(scraper: Scraper, namespaces: Iterable[str]) -> list[Manifest]:
+    """That Prometheus may find the targets in these namespaces, and read metrics that ask who reads."""
+    subject = {"kind": "ServiceAccount", "name": scraper.name, "namespace": scraper.namespace}
+    read = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    return [
+        {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": NAME}, "rules": read},
+        _binding("ClusterRole", {"name": NAME}, subject),
+        *(
+            manifest
+            for namespace in namespaces
+            for manifest in (
+                {
+                    "apiVersion": f"{RBAC}/v1",
+                    "kind": "Role",
+                    "metadata": {"name": NAME, "namespace": namespace},
+                    "rules": _DISCOVERY,
+                },
+                _binding("Role", {"name": NAME, "namespace": namespace}, subject),
+            )
+        ),
+    ]
+
+
+def _binding(role: str, metadata: Mapping[str, str], subject: Mapping[str, str]) -> Manifest:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{role}Binding",
+        "metadata": dict(metadata),
+        "roleRef": {"apiGroup": RBAC, "kind": role, "name": NAME},
+        "subjects": [dict(subject)],
+    }
+
+
+def _monitor(
+    name: str, namespace: str, settings: Observability, selector: Mapping[str, str], endpoint: Manifest
+) -> Manifest:
+    return {
+        "apiVersion": MONITORING,
+        "kind": "ServiceMonitor",
+        "metadata": _metadata(name, namespace, settings.labels),
+        "spec": {"selector": {"matchLabels": dict(selector)}, "endpoints": [endpoint]},
+    }
+
+
+def _metadata(name: str, namespace: str, labels: Mapping[str, str]) -> Manifest:
+    # Labels that are none must not be said: the API server leaves them out, which looks like drift for ever.
+    return {"name": name, "namespace": namespace, **({"labels": dict(labels)} if labels else {})}
+
+
+def _data(name: str) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return entries

@@ -1,0 +1,1 @@
+"""Trainyard's operator, its rights and its certificate."""

@@ -1,0 +1,69 @@
+"""Settings of Trainyard's operator."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from trainyard_api.closed import Closed
+from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
+
+from ...model import ComputeResources, Image, PullPolicy
+from ..tenants.settings import NAME
+
+EVERYWHERE = "*"
+MPI_NAMESPACE = rf"{NAME}|^\*$"
+MpiNamespace = Annotated[str, Field(pattern=MPI_NAMESPACE)]
+
+
+class Certificates(StrEnum):
+    """Who makes the certificate of the operator's webhooks and status server."""
+
+    OPERATOR = "operator"
+    CERT_MANAGER = "cert-manager"
+
+
+class KubeflowNamespace(StrEnum):
+    """How the platform treats the namespace in which Kubeflow's own tools look for a Trainer."""
+
+    CREATE = "create"
+    EXISTING = "existing"
+    ABSENT = "absent"
+
+
+class Operator(Closed):
+    """Trainyard's own operator, which turns TrainJobs into JobSets."""
+
+    image: Image
+    """Its image."""
+    image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    """When nodes pull the image."""
+    replicas: int = Field(default=1, ge=1, le=2)
+    """1, or 2 for a second replica that takes over at once."""
+    resources: ComputeResources = ComputeResources(cpu="100m", memory="256Mi")
+    """CPU and memory of a replica."""
+    args: tuple[str, ...] = ()
+    """Further arguments of the operator's command."""
+    certificates: Certificates = Certificates.OPERATOR
+    """Who makes its certificate: operator, it does so itself; cert-manager, which the cluster must have."""
+    controller: Controller = Controller()
+    """How much of its work is done at a time."""
+    feature_gates: FeatureGates = FeatureGates()
+    """Which of Kubeflow Trainer's feature gates are on."""
+    limits: Limits = Limits()
+    """How large a TrainJob may be; admission refuses a larger one."""
+    retention: Retention | None = None
+    """Deletes finished TrainJobs; if left out, all stay."""
+    mpi_namespaces: tuple[MpiNamespace, ...] = ()
+    """Namespaces beside the tenants' where MPI jobs may run. The operator may read and create Secrets there
+    and in the tenants' namespaces, and nowhere else. "*" allows it everywhere."""
+    metrics_authentication: bool = True
+    """Whether its metrics are served over TLS, and only to those who may get the path /metrics."""
+    disruption_budget: bool = True
+    """Whether drains of nodes take one of two replicas at a time."""
+    priority_class: bool = True
+    """Whether the scheduler makes room for it where training fills the nodes."""
+    flow_schemas: bool = True
+    """Whether the API server answers it while other clients flood the API server."""
+    kubeflow_namespace: KubeflowNamespace = KubeflowNamespace.CREATE
+    """kubeflow-system, where the SDK reads the Trainer version: create, existing or absent."""

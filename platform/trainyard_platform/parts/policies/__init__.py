@@ -1,0 +1,1 @@
+"""The rules that the cluster itself holds to."""

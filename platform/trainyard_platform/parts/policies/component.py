@@ -1,0 +1,46 @@
+"""The policy rules in the cluster: admission policies, as the rules themselves make them.
+
+They come before the catalog, so that a stack that allows a new registry and
+uses it in one change is not refused by what it allowed before. Whether the
+API server has read a policy it does not say; it is read within a second, and
+what slips through before was checked in preview.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from trainyard_policies import cluster
+from trainyard_policies.settings import Policies
+
+from ...objects.declared import annotated, declare
+from ..system.component import NAMESPACE
+
+_WAIT = {"pulumi.com/waitFor": "jsonpath={.status.observedGeneration}"}
+"""Until the controller manager has checked the types of a policy's expressions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyRulesArgs:
+    """Levels and parameters of the stack."""
+
+    policies: Policies
+    after: Sequence[pulumi.Resource] = ()
+
+
+class PolicyRules(pulumi.ComponentResource):
+    """Has the API server hold TrainJobs and runtimes to the rules that CEL can say."""
+
+    def __init__(self, name: str, args: PolicyRulesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:PolicyRules", name, {}, opts)
+        parameters, *rest = cluster.objects(args.policies, NAMESPACE)
+        first = declare(parameters, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
+        policy = first
+        for manifest in rest:
+            # A binding comes after its policy, which comes after the parameters.
+            is_policy = manifest["kind"] == "ValidatingAdmissionPolicy"
+            opts = pulumi.ResourceOptions(parent=self, depends_on=[first if is_policy else policy])
+            made = declare(annotated(manifest, _WAIT) if is_policy else manifest, opts)
+            policy = made if is_policy else policy
+        self.register_outputs({})

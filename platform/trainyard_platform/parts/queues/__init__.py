@@ -1,0 +1,1 @@
+"""Quota, and who gets it."""

@@ -1,0 +1,69 @@
+"""Kueue's quota: flavors, cohorts, queues and priorities.
+
+A queue that is taken out of the stack file is deleted. With the whole stack
+it is not: Kueue holds a ClusterQueue until the last job that it admitted has
+ended, and `destroy` neither waits for that nor stops the job. Like the CRDs
+the objects then stay, and the next `up` takes them back (`kept`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from ...objects import kept
+from ...objects.declared import annotated, declare
+from ..kueue.settings import Integration
+from . import gate, manifests, multikueue_manifests
+from .manifests import Manifest
+from .settings import Queues as Settings
+
+_ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuesArgs:
+    """The queues, and of the Kueue that admits by them the kinds of jobs that it queues."""
+
+    queues: Settings
+    namespace: str
+    """Where Kueue's controller runs."""
+    stays_without: pulumi.Resource
+    """What is removed only with the whole stack: the queues then stay."""
+    integrations: Sequence[Integration]
+    looked_at: Manifest
+    """The selector of the namespaces in which Kueue queues jobs."""
+    after: Sequence[pulumi.Resource] = ()
+
+
+class Queues(pulumi.ComponentResource):
+    """Declares what Kueue admits by, and waits until its queues are active."""
+
+    def __init__(self, name: str, args: QueuesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Queues", name, {}, opts)
+        # It is there before Kueue and outlives it.
+        for manifest in gate.manifests(args.looked_at):
+            declare(annotated(manifest, kept.ANNOTATIONS), kept.options(self, []))
+        earlier: dict[str, list[pulumi.Resource]] = {}
+        for manifest in manifests.manifests(args.queues):
+            kind = manifest["kind"]
+            before = [one for other, ones in earlier.items() if other != kind for one in ones]
+            resource = self._declare(manifest, args, [*args.after, *before])
+            earlier.setdefault(kind, []).append(resource)
+        if args.queues.multi_kueue.accepts_jobs:
+            for manifest in multikueue_manifests.worker(args.namespace, args.integrations):
+                declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
+        self.register_outputs({})
+
+    def _declare(
+        self, manifest: Manifest, args: QueuesArgs, after: list[pulumi.Resource]
+    ) -> pulumi.CustomResource:
+        metadata = manifest["metadata"]
+        queue = (
+            args.queues.cluster_queues.get(metadata["name"]) if manifest["kind"] == "ClusterQueue" else None
+        )
+        wait = _ACTIVE if queue and manifests.becomes_active(queue) else {}
+        return declare(
+            annotated(manifest, {**kept.ANNOTATIONS, **wait}),
+            pulumi.ResourceOptions(parent=self, depends_on=after, deleted_with=args.stays_without),
+        )

@@ -1,0 +1,94 @@
+"""From MultiKueue's settings to Kueue's objects and a worker's rights: pure."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from trainyard_api import names
+
+from ..kueue.settings import Integration
+from .multikueue import MultiKueue
+
+Manifest = dict[str, Any]
+
+ACCOUNT = "trainyard-multikueue"
+"""What a manager is in a worker."""
+
+_RBAC = "rbac.authorization.k8s.io"
+_RESOURCES = {
+    Integration.TRAINJOB: (names.TRAINER_GROUP, "trainjobs"),
+    Integration.JOBSET: (names.JOBSET_GROUP, "jobsets"),
+    Integration.JOB: ("batch", "jobs"),
+    Integration.POD: ("", "pods"),
+}
+_SENT = ("create", "delete", "get", "list", "watch")
+
+
+def manager(settings: MultiKueue) -> list[Manifest]:
+    """What a manager sends jobs by, those that others name first."""
+    clusters = [
+        _object(
+            "MultiKueueCluster",
+            name,
+            clusterSource={"kubeConfig": {"location": one.kubeconfig_secret, "locationType": "Secret"}},
+        )
+        for name, one in settings.workers.items()
+    ]
+    configs = [
+        _object("MultiKueueConfig", name, clusters=list(one.workers))
+        for name, one in settings.dispatch.items()
+    ]
+    checks = [
+        _object(
+            "AdmissionCheck",
+            name,
+            controllerName=names.MANAGED_BY_MULTIKUEUE,
+            parameters={"apiGroup": names.KUEUE_GROUP, "kind": "MultiKueueConfig", "name": name},
+        )
+        for name in settings.dispatch
+    ]
+    return [*clusters, *configs, *checks]
+
+
+def worker(namespace: str, integrations: Iterable[Integration]) -> list[Manifest]:
+    """The account that a manager comes as, and what it may do: send jobs, and see what becomes of them.
+
+    Args:
+        namespace: Kueue's.
+        integrations: Kinds of jobs that are queued; a manager watches all of them.
+    """
+    jobs = [_RESOURCES[one] for one in integrations]
+    account = {"name": ACCOUNT, "namespace": namespace}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": ACCOUNT},
+            "rules": [
+                _rule(names.KUEUE_GROUP, "workloads", *_SENT),
+                _rule(names.KUEUE_GROUP, "workloads/status", "get", "patch", "update"),
+                *(_rule(group, resource, *_SENT) for group, resource in jobs),
+                *(_rule(group, f"{resource}/status", "get") for group, resource in jobs),
+            ],
+        },
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": ACCOUNT},
+            "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": ACCOUNT},
+            "subjects": [{"kind": "ServiceAccount", **account}],
+        },
+    ]
+
+
+def _object(kind: str, name: str, **spec: Any) -> Manifest:
+    return {
+        "apiVersion": names.KUEUE_API_VERSION,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def _rule(group: str, resource: str, *verbs: str) -> Manifest:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}

@@ -1,0 +1,1 @@
+"""StorageClasses for the claims of the catalog."""

@@ -1,0 +1,32 @@
+"""The StorageClasses that the platform makes for the roles of the catalog's claims.
+
+A StorageClass never changes: with other settings it is replaced, and volumes
+that were made of the old one stay as they are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from ...objects.declared import declare
+from . import manifests
+from .settings import Storage as Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageArgs:
+    """What the stack says about storage."""
+
+    storage: Settings
+    after: Sequence[pulumi.Resource] = ()
+
+
+class Storage(pulumi.ComponentResource):
+    """Declares the StorageClasses."""
+
+    def __init__(self, name: str, args: StorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Storage", name, {}, opts)
+        for manifest in manifests.storage_classes(args.storage):
+            declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
+        self.register_outputs({})

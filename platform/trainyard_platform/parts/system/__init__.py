@@ -1,0 +1,1 @@
+"""Trainyard's own namespace."""

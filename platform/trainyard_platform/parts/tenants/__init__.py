@@ -1,0 +1,1 @@
+"""Teams: a namespace each, who may do what in it, and how much."""

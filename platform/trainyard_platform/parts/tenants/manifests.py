@@ -1,0 +1,202 @@
+"""From a tenant's settings to its namespace and all that is in it: pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from trainyard_api import names
+
+from ..external_secrets import settings as external_secrets
+from ..queues import manifests as queue_manifests
+from ..queues.settings import LocalQueue
+from .settings import DEFAULT_ACCOUNT, Account, Egress, Right, Subject, Tenant
+
+Manifest = dict[str, Any]
+
+RBAC = "rbac.authorization.k8s.io"
+DATA_SCIENTIST = "trainyard-data-scientist"
+VIEWER = "trainyard-viewer"
+CLUSTER_VIEWER = "trainyard-runtime-viewer"
+FURTHER_RIGHTS = f"{DATA_SCIENTIST}-further"
+
+_LOOK = ["get", "list", "watch"]
+_VISIBLE = [
+    ("", ["events", "pods", "persistentvolumeclaims"]),
+    ("batch", ["jobs"]),
+    ("jobset.x-k8s.io", ["jobsets"]),
+    ("kueue.x-k8s.io", ["localqueues", "workloads"]),
+    ("scheduling.volcano.sh", ["podgroups"]),
+    ("scheduling.x-k8s.io", ["podgroups"]),
+    ("trainer.kubeflow.org", ["trainingruntimes", "trainjobs"]),
+]
+"""What a TrainJob becomes on its way: enough to see why it waits. Never Secrets, never ConfigMaps."""
+_LOGS = ("", ["pods/log"])
+_KEEP = ["create", "delete", "get", "list", "patch", "update", "watch"]
+_RIGHTS = {
+    Right.CONFIG_MAPS: ("", ["configmaps"], _KEEP),
+    Right.CLAIMS: ("", ["persistentvolumeclaims"], _KEEP),
+    Right.SECRETS: ("", ["secrets"], _KEEP),
+    Right.RUNTIMES: (names.TRAINER_GROUP, ["trainingruntimes"], _KEEP),
+    Right.PODS: ("", ["pods"], ["delete"]),
+    Right.EXEC: ("", ["pods/exec"], ["create", "get"]),
+    Right.PORT_FORWARD: ("", ["pods/portforward"], ["create", "get"]),
+}
+"""A rule each. A WebSocket, as kubectl opens one for exec and port-forward, begins with a get."""
+_COUNTED = {
+    "count/configmaps": "1000",
+    "count/secrets": "1000",
+    f"count/trainjobs.{names.TRAINER_GROUP}": "500",
+    f"count/trainingruntimes.{names.TRAINER_GROUP}": "20",
+}
+"""The most that a namespace holds of what the operator keeps in memory, and of what is large and may be
+made in any number; the stack file goes before it."""
+
+
+def roles() -> list[Manifest]:
+    """The ClusterRoles that tenants' people are bound to, once for all tenants."""
+    look = [_rule(group, resources, _LOOK) for group, resources in _VISIBLE]
+    logs = _rule(*_LOGS, ["get"])
+    write = _rule("trainer.kubeflow.org", ["trainjobs"], ["create", "delete", "patch", "update"])
+    runtimes = _rule("trainer.kubeflow.org", ["clustertrainingruntimes"], _LOOK)
+    return [
+        _role(DATA_SCIENTIST, [*look, logs, write]),
+        _role(VIEWER, [*look, logs]),
+        _role(CLUSTER_VIEWER, [runtimes]),
+    ]
+
+
+def namespace(name: str, tenant: Tenant, further: Mapping[str, str] = {}) -> Manifest:
+    """The tenant's namespace, with further labels."""
+    level = str(tenant.pod_security)
+    labels = {
+        **tenant.labels,
+        **further,
+        names.TENANT_LABEL: name,
+        "pod-security.kubernetes.io/enforce": level,
+    }
+    metadata = {"name": name, "labels": labels, **_annotations(tenant.annotations)}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def accounts(name: str, tenant: Tenant) -> Iterator[Manifest]:
+    """The ServiceAccounts of the tenant's pods: each that it names, and for pull secrets the default one."""
+    wanted = dict(tenant.service_accounts)
+    if tenant.pull_secrets:
+        wanted.setdefault(DEFAULT_ACCOUNT, Account())
+    pull_secrets = [{"name": secret} for secret in tenant.pull_secrets]
+    for account_name, account in wanted.items():
+        labels = {**account.labels, names.TENANT_LABEL: name}
+        metadata = {"name": account_name, "namespace": name, "labels": labels}
+        yield {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {**metadata, **_annotations(account.annotations)},
+            **({"imagePullSecrets": pull_secrets} if pull_secrets else {}),
+        }
+
+
+def contents(
+    name: str, tenant: Tenant, dns_ports: Sequence[int] = (53,), further: Sequence[Manifest] = ()
+) -> list[Manifest]:
+    """What limits and protects the jobs in the namespace.
+
+    Args:
+        name: The namespace.
+        tenant: Whose it is.
+        dns_ports: Ports on which the cluster's DNS answers, behind its Service.
+        further: Rules of egress for what else of the platform its pods talk to.
+    """
+    queue = LocalQueue(name=tenant.queue, namespace=name, cluster_queue=tenant.cluster_queue)
+    network = _network(tenant.egress, dns_ports, further)
+    return [
+        _inside(name, "v1", "ResourceQuota", "tenant", {"hard": {**_COUNTED, **tenant.resource_quota}}),
+        _inside(name, "v1", "LimitRange", "tenant", {"limits": [_container_limits(tenant)]}),
+        _inside(name, "networking.k8s.io/v1", "NetworkPolicy", "tenant", network),
+        queue_manifests.local_queue(queue),
+    ]
+
+
+def secrets(name: str, tenant: Tenant) -> Iterator[Manifest]:
+    """What has the tenant's Secrets fetched."""
+    for secret_name, secret in tenant.external_secrets.items():
+        yield external_secrets.manifest(secret_name, name, secret, {names.TENANT_LABEL: name})
+
+
+def bindings(name: str, tenant: Tenant) -> Iterator[Manifest]:
+    """Who may do what, in the namespace and with the catalog."""
+    for role, people in ((DATA_SCIENTIST, tenant.data_scientists), (VIEWER, tenant.viewers)):
+        if people:
+            yield _binding("RoleBinding", role, {"name": role, "namespace": name}, people)
+    if tenant.rights and tenant.data_scientists:
+        metadata = {"name": FURTHER_RIGHTS, "namespace": name}
+        rules = [_rule(*_RIGHTS[right]) for right in sorted(set(tenant.rights))]
+        yield {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
+        its_role = {"apiGroup": RBAC, "kind": "Role", "name": FURTHER_RIGHTS}
+        yield {
+            **_binding("RoleBinding", FURTHER_RIGHTS, metadata, tenant.data_scientists),
+            "roleRef": its_role,
+        }
+    everybody = list(dict.fromkeys((*tenant.data_scientists, *tenant.viewers)))
+    if everybody:
+        metadata = {"name": f"{CLUSTER_VIEWER}-{name}"}
+        yield _binding("ClusterRoleBinding", CLUSTER_VIEWER, metadata, everybody)
+
+
+def _annotations(annotations: Mapping[str, str]) -> Manifest:
+    return {"annotations": dict(annotations)} if annotations else {}
+
+
+def _container_limits(tenant: Tenant) -> Manifest:
+    defaults = tenant.container_defaults
+    limits = {"default": dict(defaults.limits)} if defaults.limits else {}
+    return {"type": "Container", "defaultRequest": dict(defaults.requests), **limits}
+
+
+def _network(egress: Sequence[Egress], dns_ports: Sequence[int], further: Sequence[Manifest]) -> Manifest:
+    """Closed, but for what training needs: the job's other pods, DNS, and what the stack file opens.
+
+    DNS is wherever the cluster has it, on a node's own address in some: its
+    port is open to everywhere.
+    """
+    each_other: list[Manifest] = [{"podSelector": {}}]
+    dns = [{"protocol": protocol, "port": port} for port in dns_ports for protocol in ("UDP", "TCP")]
+    return {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": each_other}],
+        "egress": [{"to": each_other}, {"ports": dns}, *further, *(_opened(one) for one in egress)],
+    }
+
+
+def _opened(egress: Egress) -> Manifest:
+    excluded = {"except": list(egress.excluded)} if egress.excluded else {}
+    ports = {"ports": [{"protocol": "TCP", "port": port} for port in egress.ports]} if egress.ports else {}
+    return {"to": [{"ipBlock": {"cidr": egress.cidr, **excluded}}], **ports}
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Manifest:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _role(name: str, rules: list[Manifest]) -> Manifest:
+    return {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+
+
+def _binding(kind: str, role: str, metadata: Manifest, people: Sequence[Subject]) -> Manifest:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [_subject(one) for one in people],
+    }
+
+
+def _subject(subject: Subject) -> Manifest:
+    if subject.namespace is not None:
+        return {"kind": str(subject.kind), "name": subject.name, "namespace": subject.namespace}
+    return {"kind": str(subject.kind), "name": subject.name, "apiGroup": RBAC}
+
+
+def _inside(namespace_name: str, version: str, kind: str, name: str, spec: Manifest) -> Manifest:
+    metadata = {"name": name, "namespace": namespace_name}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}

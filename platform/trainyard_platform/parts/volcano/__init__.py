@@ -1,0 +1,1 @@
+"""Volcano, a scheduler for gangs."""

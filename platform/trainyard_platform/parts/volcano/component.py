@@ -1,0 +1,194 @@
+"""Volcano's scheduler, controllers and webhooks, from upstream's chart.
+
+Its webhooks' certificate comes from a Helm hook, which is a Job here: the same
+image and command, but as a resource it is seen by previews and policies,
+`up` goes on after an interruption where a Helm release would be stuck, and the
+CRDs can be left out of what the chart renders (`charts.helm`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_kubernetes.batch.v1 import Job, JobSpecArgs
+from pulumi_kubernetes.core.v1 import (
+    CapabilitiesArgs,
+    ContainerArgs,
+    EmptyDirVolumeSourceArgs,
+    Namespace,
+    PodSecurityContextArgs,
+    PodSpecArgs,
+    PodTemplateSpecArgs,
+    SeccompProfileArgs,
+    SecurityContextArgs,
+    ServiceAccount,
+    VolumeArgs,
+    VolumeMountArgs,
+)
+from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRefArgs, SubjectArgs
+
+from ...artifacts import Artifacts, Chart
+from ...charts import helm
+from ...controllers import Controllers
+from ...model import ComputeResources, PullPolicy
+from ...objects import pods
+from ...objects.protection import Ports
+from ...settings import StackSettings
+from ..network_policies.component import Served
+
+RELEASE = "volcano"
+NAMESPACE = "volcano-system"
+PORTS = Ports(everybody=(8443,), pods=(8080, 8081))
+SERVICE = f"{RELEASE}-admission-service"
+CERTIFICATE = "volcano-admission-secret"
+CERTIFICATE_JOB = f"{RELEASE}-admission-init"
+WEBHOOK_IMAGE = "volcanosh/vc-webhook-manager"
+USER = 1000
+
+_ASSIGNED = {
+    "default_csc": {"runAsUser": None, "capabilities": {"add": None}},
+    "default_sc": {"seLinuxOptions": None},
+}
+"""Takes away what the chart says about whom it runs as."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolcanoArgs:
+    """What the Volcano component needs from the stack."""
+
+    chart: Chart
+    registry: str
+    tag: str
+    image_pull_policy: PullPolicy
+    replicas: int
+    resources: ComputeResources
+    values: Mapping[str, Any]
+    """Further values of the chart."""
+    user: int | None = USER
+    """Whom it runs as; None where the cluster assigns users."""
+    controllers: Controllers
+    after: Sequence[pulumi.Resource] = ()
+
+    @classmethod
+    def of(
+        cls, stack: StackSettings, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
+    ) -> "VolcanoArgs":
+        """What the stack says, with the pinned images where it names no registry."""
+        volcano = stack.volcano
+        return cls(
+            chart=artifacts.chart("volcano"),
+            registry=volcano.image_registry or artifacts.registry("docker.io"),
+            tag=artifacts.version("volcano"),
+            image_pull_policy=volcano.image_pull_policy,
+            replicas=volcano.replicas,
+            resources=volcano.resources,
+            values=volcano.values,
+            user=None if stack.cluster.assigns_users else USER,
+            controllers=stack.controllers,
+            after=after,
+        )
+
+
+class Volcano(pulumi.ComponentResource):
+    """Installs Volcano and waits until its webhooks are trusted."""
+
+    served: Served
+
+    def __init__(self, name: str, args: VolcanoArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("trainyard:platform:Volcano", name, {}, opts)
+        namespace = Namespace(
+            NAMESPACE,
+            metadata=ObjectMetaArgs(
+                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted"}
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+        )
+        certificate = self._certificate(args, [namespace, *args.after])
+        compute = helm.resources(args.resources)
+        values: dict[str, Any] = {
+            "basic": {
+                "image_registry": args.registry,
+                "image_tag_version": args.tag,
+                "image_pull_policy": str(args.image_pull_policy),
+            },
+            "custom": {
+                "admission_resources": compute,
+                "controller_resources": compute,
+                "scheduler_resources": compute,
+                **{f"{part}_replicas": args.replicas for part in ("admission", "controller", "scheduler")},
+                "leader_elect_enable": args.replicas > 1,
+                **({} if args.user else _ASSIGNED),
+            },
+        }
+        helm.install(
+            RELEASE,
+            args.chart,
+            NAMESPACE,
+            values,
+            pulumi.ResourceOptions(parent=self, depends_on=[certificate]),
+            controllers=args.controllers,
+            further=helm.Further("volcano", args.values),
+        )
+        self.served = Served(NAMESPACE, namespace, PORTS)
+        self.register_outputs({})
+
+    def _certificate(self, args: VolcanoArgs, after: list[pulumi.Resource]) -> Job:
+        """The Job that makes the webhooks' certificate, with the rights to store it."""
+        metadata = ObjectMetaArgs(name=CERTIFICATE_JOB, namespace=NAMESPACE)
+        opts = pulumi.ResourceOptions(parent=self, depends_on=after)
+        account = ServiceAccount(CERTIFICATE_JOB, metadata=metadata, opts=opts)
+        rules = [PolicyRuleArgs(api_groups=[""], resources=["secrets"], verbs=["create", "get", "patch"])]
+        role = Role(CERTIFICATE_JOB, metadata=metadata, rules=rules, opts=opts)
+        binding = RoleBinding(
+            CERTIFICATE_JOB,
+            metadata=metadata,
+            role_ref=RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=CERTIFICATE_JOB),
+            subjects=[SubjectArgs(kind="ServiceAccount", name=CERTIFICATE_JOB, namespace=NAMESPACE)],
+            opts=opts,
+        )
+        return Job(
+            CERTIFICATE_JOB,
+            metadata=metadata,
+            spec=JobSpecArgs(
+                backoff_limit=3,
+                template=PodTemplateSpecArgs(metadata=ObjectMetaArgs(), spec=_certificate_pod(args)),
+            ),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[account, role, binding, *after],
+                custom_timeouts=pulumi.CustomTimeouts(create="5m"),
+            ),
+        )
+
+
+def _certificate_pod(args: VolcanoArgs) -> PodSpecArgs:
+    command = ["./gen-admission-secret.sh", "--service", SERVICE]
+    return PodSpecArgs(
+        service_account_name=CERTIFICATE_JOB,
+        restart_policy="Never",
+        **pods.spec(args.controllers),
+        security_context=PodSecurityContextArgs(
+            run_as_non_root=True,
+            run_as_user=args.user,
+            run_as_group=args.user,
+            seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
+        ),
+        containers=[
+            ContainerArgs(
+                name="main",
+                image=f"{args.registry}/{WEBHOOK_IMAGE}:{args.tag}",
+                image_pull_policy=str(args.image_pull_policy),
+                command=[*command, "--namespace", NAMESPACE, "--secret", CERTIFICATE],
+                security_context=SecurityContextArgs(
+                    allow_privilege_escalation=False,
+                    read_only_root_filesystem=True,
+                    capabilities=CapabilitiesArgs(drop=["ALL"]),
+                ),
+                # It writes keys before it stores them.
+                volume_mounts=[VolumeMountArgs(name="tmp", mount_path="/tmp")],  # noqa: S108 (the container's own)
+            )
+        ],
+        volumes=[VolumeArgs(name="tmp", empty_dir=EmptyDirVolumeSourceArgs(medium="Memory"))],
+    )
