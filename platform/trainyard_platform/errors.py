@@ -1,10 +1,5 @@
-"""The one error that the platform's program ends with when the user can put it right."""
-
-import pulumi
+"""The one error that the platform ends with when the user can put it right."""
 
 
-class PlatformError(pulumi.RunError):
-    """A wrong setting, artifact or catalog file, with its place and the way out.
-
-    Pulumi shows a `RunError` as one message, without a traceback.
-    """
+class PlatformError(Exception):
+    """A wrong setting, artifact or catalog file, with its place and the way out."""

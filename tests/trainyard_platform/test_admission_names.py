@@ -9,7 +9,7 @@ from trainyard_operator.serve.admission import Decider
 from trainyard_operator.watch.cache import Cache
 from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
-from trainyard_platform.parts.operator import component as operator
+from trainyard_platform.parts.operator import endpoints as operator
 from trainyard_platform.parts.operator import rbac
 from trainyard_policies.settings import Policies
 

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
+import pulumi
 import pytest
 import yaml
 
 from trainyard_api.configuration import Configuration, Retention
 from trainyard_operator import settings as operator_settings
-from trainyard_platform.errors import PlatformError
 from trainyard_policies.settings import Policies
 
 from . import program
@@ -766,7 +766,7 @@ def test_the_kubeconfig_of_the_environment_is_left_to_the_provider_which_copies_
 
 @pytest.mark.usefixtures("pins")
 def test_a_wrong_setting_stops_the_program_before_it_registers_anything(tmp_path: Any) -> None:
-    with pytest.raises(PlatformError, match="did you mean 'operator'"):
+    with pytest.raises(pulumi.RunError, match="did you mean 'operator'"):
         stack(tmp_path, {"operater": {}})
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform.parts.kueue import component as kueue
+from trainyard_platform.parts.kueue import manifests as kueue
 from trainyard_platform.parts.observability import dashboards, manifests
 from trainyard_platform.parts.observability.component import SERVICE
 from trainyard_platform.parts.observability.settings import Observability, Scraper
-from trainyard_platform.parts.operator import component as operator
+from trainyard_platform.parts.operator import endpoints as operator
 
 SETTINGS = Observability(enabled=True, labels={"release": "prometheus"}, scrape_interval="15s")
 EVERYTHING = ["admission", "kueue"]

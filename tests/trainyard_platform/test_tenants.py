@@ -12,8 +12,8 @@ from trainyard_platform.parts.coscheduling import component as coscheduling
 from trainyard_platform.parts.data_cache import component as data_cache
 from trainyard_platform.parts.jobset.component import JobSetArgs
 from trainyard_platform.parts.kubeflow import component as kubeflow
-from trainyard_platform.parts.kueue import component as kueue
-from trainyard_platform.parts.operator import component as operator
+from trainyard_platform.parts.kueue import manifests as kueue
+from trainyard_platform.parts.operator import endpoints as operator
 from trainyard_platform.parts.system import component as system
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
 from trainyard_platform.parts.tenants.settings import Tenant

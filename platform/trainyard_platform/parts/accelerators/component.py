@@ -14,6 +14,7 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 from trainyard_api.pools import NodePool
 
 from ...artifacts import Artifacts, Chart
+from ...assembly import Assembly
 from ...charts import helm
 from ...controllers import Controllers
 from ...settings import StackSettings
@@ -85,3 +86,10 @@ class Accelerators(pulumi.ComponentResource):
                     restricted=False,
                 )
         self.register_outputs({})
+
+
+def install(assembly: Assembly) -> None:
+    """Install the device plugins of the stack's accelerators."""
+    args = AcceleratorsArgs.of(assembly.stack, assembly.artifacts)
+    plugins = assembly.add(Accelerators("accelerators", args, assembly.options))
+    assembly.unserved |= plugins.namespaces

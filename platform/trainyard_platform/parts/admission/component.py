@@ -25,10 +25,13 @@ from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, LabelSelectorRequiremen
 
 from trainyard_api import names
 
+from ...assembly import Assembly
 from ...model import LabelSelector
 from ...objects import kept
 from ..operator import cert_manager, rbac
-from ..operator import component as operator
+from ..operator import endpoints as operator
+from ..operator.component import Operator
+from ..operator.settings import Certificates
 from ..system.component import NAMESPACE
 
 VERSION = "v1alpha1"
@@ -99,6 +102,21 @@ class Admission(pulumi.ComponentResource):
             opts=last,
         )
         self.register_outputs({})
+
+
+def install(assembly: Assembly) -> None:
+    """Have the API server ask the operator's webhooks, if the stack wants it."""
+    stack, operator = assembly.stack, assembly.find(Operator)
+    if operator is None or not stack.admission.enabled:
+        return
+    args = AdmissionArgs(
+        namespace=operator.namespace,
+        after=[operator],
+        cert_manager=stack.operator.certificates is Certificates.CERT_MANAGER,
+        policies=assembly.rules is not None,
+        queued=stack.kueue.namespace_selector if stack.kueue.enabled else None,
+    )
+    Admission("admission", args, assembly.options)
 
 
 def _mutators(args: AdmissionArgs) -> Iterator[MutatingWebhookArgs]:

@@ -13,8 +13,13 @@ from pulumi_kubernetes.apiextensions import CustomResource
 
 from trainyard_api import names
 
+from ...assembly import Assembly
 from ...catalog.files import Runtime
 from ...objects import kept
+from ..crds.component import Crds
+from ..jobset.component import JobSet
+from ..policies.component import PolicyRules
+from ..storage.component import Storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +48,13 @@ class Catalog(pulumi.ComponentResource):
             )
         self.runtimes = [runtime.name for runtime in args.runtimes]
         self.register_outputs({"runtimes": self.runtimes})
+
+
+def install(assembly: Assembly) -> None:
+    """Install the stack's runtimes."""
+    args = CatalogArgs(runtimes=assembly.runtimes, after=assembly.after(Crds, JobSet, Storage, PolicyRules))
+    catalog = assembly.add(Catalog("catalog", args, assembly.options))
+    pulumi.export("runtimes", catalog.runtimes)
 
 
 def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from pulumi_kubernetes.core.v1 import Namespace
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from ...artifacts import Artifacts, Chart
+from ...assembly import Assembly, Served
 from ...charts import helm
 from ...controllers import Controllers
 from ...model import ComputeResources
 from ...objects.protection import Ports
 from ...settings import StackSettings
-from ..network_policies.component import Served
+from ..crds.component import Crds
 
 RELEASE = "scheduler-plugins"
 NAMESPACE = "scheduler-plugins"
@@ -98,3 +99,11 @@ class Coscheduling(pulumi.ComponentResource):
         )
         self.served = Served(NAMESPACE, namespace, PORTS)
         self.register_outputs({})
+
+
+def install(assembly: Assembly) -> None:
+    """Install coscheduling, if the stack has it."""
+    if not assembly.stack.coscheduling.enabled:
+        return
+    args = CoschedulingArgs.of(assembly.stack, assembly.artifacts, after=assembly.after(Crds))
+    assembly.served.append(assembly.add(Coscheduling("coscheduling", args, assembly.options)).served)

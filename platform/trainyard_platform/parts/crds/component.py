@@ -13,9 +13,10 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
 from ...artifacts import Artifacts
+from ...assembly import Assembly
 from ...objects import kept
 from ...settings import StackSettings
-from ..kueue import component as kueue
+from ..kueue import manifests as kueue
 from ..observability.settings import MonitoringCrds
 from . import runtimes, trainjob
 
@@ -75,3 +76,9 @@ class Crds(pulumi.ComponentResource):
             )
             self.names.append(metadata["name"])
         self.register_outputs({"names": self.names})
+
+
+def install(assembly: Assembly) -> None:
+    """Install the CRDs of everything that the stack installs."""
+    args = CrdsArgs.of(assembly.stack, assembly.artifacts)
+    assembly.stays_without = assembly.add(Crds("crds", args, assembly.options))

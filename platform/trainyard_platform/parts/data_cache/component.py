@@ -8,10 +8,13 @@ from pulumi_kubernetes.core.v1 import Namespace
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from ...artifacts import Artifacts, Chart
+from ...assembly import Assembly
 from ...charts import helm
 from ...controllers import Controllers
 from ...objects.declared import declare
 from ...settings import StackSettings
+from ..crds.component import Crds
+from ..tenants.component import Tenants
 from . import manifests
 from .settings import DataCache as Settings
 
@@ -87,3 +90,12 @@ class DataCache(pulumi.ComponentResource):
             for manifest in manifests.account(tenant):
                 declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[role, *args.after]))
         self.register_outputs({})
+
+
+def install(assembly: Assembly) -> None:
+    """Install what a data cache needs, if the stack has it."""
+    if not assembly.stack.data_cache.enabled:
+        return
+    args = DataCacheArgs.of(assembly.stack, assembly.artifacts, after=assembly.after(Crds, Tenants))
+    cache = assembly.add(DataCache("data-cache", args, assembly.options))
+    assembly.unserved |= cache.namespaces

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pulumi
 
+from ...assembly import Assembly
 from ...objects.declared import declare
 from .settings import ExternalSecret, manifest
 
@@ -28,3 +29,12 @@ class ExternalSecrets(pulumi.ComponentResource):
             for secret_name, secret in secrets.items():
                 declare(manifest(secret_name, namespace, secret), inside)
         self.register_outputs({})
+
+
+def install(assembly: Assembly) -> None:
+    """Fetch the stack's secrets into each of the platform's namespaces."""
+    secrets = assembly.stack.controllers.external_secrets
+    if not secrets:
+        return
+    homes = {one.name: one.namespace for one in assembly.served} | assembly.unserved
+    ExternalSecrets("external-secrets", secrets, homes, assembly.options)

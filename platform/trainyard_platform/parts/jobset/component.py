@@ -13,12 +13,13 @@ from pulumi_kubernetes.core.v1 import Namespace
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from ...artifacts import Artifacts, Chart
+from ...assembly import Assembly, Served
 from ...charts import helm
 from ...controllers import Controllers
 from ...model import ComputeResources, PullPolicy
 from ...objects.protection import Ports
 from ...settings import StackSettings
-from ..network_policies.component import Served
+from ..crds.component import Crds
 
 RELEASE = "jobset"
 PORTS = Ports(everybody=(9443,), pods=(8443,))
@@ -88,3 +89,14 @@ class JobSet(pulumi.ComponentResource):
         self.served = Served(args.namespace, namespace, PORTS)
         self.namespace = pulumi.Output.from_input(args.namespace)
         self.register_outputs({"namespace": self.namespace})
+
+
+def install(assembly: Assembly) -> None:
+    """Install JobSet, unless the cluster has it already."""
+    if not assembly.stack.jobset.enabled:
+        return
+    args = JobSetArgs.of(assembly.stack, assembly.artifacts, after=assembly.after(Crds))
+    jobset = assembly.add(JobSet("jobset", args, assembly.options))
+    assembly.stays_without = jobset
+    assembly.served.append(jobset.served)
+    pulumi.export("jobsetNamespace", jobset.namespace)

@@ -16,6 +16,7 @@ from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRef
 from trainyard_api import names
 
 from ...artifacts import Artifacts
+from ...assembly import Assembly
 from ...objects import kept
 from ..operator import rbac
 from ..operator.settings import KubeflowNamespace, Operator
@@ -79,3 +80,10 @@ class Kubeflow(pulumi.ComponentResource):
             subjects=[SubjectArgs(api_group=RBAC_GROUP, kind="Group", name="system:authenticated")],
             opts=inside,
         )
+
+
+def install(assembly: Assembly) -> None:
+    """Show Kubeflow's own tools which Trainer API there is."""
+    args = KubeflowArgs.of(assembly.stack.operator, assembly.artifacts)
+    assembly.add(Kubeflow("kubeflow", args, assembly.options))
+    pulumi.export("trainerVersion", args.trainer_version)

@@ -5,21 +5,12 @@ heeds them.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import pulumi
 
+from ...assembly import Assembly, Served
 from ...objects.declared import declare
-from ...objects.protection import Ports, network_policy
-
-
-@dataclass(frozen=True)
-class Served:
-    """A namespace, what makes it, and the ports that its pods serve."""
-
-    name: str
-    namespace: pulumi.Resource
-    ports: Ports
+from ...objects.protection import network_policy
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -33,3 +24,9 @@ class NetworkPolicies(pulumi.ComponentResource):
             inside = pulumi.ResourceOptions(parent=self, depends_on=[one.namespace])
             declare(network_policy(one.name, one.ports), inside)
         self.register_outputs({})
+
+
+def install(assembly: Assembly) -> None:
+    """Close the ports of the platform's own pods that they do not serve."""
+    if assembly.stack.network_policies:
+        NetworkPolicies("network-policies", assembly.served, assembly.options)

@@ -12,10 +12,22 @@ import pulumi
 
 from trainyard_api.pools import NODE_GROUPS, NodePool, Provider
 
+from ...assembly import Assembly
 from ...errors import PlatformError
 from .karpenter import KarpenterPool, KarpenterPoolArgs
 from .kwok import KwokPool, KwokPoolArgs
 from .settings import Clouds
+
+
+def install(assembly: Assembly) -> None:
+    """Make what the nodes of the stack's pools come from."""
+    provide(
+        assembly.stack.node_pools,
+        assembly.stack.cluster,
+        assembly.options,
+        stays_without=assembly.stays_without,
+        node_groups=not assembly.renders,
+    )
 
 
 def provide(

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 
 import pulumi
 
+from ...assembly import Assembly
 from ...objects.declared import declare
 from ...settings import StackSettings
-from ..kueue import component as kueue
-from ..operator import component as operator
+from ..crds.component import Crds
+from ..kueue import manifests as kueue
+from ..kueue.component import Kueue
+from ..operator import endpoints as operator
+from ..operator.component import Operator
 from ..system.component import NAMESPACE
 from . import manifests
 from .manifests import Certificate, Manifest
@@ -59,6 +63,14 @@ class Observability(pulumi.ComponentResource):
         for manifest in _manifests(args):
             declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
         self.register_outputs({})
+
+
+def install(assembly: Assembly) -> None:
+    """Declare monitors, alerts and dashboards, if the stack has them."""
+    if not assembly.stack.observability.enabled:
+        return
+    args = ObservabilityArgs.of(assembly.stack, after=assembly.after(Crds, Operator, Kueue))
+    Observability("observability", args, assembly.options)
 
 
 def _manifests(args: ObservabilityArgs) -> list[Manifest]:

@@ -53,25 +53,24 @@ from trainyard_api import documents
 from trainyard_api.configuration import CertManagement, Configuration, Metrics, Webhook
 from trainyard_policies.settings import Policies
 
+from ...assembly import Assembly, Served
 from ...controllers import Controllers
 from ...model import ComputeResources, PullPolicy
 from ...objects import kept, pods, protection
 from ...objects.declared import declare
-from ...settings import Cluster, StackSettings
+from ...settings import Cluster
 from ..admission.settings import Admission
+from ..catalog.component import Catalog
+from ..crds.component import Crds
+from ..jobset.component import JobSet
 from ..kubeflow import component as kubeflow
-from ..observability.manifests import Certificate
-from ..system.component import NAMESPACE
+from ..system.component import NAMESPACE, System
+from ..tenants.component import Tenants
 from . import cert_manager, rbac
+from .endpoints import LABELS, METRICS_PORT, NAME, PORT, STATUS_PORT, WEBHOOK_PORT, served_ports
 from .settings import EVERYWHERE, Certificates, KubeflowNamespace
 from .settings import Operator as Settings
 
-NAME = "trainyard-operator"
-PORT = 8080
-WEBHOOK_PORT = 9443
-STATUS_PORT = 10443
-METRICS_PORT = 8443
-"""Of metrics that ask who reads."""
 CONFIGURATION = "configuration.yaml"
 POLICIES = "policies.yaml"
 CONFIGURATION_FOLDER = "/etc/trainyard"
@@ -92,18 +91,6 @@ DIGEST = "trainyard.dev/configuration"
 """Annotation of the pods: a digest of the configuration, so that a new one means new pods."""
 USER = 65532
 RBAC_GROUP = "rbac.authorization.k8s.io"
-
-LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "trainyard"}
-REPORTING = {
-    "to": [
-        {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
-            "podSelector": {"matchLabels": LABELS},
-        }
-    ],
-    "ports": [{"protocol": "TCP", "port": STATUS_PORT}],
-}
-"""The egress, in a NetworkPolicy, of pods that report their progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,19 +313,23 @@ class Operator(pulumi.ComponentResource):
         return [role, binding]
 
 
-def served_ports(stack: StackSettings) -> protection.Ports:
-    """What its pods serve."""
-    reports = stack.operator.feature_gates.train_job_status
-    servers = ((WEBHOOK_PORT, stack.admission.enabled), (STATUS_PORT, reports))
-    metrics = METRICS_PORT if stack.operator.metrics_authentication else PORT
-    return protection.Ports(everybody=[port for port, wanted in servers if wanted], pods=(metrics,))
-
-
-def certificate(stack: StackSettings) -> Certificate:
-    """What its servers are known by."""
-    by_cert_manager = stack.operator.certificates is Certificates.CERT_MANAGER
-    secret = cert_manager.secret(NAME) if by_cert_manager else rbac.WEBHOOK_CERTIFICATE
-    return Certificate(secret, f"{NAME}.{NAMESPACE}.svc")
+def install(assembly: Assembly) -> None:
+    """Install the operator."""
+    stack = assembly.stack
+    tenants = assembly.find(Tenants)
+    args = OperatorArgs.of(
+        stack.operator,
+        stack.admission,
+        stack.cluster,
+        controllers=stack.controllers,
+        policies=assembly.rules,
+        tenants=tenants.namespaces if tenants else {},
+        after=assembly.after(System, Crds, JobSet, Catalog, kubeflow.Kubeflow),
+    )
+    operator = assembly.add(Operator("operator", args, assembly.options))
+    [system] = assembly.after(System)
+    assembly.served.append(Served(NAMESPACE, system, served_ports(stack)))
+    pulumi.export("operatorNamespace", operator.namespace)
 
 
 def _data(args: OperatorArgs) -> dict[str, str]:

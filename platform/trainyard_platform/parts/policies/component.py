@@ -14,8 +14,10 @@ import pulumi
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
+from ...assembly import Assembly
 from ...objects.declared import annotated, declare
-from ..system.component import NAMESPACE
+from ..crds.component import Crds
+from ..system.component import NAMESPACE, System
 
 _WAIT = {"pulumi.com/waitFor": "jsonpath={.status.observedGeneration}"}
 """Until the controller manager has checked the types of a policy's expressions."""
@@ -44,3 +46,11 @@ class PolicyRules(pulumi.ComponentResource):
             made = declare(annotated(manifest, _WAIT) if is_policy else manifest, opts)
             policy = made if is_policy else policy
         self.register_outputs({})
+
+
+def install(assembly: Assembly) -> None:
+    """Declare the rules, if the cluster itself holds to them."""
+    if assembly.rules is None:
+        return
+    args = PolicyRulesArgs(policies=assembly.rules, after=assembly.after(Crds, System))
+    assembly.add(PolicyRules("policies", args, assembly.options))

@@ -11,9 +11,13 @@ from dataclasses import dataclass
 
 import pulumi
 
+from ...assembly import Assembly
 from ...objects import kept
 from ...objects.declared import annotated, declare
+from ..crds.component import Crds
+from ..kueue.component import Kueue
 from ..kueue.settings import Integration
+from ..node_pools import manifests as pool_manifests
 from . import gate, manifests, multikueue_manifests
 from .manifests import Manifest
 from .settings import Queues as Settings
@@ -67,3 +71,19 @@ class Queues(pulumi.ComponentResource):
             annotated(manifest, {**kept.ANNOTATIONS, **wait}),
             pulumi.ResourceOptions(parent=self, depends_on=after, deleted_with=args.stays_without),
         )
+
+
+def install(assembly: Assembly) -> None:
+    """Declare the stack's quota, with that of its node pools, if it has Kueue."""
+    stack = assembly.stack
+    if not stack.kueue.enabled:
+        return
+    args = QueuesArgs(
+        queues=pool_manifests.with_pools(stack.queues, stack.node_pools),
+        namespace=stack.kueue_namespace,
+        stays_without=assembly.stays_without,
+        integrations=stack.kueue.integrations,
+        looked_at=stack.kueue.namespace_selector.manifest(),
+        after=assembly.after(Kueue) or assembly.after(Crds),
+    )
+    assembly.add(Queues("queues", args, assembly.options))

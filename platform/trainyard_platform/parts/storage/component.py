@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pulumi
 
+from ...assembly import Assembly
 from ...objects.declared import declare
 from . import manifests
 from .settings import Storage as Settings
@@ -30,3 +31,8 @@ class Storage(pulumi.ComponentResource):
         for manifest in manifests.storage_classes(args.storage):
             declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
         self.register_outputs({})
+
+
+def install(assembly: Assembly) -> None:
+    """Declare the StorageClasses that the platform makes."""
+    assembly.add(Storage("storage", StorageArgs(storage=assembly.stack.storage), assembly.options))

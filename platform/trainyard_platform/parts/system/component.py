@@ -8,6 +8,7 @@ import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
+from ...assembly import Assembly
 from ...objects import kept
 
 NAMESPACE = "trainyard-system"
@@ -32,3 +33,8 @@ class System(pulumi.ComponentResource):
             opts=kept.options(self, []),
         )
         self.register_outputs({})
+
+
+def install(assembly: Assembly) -> None:
+    """Make Trainyard's own namespace."""
+    assembly.add(System("system", assembly.options))

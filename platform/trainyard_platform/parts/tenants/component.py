@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 import pulumi
 
+from ...assembly import Assembly
 from ...objects import kept
 from ...objects.declared import annotated, declare
-from ..operator import component as operator
+from ..operator import endpoints as operator
+from ..queues.component import Queues
 from . import manifests
 from .settings import Tenant
 
@@ -64,3 +66,18 @@ class Tenants(pulumi.ComponentResource):
         for manifest in manifests.bindings(name, tenant):
             declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[namespace, *after]))
         return namespace
+
+
+def install(assembly: Assembly) -> None:
+    """Give each tenant its namespace, if the stack has Kueue."""
+    stack = assembly.stack
+    if not stack.kueue.enabled:
+        return
+    args = TenantsArgs(
+        tenants=stack.tenants,
+        labels=stack.labels_of_tenants,
+        dns_ports=stack.cluster.dns_ports,
+        reports=stack.operator.feature_gates.train_job_status,
+        after=assembly.after(Queues),
+    )
+    assembly.add(Tenants("tenants", args, assembly.options))

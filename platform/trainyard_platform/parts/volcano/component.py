@@ -30,13 +30,14 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRefArgs, SubjectArgs
 
 from ...artifacts import Artifacts, Chart
+from ...assembly import Assembly, Served
 from ...charts import helm
 from ...controllers import Controllers
 from ...model import ComputeResources, PullPolicy
 from ...objects import pods
 from ...objects.protection import Ports
 from ...settings import StackSettings
-from ..network_policies.component import Served
+from ..crds.component import Crds
 
 RELEASE = "volcano"
 NAMESPACE = "volcano-system"
@@ -161,6 +162,14 @@ class Volcano(pulumi.ComponentResource):
                 custom_timeouts=pulumi.CustomTimeouts(create="5m"),
             ),
         )
+
+
+def install(assembly: Assembly) -> None:
+    """Install Volcano, if the stack has it."""
+    if not assembly.stack.volcano.enabled:
+        return
+    args = VolcanoArgs.of(assembly.stack, assembly.artifacts, after=assembly.after(Crds))
+    assembly.served.append(assembly.add(Volcano("volcano", args, assembly.options)).served)
 
 
 def _certificate_pod(args: VolcanoArgs) -> PodSpecArgs:

@@ -1,0 +1,70 @@
+"""A platform while its parts are put together.
+
+`platform/__main__.py` calls `install` of each part's component in order. A part
+takes from the assembly what earlier parts have left there, and leaves what
+later ones need.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pulumi
+
+from trainyard_policies.settings import Policies
+
+from .artifacts import Artifacts
+from .catalog.files import Runtime
+from .objects.protection import Ports
+from .settings import StackSettings
+
+Part = TypeVar("Part", bound=pulumi.Resource)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A namespace of the platform's, and what its pods serve."""
+
+    name: str
+    namespace: pulumi.Resource
+    ports: Ports
+
+
+@dataclass(kw_only=True)
+class Assembly:
+    """What the parts are made from, and what there is by now."""
+
+    stack: StackSettings
+    artifacts: Artifacts
+    runtimes: Sequence[Runtime]
+    """Those of the catalog that the stack installs."""
+    options: pulumi.ResourceOptions
+    """Of components with objects in the cluster."""
+    renders: bool = False
+    """Whether manifests are written, and nothing is made."""
+    parts: list[pulumi.Resource] = field(default_factory=list)
+    """The components so far, in order."""
+    stays_without: pulumi.Resource = field(init=False)
+    """A resource that is removed only with the whole stack, from the CRDs on: who needs it leaves with it."""
+    served: list[Served] = field(default_factory=list)
+    """The namespaces so far whose pods serve something."""
+    unserved: dict[str, pulumi.Resource] = field(default_factory=dict)
+    """The other namespaces so far, by name."""
+
+    @property
+    def rules(self) -> Policies | None:
+        """The rules that the cluster itself holds to, if it does."""
+        return self.stack.rules if self.stack.admission.holds_rules else None
+
+    def add(self, part: Part) -> Part:
+        """The part, which is there from now on."""
+        self.parts.append(part)
+        return part
+
+    def find(self, kind: type[Part]) -> Part | None:
+        """The part of this class, if the stack has it."""
+        return next((one for one in self.parts if isinstance(one, kind)), None)
+
+    def after(self, *kinds: type[pulumi.Resource]) -> list[pulumi.Resource]:
+        """The parts of these classes that the stack has, for a part that comes after them."""
+        return [part for kind in kinds if (part := self.find(kind)) is not None]
