@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from trainyard_operator import settings
+from trainyard_api.names import OPERATOR, SYSTEM_NAMESPACE, TRAINJOBS
 from trainyard_sandbox.paths import PROJECT
 
 from . import audit, companions, controllers, webhooks
@@ -48,7 +48,7 @@ class Side:
     start: Callable[[Path, Path, bool], Controller] | None
 
 
-OURS = Side("ours", "Trainyard", "trainyard-operator", lambda k, f, w: controllers.ours(k, f, webhooks=w))
+OURS = Side("ours", "Trainyard", OPERATOR, lambda k, f, w: controllers.ours(k, f, webhooks=w))
 REFERENCE = Side(
     "reference", "Trainer v2.3.0", "trainer-controller", lambda k, f, w: controllers.reference(k, f)
 )
@@ -117,7 +117,7 @@ class Bench:
 
     def to_jobset(self, names: Sequence[str]) -> dict[str, float]:
         """Seconds from each TrainJob's creation to its JobSet, in milliseconds: p50 and p99."""
-        jobs = audit.created(self.calls, "trainjobs")
+        jobs = audit.created(self.calls, TRAINJOBS)
         jobsets = {name: [at] for name, at in audit.created(self.calls, "jobsets").items()}
         asked = {key: jobs[key] for name in names if (key := f"{NAMESPACE}/{name}") in jobs}
         # A JobSet can be there before its user's answer is: then it took no time that the user could see.
@@ -135,7 +135,7 @@ class Bench:
         The operator's is from Kueue's last word on the TrainJob, which resumes it,
         to what the operator writes next into its JobSet.
         """
-        asked = audit.created(self.calls, "trainjobs")
+        asked = audit.created(self.calls, TRAINJOBS)
         running: dict[str, list[float]] = {}
         for pod, times in audit.written(self.calls, "pods/status", KUBELET).items():
             running.setdefault(job_of(pod), []).extend(times)
@@ -143,7 +143,7 @@ class Bench:
         took = audit.answers(known, running)
         admitted = {
             key: max(at for at in times if at < min(running[key]))
-            for key, times in audit.written(self.calls, "trainjobs", companions.KUEUE).items()
+            for key, times in audit.written(self.calls, TRAINJOBS, companions.KUEUE).items()
             if key in took
         }
         resumed = audit.answers(admitted, audit.written(self.calls, "jobsets", self.side.agent))
@@ -164,7 +164,7 @@ async def at_work(
     with TemporaryDirectory(prefix="trainyard-bench-") as name, control_plane() as plane, ExitStack() as more:
         if in_company:
             more.enter_context(companions.at_work(plane))
-        plane.kubectl("create", "namespace", settings.NAMESPACE)
+        plane.kubectl("create", "namespace", SYSTEM_NAMESPACE)
         for file in _RUNTIMES:
             plane.kubectl("apply", "--server-side", f"--filename={PROJECT / 'runtimes' / file}.yaml")
         controller = side.start(plane.kubeconfig, Path(name), ask_webhooks) if side.start else None

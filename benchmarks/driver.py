@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 from trainyard_api.names import QUEUE_LABEL
 from trainyard_operator.kube import credentials
 from trainyard_operator.kube.client import Client
-from trainyard_operator.watch.informer import JOBSETS
-from trainyard_operator.work.apply import TRAINJOBS
+from trainyard_operator.kube.resources import JOBSETS, TRAINJOBS
 
 from .audit import Call, Tail
 from .errors import BenchmarkError

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from trainyard_operator.work.apply import CONFIGMAPS, SECRETS
+from trainyard_api.names import TRAINJOBS
+from trainyard_operator.kube.resources import CONFIGMAPS, SECRETS
 
 from . import audit
 from .bench import Bench
@@ -39,7 +40,7 @@ async def _wave(bench: Bench, prefix: str, jobs: int, **spec: Any) -> Figures:
     mark = bench.mark()
     await _until_said(bench, names, suspend=True, **spec)
     used = bench.used(mark)
-    asked = min(call.asked for call in bench.calls if call.agent == AGENT and call.resource == "trainjobs")
+    asked = min(call.asked for call in bench.calls if call.agent == AGENT and call.resource == TRAINJOBS)
     said = audit.written(bench.calls, "trainjobs/status", bench.side.agent)
     return {
         "jobs/s": jobs / (max(said[f"{NAMESPACE}/{name}"][0] for name in names) - asked),

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from . import durations
+from . import durations, names
 from .closed import Closed
 
 API_VERSION: Final = "config.trainyard.dev/v1alpha1"
@@ -95,7 +95,7 @@ class Webhook(Part):
     """Whether to answer admission requests."""
     host: str | None = Field(default=None, min_length=1)
     """Address to listen on, which the certificate then names too; all if left out."""
-    port: Port = 9443
+    port: Port = names.WEBHOOK_PORT
     """Port; 0 picks a free one."""
     policies: str | None = Field(default=None, min_length=1)
     """File with what the stack says about policies (`levels` and `parameters`): the webhook then answers
@@ -107,12 +107,12 @@ class Metrics(Part):
 
     host: str | None = Field(default=None, min_length=1)
     """Address to listen on; all if left out."""
-    port: Port = 8080
+    port: Port = names.METRICS_PORT
     """Port of probes, and of metrics unless they ask who reads; 0 picks a free one."""
     authentication: bool = False
     """Whether metrics are served over TLS, on securePort, to those alone whom the API server allows to get
     the path /metrics."""
-    secure_port: Port = 8443
+    secure_port: Port = names.SECURE_METRICS_PORT
     """Port of metrics that ask who reads; 0 picks a free one."""
 
 
@@ -129,7 +129,7 @@ class StatusServer(Part):
 
     host: str | None = Field(default=None, min_length=1)
     """Address to listen on; all if left out."""
-    port: Port = 10443
+    port: Port = names.STATUS_PORT
     """Port; 0 picks a free one."""
     qps: float = Field(default=1.0, gt=0, le=100, strict=False)
     """Reports a second of one TrainJob, in the long run."""
@@ -180,7 +180,7 @@ class Configuration(Part):
     namespace: str = ""
     """The operator's own, where its Lease, certificates and the runtime revisions are kept; if left out:
     $POD_NAMESPACE, the service account's, or trainyard-system."""
-    upstream_namespace: str = Field(default="kubeflow-system", min_length=1)
+    upstream_namespace: str = Field(default=names.KUBEFLOW_NAMESPACE, min_length=1)
     """Where Kubeflow Trainer's controller would hold its Lease."""
     client_connection: ClientConnection = ClientConnection()
     logging: Logging = Logging()

@@ -12,12 +12,20 @@ from typing import Final
 
 # Kubeflow Trainer v2.3
 TRAINER_GROUP: Final = "trainer.kubeflow.org"
-TRAINER_API_VERSION: Final = f"{TRAINER_GROUP}/v1alpha1"
+TRAINER_VERSION: Final = "v1alpha1"
+TRAINER_API_VERSION: Final = f"{TRAINER_GROUP}/{TRAINER_VERSION}"
 TRAINJOB: Final = "TrainJob"
+TRAINJOBS: Final = "trainjobs"
 TRAINING_RUNTIME: Final = "TrainingRuntime"
+TRAINING_RUNTIMES: Final = "trainingruntimes"
 CLUSTER_TRAINING_RUNTIME: Final = "ClusterTrainingRuntime"
+CLUSTER_TRAINING_RUNTIMES: Final = "clustertrainingruntimes"
 RUNTIME_KINDS: Final = frozenset({TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME})
 
+KUBEFLOW_NAMESPACE: Final = "kubeflow-system"
+"""Where Kubeflow's own tools look for a Trainer, and Trainer's own controller would run."""
+TRAINER_LEASE: Final = "trainer.kubeflow.org"
+"""The Lease of Trainer's own controller."""
 TRAINER_PUBLIC_CONFIG: Final = "kubeflow-trainer-public"
 """The ConfigMap in which the SDK reads the version of Trainer's API."""
 TRAINER_PUBLIC_VERSION: Final = "kubeflow_trainer_version"
@@ -71,6 +79,7 @@ BLOCKED: Final = "Blocked"
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET_API_VERSION: Final = f"{JOBSET_GROUP}/v1alpha2"
 JOBSET: Final = "JobSet"
+JOBSETS: Final = "jobsets"
 JOBSET_NAME_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 """On a Job and a pod: the JobSet that it is of."""
 REPLICATED_JOB_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -96,6 +105,22 @@ HELM_HOOK: Final = "helm.sh/hook"
 # Trainyard's own
 OWN_PREFIX: Final = "trainyard.dev/"
 """What the annotations of our own begin with; no decision is made on others."""
+SYSTEM_NAMESPACE: Final = "trainyard-system"
+"""Where the operator runs, and what it keeps."""
+OPERATOR: Final = "trainyard-operator"
+"""The operator's Deployment, Service, ServiceAccount and Lease."""
+WEBHOOK_CERTIFICATE: Final = "trainyard-operator-webhook"
+"""The Secret with the certificate that the operator makes itself."""
+MUTATING_WEBHOOKS: Final = "defaulter.trainer.kubeflow.org"
+VALIDATING_WEBHOOKS: Final = "validator.trainer.kubeflow.org"
+"""The two configurations of its webhooks, as Trainer names them."""
+METRICS_PORT: Final = 8080
+"""Of probes, and of metrics that everybody may read."""
+SECURE_METRICS_PORT: Final = 8443
+"""Of metrics that ask who reads."""
+WEBHOOK_PORT: Final = 9443
+STATUS_PORT: Final = 10443
+"""Of the server to which training processes report; Trainer's own has the same."""
 POLICY_DOMAIN: Final = "policy.trainyard.dev"
 """What the names of our own admission policies, and of their bindings, end with."""
 PLATFORM_MANAGER: Final = "trainyard-platform"

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
+from trainyard_api import names
 from trainyard_assist import takeover
 from trainyard_assist.explain.text import clean
 from trainyard_assist.takeover.model import NAMESPACE, Level
-from trainyard_operator import settings
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import CredentialsError
 
@@ -39,7 +39,7 @@ def run(
     kubeconfig: str | None = None,
     context: str | None = None,
     trainer_namespace: str = NAMESPACE,
-    operator_namespace: str = settings.NAMESPACE,
+    operator_namespace: str = names.SYSTEM_NAMESPACE,
     output: Output = Output.TEXT,
     out: TextIO | None = None,
     err: TextIO | None = None,
@@ -145,7 +145,7 @@ def command(
     trainer_namespace: Annotated[str, typer.Option(help="Namespace of Trainer's controller.")] = NAMESPACE,
     operator_namespace: Annotated[
         str, typer.Option(help="Namespace of Trainyard's operator.")
-    ] = settings.NAMESPACE,
+    ] = names.SYSTEM_NAMESPACE,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
     """Take a cluster over from Kubeflow Trainer's own controller.

@@ -16,9 +16,9 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
+from trainyard_api import names
 from trainyard_assist.explain import Diagnosis, State, explain
 from trainyard_assist.explain.text import clean
-from trainyard_operator import settings
 from trainyard_operator.kube.client import ApiError, NotFoundError
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
 
@@ -44,7 +44,7 @@ def run(
     namespace: str | None = None,
     kubeconfig: str | None = None,
     context: str | None = None,
-    operator_namespace: str = settings.NAMESPACE,
+    operator_namespace: str = names.SYSTEM_NAMESPACE,
     output: Output = Output.TEXT,
     out: TextIO | None = None,
     err: TextIO | None = None,
@@ -146,7 +146,7 @@ def command(
     context: Context = None,
     operator_namespace: Annotated[
         str, typer.Option(help="Namespace of the operator, whose Lease is kept there.")
-    ] = settings.NAMESPACE,
+    ] = names.SYSTEM_NAMESPACE,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
     """Say why a TrainJob does not run: the first cause, and the next step.

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final
 
-from trainyard_operator.kube.client import Client, NotFoundError, Resource
+from trainyard_operator.kube.client import Client, NotFoundError
+from trainyard_operator.kube.resources import NAMESPACES
 from trainyard_platform.parts.tenants import owners as namespace_owners
 
 from . import connection, stackfile
-
-_NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 
 
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
@@ -41,7 +39,7 @@ async def refused(client: Client, tenants: Iterable[str]) -> list[str]:
     found = []
     for name in tenants:
         try:
-            namespace = await client.get(_NAMESPACES.path(name=name))
+            namespace = await client.get(NAMESPACES.path(name=name))
         except NotFoundError:
             continue
         if by := namespace_owners.owner(namespace):

@@ -18,14 +18,25 @@ import msgspec
 from trainyard_api import names
 from trainyard_assist.explain import FollowUps, Observation, QueuePlace, Subject, follow_ups
 from trainyard_assist.explain import queue_place as places
-from trainyard_assist.explain.read import JOB_UID_LABEL, name, runtime_ref, text, uid
+from trainyard_assist.explain.read import JOB_UID_LABEL, name, named_runtime, text, uid
 from trainyard_assist.explain.rules import kueue
 from trainyard_assist.explain.text import tail
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
-from trainyard_operator.watch.informer import JOBSETS
-from trainyard_operator.work import lease
-from trainyard_operator.work.apply import TRAINJOBS
-from trainyard_operator.work.events import EVENTS
+from trainyard_operator.kube.resources import (
+    DEPLOYMENTS,
+    EVENTS,
+    JOBS,
+    JOBSETS,
+    LEASES,
+    LOCAL_QUEUES,
+    NODES,
+    PODS,
+    RUNTIMES,
+    TRAINJOBS,
+    VISIBLE_QUEUES,
+    VOLUME_CLAIMS,
+    WORKLOADS,
+)
 
 Json = Mapping[str, Any]
 T = TypeVar("T")
@@ -43,22 +54,6 @@ _LONGEST_NAME: Final = 253
 _LOG_BYTES: Final = 16384
 _LOG_LINES: Final = 20
 
-_RUNTIMES: Final = {
-    names.TRAINING_RUNTIME: Resource(
-        names.TRAINER_GROUP, "v1alpha1", "trainingruntimes", names.TRAINING_RUNTIME
-    ),
-    names.CLUSTER_TRAINING_RUNTIME: Resource(
-        names.TRAINER_GROUP, "v1alpha1", "clustertrainingruntimes", names.CLUSTER_TRAINING_RUNTIME, False
-    ),
-}
-_JOBS: Final = Resource("batch", "v1", "jobs", "Job")
-_PODS: Final = Resource("", "v1", "pods", "Pod")
-_NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
-_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
-_DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
-_WORKLOADS: Final = Resource(names.KUEUE_GROUP, "v1beta2", "workloads", "Workload")
-_LOCAL_QUEUES: Final = Resource(names.KUEUE_GROUP, "v1beta2", "localqueues", "LocalQueue")
-_VISIBLE_QUEUES: Final = Resource("visibility.kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue")
 _JOBSET_CONTROLLER: Final = ("jobset-system", "jobset-controller")
 
 
@@ -70,18 +65,18 @@ async def observe(client: Client, namespace: str, job: str, operator_namespace: 
     trainjob = await _in_time(client.get(TRAINJOBS.path(namespace, job)))
     look = _Look(client, namespace)
     own = {"labelSelector": f"{names.JOBSET_NAME_LABEL}={job}"}
-    runtime = runtime_ref(Observation(now=client.time.now(), trainjob=trainjob))
-    kind = _RUNTIMES.get(runtime.kind)
+    runtime = named_runtime(Observation(now=client.time.now(), trainjob=trainjob))
+    kind = RUNTIMES.get(runtime.kind)
     mine = f"{JOB_UID_LABEL}={uid(trainjob)}"
     async with asyncio.TaskGroup() as all_at_once:
         go = all_at_once.create_task
         runtimes = go(look.get(Subject.RUNTIME, kind, runtime.namespace, runtime.name))
-        queued = _WORKLOADS if kueue.concerns(trainjob) else None
+        queued = WORKLOADS if kueue.concerns(trainjob) else None
         workloads = go(look.all(Subject.WORKLOADS, queued, namespace, labelSelector=mine))
         jobset = go(look.get(Subject.JOBSET, JOBSETS, namespace, job))
-        jobs = go(look.all(Subject.JOBS, _JOBS, namespace, **own))
-        pods = go(look.all(Subject.PODS, _PODS, namespace, **own))
-        claims = go(look.all(Subject.CLAIMS, _CLAIMS, namespace))
+        jobs = go(look.all(Subject.JOBS, JOBS, namespace, **own))
+        pods = go(look.all(Subject.PODS, PODS, namespace, **own))
+        claims = go(look.all(Subject.CLAIMS, VOLUME_CLAIMS, namespace))
         events = go(look.all(Subject.EVENTS, EVENTS, namespace, fieldSelector="type=Warning"))
     first = Observation(
         now=client.time.now(),
@@ -101,10 +96,10 @@ async def observe(client: Client, namespace: str, job: str, operator_namespace: 
 async def _followed(
     look: _Look, first: Observation, wanted: FollowUps, operator_namespace: str
 ) -> Observation:
-    deployments = _DEPLOYMENTS if wanted.jobset_controller else None
+    deployments = DEPLOYMENTS if wanted.jobset_controller else None
     async with asyncio.TaskGroup() as all_at_once:
         go = all_at_once.create_task
-        runtimes = go(look.runtimes(wanted, runtime_ref(first).name))
+        runtimes = go(look.runtimes(wanted, named_runtime(first).name))
         leases = go(look.leases(operator_namespace if wanted.operator else None))
         controller = go(look.get(Subject.JOBSET_CONTROLLER, deployments, *_JOBSET_CONTROLLER))
         groups = go(look.pod_groups(wanted.pod_groups, name(first.trainjob)))
@@ -170,7 +165,7 @@ class _Look:
     async def runtimes(self, wanted: FollowUps, missing: str) -> tuple[Json, ...]:
         """Those of the catalog and of the namespace, as far as they are seen, for one that is missing."""
         found: list[Json] = []
-        for kind in _RUNTIMES.values() if wanted.runtimes and is_name(missing) else ():
+        for kind in RUNTIMES.values() if wanted.runtimes and is_name(missing) else ():
             path = kind.path(self._namespace if kind.namespaced else None)
             with contextlib.suppress(ApiError):
                 # What is listed does not say of which kind it is.
@@ -181,9 +176,9 @@ class _Look:
         """Of our operator and of Kubeflow Trainer's own controller, which may be the one at work."""
         if namespace is None:
             return ()
-        places = ((namespace, lease.NAME), (lease.UPSTREAM_NAMESPACE, lease.UPSTREAM_NAME))
+        places = ((namespace, names.OPERATOR), (names.KUBEFLOW_NAMESPACE, names.TRAINER_LEASE))
         found = await asyncio.gather(
-            *(self.get(Subject.OPERATOR_LEASE, lease.LEASES, where, named) for where, named in places)
+            *(self.get(Subject.OPERATOR_LEASE, LEASES, where, named) for where, named in places)
         )
         return tuple(one for one in found if one is not None)
 
@@ -199,8 +194,8 @@ class _Look:
     async def nodes(self, wanted: FollowUps) -> tuple[Json, ...]:
         """The nodes that pods are on, or all if one has none yet."""
         if wanted.all_nodes or len(wanted.nodes) > MOST_NODES:
-            return await self.all(Subject.NODES, _NODES, None)
-        found = await asyncio.gather(*(self.get(Subject.NODES, _NODES, None, n) for n in wanted.nodes))
+            return await self.all(Subject.NODES, NODES, None)
+        found = await asyncio.gather(*(self.get(Subject.NODES, NODES, None, n) for n in wanted.nodes))
         return tuple(one for one in found if one is not None)
 
     async def log(self, wanted: FollowUps) -> tuple[str, ...]:
@@ -213,7 +208,7 @@ class _Look:
             "tailLines": str(_LOG_LINES),
             "limitBytes": str(_LOG_BYTES),
         }
-        path = _PODS.path(self._namespace, wanted.log.pod, "log")
+        path = PODS.path(self._namespace, wanted.log.pod, "log")
         said = await self._tried(Subject.LOGS, "get pods/log", self._client.text(path, params=params))
         return () if said is None else tail(said)
 
@@ -225,7 +220,7 @@ class _Look:
                     Subject.EVENTS,
                     EVENTS,
                     self._namespace,
-                    fieldSelector=f"involvedObject.kind={_CLAIMS.kind},involvedObject.name={claim}",
+                    fieldSelector=f"involvedObject.kind={VOLUME_CLAIMS.kind},involvedObject.name={claim}",
                 )
                 for claim in claims[:MOST_CLAIMS]
             )
@@ -237,11 +232,11 @@ class _Look:
         queue = text(wanted.workload, "spec", "queueName")
         if wanted.workload is None or not is_name(queue):
             return None
-        path = _VISIBLE_QUEUES.path(self._namespace, queue, "pendingworkloads")
+        path = VISIBLE_QUEUES.path(self._namespace, queue, "pendingworkloads")
         try:
             told, local = await asyncio.gather(
                 _in_time(self._client.get(path)),
-                _in_time(self._client.get(_LOCAL_QUEUES.path(self._namespace, queue))),
+                _in_time(self._client.get(LOCAL_QUEUES.path(self._namespace, queue))),
             )
         except ApiError:
             return await self._counted(wanted.workload)
@@ -252,13 +247,13 @@ class _Look:
         mine = {"labelSelector": f"{JOB_UID_LABEL}={job_uid}"}
         for within in (None, self._namespace) if job_uid else ():
             with contextlib.suppress(ApiError):
-                return next(iter(await _in_time(self._pages(_WORKLOADS.path(within), mine))), None)
+                return next(iter(await _in_time(self._pages(WORKLOADS.path(within), mine))), None)
         return None
 
     async def _counted(self, workload: Json) -> QueuePlace | None:
         for within in (None, self._namespace):
-            workloads = await self.all(Subject.QUEUE, _WORKLOADS, within)
-            queues = await self.all(Subject.QUEUE, _LOCAL_QUEUES, within)
+            workloads = await self.all(Subject.QUEUE, WORKLOADS, within)
+            queues = await self.all(Subject.QUEUE, LOCAL_QUEUES, within)
             if Subject.QUEUE not in self.unseen:
                 return places.counted(workload, workloads, queues, partial=within is not None)
             if within is None:

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError
+from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import installed as stack_runtimes
 
 from . import connection, stackfile
 from .manifests import CATALOG
-from .runtimes_diff import RUNTIMES
 from .stackfile import PROJECT
 
 _DENIED: Final = ("denied the request: ", "denied request: ")
@@ -50,7 +50,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
 async def refused(client: Client, manifests: Sequence[Manifest]) -> list[str]:
     """The sentences; raises the client's errors where nobody has said yes or no."""
     try:
-        await client.get(RUNTIMES.path(), params={"limit": "1"})
+        await client.get(CLUSTER_TRAINING_RUNTIMES.path(), params={"limit": "1"})
     except NotFoundError:
         return []
     return [said for said in await asyncio.gather(*(_asked(client, one) for one in manifests)) if said]
@@ -69,12 +69,14 @@ async def _asked(client: Client, manifest: Manifest) -> str:
 
 async def _sent(client: Client, name: str, manifest: Manifest) -> None:
     try:
-        live = await client.get(RUNTIMES.path(name=name))
+        live = await client.get(CLUSTER_TRAINING_RUNTIMES.path(name=name))
     except NotFoundError:
-        await client.create(RUNTIMES.path(), manifest, dry_run=True)
+        await client.create(CLUSTER_TRAINING_RUNTIMES.path(), manifest, dry_run=True)
         return
     metadata = {**manifest["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
-    await client.replace(RUNTIMES.path(name=name), {**manifest, "metadata": metadata}, dry_run=True)
+    await client.replace(
+        CLUSTER_TRAINING_RUNTIMES.path(name=name), {**manifest, "metadata": metadata}, dry_run=True
+    )
 
 
 def _as_anybodys(manifest: Manifest) -> Manifest:

@@ -20,8 +20,9 @@ import typer
 
 from trainyard_api import names
 from trainyard_assist import offline
-from trainyard_operator.kube.client import ApiError, Resource
+from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.catalog import changes as catalog_changes
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog.changes import ABSENT, Change, Kind
@@ -35,9 +36,6 @@ from .runtimes import Output, Printed, Stack, names_of, of_stack
 
 Json = Mapping[str, Any]
 
-RUNTIMES: Final = Resource(
-    names.TRAINER_GROUP, "v1alpha1", "clustertrainingruntimes", names.CLUSTER_TRAINING_RUNTIME, False
-)
 _MARKS: Final = {Kind.ADDED: "+", Kind.REMOVED: "-", Kind.CHANGED: "~"}
 _OF_TOOLS: Final = ("pulumi.com/", "kubectl.kubernetes.io/")
 """Annotations that a tool leaves on what it applies."""
@@ -166,7 +164,7 @@ async def _with_cluster(
 ) -> Comparison:
     there: dict[str, Json] = {}
     async with connection.client(connection.load(kubeconfig, context), "runtimes") as client:
-        async for page in client.list(RUNTIMES.path()):
+        async for page in client.list(CLUSTER_TRAINING_RUNTIMES.path()):
             for item in page.items or ():
                 runtime = msgspec.json.decode(item)
                 there[runtime["metadata"]["name"]] = _form(runtime)

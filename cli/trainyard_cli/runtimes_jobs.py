@@ -21,13 +21,13 @@ from trainyard_assist.explain.text import clean
 from trainyard_operator.core import revisions
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError
 from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.impact import Job, Ref
 
 from . import connection
 from .manifests import CANNOT_ASK, FINE
 from .options import Context, Kubeconfig
 from .runtimes import Output, Printed, names_of
-from .runtimes_diff import RUNTIMES
 from .workloads import Seen, look
 
 NEWEST: Final = "newest"
@@ -100,7 +100,7 @@ async def _asked(name: str, kubeconfig: str | None, context: str | None) -> tupl
 async def newest_of(client: Client, name: str) -> str:
     """The revision that a job would start with now; empty if there is no such runtime."""
     try:
-        return revisions.name_of(revisions.live(await client.get(RUNTIMES.path(name=name))))
+        return revisions.name_of(revisions.live(await client.get(CLUSTER_TRAINING_RUNTIMES.path(name=name))))
     except NotFoundError:
         return ""
 

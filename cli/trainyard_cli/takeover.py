@@ -25,11 +25,22 @@ from trainyard_assist.takeover.model import (
 )
 from trainyard_operator.core import model, revisions
 from trainyard_operator.kube.client import Client, NotFoundError, Resource
+from trainyard_operator.kube.resources import (
+    ADMISSION_POLICY_BINDINGS,
+    CONFIGMAPS,
+    CRDS,
+    DEPLOYMENTS,
+    JOBSETS,
+    PODS,
+    REVISIONS,
+    ROLE_BINDINGS,
+    ROLES,
+    RUNTIMES,
+    TRAINJOBS,
+)
 from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
 from trainyard_operator.watch.cache import RuntimeKey, revision_of, runtime_key, runtime_of, trainjob_of
-from trainyard_operator.watch.informer import JOBSETS, jobset_of
-from trainyard_operator.work.apply import CONFIGMAPS, REVISIONS, TRAINJOBS
-from trainyard_operator.work.runtimes import RESOURCES as RUNTIMES
+from trainyard_operator.watch.informer import jobset_of
 
 from .lists import everything
 
@@ -41,29 +52,15 @@ PATIENCE: Final = 180.0
 """Seconds for a Deployment to be as it is wanted."""
 _PAGE: Final = 500
 _AT_ONCE: Final = 16
-_DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
-_CRDS: Final = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
-_POLICY_BINDINGS: Final = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingadmissionpolicybindings",
-    "ValidatingAdmissionPolicyBinding",
-    namespaced=False,
-)
-_PODS: Final = Resource("", "v1", "pods", "Pod")
-_ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
-_BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 _RESOURCES: Final = {
     (one.api_version, one.kind): one
     for one in (
         CONFIGMAPS,
-        _DEPLOYMENTS,
-        _CRDS,
-        _ROLES,
-        _BINDINGS,
-        _POLICY_BINDINGS,
+        DEPLOYMENTS,
+        CRDS,
+        ROLES,
+        ROLE_BINDINGS,
+        ADMISSION_POLICY_BINDINGS,
         *(resource for resource, _ in CONFIGURATIONS),
         *RUNTIMES.values(),
     )
@@ -78,16 +75,16 @@ async def observe(
     `runtimes` are the names of the platform's ClusterTrainingRuntimes. Raises the client's errors.
     """
     wanted = [
-        *((_CRDS, None, f"{plural}.{names.TRAINER_GROUP}") for plural in _plurals()),
+        *((CRDS, None, f"{plural}.{names.TRAINER_GROUP}") for plural in _plurals()),
         *((resource, None, name) for resource, name in CONFIGURATIONS),
-        *((resource, trainer_namespace, PUBLIC) for resource in (CONFIGMAPS, _ROLES, _BINDINGS)),
+        *((resource, trainer_namespace, PUBLIC) for resource in (CONFIGMAPS, ROLES, ROLE_BINDINGS)),
         *((RUNTIMES[names.CLUSTER_TRAINING_RUNTIME], None, name) for name in runtimes),
     ]
     single = [
-        (_DEPLOYMENTS, trainer_namespace, CONTROLLER),
+        (DEPLOYMENTS, trainer_namespace, CONTROLLER),
         (CONFIGMAPS, trainer_namespace, CONFIGURATION),
         (CONFIGMAPS, trainer_namespace, RECORD),
-        (_DEPLOYMENTS, operator_namespace, OWN),
+        (DEPLOYMENTS, operator_namespace, OWN),
     ]
     found = await asyncio.gather(*(_get(client, *one) for one in (*single, *wanted)))
     controller, configuration, record, own, *objects = found
@@ -100,10 +97,10 @@ async def observe(
         jobs=jobs,
         unreadable=unreadable,
         own=own,
-        jobset_controllers=[one async for one in everything(client, _DEPLOYMENTS, JOBSET_NAMESPACE)],
+        jobset_controllers=[one async for one in everything(client, DEPLOYMENTS, JOBSET_NAMESPACE)],
         policy_bindings=[
             one
-            async for one in everything(client, _POLICY_BINDINGS)
+            async for one in everything(client, ADMISSION_POLICY_BINDINGS)
             if one["metadata"]["name"].endswith(f".{names.POLICY_DOMAIN}")
         ],
         record=record,
@@ -172,7 +169,7 @@ async def _is_scaled(client: Client, step: takeover.Scale) -> bool:
         # The status no longer counts a pod that is being deleted, and that may still work.
         labels = deployment["spec"]["selector"].get("matchLabels") or {}
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
-        return not [one async for one in everything(client, _PODS, step.ref.namespace, selector=selector)]
+        return not [one async for one in everything(client, PODS, step.ref.namespace, selector=selector)]
     status = deployment.get("status") or {}
     seen = status.get("observedGeneration") == deployment["metadata"].get("generation")
     return seen and status.get("readyReplicas") == step.after

@@ -17,18 +17,14 @@ from trainyard_api import names
 from trainyard_assist.explain.read import JOB_UID_LABEL
 from trainyard_operator.core import conditions, model
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_operator.kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
 from trainyard_operator.watch.cache import runtime_key, trainjob_of
-from trainyard_operator.watch.informer import JOBSETS, jobset_of
-from trainyard_operator.work.apply import TRAINJOBS
+from trainyard_operator.watch.informer import jobset_of
 from trainyard_platform.impact import PRIORITY_LABEL, Job, Ref, State
 
 Json = Mapping[str, Any]
 
 _PAGE: Final = 500
-_WORKLOADS: Final = Resource(names.KUEUE_GROUP, "v1beta2", "workloads", "Workload")
-_LOCAL_QUEUES: Final = Resource(names.KUEUE_GROUP, "v1beta2", "localqueues", "LocalQueue")
-_PODS: Final = Resource("", "v1", "pods", "Pod")
-_NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 
 
 @dataclass
@@ -51,10 +47,10 @@ async def look(client: Client, *, pools: bool) -> Seen:
         found = jobset_of(raw).jobset
         jobsets[found.namespace, found.name] = found
         schedulers[found.namespace, found.name] = _schedulers(msgspec.json.decode(raw))
-    admitted = {uid: one async for one in _json(client, _WORKLOADS, seen) for uid in [_job(one)] if uid}
+    admitted = {uid: one async for one in _json(client, WORKLOADS, seen) for uid in [_job(one)] if uid}
     queues = {
         (one["metadata"]["namespace"], one["metadata"]["name"]): str(one["spec"].get("clusterQueue", ""))
-        async for one in _json(client, _LOCAL_QUEUES, seen)
+        async for one in _json(client, LOCAL_QUEUES, seen)
     }
     places = await _places(client, seen) if pools else {}
     for trainjob in trainjobs:
@@ -102,10 +98,10 @@ async def _places(client: Client, seen: Seen) -> dict[tuple[str, str], frozenset
     """By namespace and name of a JobSet: the pools on whose nodes it has pods."""
     pool_of = {
         one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(names.POOL_LABEL)
-        async for one in _json(client, _NODES, seen)
+        async for one in _json(client, NODES, seen)
     }
     found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    async for pod in _json(client, _PODS, seen, {"labelSelector": names.JOBSET_NAME_LABEL}):
+    async for pod in _json(client, PODS, seen, {"labelSelector": names.JOBSET_NAME_LABEL}):
         metadata = pod["metadata"]
         if pool := pool_of.get(pod["spec"].get("nodeName")):
             found[metadata["namespace"], metadata["labels"][names.JOBSET_NAME_LABEL]].add(pool)

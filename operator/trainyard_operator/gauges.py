@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from trainyard_api import names
+
 from .core import model, states
 from .watch.cache import Cache
 
@@ -67,8 +69,8 @@ def register(replica: Wiring) -> None:
         "Objects held in memory",
         "kind",
         {
-            "TrainJob": partial(len, cache.trainjobs),
-            "JobSet": partial(len, cache.jobsets),
+            names.TRAINJOB: partial(len, cache.trainjobs),
+            names.JOBSET: partial(len, cache.jobsets),
             "runtime": partial(len, cache.runtimes),
             "ControllerRevision": partial(len, cache.revisions),
         },
@@ -78,7 +80,7 @@ def register(replica: Wiring) -> None:
         "Seconds since a watch last showed a sign of life",
         "watch",
         {
-            "jobsets": lambda: time.monotonic() - replica.jobsets.beat,
+            names.JOBSETS: lambda: time.monotonic() - replica.jobsets.beat,
             "revisions": lambda: time.monotonic() - replica.revisions.beat,
             "failed-pods": lambda: time.monotonic() - replica.failed_pods.beat,
             "kopf": lambda: time.monotonic() - replica.kopf.beat,

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from trainyard_api import closed, documents
+from trainyard_api import closed, documents, names
 from trainyard_api.configuration import API_VERSION, KIND, Configuration, Webhook
 from trainyard_policies.settings import Policies
 
 from .kube.credentials import SERVICE_ACCOUNT
 
-NAMESPACE: Final = "trainyard-system"
+_DEFAULT: Final = Configuration()
 _GATES: Final = "featureGates"
 
 
@@ -50,23 +50,41 @@ _FLAGS: Final = (
         "NAME",
         "context of the kubeconfig (default: its current one)",
     ),
-    _Flag("--workers", "controller.concurrency", "N", "TrainJobs at a time (default: 8)", int),
+    _Flag(
+        "--workers",
+        "controller.concurrency",
+        "N",
+        f"TrainJobs at a time (default: {_DEFAULT.controller.concurrency})",
+        int,
+    ),
     _Flag(
         "--namespace",
         "namespace",
         "NAME",
-        f"the operator's own (default: $POD_NAMESPACE, in-cluster, {NAMESPACE})",
+        f"the operator's own (default: $POD_NAMESPACE, in-cluster, {names.SYSTEM_NAMESPACE})",
     ),
     _Flag(
         "--upstream-namespace",
         "upstreamNamespace",
         "NAME",
-        "where Kubeflow Trainer's controller would run (default: kubeflow-system)",
+        f"where Kubeflow Trainer's controller would run (default: {_DEFAULT.upstream_namespace})",
     ),
     _Flag("--metrics-host", "metrics.host", "ADDRESS", "address of metrics and probes (default: all)"),
-    _Flag("--metrics-port", "metrics.port", "PORT", "port of metrics and probes (default: 8080)", int),
+    _Flag(
+        "--metrics-port",
+        "metrics.port",
+        "PORT",
+        f"port of metrics and probes (default: {_DEFAULT.metrics.port})",
+        int,
+    ),
     _Flag("--webhook-host", "webhook.host", "ADDRESS", "address of the webhooks (default: all)"),
-    _Flag("--webhook-port", "webhook.port", "PORT", "port of the webhooks (default: 9443)", int),
+    _Flag(
+        "--webhook-port",
+        "webhook.port",
+        "PORT",
+        f"port of the webhooks (default: {_DEFAULT.webhook.port})",
+        int,
+    ),
     _Flag(
         "--certificate-dir",
         "certManagement.folder",
@@ -81,7 +99,13 @@ _FLAGS: Final = (
         "levels and parameters of the policy rules (default: the webhook asks none)",
     ),
     _Flag("--status-host", "statusServer.host", "ADDRESS", "address of the status server (default: all)"),
-    _Flag("--status-port", "statusServer.port", "PORT", "port of the status server (default: 10443)", int),
+    _Flag(
+        "--status-port",
+        "statusServer.port",
+        "PORT",
+        f"port of the status server (default: {_DEFAULT.status_server.port})",
+        int,
+    ),
     _Flag("--log-format", "logging.format", "FORMAT", "auto (default: text on a terminal), json or text"),
 )
 
@@ -145,8 +169,8 @@ def own_namespace() -> str:
         return namespace
     file = Path(SERVICE_ACCOUNT) / "namespace"
     if file.exists():
-        return file.read_text().strip() or NAMESPACE
-    return NAMESPACE
+        return file.read_text().strip() or names.SYSTEM_NAMESPACE
+    return names.SYSTEM_NAMESPACE
 
 
 def _where(document: documents.Document | None, field: Sequence[str | int]) -> str:
@@ -217,9 +241,9 @@ def _given(found: argparse.Namespace) -> dict[str, tuple[str, Any]]:
     given = dict(vars(found))
     del given["config"]
     gates = given.pop(_GATES) or {}
-    names = {flag.field: flag.name for flag in _FLAGS}
+    called = {flag.field: flag.name for flag in _FLAGS}
     flags = {
-        field: (names.get(field, "--webhook"), value) for field, value in given.items() if value is not None
+        field: (called.get(field, "--webhook"), value) for field, value in given.items() if value is not None
     }
     return flags | {f"{_GATES}.{gate}": ("--feature-gates", on) for gate, on in gates.items()}
 

@@ -24,6 +24,7 @@ from .core.limits import Limits
 from .core.plugins.trainjobstatus import GATE
 from .kube.client import ApiError, Client
 from .kube.credentials import Credentials, CredentialsError
+from .kube.resources import JOBSETS, PODS, REVISIONS
 from .metrics import Metrics
 from .serve.admission import Decider, WebhookServer
 from .serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
@@ -35,11 +36,11 @@ from .serve.trials import Trials
 from .serve.webhook_configurations import Publisher
 from .settings import load_policies
 from .watch.cache import Cache, Key
-from .watch.informer import JOBSETS, Informer, JobSetSink, State
+from .watch.informer import Informer, JobSetSink, State
 from .watch.kopf_thread import WATCHED, KopfThread
-from .watch.pod_ends import FAILED, PODS, SELECTOR, PodEnds
+from .watch.pod_ends import FAILED, SELECTOR, PodEnds
 from .watch.sweep import Sweep
-from .work.apply import REVISIONS, Applier
+from .work.apply import Applier
 from .work.authorities import Authorities
 from .work.companions import Companions
 from .work.controller import Controller, SweptRuntimes, SweptTrainJobs
@@ -71,8 +72,6 @@ COLLECT_INTERVAL = 30.0
 """Seconds between two looks for revisions to collect. A look at the cache; most lead to no request."""
 ELECTION_CONNECTIONS = 2
 """One for the request under way, one for the request that follows a broken one."""
-SERVICE = "trainyard-operator"
-"""Name of the Service that leads to the webhooks and the status server."""
 
 Work = Callable[[], Awaitable[None]]
 
@@ -254,13 +253,13 @@ class Wiring:
         if folder is not None:
             self.certificates = FolderKeeper(Path(folder), self._serve)
         else:
-            served_as = [f"{SERVICE}.{settings.namespace}.svc", *hosts]
+            served_as = [f"{names.OPERATOR}.{settings.namespace}.svc", *hosts]
             self.certificates = SecretKeeper(
                 client, settings.namespace, served_as, self._serve, now=client.time.now
             )
         self.publisher = Publisher(
             client,
-            service=SERVICE,
+            service=names.OPERATOR,
             namespace=settings.namespace,
             hosts=hosts,
             bundle=lambda: self.certificates.authorities,
@@ -272,7 +271,7 @@ class Wiring:
         return info.Settings(
             feature_gates=self.settings.feature_gates.on,
             operator_namespace=self.settings.namespace,
-            service_name=SERVICE,
+            service_name=names.OPERATOR,
             status_server_port=self.settings.status_server.port,
             status_server_ca=(self.certificates.authorities or b"").decode(),
         )
@@ -281,7 +280,7 @@ class Wiring:
         """What is done beside the election while the process runs, by name."""
         settings = self.settings
         found: dict[str, Work] = {
-            "jobsets": self.jobsets.run,
+            names.JOBSETS: self.jobsets.run,
             "revisions": self.revisions.run,
             "failed-pods": self._follow_failed_pods,
             "kopf": self.kopf.run,

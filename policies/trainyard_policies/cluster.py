@@ -31,8 +31,8 @@ GROUP: Final = "admissionregistration.k8s.io"
 PARAMETERS: Final = "trainyard-policies"
 """The ConfigMap with the parameters."""
 RESOURCES: Final = {
-    Subject.RUNTIMES: ("clustertrainingruntimes", "trainingruntimes"),
-    Subject.TRAINJOBS: ("trainjobs",),
+    Subject.RUNTIMES: (names.CLUSTER_TRAINING_RUNTIMES, names.TRAINING_RUNTIMES),
+    Subject.TRAINJOBS: (names.TRAINJOBS,),
 }
 """What a subject's objects are called in requests."""
 

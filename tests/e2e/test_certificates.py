@@ -8,8 +8,8 @@ import pytest
 from cryptography import x509
 
 from tests.patience import eventually
+from trainyard_api.names import WEBHOOK_CERTIFICATE
 from trainyard_operator.serve import certificates
-from trainyard_operator.serve.certificate_keeper import NAME
 
 from .cluster import Cluster, trainjob
 from .test_life import accepted
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sandbox(area="operator")
 
 def kept(platform: Cluster) -> dict[str, bytes]:
     """What the Secret holds that all replicas share."""
-    found = platform.within("trainyard-system").get("secret", NAME)
+    found = platform.within("trainyard-system").get("secret", WEBHOOK_CERTIFICATE)
     assert found is not None
     return {key: base64.b64decode(value) for key, value in found["data"].items()}
 
@@ -48,7 +48,15 @@ def due(platform: Cluster) -> certificates.Issued:
         "tls.key": old.key,
     }
     patch = {"data": {key: base64.b64encode(value).decode() for key, value in put.items()}}
-    place = ("patch", "secret", NAME, "-n", "trainyard-system", "--type=merge", "--patch-file=/dev/stdin")
+    place = (
+        "patch",
+        "secret",
+        WEBHOOK_CERTIFICATE,
+        "-n",
+        "trainyard-system",
+        "--type=merge",
+        "--patch-file=/dev/stdin",
+    )
     platform.kubectl(*place, stdin=json.dumps(patch))
     platform.kubectl("delete", "pods", "--all", "-n", "trainyard-system", "--wait=false")
     return old

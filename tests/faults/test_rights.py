@@ -9,6 +9,7 @@ import pytest
 
 from tests.conformance.live import TRAINER, done
 from tests.patience import eventually
+from trainyard_api import names
 from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
 from trainyard_platform.parts.operator import rbac
 
@@ -131,7 +132,7 @@ def test_no_right_is_one_with_which_to_get_others(rules):
             assert not set(rule["verbs"]) & {"create", "update", "patch", "delete"}
         if "secrets" in rule["resources"]:
             assert not set(rule["verbs"]) & {"list", "watch", "delete"}
-    assert rbac.CERTIFICATE[1]["resource_names"] == [rbac.WEBHOOK_CERTIFICATE]
+    assert rbac.CERTIFICATE[1]["resource_names"] == [names.WEBHOOK_CERTIFICATE]
 
 
 def _webhooks(scene):

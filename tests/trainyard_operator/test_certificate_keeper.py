@@ -14,17 +14,19 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from trainyard_api.names import WEBHOOK_CERTIFICATE
 from trainyard_operator.kube.client import Client
+from trainyard_operator.kube.resources import SECRETS
 from trainyard_operator.kube.server_clock import ServerClock
 from trainyard_operator.serve import certificate_keeper, certificates, webhook_configurations
-from trainyard_operator.serve.certificate_keeper import NAME, SECRETS, FolderKeeper, Keeper, SecretKeeper
+from trainyard_operator.serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
 from trainyard_operator.serve.certificates import LIFETIME
 from trainyard_operator.serve.webhook_configurations import Publisher
 
 from .fake_api import FakeApi, eventually, run, status
 
 NAMES = ["trainyard-operator.trainyard-system.svc"]
-SECRET = SECRETS.path("trainyard-system", NAME)
+SECRET = SECRETS.path("trainyard-system", WEBHOOK_CERTIFICATE)
 NOW = datetime.now(UTC)
 LATER = NOW + certificates.AUTHORITY_LIFETIME - timedelta(days=300)
 """When a new authority is due and the old one still good."""
@@ -156,7 +158,7 @@ def test_a_secret_that_cannot_be_used_is_made_anew_beside_what_else_is_in_it(
 def test_what_the_api_server_refuses_is_the_problem_until_it_does_not() -> None:
     async def test() -> None:
         api = FakeApi()
-        api.refuse_next("GET", NAME, status(403, "Forbidden", "may not get secrets"))
+        api.refuse_next("GET", WEBHOOK_CERTIFICATE, status(403, "Forbidden", "may not get secrets"))
         async with api.client() as client:
             one, server = keeper(client)
             await one.step()
@@ -178,7 +180,7 @@ def test_a_problem_is_logged_once_while_it_lasts_and_anew_when_it_comes_back(
             one, _ = keeper(client)
             for problem in ("first", "first", "second", None, "second"):
                 if problem is not None:
-                    api.refuse_next("GET", NAME, status(403, "Forbidden", problem))
+                    api.refuse_next("GET", WEBHOOK_CERTIFICATE, status(403, "Forbidden", problem))
                 await one.step()
 
     run(test)
@@ -197,7 +199,7 @@ def test_the_secret_is_looked_at_again_and_soon_if_there_is_a_problem(
     async def test() -> None:
         api = FakeApi()
         if problem:
-            api.refuse_next("GET", NAME, status(403, "Forbidden"))
+            api.refuse_next("GET", WEBHOOK_CERTIFICATE, status(403, "Forbidden"))
         async with api.client() as client:
             one, server = keeper(client)
             async with running(one):
@@ -219,7 +221,10 @@ def test_the_secret_is_left_alone_between_two_looks(monkeypatch: pytest.MonkeyPa
             async with running(one):
                 await eventually(lambda: len(server.served) == 1)
                 await asyncio.sleep(0.05)
-                assert api.requests == [("GET", SECRET), ("POST", SECRET.removesuffix(f"/{NAME}"))]
+                assert api.requests == [
+                    ("GET", SECRET),
+                    ("POST", SECRET.removesuffix(f"/{WEBHOOK_CERTIFICATE}")),
+                ]
 
     run(test)
 

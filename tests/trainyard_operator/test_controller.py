@@ -13,6 +13,7 @@ import pytest
 
 from trainyard_api import names
 from trainyard_operator.core import revisions
+from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES
 from trainyard_operator.watch.cache import Cache, Key, RuntimeKey, revision_of
 from trainyard_operator.watch.informer import State
 from trainyard_operator.work.apply import TRAINJOBS, Applier
@@ -22,7 +23,6 @@ from trainyard_operator.work.queue import RetryError
 from trainyard_operator.work.runtimes import (
     IN_USE,
     KEPT,
-    RESOURCES,
     UNREFERENCED,
     Collector,
     RevisionSink,
@@ -377,8 +377,8 @@ def test_the_sweep_compares_lists_with_what_was_seen_readable_or_not() -> None:
                 s.see(path, None)
             at = {path: int(body["metadata"]["resourceVersion"]) for path, body in s.api.objects.items()}
             jobs = SweptTrainJobs(s.cache, s.controller, TRAINJOBS)
-            of_teams = SweptRuntimes(s.cache, s.controller, RESOURCES["TrainingRuntime"])
-            of_all = SweptRuntimes(s.cache, s.controller, RESOURCES["ClusterTrainingRuntime"])
+            of_teams = SweptRuntimes(s.cache, s.controller, TRAINING_RUNTIMES)
+            of_all = SweptRuntimes(s.cache, s.controller, CLUSTER_TRAINING_RUNTIMES)
             bad, rt, unread = jobs.key("team", "bad"), of_all.key(None, "rt"), of_all.key(None, "bad")
             assert jobs.versions() == {KEY: at[JOB], bad: at[bad_job]}
             assert of_all.versions() == {rt: at[RUNTIME], unread: at[bad_runtime]}

@@ -15,25 +15,25 @@ from typing import Any
 import aiohttp
 import pytest
 
+from trainyard_api import names
 from trainyard_operator import main
 from trainyard_operator.kube.credentials import Credentials
+from trainyard_operator.kube.resources import LEASES
 from trainyard_operator.main import Operator
 from trainyard_operator.serve import certificate_keeper, certificates, webhook_configurations
 from trainyard_operator.serve.admission import MUTATE_TRAINJOB
-from trainyard_operator.serve.certificate_keeper import NAME as SECRET_NAME
 from trainyard_operator.serve.certificate_keeper import SECRETS
 from trainyard_operator.settings import load
 from trainyard_operator.watch import kopf_thread
 from trainyard_operator.watch.cache import Key
 from trainyard_operator.work import authorities
-from trainyard_operator.work.lease import LEASES, NAME, UPSTREAM_NAME, UPSTREAM_NAMESPACE
 
 from . import objects, test_companions
 from .admission_reviews import body
 from .fake_api import FakeApi, eventually, run
 
-LEASE = LEASES.path("trainyard-system", NAME)
-SECRET = SECRETS.path("trainyard-system", SECRET_NAME)
+LEASE = LEASES.path("trainyard-system", names.OPERATOR)
+SECRET = SECRETS.path("trainyard-system", names.WEBHOOK_CERTIFICATE)
 CONFIGURATIONS = [resource.path(name=name) for resource, name in webhook_configurations.CONFIGURATIONS]
 
 
@@ -263,7 +263,7 @@ def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
         api = FakeApi()
         renewed = datetime.now(UTC).isoformat()
         lease = {"holderIdentity": "up", "leaseDurationSeconds": 15, "renewTime": renewed}
-        api.put(LEASES.path(UPSTREAM_NAMESPACE, UPSTREAM_NAME), {"spec": lease})
+        api.put(LEASES.path(names.KUBEFLOW_NAMESPACE, names.TRAINER_LEASE), {"spec": lease})
         api.put(f"{objects.JOBS}/tj", objects.trainjob())
         async with api.client() as client, operator(client.credentials) as running:
             await eventually(lambda: running.synced)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from trainyard_api import names
 from trainyard_platform.parts.kueue import manifests as kueue
 from trainyard_platform.parts.observability import dashboards, manifests
 from trainyard_platform.parts.observability.component import SERVICE
@@ -24,7 +25,7 @@ def monitor(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_replica_of_the_operator_is_scraped_through_a_service_without_an_address() -> None:
     labels = {"app.kubernetes.io/name": "trainyard-operator-metrics"}
-    assert manifests.operator_service(SERVICE, HOME, operator.LABELS, operator.PORT) == {
+    assert manifests.operator_service(SERVICE, HOME, operator.LABELS, names.METRICS_PORT) == {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {

@@ -5,16 +5,15 @@ from typing import Any
 
 import pytest
 
+from trainyard_api import names
 from trainyard_platform import settings
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.parts.accelerators import component as accelerators
 from trainyard_platform.parts.coscheduling import component as coscheduling
 from trainyard_platform.parts.data_cache import component as data_cache
 from trainyard_platform.parts.jobset.component import JobSetArgs
-from trainyard_platform.parts.kubeflow import component as kubeflow
 from trainyard_platform.parts.kueue import manifests as kueue
 from trainyard_platform.parts.operator import endpoints as operator
-from trainyard_platform.parts.system import component as system
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
 from trainyard_platform.parts.tenants.settings import Tenant
 from trainyard_platform.parts.volcano import component as volcano
@@ -42,7 +41,7 @@ def tenant(**changes: Any) -> Tenant:
     "name",
     [
         *(accelerators.NAMESPACE, coscheduling.NAMESPACE, data_cache.NAMESPACE, JobSetArgs.namespace),
-        *(kubeflow.NAMESPACE, kueue.NAMESPACE, system.NAMESPACE, volcano.NAMESPACE),
+        *(names.KUBEFLOW_NAMESPACE, kueue.NAMESPACE, names.SYSTEM_NAMESPACE, volcano.NAMESPACE),
         *("default", "kube-system", "kube-public", "openshift-ingress"),
     ],
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainyard_api import names
+from trainyard_api import names, runtime_ref
 
 from .model import Json, Observation, Ref
 
@@ -111,11 +111,11 @@ def suspended(of: Json) -> bool:
     return at(of, "spec", "suspend") is True
 
 
-def runtime_ref(o: Observation) -> Ref:
+def named_runtime(o: Observation) -> Ref:
     """What the TrainJob's runtimeRef names."""
-    kind = text(o.trainjob, "spec", "runtimeRef", "kind") or names.CLUSTER_TRAINING_RUNTIME
-    within = namespace(o) if kind == names.TRAINING_RUNTIME else None
-    return Ref(kind, text(o.trainjob, "spec", "runtimeRef", "name"), within)
+    spec = at(o.trainjob, "spec")
+    named = runtime_ref.of(spec if isinstance(spec, Mapping) else {})
+    return Ref(named.kind, named.name, named.namespace(namespace(o)))
 
 
 def own_jobset(o: Observation) -> Json | None:

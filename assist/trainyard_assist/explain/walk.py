@@ -57,7 +57,7 @@ def _trainjob(o: Observation) -> str:
 
 
 def _runtime(o: Observation) -> str:
-    return "" if o.runtime is None else str(read.runtime_ref(o))
+    return "" if o.runtime is None else str(read.named_runtime(o))
 
 
 def _workload(o: Observation) -> str:

@@ -11,7 +11,7 @@ from trainyard_operator.core.model import Delete, Observed, TrainJob, Update
 from . import model
 from .model import Check, Fate, ForeignJob, Level, State, as_mapping
 
-_CRDS = tuple(f"{plural}.{names.TRAINER_GROUP}" for plural in ("trainjobs", "trainingruntimes"))
+_CRDS = tuple(f"{plural}.{names.TRAINER_GROUP}" for plural in (names.TRAINJOBS, names.TRAINING_RUNTIMES))
 _GITOPS = {
     "argocd.argoproj.io/tracking-id": "Argo CD",
     "argocd.argoproj.io/instance": "Argo CD",

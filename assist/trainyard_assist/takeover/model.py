@@ -13,10 +13,10 @@ from trainyard_operator.core import model
 from trainyard_operator.core.info import DEFAULT_SETTINGS, Settings
 from trainyard_operator.core.model import Json
 
-NAMESPACE: Final = "kubeflow-system"
+NAMESPACE: Final = names.KUBEFLOW_NAMESPACE
 CONTROLLER: Final = "kubeflow-trainer-controller-manager"
 """Trainer's Deployment, as its manifests and its chart name it."""
-OWN: Final = "trainyard-operator"
+OWN: Final = names.OPERATOR
 """Our operator's Deployment, and the Service that its webhooks lead to."""
 CONFIGURATION: Final = "kubeflow-trainer-config"
 CONFIGURATION_KEY: Final = "controller_manager_config.yaml"

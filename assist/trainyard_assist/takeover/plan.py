@@ -13,7 +13,7 @@ from . import checks, model, ownership
 from .model import Check, Delete, HandOver, Keep, LetPass, Level, Observed, Plan, Put, Scale, Step, ref_of
 
 _CRD: Final = "CustomResourceDefinition"
-_RUNTIMES: Final = frozenset({"clustertrainingruntimes", "*"})
+_RUNTIMES: Final = frozenset({names.CLUSTER_TRAINING_RUNTIMES, "*"})
 """How a webhook names the catalog's kind."""
 _CONTENT: Final = ("spec", "webhooks", "data", "rules", "roleRef", "subjects")
 _KEPT_METADATA: Final = ("name", "namespace", "labels")

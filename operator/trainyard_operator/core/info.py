@@ -29,9 +29,9 @@ class Settings:
 
     feature_gates: frozenset[str] = frozenset()
     """The gates that are on."""
-    operator_namespace: str = "kubeflow-system"
+    operator_namespace: str = names.KUBEFLOW_NAMESPACE
     service_name: str = "kubeflow-trainer-controller-manager"
-    status_server_port: int = 10443
+    status_server_port: int = names.STATUS_PORT
     status_server_ca: str = "CA"
     """The CA of the status server as PEM; where there is no server, a placeholder."""
 

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from trainyard_api import documents, fields, names
+from trainyard_api import documents, fields, names, runtime_ref
 from trainyard_api.errors import FieldPath
+from trainyard_api.runtime_ref import RuntimeRef
 
 from . import refusals
 from .conditions import moment, timestamp
@@ -33,14 +34,6 @@ SNAPSHOT_SUFFIX: Final = "-runtime-snapshot"
 """What follows the TrainJob's name in the name of Trainer v2.3's snapshot ConfigMap."""
 MAX_SNAPSHOT: Final = 256 * 1024
 """Characters. A larger snapshot is not read: to parse 1 MiB of YAML can take seconds and much memory."""
-
-
-class Reference(NamedTuple):
-    """What a runtimeRef names."""
-
-    group: str
-    kind: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +149,9 @@ def read_snapshot(config_map: Json, trainjob: TrainJob) -> Runtime | None:
     return runtime if refers(trainjob, runtime) else None
 
 
-def reference(trainjob: TrainJob) -> Reference:
+def reference(trainjob: TrainJob) -> RuntimeRef:
     """What the TrainJob's runtimeRef names, with the defaults of its CRD schema."""
-    value = trainjob.spec.get("runtimeRef")
-    found = value if isinstance(value, Mapping) else {}
-    return Reference(
-        str(found.get("apiGroup") or names.TRAINER_GROUP),
-        str(found.get("kind") or names.CLUSTER_TRAINING_RUNTIME),
-        str(found.get("name") or ""),
-    )
+    return runtime_ref.of(trainjob.spec)
 
 
 def shown_reference(trainjob: TrainJob) -> Json:
@@ -175,9 +162,9 @@ def shown_reference(trainjob: TrainJob) -> Json:
 
 def refers(trainjob: TrainJob, runtime: Runtime) -> bool:
     """Whether this is the runtime that the TrainJob's runtimeRef names."""
-    _, kind, name = reference(trainjob)
-    namespace = trainjob.namespace if kind == names.TRAINING_RUNTIME else None
-    return (runtime.kind, runtime.name, runtime.namespace) == (kind, name, namespace)
+    named = reference(trainjob)
+    wanted = (named.kind, named.name, named.namespace(trainjob.namespace))
+    return (runtime.kind, runtime.name, runtime.namespace) == wanted
 
 
 def supported(trainjob: TrainJob) -> bool:

@@ -25,6 +25,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import yaml
 
+from trainyard_api import names
+
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where Kubernetes mounts a pod's token, CA and namespace."""
 
@@ -178,7 +180,7 @@ class Credentials:
     in_cluster: bool = False
     namespace: str = "default"
     """The namespace of the kubeconfig's context, or of the service account."""
-    headers: Mapping[str, str] = field(default_factory=lambda: {"User-Agent": "trainyard-operator"})
+    headers: Mapping[str, str] = field(default_factory=lambda: {"User-Agent": names.OPERATOR})
 
     def session(
         self,

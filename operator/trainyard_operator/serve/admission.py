@@ -36,9 +36,10 @@ from ..core.limits import DEFAULT, Limits
 from ..core.review import MalformedError, Request
 from ..core.validation import Answer
 from ..kube.client import ApiError, Client, NotFoundError, RetriableError
+from ..kube.resources import JOBSETS
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey
-from ..watch.informer import JOBSETS, jobset_of
+from ..watch.informer import jobset_of
 from ..work.runtimes import Runtimes
 from .bodies import Bodies, RefusedBodyError
 from .connections import Bounds
@@ -279,7 +280,7 @@ class WebhookServer(TlsServer):
         metrics: Metrics,
         *,
         host: str | None = None,
-        port: int = 9443,
+        port: int = names.WEBHOOK_PORT,
         bodies: Bodies | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:

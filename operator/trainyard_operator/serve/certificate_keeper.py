@@ -20,14 +20,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
+from trainyard_api.names import WEBHOOK_CERTIFICATE
+
+from ..kube.client import ApiError, Client, ConflictError, NotFoundError
+from ..kube.resources import SECRETS
 from . import certificates
 from .certificates import Issued, UnusableError
 
 logger = logging.getLogger(__name__)
 
-SECRETS = Resource("", "v1", "secrets", "Secret")
-NAME = "trainyard-operator-webhook"
 INTERVAL = 60.0
 """Seconds between two looks at the Secret."""
 RETRY = 2.0
@@ -59,7 +60,7 @@ class Keeper(Protocol):
 
 
 class SecretKeeper:
-    """Keeps certificates for `names` in the Secret `NAME` of the operator's namespace."""
+    """Keeps certificates for `names` in the Secret `WEBHOOK_CERTIFICATE` of the operator's namespace."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class SecretKeeper:
         self._report("")
 
     async def _read(self) -> Issued:
-        path = SECRETS.path(self._namespace, NAME)
+        path = SECRETS.path(self._namespace, WEBHOOK_CERTIFICATE)
         try:
             secret = await self._client.get(path)
         except NotFoundError:
@@ -122,7 +123,7 @@ class SecretKeeper:
             kept = _issued(secret)
             fresh = certificates.renewed(kept, self._names, now)
         except UnusableError as error:
-            logger.warning("Secret %s/%s: %s; written again", self._namespace, NAME, error)
+            logger.warning("Secret %s/%s: %s; written again", self._namespace, WEBHOOK_CERTIFICATE, error)
             fresh = self._instead(secret, now)
         else:
             if fresh is None:
@@ -151,14 +152,14 @@ class SecretKeeper:
         return {
             "apiVersion": SECRETS.api_version,
             "kind": SECRETS.kind,
-            "metadata": {"name": NAME, "namespace": self._namespace},
+            "metadata": {"name": WEBHOOK_CERTIFICATE, "namespace": self._namespace},
             "type": "kubernetes.io/tls",
             "data": _data(issued),
         }
 
     def _report(self, problem: str) -> None:
         if problem and problem != self.problem:
-            logger.warning("Secret %s/%s: %s", self._namespace, NAME, problem)
+            logger.warning("Secret %s/%s: %s", self._namespace, WEBHOOK_CERTIFICATE, problem)
         self.problem = problem
 
 

@@ -22,8 +22,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-COMMON_NAME: Final = "trainyard-operator"
-AUTHORITY_NAME: Final = "trainyard-operator-ca"
+from trainyard_api.names import OPERATOR
+
+COMMON_NAME: Final = OPERATOR
+AUTHORITY_NAME: Final = f"{OPERATOR}-ca"
 LIFETIME: Final = timedelta(days=90)
 """Of the serving certificate."""
 RENEW_BEFORE: Final = timedelta(days=30)

@@ -16,7 +16,10 @@ from typing import Final
 
 from aiohttp import web
 
-from ..kube.client import ApiError, Client, Resource
+from trainyard_api import names
+
+from ..kube.client import ApiError, Client
+from ..kube.resources import ACCESS_REVIEWS
 from ..metrics import CONTENT_TYPE, Metrics
 from .connections import Bounds
 from .tls_server import TlsServer
@@ -25,9 +28,6 @@ from .tokens import RefusedTokenError, Tokens, bearer, reviewed
 logger = logging.getLogger(__name__)
 
 PATH: Final = "/metrics"
-ACCESS_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
 TIMEOUT: Final = 10.0
 """Seconds for a request, and what it costs to answer it."""
 BOUNDS: Final = Bounds(keepalive=75.0, most=64)
@@ -64,7 +64,7 @@ class MetricsServer(TlsServer):
         exposition: Exposition,
         *,
         host: str | None = None,
-        port: int = 8443,
+        port: int = names.SECURE_METRICS_PORT,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
+from trainyard_api import names
+
 from .connections import Bounds, Listener
 from .metrics_server import Exposition
 
@@ -32,7 +34,7 @@ class ProbeServer:
         alive: Reasons,
         ready: Reasons,
         host: str | None = None,
-        port: int = 8080,
+        port: int = names.METRICS_PORT,
     ) -> None:
         self.port = port
         self._exposition = exposition

@@ -16,12 +16,10 @@ from trainyard_api import names
 
 from ..core import model, progress
 from ..kube.client import METADATA, Client, NotFoundError, Resource
+from ..kube.resources import JOBS, JOBSETS, PODS
 from ..watch.cache import Cache, Key
-from ..watch.informer import JOBSETS
 from .tokens import RefusedTokenError, Tokens, reviewed
 
-PODS: Final = Resource("", "v1", "pods", "Pod")
-JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from trainyard_api import names
 from trainyard_api.rate import Buckets
 
 from ..core import model, progress
@@ -60,7 +61,7 @@ class StatusServer(TlsServer):
         synced: Callable[[], bool],
         reports: Buckets[str],
         host: str | None = None,
-        port: int = 10443,
+        port: int = names.STATUS_PORT,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         super().__init__(host=host, port=port, bounds=Bounds(KEEPALIVE), now=now)

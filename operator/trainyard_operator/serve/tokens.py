@@ -11,13 +11,11 @@ from typing import Any, Final, Generic, TypeVar
 
 from trainyard_api.rate import Buckets
 
-from ..kube.client import Client, Resource
+from ..kube.client import Client
+from ..kube.resources import TOKEN_REVIEWS
 
 T = TypeVar("T")
 
-TOKEN_REVIEWS: Final = Resource(
-    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
-)
 KNOWN_FOR: Final = 60.0
 """Seconds for which a token is not asked about again; one that is taken back is good for as much longer."""
 MOST_KNOWN: Final = 10_000

@@ -24,7 +24,7 @@ from trainyard_api.rate import Buckets
 from ..core import info, model, trial
 from ..core.trial import Trial
 from ..kube.client import ApiError, Client
-from ..work.apply import JOBS
+from ..kube.resources import JOBS
 
 logger = logging.getLogger(__name__)
 

@@ -14,21 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from trainyard_api import names
+
 from ..kube.client import ApiError, Client, NotFoundError, Resource
+from ..kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from ..work.apply import MANAGER
 
 logger = logging.getLogger(__name__)
 
-GROUP = "admissionregistration.k8s.io"
-MUTATING = Resource(
-    GROUP, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
-)
-VALIDATING = Resource(
-    GROUP, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
-)
 CONFIGURATIONS = (
-    (MUTATING, "defaulter.trainer.kubeflow.org"),
-    (VALIDATING, "validator.trainer.kubeflow.org"),
+    (MUTATING_WEBHOOKS, names.MUTATING_WEBHOOKS),
+    (VALIDATING_WEBHOOKS, names.VALIDATING_WEBHOOKS),
 )
 """Resource and name of each, upstream's names."""
 INTERVAL = 30.0

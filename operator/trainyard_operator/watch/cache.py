@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from trainyard_api import names
+from trainyard_api import names, runtime_ref
 
 from ..core import conditions, model, revisions
 from ..core.plugins.jobset import said_by
@@ -288,12 +288,9 @@ def _has_finished(trainjob: model.TrainJob) -> bool:
 
 
 def runtime_key(trainjob: model.TrainJob) -> RuntimeKey:
-    """Which runtime the TrainJob refers to, with the API's default kind."""
-    reference = trainjob.spec.get("runtimeRef")
-    fields: Mapping[str, Any] = reference if isinstance(reference, Mapping) else {}
-    kind = str(fields.get("kind") or "ClusterTrainingRuntime")
-    namespace = trainjob.namespace if kind == "TrainingRuntime" else None
-    return RuntimeKey(kind, namespace, str(fields.get("name") or ""))
+    """Which runtime the TrainJob refers to."""
+    named = runtime_ref.of(trainjob.spec)
+    return RuntimeKey(named.kind, named.namespace(trainjob.namespace), named.name)
 
 
 _READ_AT_EACH_LOOK = frozenset({"runtimeRef", "suspend", "managedBy", "activeDeadlineSeconds"})

@@ -13,8 +13,6 @@ import kopf
 
 from trainyard_api import names
 
-VERSION = "v1alpha1"
-
 Seen = Callable[[str, str | None, Mapping[str, Any]], None]
 """Called with the plural, the event's type (None: part of a list) and the object."""
 
@@ -27,16 +25,18 @@ def registry(seen: Seen, login: Callable[[], Awaitable[kopf.AiohttpSession]]) ->
     async def authenticate(**_: Any) -> kopf.AiohttpSession:
         return await login()
 
-    @kopf.on.event(names.TRAINER_GROUP, VERSION, "trainjobs", registry=handlers)
+    @kopf.on.event(names.TRAINER_GROUP, names.TRAINER_VERSION, names.TRAINJOBS, registry=handlers)
     async def trainjob(event: kopf.RawEvent, **_: Any) -> None:
-        seen("trainjobs", event["type"], event["object"])
+        seen(names.TRAINJOBS, event["type"], event["object"])
 
-    @kopf.on.event(names.TRAINER_GROUP, VERSION, "trainingruntimes", registry=handlers)
+    @kopf.on.event(names.TRAINER_GROUP, names.TRAINER_VERSION, names.TRAINING_RUNTIMES, registry=handlers)
     async def runtime(event: kopf.RawEvent, **_: Any) -> None:
-        seen("trainingruntimes", event["type"], event["object"])
+        seen(names.TRAINING_RUNTIMES, event["type"], event["object"])
 
-    @kopf.on.event(names.TRAINER_GROUP, VERSION, "clustertrainingruntimes", registry=handlers)
+    @kopf.on.event(
+        names.TRAINER_GROUP, names.TRAINER_VERSION, names.CLUSTER_TRAINING_RUNTIMES, registry=handlers
+    )
     async def cluster_runtime(event: kopf.RawEvent, **_: Any) -> None:
-        seen("clustertrainingruntimes", event["type"], event["object"])
+        seen(names.CLUSTER_TRAINING_RUNTIMES, event["type"], event["object"])
 
     return handlers

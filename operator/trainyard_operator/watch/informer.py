@@ -315,9 +315,6 @@ def _watch_error(raw: msgspec.Raw) -> ApiError:
     return kind(status.message or "watch error", code=status.code, reason=status.reason)
 
 
-JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
-
-
 class _Owner(msgspec.Struct, rename="camel"):
     uid: str
     kind: str = ""
@@ -395,7 +392,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
     owner = next((o for o in meta.owner_references or () if o.controller), None)
     of_trainjob = (
         owner is not None
-        and owner.kind == "TrainJob"
+        and owner.kind == names.TRAINJOB
         and owner.api_version.startswith("trainer.kubeflow.org/")
     )
     status = decoded.status if of_trainjob and decoded.status is not None else _JobSetStatus()

@@ -19,21 +19,15 @@ import kopf
 
 from trainyard_api import names
 
-from ..kube.client import ApiError, Client, NotFoundError, Resource
+from ..kube.client import ApiError, Client, NotFoundError
 from ..kube.credentials import Credentials
+from ..kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
 from . import handlers
 from .kopf_storage import NoDiff, NoProgress
 
 logger = logging.getLogger(__name__)
 
-WATCHED = tuple(
-    Resource(names.TRAINER_GROUP, handlers.VERSION, plural, kind, namespaced)
-    for plural, kind, namespaced in (
-        ("trainjobs", "TrainJob", True),
-        ("trainingruntimes", "TrainingRuntime", True),
-        ("clustertrainingruntimes", "ClusterTrainingRuntime", False),
-    )
-)
+WATCHED = (TRAINJOBS, TRAINING_RUNTIMES, CLUSTER_TRAINING_RUNTIMES)
 STREAM_TASK = "watcher for "
 """What Kopf's streaming tasks are called; their number tells whether a stream has ended."""
 START_TIMEOUT = 10.0
@@ -177,7 +171,7 @@ class KopfThread:
                 clusterwide=True,
                 standalone=True,
                 # Kopf would ask for the name of a user that the image does not have.
-                identity="trainyard-operator",  # type: ignore[arg-type]  # a NewType that Kopf keeps to itself
+                identity=names.OPERATOR,  # type: ignore[arg-type]  # a NewType that Kopf keeps to itself
                 stop_flag=stop,
             )
         finally:

@@ -17,11 +17,9 @@ import msgspec
 from trainyard_api import names
 
 from ..core import attempts, last_words, model
-from ..kube.client import Resource
 from .cache import Cache, Key
 from .informer import State
 
-PODS: Final = Resource("", "v1", "pods", "Pod")
 FAILED: Final = "status.phase=Failed"
 """Field selector of what is followed."""
 

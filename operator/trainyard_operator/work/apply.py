@@ -17,11 +17,23 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from trainyard_api import names
+
 from ..core import model, revisions
 from ..core.replacement import spec_over
 from ..kube.client import METADATA, ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
+from ..kube.resources import (
+    CONFIGMAPS,
+    COSCHEDULING_POD_GROUPS,
+    JOBS,
+    JOBSETS,
+    REVISIONS,
+    SECRETS,
+    TRAINJOBS,
+    VOLCANO_POD_GROUPS,
+)
 from ..watch.cache import Cache, Key, SeenJobSet, companion_of, revision_of, trainjob_of, version
-from ..watch.informer import JOBSETS, jobset_of
+from ..watch.informer import jobset_of
 from . import ssh_keys
 from .queue import RetryError
 
@@ -30,11 +42,6 @@ logger = logging.getLogger(__name__)
 MANAGER = "trainyard"
 STATUS_MANAGER = "trainyard-status"
 
-TRAINJOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
-REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
-CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
-SECRETS = Resource("", "v1", "secrets", "Secret")
-JOBS = Resource("batch", "v1", "jobs", "Job")
 RESOURCES = {
     (resource.api_version, resource.kind): resource
     for resource in (
@@ -44,8 +51,8 @@ RESOURCES = {
         CONFIGMAPS,
         SECRETS,
         JOBS,
-        Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
-        Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
+        VOLCANO_POD_GROUPS,
+        COSCHEDULING_POD_GROUPS,
     )
 }
 
@@ -341,7 +348,7 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
 
 def _taken(live: Mapping[str, Any]) -> Exception:
     """Why there is a JobSet already: a TrainJob's is in the cache now, a stranger's is kept in none."""
-    if _controller(live).get("kind") == "TrainJob":
+    if _controller(live).get("kind") == names.TRAINJOB:
         return RetryError("the JobSet exists already")
     what = f'JobSet "{live["metadata"]["name"]}" exists and belongs to another owner'
     return RefusedError(model.Rejection("JobSetConflict", what))

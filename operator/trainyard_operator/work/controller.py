@@ -17,9 +17,10 @@ from trainyard_api import names
 
 from ..core import attempts, conditions, framework, info, model, plugins, reconcile, revisions, states
 from ..kube.client import ApiError, ConflictError, RetriableError
+from ..kube.resources import JOBSETS, RUNTIMES
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey, runtime_key, runtime_of, trainjob_of, version
-from ..watch.informer import JOBSETS, State
+from ..watch.informer import State
 from ..watch.pod_ends import PodEnds
 from .apply import Applier, RefusedError
 from .companions import Companions
@@ -36,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 RETRY_REFUSED = 60.0
 """Seconds after which a refused write is tried again at the latest."""
-KINDS = {"trainingruntimes": "TrainingRuntime", "clustertrainingruntimes": "ClusterTrainingRuntime"}
+KINDS = {resource.plural: kind for kind, resource in RUNTIMES.items()}
+"""Of runtimes, by the plural."""
 
 
 class Controller:
@@ -122,14 +124,14 @@ class Controller:
         if kind is None:
             self.relisted()
         try:
-            if plural == "trainjobs":
+            if plural == names.TRAINJOBS:
                 self._seen_trainjob(kind, manifest)
             else:
                 self._seen_runtime(plural, kind, manifest)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             metadata = manifest.get("metadata") or {}
             key: Key | RuntimeKey
-            if plural == "trainjobs":
+            if plural == names.TRAINJOBS:
                 key = Key(metadata.get("namespace", ""), metadata.get("name", ""))
             else:
                 key = RuntimeKey(KINDS[plural], metadata.get("namespace"), metadata.get("name", ""))
@@ -139,7 +141,7 @@ class Controller:
     def _seen_trainjob(self, kind: str | None, manifest: Mapping[str, Any]) -> None:
         trainjob = trainjob_of(manifest)
         key = Key(trainjob.namespace, trainjob.name)
-        self.unreadable.pop(("trainjobs", key), None)
+        self.unreadable.pop((names.TRAINJOBS, key), None)
         if kind == "DELETED":
             self._cache.trainjobs.remove(key, uid=trainjob.uid, resource_version=trainjob.resource_version)
         else:
@@ -156,7 +158,7 @@ class Controller:
 
     def vanished(self, key: Key, at: str) -> None:
         """A TrainJob is in no list of this version."""
-        self.unreadable.pop(("trainjobs", key), None)
+        self.unreadable.pop((names.TRAINJOBS, key), None)
         if self._cache.trainjobs.remove(key, resource_version=at):
             logger.info("%s has vanished", key)
 

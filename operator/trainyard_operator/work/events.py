@@ -13,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from trainyard_api import names
+
 from ..core import model
-from ..kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
+from ..kube.client import ApiError, Client, ConflictError, NotFoundError
+from ..kube.resources import EVENTS
 
 logger = logging.getLogger(__name__)
 
-EVENTS = Resource("", "v1", "events", "Event")
-COMPONENT = "trainyard-operator"
 REMEMBERED = 4096
 """Events whose count is kept; the one said longest ago is forgotten first."""
 QUIET = 60.0
@@ -104,8 +105,8 @@ def _manifest(trainjob: model.TrainJob, note: model.EventNote, name: str, now: s
         "kind": "Event",
         "metadata": {"name": name, "namespace": trainjob.namespace},
         "involvedObject": {
-            "apiVersion": "trainer.kubeflow.org/v1alpha1",
-            "kind": "TrainJob",
+            "apiVersion": names.TRAINER_API_VERSION,
+            "kind": names.TRAINJOB,
             "namespace": trainjob.namespace,
             "name": trainjob.name,
             "uid": trainjob.uid,
@@ -114,9 +115,9 @@ def _manifest(trainjob: model.TrainJob, note: model.EventNote, name: str, now: s
         "type": note.type,
         "reason": note.reason,
         "message": message,
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "reportingInstance": COMPONENT,
+        "source": {"component": names.OPERATOR},
+        "reportingComponent": names.OPERATOR,
+        "reportingInstance": names.OPERATOR,
         "firstTimestamp": now,
         "lastTimestamp": now,
         "count": 1,

@@ -17,7 +17,8 @@ from trainyard_api import names
 
 from ..core import model
 from ..kube.client import ApiError, Client
-from .apply import JOBS, refusal
+from ..kube.resources import JOBS
+from .apply import refusal
 
 
 class _Owner(msgspec.Struct):

@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ..kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
+from trainyard_api import names
+
+from ..kube.client import ApiError, Client, ConflictError, NotFoundError
+from ..kube.resources import LEASES
 from ..watch.cache import time_of
 
 logger = logging.getLogger(__name__)
-
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
-NAME = "trainyard-operator"
-UPSTREAM_NAME = "trainer.kubeflow.org"
-UPSTREAM_NAMESPACE = "kubeflow-system"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +131,12 @@ class Elector:
         await self._lose()
         try:
             async with asyncio.timeout(self._timing.retry):
-                lease = await self._client.get(LEASES.path(self._namespace, NAME))
+                lease = await self._client.get(LEASES.path(self._namespace, names.OPERATOR))
                 spec = lease.get("spec") or {}
                 if spec.get("holderIdentity") != self._identity:
                     return
                 lease["spec"] = {**spec, "holderIdentity": "", "leaseDurationSeconds": 1, **self._renewal()}
-                await self._client.replace(LEASES.path(self._namespace, NAME), lease)
+                await self._client.replace(LEASES.path(self._namespace, names.OPERATOR), lease)
             logger.info("lease released")
         except (ApiError, TimeoutError) as error:
             logger.warning("lease not released, it will run out: %s", error)
@@ -149,7 +147,7 @@ class Elector:
         await self._stopped()
 
     async def _try(self) -> bool:
-        path = LEASES.path(self._namespace, NAME)
+        path = LEASES.path(self._namespace, names.OPERATOR)
         try:
             lease = await self._client.get(path)
         except NotFoundError:
@@ -158,7 +156,7 @@ class Elector:
                 {
                     "apiVersion": LEASES.api_version,
                     "kind": LEASES.kind,
-                    "metadata": {"name": NAME, "namespace": self._namespace},
+                    "metadata": {"name": names.OPERATOR, "namespace": self._namespace},
                     "spec": self._spec(acquired=True, transitions=0),
                 },
             )
@@ -200,7 +198,7 @@ class Elector:
 
     def _report(self, problem: str) -> None:
         if problem and problem != self.problem:
-            logger.warning("lease %s/%s: %s", self._namespace, NAME, problem)
+            logger.warning("lease %s/%s: %s", self._namespace, names.OPERATOR, problem)
         self.problem = problem
 
 
@@ -214,7 +212,7 @@ class Upstream:
     def __init__(
         self,
         client: Client,
-        namespace: str = UPSTREAM_NAMESPACE,
+        namespace: str = names.KUBEFLOW_NAMESPACE,
         *,
         interval: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
@@ -243,7 +241,7 @@ class Upstream:
     async def step(self) -> None:
         """Look once. If the Lease cannot be read the last answer stands."""
         try:
-            lease = await self._client.get(LEASES.path(self._namespace, UPSTREAM_NAME))
+            lease = await self._client.get(LEASES.path(self._namespace, names.TRAINER_LEASE))
         except NotFoundError:
             self._say("")
             return
@@ -255,7 +253,7 @@ class Upstream:
         if holder and self._alive(lease["spec"]):
             self._say(
                 f"Kubeflow Trainer's controller is alive: {holder} holds Lease "
-                f"{self._namespace}/{UPSTREAM_NAME}; scale it down first"
+                f"{self._namespace}/{names.TRAINER_LEASE}; scale it down first"
             )
         else:
             self._say("")

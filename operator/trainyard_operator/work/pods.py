@@ -18,8 +18,8 @@ from trainyard_api import names
 
 from ..core import model, nodes
 from ..kube.client import ApiError, Client
+from ..kube.resources import PODS
 from ..watch.cache import Key
-from ..watch.pod_ends import PODS
 
 logger = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from trainyard_api.configuration import Retention
 
 from ..core import model, retention
 from ..kube.client import ApiError, Client, ConflictError, NotFoundError
+from ..kube.resources import TRAINJOBS
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key
-from .apply import TRAINJOBS
 
 logger = logging.getLogger(__name__)
 

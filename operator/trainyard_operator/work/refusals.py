@@ -14,8 +14,8 @@ import msgspec
 from ..core import model
 from ..core import refusals as core
 from ..kube.client import ApiError, Client
+from ..kube.resources import EVENTS
 from .apply import refusal
-from .events import EVENTS
 from .jobs import Jobs
 
 

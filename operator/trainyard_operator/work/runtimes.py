@@ -19,7 +19,8 @@ import msgspec
 from trainyard_api import names
 
 from ..core import conditions, model, revisions
-from ..kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
+from ..kube.client import ApiError, Client, ConflictError, NotFoundError
+from ..kube.resources import CONFIGMAPS, REVISIONS, RUNTIMES
 from ..watch.cache import (
     Cache,
     Revision,
@@ -32,23 +33,11 @@ from ..watch.cache import (
     time_of,
 )
 from ..watch.informer import State
-from .apply import CONFIGMAPS, MANAGER, REVISIONS
+from .apply import MANAGER
 from .memory import Memories, Snapshot
 
 logger = logging.getLogger(__name__)
 
-RESOURCES = {
-    names.TRAINING_RUNTIME: Resource(
-        names.TRAINER_GROUP, "v1alpha1", "trainingruntimes", names.TRAINING_RUNTIME
-    ),
-    names.CLUSTER_TRAINING_RUNTIME: Resource(
-        names.TRAINER_GROUP,
-        "v1alpha1",
-        "clustertrainingruntimes",
-        names.CLUSTER_TRAINING_RUNTIME,
-        namespaced=False,
-    ),
-}
 UNREFERENCED = 24 * 3600.0
 """Seconds without a reference after which a revision is collected."""
 KEPT = 20
@@ -123,7 +112,7 @@ class Runtimes:
         if not reference.name:
             return None
         try:
-            path = RESOURCES[reference.kind].path(reference.namespace, reference.name)
+            path = RUNTIMES[reference.kind].path(reference.namespace, reference.name)
             found = runtime_of(await self._client.get(path), reference.kind)
         except NotFoundError:
             return None

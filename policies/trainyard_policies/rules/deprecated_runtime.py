@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import names, runtime_ref
 from trainyard_api.errors import FieldPath
 
 from ..manifest import Manifest, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Severity, StackRule, Subject
+
+_NAME: Final = FieldPath("spec").child("runtimeRef", "name")
 
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
@@ -23,11 +26,10 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
     for job in manifests:
         if not isinstance(job, Workload) or job.kind != names.TRAINJOB:
             continue
-        reference, path = fields.below(job.spec, FieldPath("spec"), "runtimeRef")
-        kind = fields.text(reference.get("kind"), path.child("kind")) or names.CLUSTER_TRAINING_RUNTIME
-        name = fields.text(reference.get("name"), path.child("name"))
-        if (kind, name) in going:
-            yield job, Finding(path.child("name"), f"should be another runtime: {kind} {name} is deprecated")
+        named = runtime_ref.of(job.spec)
+        if (named.kind, named.name) in going:
+            said = f"should be another runtime: {named.kind} {named.name} is deprecated"
+            yield job, Finding(_NAME, said)
 
 
 RULE = StackRule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from trainyard_api import fields
+from trainyard_api import fields, names
 from trainyard_api.fields import Json
 from trainyard_api.pools import Taint
 
@@ -15,7 +15,7 @@ from ..parameters import Parameters, Pool
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
 from .accelerator_fit import wanted
 
-_EVERYWHERE: Final = ("kubernetes.io/os", "kubernetes.io/arch", "kubernetes.io/hostname")
+_EVERYWHERE: Final = ("kubernetes.io/os", "kubernetes.io/arch", names.HOSTNAME_LABEL)
 """Labels that every node has, whatever its pool."""
 
 

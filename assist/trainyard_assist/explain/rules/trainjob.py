@@ -48,8 +48,8 @@ def operator_down(o: Observation) -> Finding | None:
         return None
     expected = next(iter(o.leases), None)
     if expected is None:
-        about, message = Ref("Lease", "trainyard-operator"), "there is no Lease of an operator"
-        return found(o, Cause.OPERATOR_DOWN, about, message, namespace="trainyard-system")
+        about, message = Ref("Lease", names.OPERATOR), "there is no Lease of an operator"
+        return found(o, Cause.OPERATOR_DOWN, about, message, namespace=names.SYSTEM_NAMESPACE)
     within = read.text(expected, "metadata", "namespace")
     renewed = read.since(o, read.moment(expected, "spec", "renewTime"))
     message = f"nobody holds it; it was renewed {text.duration(renewed)} ago"
@@ -86,7 +86,7 @@ def _blocked(o: Observation) -> Finding | None:
     message, _, step = read.text(condition, "message").rpartition("; ")
     if not message:
         message, step = step, TABLE[Cause.BLOCKED].next_step
-    about = read.runtime_ref(o) if TABLE[cause].at == "Runtime" else _self(o)
+    about = read.named_runtime(o) if TABLE[cause].at == "Runtime" else _self(o)
     return Finding(cause, about, message + (_nearest(o) if cause is Cause.RUNTIME_NOT_FOUND else ""), step)
 
 
@@ -94,7 +94,7 @@ def runtime_missing(o: Observation) -> Finding | None:
     """There is no runtime to make a JobSet from."""
     if o.runtime is not None or Subject.RUNTIME in o.unseen or read.own_jobset(o) is not None:
         return None
-    runtime = read.runtime_ref(o)
+    runtime = read.named_runtime(o)
     message = f"{runtime} is not found{_nearest(o)}"
     return found(o, Cause.RUNTIME_NOT_FOUND, runtime, message, runtime=runtime)
 
@@ -102,7 +102,7 @@ def runtime_missing(o: Observation) -> Finding | None:
 def _nearest(o: Observation) -> str:
     """The runtime of a like name, of whichever kind."""
     kinds = {read.name(runtime): read.text(runtime, "kind") for runtime in o.runtimes}
-    close = difflib.get_close_matches(read.runtime_ref(o).name, list(kinds), n=1)
+    close = difflib.get_close_matches(read.named_runtime(o).name, list(kinds), n=1)
     return f"; did you mean {kinds[close[0]]} {close[0]}?" if close else ""
 
 
@@ -132,7 +132,7 @@ def runtime_unsupported(o: Observation) -> Finding | None:
     condition = read.condition(o.trainjob, names.FAILED)
     if condition is None or condition.get("reason") != "TrainingRuntimeNotSupported":
         return None
-    runtime = read.runtime_ref(o)
+    runtime = read.named_runtime(o)
     return found(o, Cause.RUNTIME_NOT_FOUND, runtime, read.text(condition, "message"), runtime="a runtime")
 
 

@@ -28,11 +28,10 @@ from trainyard_api import names
 from ...assembly import Assembly
 from ...model import LabelSelector
 from ...objects import kept
-from ..operator import cert_manager, rbac
+from ..operator import cert_manager
 from ..operator import endpoints as operator
 from ..operator.component import Operator
 from ..operator.settings import Certificates
-from ..system.component import NAMESPACE
 
 VERSION = "v1alpha1"
 TIMEOUT_SECONDS = 10
@@ -90,14 +89,14 @@ class Admission(pulumi.ComponentResource):
             custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
         )
         MutatingWebhookConfiguration(
-            rbac.MUTATING_WEBHOOKS,
-            metadata=_metadata(rbac.MUTATING_WEBHOOKS, args),
+            names.MUTATING_WEBHOOKS,
+            metadata=_metadata(names.MUTATING_WEBHOOKS, args),
             webhooks=list(_mutators(args)),
             opts=last,
         )
         ValidatingWebhookConfiguration(
-            rbac.VALIDATING_WEBHOOKS,
-            metadata=_metadata(rbac.VALIDATING_WEBHOOKS, args),
+            names.VALIDATING_WEBHOOKS,
+            metadata=_metadata(names.VALIDATING_WEBHOOKS, args),
             webhooks=[*_validators(args), *(_holders(args) if args.policies else ())],
             opts=last,
         )
@@ -152,7 +151,7 @@ def _mutating(
         name=name,
         admission_review_versions=["v1"],
         client_config=_called(f"{asked}-{_dashed()}-trainjob", args),
-        rules=[_rule("trainjobs")],
+        rules=[_rule(names.TRAINJOBS)],
         namespace_selector=namespaces,
         failure_policy="Fail",
         match_conditions=[_UNLESS_IT_GOES, condition],
@@ -219,7 +218,7 @@ def _validating(
 def _metadata(name: str, args: AdmissionArgs) -> ObjectMetaArgs:
     annotations: dict[str, pulumi.Input[str]] = {**_WAIT, **kept.ANNOTATIONS}
     if args.cert_manager:
-        annotations[cert_manager.INJECT_FROM] = f"{NAMESPACE}/{operator.NAME}"
+        annotations[cert_manager.INJECT_FROM] = f"{names.SYSTEM_NAMESPACE}/{names.OPERATOR}"
     return ObjectMetaArgs(name=name, labels=operator.LABELS, annotations=annotations)
 
 
@@ -229,7 +228,7 @@ def _dashed() -> str:
 
 def _called(path: str, args: AdmissionArgs) -> WebhookClientConfigArgs:
     return WebhookClientConfigArgs(
-        service=ServiceReferenceArgs(name=operator.NAME, namespace=args.namespace, path=f"/{path}", port=443)
+        service=ServiceReferenceArgs(name=names.OPERATOR, namespace=args.namespace, path=f"/{path}", port=443)
     )
 
 

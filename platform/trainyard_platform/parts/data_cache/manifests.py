@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from trainyard_api import names
+
 from ...catalog.files import Runtime
 from .settings import ACCOUNT
 
@@ -40,9 +42,9 @@ def role() -> Manifest:
         _rule("leaderworkerset.x-k8s.io", "leaderworkersets", "create", "get"),
         _rule("", "services", "create"),
         _rule("", "serviceaccounts", "create", "delete"),
-        _rule("trainer.kubeflow.org", "trainjobs", "get"),
+        _rule(names.TRAINER_GROUP, names.TRAINJOBS, "get"),
         # For owner references, where OwnerReferencesPermissionEnforcement is on, as in OpenShift.
-        _rule("trainer.kubeflow.org", "trainjobs/finalizers", "update"),
+        _rule(names.TRAINER_GROUP, f"{names.TRAINJOBS}/finalizers", "update"),
     ]
     return {
         "apiVersion": f"{RBAC}/v1",

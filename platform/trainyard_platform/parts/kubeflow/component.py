@@ -21,7 +21,6 @@ from ...objects import kept
 from ..operator import rbac
 from ..operator.settings import KubeflowNamespace, Operator
 
-NAMESPACE = "kubeflow-system"
 RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
@@ -52,14 +51,14 @@ class Kubeflow(pulumi.ComponentResource):
         after = list(args.after)
         if args.namespace is KubeflowNamespace.CREATE:
             namespace = Namespace(
-                NAMESPACE,
-                metadata=ObjectMetaArgs(name=NAMESPACE, annotations=kept.ANNOTATIONS),
+                names.KUBEFLOW_NAMESPACE,
+                metadata=ObjectMetaArgs(name=names.KUBEFLOW_NAMESPACE, annotations=kept.ANNOTATIONS),
                 opts=kept.options(self, after),
             )
             after.append(namespace)
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
         metadata = ObjectMetaArgs(
-            name=names.TRAINER_PUBLIC_CONFIG, namespace=NAMESPACE, annotations=kept.ANNOTATIONS
+            name=names.TRAINER_PUBLIC_CONFIG, namespace=names.KUBEFLOW_NAMESPACE, annotations=kept.ANNOTATIONS
         )
         ConfigMap(
             names.TRAINER_PUBLIC_CONFIG,

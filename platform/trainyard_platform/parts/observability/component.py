@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import pulumi
 
+from trainyard_api import names
+
 from ...assembly import Assembly
 from ...objects.declared import declare
 from ...settings import StackSettings
@@ -17,12 +19,11 @@ from ..kueue import manifests as kueue
 from ..kueue.component import Kueue
 from ..operator import endpoints as operator
 from ..operator.component import Operator
-from ..system.component import NAMESPACE
 from . import manifests
 from .manifests import Certificate, Manifest
 from .settings import Observability as Settings
 
-SERVICE = f"{operator.NAME}-metrics"
+SERVICE = f"{names.OPERATOR}-metrics"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +75,8 @@ def install(assembly: Assembly) -> None:
 
 
 def _manifests(args: ObservabilityArgs) -> list[Manifest]:
-    settings, home = args.settings, NAMESPACE
-    port = operator.PORT if args.certificate is None else operator.METRICS_PORT
+    settings, home = args.settings, names.SYSTEM_NAMESPACE
+    port = names.METRICS_PORT if args.certificate is None else names.SECURE_METRICS_PORT
     declared = [
         manifests.operator_service(SERVICE, home, operator.LABELS, port),
         manifests.operator_monitor(SERVICE, home, settings, args.certificate),

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import yaml
 
+from trainyard_api import names
+
 from . import dashboards
 from .settings import Observability, Scraper
 
@@ -78,7 +80,7 @@ def operator_monitor(
                 "serverName": certificate.server_name,
             },
         }
-    return _monitor("trainyard-operator", namespace, settings, {"app.kubernetes.io/name": name}, endpoint)
+    return _monitor(names.OPERATOR, namespace, settings, {"app.kubernetes.io/name": name}, endpoint)
 
 
 def kueue_monitor(

@@ -49,7 +49,7 @@ from pulumi_kubernetes.rbac.v1 import (
     SubjectArgs,
 )
 
-from trainyard_api import documents
+from trainyard_api import documents, names
 from trainyard_api.configuration import CertManagement, Configuration, Metrics, Webhook
 from trainyard_policies.settings import Policies
 
@@ -64,10 +64,10 @@ from ..catalog.component import Catalog
 from ..crds.component import Crds
 from ..jobset.component import JobSet
 from ..kubeflow import component as kubeflow
-from ..system.component import NAMESPACE, System
+from ..system.component import System
 from ..tenants.component import Tenants
 from . import cert_manager, rbac
-from .endpoints import LABELS, METRICS_PORT, NAME, PORT, STATUS_PORT, WEBHOOK_PORT, served_ports
+from .endpoints import LABELS, served_ports
 from .settings import EVERYWHERE, Certificates, KubeflowNamespace
 from .settings import Operator as Settings
 
@@ -168,7 +168,9 @@ class OperatorArgs:
                 controller=operator.controller,
                 feature_gates=operator.feature_gates,
                 limits=operator.limits,
-                metrics=Metrics(authentication=operator.metrics_authentication, secure_port=METRICS_PORT),
+                metrics=Metrics(
+                    authentication=operator.metrics_authentication, secure_port=names.SECURE_METRICS_PORT
+                ),
                 retention=operator.retention,
             ),
             user=None if cluster.assigns_users else USER,
@@ -178,7 +180,7 @@ class OperatorArgs:
                 **dict.fromkeys(operator.mpi_namespaces, ()),
                 **{name: [namespace] for name, namespace in tenants.items()},
             },
-            kubeflow_namespace=None if absent else kubeflow.NAMESPACE,
+            kubeflow_namespace=None if absent else names.KUBEFLOW_NAMESPACE,
             disruption_budget=operator.disruption_budget,
             priority_class=operator.priority_class,
             flow_schemas=operator.flow_schemas,
@@ -198,8 +200,8 @@ class Operator(pulumi.ComponentResource):
         after = list(args.after)
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
         account = ServiceAccount(
-            NAME,
-            metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
+            names.OPERATOR,
+            metadata=ObjectMetaArgs(name=names.OPERATOR, namespace=names.SYSTEM_NAMESPACE, labels=LABELS),
             automount_service_account_token=False,
             opts=inside,
         )
@@ -225,29 +227,33 @@ class Operator(pulumi.ComponentResource):
             cluster_rules += rbac.UPSTREAM
         rights = [
             *self._cluster_rights(cluster_rules, inside),
-            *self._rights(NAME, NAMESPACE, own_rules, inside),
+            *self._rights(names.OPERATOR, names.SYSTEM_NAMESPACE, own_rules, inside),
         ]
         if args.kubeflow_namespace:
-            rights += self._rights(f"{NAME}-kubeflow", args.kubeflow_namespace, rbac.UPSTREAM, inside)
+            rights += self._rights(
+                f"{names.OPERATOR}-kubeflow", args.kubeflow_namespace, rbac.UPSTREAM, inside
+            )
         for namespace, there in args.mpi_namespaces.items() if not everywhere else ():
             opened = pulumi.ResourceOptions(parent=self, depends_on=list(there))
-            called = f"{NAME}-mpi"
+            called = f"{names.OPERATOR}-mpi"
             rights += self._rights(f"{called}-{namespace}", namespace, rbac.SECRETS, opened, called)
         protection = self._protection(args, inside)
         certificate: list[pulumi.Resource] = []
         if args.cert_manager:
-            certificate = cert_manager.certificate(NAME, NAMESPACE, LABELS, inside)
+            certificate = cert_manager.certificate(names.OPERATOR, names.SYSTEM_NAMESPACE, LABELS, inside)
         data = _data(args)
         configuration = ConfigMap(
-            NAME,
-            metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
+            names.OPERATOR,
+            metadata=ObjectMetaArgs(name=names.OPERATOR, namespace=names.SYSTEM_NAMESPACE, labels=LABELS),
             data=data,
             opts=inside,
         )
         self.deployment = Deployment(
-            NAME,
+            names.OPERATOR,
             # `trainyard adopt --back` scales it down, and the next `up` is to scale it up again.
-            metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS, annotations=kept.FORCE),
+            metadata=ObjectMetaArgs(
+                name=names.OPERATOR, namespace=names.SYSTEM_NAMESPACE, labels=LABELS, annotations=kept.FORCE
+            ),
             spec=_deployment(args, "".join(data.values())),
             # On the way down the operator goes before its rights do.
             opts=pulumi.ResourceOptions(
@@ -258,36 +264,38 @@ class Operator(pulumi.ComponentResource):
         )
         if ports := _service_ports(args):
             Service(
-                NAME,
-                metadata=ObjectMetaArgs(name=NAME, namespace=NAMESPACE, labels=LABELS),
+                names.OPERATOR,
+                metadata=ObjectMetaArgs(name=names.OPERATOR, namespace=names.SYSTEM_NAMESPACE, labels=LABELS),
                 spec=ServiceSpecArgs(selector=LABELS, ports=ports),
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[self.deployment]),
             )
-        self.namespace = pulumi.Output.from_input(NAMESPACE)
+        self.namespace = pulumi.Output.from_input(names.SYSTEM_NAMESPACE)
         self.register_outputs({"namespace": self.namespace})
 
     def _protection(self, args: OperatorArgs, inside: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         of_the_cluster: list[protection.Manifest] = []
         if args.priority_class:
-            of_the_cluster.append(protection.priority_class(NAME, LABELS))
+            of_the_cluster.append(protection.priority_class(names.OPERATOR, LABELS))
         if args.flow_schemas:
-            of_the_cluster += protection.flow_schemas(NAME, NAMESPACE, LABELS)
+            of_the_cluster += protection.flow_schemas(names.OPERATOR, names.SYSTEM_NAMESPACE, LABELS)
         found: list[pulumi.Resource] = [
             declare(manifest, pulumi.ResourceOptions(parent=self)) for manifest in of_the_cluster
         ]
         if args.disruption_budget and args.replicas > 1:
-            found.append(declare(protection.disruption_budget(NAME, NAMESPACE, LABELS), inside))
+            found.append(
+                declare(protection.disruption_budget(names.OPERATOR, names.SYSTEM_NAMESPACE, LABELS), inside)
+            )
         return found
 
     def _cluster_rights(self, rules: rbac.Rules, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        metadata = ObjectMetaArgs(name=NAME, labels=LABELS)
+        metadata = ObjectMetaArgs(name=names.OPERATOR, labels=LABELS)
         role = ClusterRole(
-            NAME, metadata=metadata, rules=[PolicyRuleArgs(**rule) for rule in rules], opts=opts
+            names.OPERATOR, metadata=metadata, rules=[PolicyRuleArgs(**rule) for rule in rules], opts=opts
         )
         binding = ClusterRoleBinding(
-            NAME,
+            names.OPERATOR,
             metadata=metadata,
-            role_ref=RoleRefArgs(api_group=RBAC_GROUP, kind="ClusterRole", name=NAME),
+            role_ref=RoleRefArgs(api_group=RBAC_GROUP, kind="ClusterRole", name=names.OPERATOR),
             subjects=[_subject()],
             opts=opts,
         )
@@ -299,7 +307,7 @@ class Operator(pulumi.ComponentResource):
         namespace: str,
         rules: rbac.Rules,
         opts: pulumi.ResourceOptions,
-        called: str = NAME,
+        called: str = names.OPERATOR,
     ) -> list[pulumi.Resource]:
         metadata = ObjectMetaArgs(name=called, namespace=namespace, labels=LABELS)
         role = Role(name, metadata=metadata, rules=[PolicyRuleArgs(**rule) for rule in rules], opts=opts)
@@ -328,7 +336,7 @@ def install(assembly: Assembly) -> None:
     )
     operator = assembly.add(Operator("operator", args, assembly.options))
     [system] = assembly.after(System)
-    assembly.served.append(Served(NAMESPACE, system, served_ports(stack)))
+    assembly.served.append(Served(names.SYSTEM_NAMESPACE, system, served_ports(stack)))
     pulumi.export("operatorNamespace", operator.namespace)
 
 
@@ -344,13 +352,13 @@ def _data(args: OperatorArgs) -> dict[str, str]:
 
 
 def _subject() -> SubjectArgs:
-    return SubjectArgs(kind="ServiceAccount", name=NAME, namespace=NAMESPACE)
+    return SubjectArgs(kind="ServiceAccount", name=names.OPERATOR, namespace=names.SYSTEM_NAMESPACE)
 
 
 def _service_ports(args: OperatorArgs) -> list[ServicePortArgs]:
     ports = [
-        ("webhook", 443, WEBHOOK_PORT, args.admission),
-        ("status", STATUS_PORT, STATUS_PORT, args.reports),
+        ("webhook", 443, names.WEBHOOK_PORT, args.admission),
+        ("status", names.STATUS_PORT, names.STATUS_PORT, args.reports),
     ]
     return [
         ServicePortArgs(name=name, port=port, target_port=target, protocol="TCP")
@@ -361,7 +369,7 @@ def _service_ports(args: OperatorArgs) -> list[ServicePortArgs]:
 
 def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
     digest = hashlib.sha256(configuration.encode()).hexdigest()[:16]
-    own_priority = {"priority_class_name": NAME} if args.priority_class else {}
+    own_priority = {"priority_class_name": names.OPERATOR} if args.priority_class else {}
     return DeploymentSpecArgs(
         replicas=args.replicas,
         selector=LabelSelectorArgs(match_labels=LABELS),
@@ -372,7 +380,7 @@ def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
         template=PodTemplateSpecArgs(
             metadata=ObjectMetaArgs(labels=LABELS, annotations={DIGEST: digest}),
             spec=PodSpecArgs(
-                service_account_name=NAME,
+                service_account_name=names.OPERATOR,
                 **{**pods.spec(args.controllers), **own_priority},
                 automount_service_account_token=True,
                 security_context=PodSecurityContextArgs(
@@ -384,7 +392,7 @@ def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
                 topology_spread_constraints=[
                     TopologySpreadConstraintArgs(
                         max_skew=1,
-                        topology_key="kubernetes.io/hostname",
+                        topology_key=names.HOSTNAME_LABEL,
                         when_unsatisfiable="ScheduleAnyway",
                         label_selector=LabelSelectorArgs(match_labels=LABELS),
                     )
@@ -399,10 +407,10 @@ def _deployment(args: OperatorArgs, configuration: str) -> DeploymentSpecArgs:
 def _volumes(args: OperatorArgs) -> list[VolumeArgs]:
     volumes = [
         VolumeArgs(name="tmp", empty_dir=EmptyDirVolumeSourceArgs()),
-        VolumeArgs(name="configuration", config_map=ConfigMapVolumeSourceArgs(name=NAME)),
+        VolumeArgs(name="configuration", config_map=ConfigMapVolumeSourceArgs(name=names.OPERATOR)),
     ]
     if args.cert_manager:
-        source = SecretVolumeSourceArgs(secret_name=cert_manager.secret(NAME))
+        source = SecretVolumeSourceArgs(secret_name=cert_manager.secret(names.OPERATOR))
         volumes.append(VolumeArgs(name="certificate", secret=source))
     return volumes
 
@@ -434,18 +442,22 @@ def _container(args: OperatorArgs) -> ContainerArgs:
         ports=[
             ContainerPortArgs(name=name, container_port=port, protocol="TCP")
             for name, port, wanted in (
-                ("http", PORT, True),
-                ("webhook", WEBHOOK_PORT, args.admission),
-                ("status", STATUS_PORT, args.reports),
-                ("metrics", METRICS_PORT, args.asks_readers),
+                ("http", names.METRICS_PORT, True),
+                ("webhook", names.WEBHOOK_PORT, args.admission),
+                ("status", names.STATUS_PORT, args.reports),
+                ("metrics", names.SECURE_METRICS_PORT, args.asks_readers),
             )
             if wanted
         ],
         liveness_probe=ProbeArgs(
-            http_get=HTTPGetActionArgs(path="/healthz", port=PORT), period_seconds=20, timeout_seconds=5
+            http_get=HTTPGetActionArgs(path="/healthz", port=names.METRICS_PORT),
+            period_seconds=20,
+            timeout_seconds=5,
         ),
         readiness_probe=ProbeArgs(
-            http_get=HTTPGetActionArgs(path="/readyz", port=PORT), period_seconds=5, timeout_seconds=5
+            http_get=HTTPGetActionArgs(path="/readyz", port=names.METRICS_PORT),
+            period_seconds=5,
+            timeout_seconds=5,
         ),
         resources=ResourceRequirementsArgs(
             requests={"cpu": args.resources.cpu, "memory": args.resources.memory},

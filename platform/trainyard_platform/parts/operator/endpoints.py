@@ -1,28 +1,22 @@
 """How the operator is reached: its name, what its pods serve, and what its servers are known by."""
 
+from trainyard_api import names
+
 from ...objects.protection import Ports
 from ...settings import StackSettings
 from ..observability.manifests import Certificate
-from ..system.component import NAMESPACE
-from . import cert_manager, rbac
+from . import cert_manager
 from .settings import Certificates
 
-NAME = "trainyard-operator"
-PORT = 8080
-WEBHOOK_PORT = 9443
-STATUS_PORT = 10443
-METRICS_PORT = 8443
-"""Of metrics that ask who reads."""
-
-LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "trainyard"}
+LABELS = {"app.kubernetes.io/name": names.OPERATOR, "app.kubernetes.io/part-of": "trainyard"}
 REPORTING = {
     "to": [
         {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": names.SYSTEM_NAMESPACE}},
             "podSelector": {"matchLabels": LABELS},
         }
     ],
-    "ports": [{"protocol": "TCP", "port": STATUS_PORT}],
+    "ports": [{"protocol": "TCP", "port": names.STATUS_PORT}],
 }
 """The egress, in a NetworkPolicy, of pods that report their progress."""
 
@@ -30,13 +24,13 @@ REPORTING = {
 def served_ports(stack: StackSettings) -> Ports:
     """What its pods serve."""
     reports = stack.operator.feature_gates.train_job_status
-    servers = ((WEBHOOK_PORT, stack.admission.enabled), (STATUS_PORT, reports))
-    metrics = METRICS_PORT if stack.operator.metrics_authentication else PORT
+    servers = ((names.WEBHOOK_PORT, stack.admission.enabled), (names.STATUS_PORT, reports))
+    metrics = names.SECURE_METRICS_PORT if stack.operator.metrics_authentication else names.METRICS_PORT
     return Ports(everybody=[port for port, wanted in servers if wanted], pods=(metrics,))
 
 
 def certificate(stack: StackSettings) -> Certificate:
     """What its servers are known by."""
     by_cert_manager = stack.operator.certificates is Certificates.CERT_MANAGER
-    secret = cert_manager.secret(NAME) if by_cert_manager else rbac.WEBHOOK_CERTIFICATE
-    return Certificate(secret, f"{NAME}.{NAMESPACE}.svc")
+    secret = cert_manager.secret(names.OPERATOR) if by_cert_manager else names.WEBHOOK_CERTIFICATE
+    return Certificate(secret, f"{names.OPERATOR}.{names.SYSTEM_NAMESPACE}.svc")

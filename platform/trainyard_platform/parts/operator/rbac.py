@@ -10,25 +10,23 @@ from trainyard_api import names
 
 Rules = list[dict[str, Any]]
 
-LEASE = "trainyard-operator"
-UPSTREAM_LEASE = "trainer.kubeflow.org"
-WEBHOOK_CERTIFICATE = "trainyard-operator-webhook"
-MUTATING_WEBHOOKS = "defaulter.trainer.kubeflow.org"
-VALIDATING_WEBHOOKS = "validator.trainer.kubeflow.org"
-
 CLUSTER: Rules = [
     {
-        "api_groups": ["trainer.kubeflow.org"],
-        "resources": ["trainjobs", "trainingruntimes", "clustertrainingruntimes"],
+        "api_groups": [names.TRAINER_GROUP],
+        "resources": [names.TRAINJOBS, names.TRAINING_RUNTIMES, names.CLUSTER_TRAINING_RUNTIMES],
         "verbs": ["get", "list", "watch"],
     },
-    {"api_groups": ["trainer.kubeflow.org"], "resources": ["trainjobs/status"], "verbs": ["patch"]},
+    {"api_groups": [names.TRAINER_GROUP], "resources": [f"{names.TRAINJOBS}/status"], "verbs": ["patch"]},
     # An owner reference with blockOwnerDeletion needs this where the admission
     # plug-in OwnerReferencesPermissionEnforcement is on, as in OpenShift.
-    {"api_groups": ["trainer.kubeflow.org"], "resources": ["trainjobs/finalizers"], "verbs": ["update"]},
     {
-        "api_groups": ["jobset.x-k8s.io"],
-        "resources": ["jobsets"],
+        "api_groups": [names.TRAINER_GROUP],
+        "resources": [f"{names.TRAINJOBS}/finalizers"],
+        "verbs": ["update"],
+    },
+    {
+        "api_groups": [names.JOBSET_GROUP],
+        "resources": [names.JOBSETS],
         "verbs": ["create", "delete", "get", "list", "update", "watch"],
     },
     # JobSet adds to the placement of a Job that it resumes. Where a queue moves a
@@ -63,7 +61,7 @@ OWN_NAMESPACE: Rules = [
     {
         "api_groups": ["coordination.k8s.io"],
         "resources": ["leases"],
-        "resource_names": [LEASE],
+        "resource_names": [names.OPERATOR],
         "verbs": ["get", "update"],
     },
     {
@@ -78,13 +76,13 @@ ADMISSION: Rules = [
     {
         "api_groups": ["admissionregistration.k8s.io"],
         "resources": ["mutatingwebhookconfigurations"],
-        "resource_names": [MUTATING_WEBHOOKS],
+        "resource_names": [names.MUTATING_WEBHOOKS],
         "verbs": ["get", "patch"],
     },
     {
         "api_groups": ["admissionregistration.k8s.io"],
         "resources": ["validatingwebhookconfigurations"],
-        "resource_names": [VALIDATING_WEBHOOKS],
+        "resource_names": [names.VALIDATING_WEBHOOKS],
         "verbs": ["get", "patch"],
     },
 ]
@@ -108,7 +106,7 @@ METRICS: Rules = [
 """To find out whether whoever asks may read metrics."""
 
 RETENTION: Rules = [
-    {"api_groups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": ["delete"]},
+    {"api_groups": [names.TRAINER_GROUP], "resources": [names.TRAINJOBS], "verbs": ["delete"]},
 ]
 """To delete TrainJobs that have been finished for long enough."""
 
@@ -117,7 +115,7 @@ CERTIFICATE: Rules = [
     {
         "api_groups": [""],
         "resources": ["secrets"],
-        "resource_names": [WEBHOOK_CERTIFICATE],
+        "resource_names": [names.WEBHOOK_CERTIFICATE],
         "verbs": ["get", "update"],
     },
 ]
@@ -127,7 +125,7 @@ UPSTREAM: Rules = [
     {
         "api_groups": ["coordination.k8s.io"],
         "resources": ["leases"],
-        "resource_names": [UPSTREAM_LEASE],
+        "resource_names": [names.TRAINER_LEASE],
         "verbs": ["get"],
     },
 ]

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 import pulumi
 
+from trainyard_api import names
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
 from ...assembly import Assembly
 from ...objects.declared import annotated, declare
 from ..crds.component import Crds
-from ..system.component import NAMESPACE, System
+from ..system.component import System
 
 _WAIT = {"pulumi.com/waitFor": "jsonpath={.status.observedGeneration}"}
 """Until the controller manager has checked the types of a policy's expressions."""
@@ -36,7 +37,7 @@ class PolicyRules(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: PolicyRulesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:PolicyRules", name, {}, opts)
-        parameters, *rest = cluster.objects(args.policies, NAMESPACE)
+        parameters, *rest = cluster.objects(args.policies, names.SYSTEM_NAMESPACE)
         first = declare(parameters, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
         policy = first
         for manifest in rest:

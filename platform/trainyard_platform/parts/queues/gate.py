@@ -27,7 +27,7 @@ def manifests(namespace_selector: Mapping[str, Any]) -> list[dict[str, Any]]:
         "apiGroups": [names.TRAINER_GROUP],
         "apiVersions": ["v1alpha1"],
         "operations": ["CREATE"],
-        "resources": ["trainjobs"],
+        "resources": [names.TRAINJOBS],
     }
     policy = {
         "failurePolicy": "Fail",

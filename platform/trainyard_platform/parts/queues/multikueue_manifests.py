@@ -15,8 +15,8 @@ ACCOUNT = "trainyard-multikueue"
 
 _RBAC = "rbac.authorization.k8s.io"
 _RESOURCES = {
-    Integration.TRAINJOB: (names.TRAINER_GROUP, "trainjobs"),
-    Integration.JOBSET: (names.JOBSET_GROUP, "jobsets"),
+    Integration.TRAINJOB: (names.TRAINER_GROUP, names.TRAINJOBS),
+    Integration.JOBSET: (names.JOBSET_GROUP, names.JOBSETS),
     Integration.JOB: ("batch", "jobs"),
     Integration.POD: ("", "pods"),
 }

@@ -8,10 +8,10 @@ import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
+from trainyard_api import names
+
 from ...assembly import Assembly
 from ...objects import kept
-
-NAMESPACE = "trainyard-system"
 
 
 class System(pulumi.ComponentResource):
@@ -20,11 +20,11 @@ class System(pulumi.ComponentResource):
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:System", name, {}, opts)
         Namespace(
-            NAMESPACE,
+            names.SYSTEM_NAMESPACE,
             metadata=ObjectMetaArgs(
-                name=NAMESPACE,
+                name=names.SYSTEM_NAMESPACE,
                 labels={
-                    "app.kubernetes.io/name": "trainyard-operator",
+                    "app.kubernetes.io/name": names.OPERATOR,
                     "app.kubernetes.io/part-of": "trainyard",
                     "pod-security.kubernetes.io/enforce": "restricted",
                 },

@@ -22,11 +22,11 @@ _LOOK = ["get", "list", "watch"]
 _VISIBLE = [
     ("", ["events", "pods", "persistentvolumeclaims"]),
     ("batch", ["jobs"]),
-    ("jobset.x-k8s.io", ["jobsets"]),
-    ("kueue.x-k8s.io", ["localqueues", "workloads"]),
+    (names.JOBSET_GROUP, [names.JOBSETS]),
+    (names.KUEUE_GROUP, ["localqueues", "workloads"]),
     ("scheduling.volcano.sh", ["podgroups"]),
     ("scheduling.x-k8s.io", ["podgroups"]),
-    ("trainer.kubeflow.org", ["trainingruntimes", "trainjobs"]),
+    (names.TRAINER_GROUP, [names.TRAINING_RUNTIMES, names.TRAINJOBS]),
 ]
 """What a TrainJob becomes on its way: enough to see why it waits. Never Secrets, never ConfigMaps."""
 _LOGS = ("", ["pods/log"])
@@ -35,7 +35,7 @@ _RIGHTS = {
     Right.CONFIG_MAPS: ("", ["configmaps"], _KEEP),
     Right.CLAIMS: ("", ["persistentvolumeclaims"], _KEEP),
     Right.SECRETS: ("", ["secrets"], _KEEP),
-    Right.RUNTIMES: (names.TRAINER_GROUP, ["trainingruntimes"], _KEEP),
+    Right.RUNTIMES: (names.TRAINER_GROUP, [names.TRAINING_RUNTIMES], _KEEP),
     Right.PODS: ("", ["pods"], ["delete"]),
     Right.EXEC: ("", ["pods/exec"], ["create", "get"]),
     Right.PORT_FORWARD: ("", ["pods/portforward"], ["create", "get"]),
@@ -55,8 +55,8 @@ def roles() -> list[Manifest]:
     """The ClusterRoles that tenants' people are bound to, once for all tenants."""
     look = [_rule(group, resources, _LOOK) for group, resources in _VISIBLE]
     logs = _rule(*_LOGS, ["get"])
-    write = _rule("trainer.kubeflow.org", ["trainjobs"], ["create", "delete", "patch", "update"])
-    runtimes = _rule("trainer.kubeflow.org", ["clustertrainingruntimes"], _LOOK)
+    write = _rule(names.TRAINER_GROUP, [names.TRAINJOBS], ["create", "delete", "patch", "update"])
+    runtimes = _rule(names.TRAINER_GROUP, [names.CLUSTER_TRAINING_RUNTIMES], _LOOK)
     return [
         _role(DATA_SCIENTIST, [*look, logs, write]),
         _role(VIEWER, [*look, logs]),

@@ -27,7 +27,7 @@ SYSTEM = frozenset(
         "cert-manager",
         "default",
         "jobset-system",
-        "kubeflow-system",
+        names.KUBEFLOW_NAMESPACE,
         "kueue-system",
         "lws-system",
         "openshift",
@@ -104,7 +104,7 @@ class Right(StrEnum):
     CONFIG_MAPS = "configmaps"
     CLAIMS = "persistentvolumeclaims"
     SECRETS = "secrets"
-    RUNTIMES = "trainingruntimes"
+    RUNTIMES = names.TRAINING_RUNTIMES
     PODS = "pods"
     EXEC = "pods/exec"
     PORT_FORWARD = "pods/portforward"

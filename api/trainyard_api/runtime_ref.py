@@ -1,0 +1,40 @@
+"""Which runtime a TrainJob names, with the defaults of its CRD's schema.
+
+Called by whoever reads a `runtimeRef`: the operator, explain and the rules. It
+takes what anybody can write: a value of the wrong type reads as left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from . import names
+
+
+class RuntimeRef(NamedTuple):
+    """A TrainJob's `spec.runtimeRef`."""
+
+    group: str
+    kind: str
+    name: str
+    """Empty where none is named."""
+
+    def namespace(self, of_trainjob: str) -> str | None:
+        """Where the runtime is, of a TrainJob in that namespace; None for a runtime of the whole cluster."""
+        return of_trainjob if self.kind == names.TRAINING_RUNTIME else None
+
+
+def of(spec: Mapping[str, Any]) -> RuntimeRef:
+    """What the spec of a TrainJob names."""
+    value = spec.get("runtimeRef")
+    found = value if isinstance(value, Mapping) else {}
+    return RuntimeRef(
+        _text(found.get("apiGroup")) or names.TRAINER_GROUP,
+        _text(found.get("kind")) or names.CLUSTER_TRAINING_RUNTIME,
+        _text(found.get("name")),
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
