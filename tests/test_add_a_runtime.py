@@ -10,7 +10,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from trainyard_cli import lint, main, runtimes, runtimes_diff, runtimes_new
+from trainyard_cli import main
+from trainyard_cli.commands import lint, runtimes, runtimes_diff, runtimes_new
 from trainyard_platform import settings
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import header as catalog_header

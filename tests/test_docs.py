@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainyard_cli import validate
+from trainyard_cli.commands import validate
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^ *```yaml\n(.*?)^ *```", re.DOTALL | re.MULTILINE)

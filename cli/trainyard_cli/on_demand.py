@@ -20,7 +20,7 @@ def group(modules: Mapping[str, str]) -> type[TyperGroup]:
     """A class of groups (`typer.Typer(cls=...)`) that imports these commands on demand.
 
     Args:
-        modules: By the command's name, the module of this package and what it calls the
+        modules: By the command's name, the module in `commands` and what it calls the
             function or the group: `{"lint": "lint:command"}`. They come after the
             commands that the group has already.
     """
@@ -63,7 +63,7 @@ class _Commands(MutableMapping[str, Any]):
 
 def _imported(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(f"{__package__}.{module}"), attribute)
+    found = getattr(import_module(f"{__package__}.commands.{module}"), attribute)
     alone = typer.Typer(rich_markup_mode=None)
     if isinstance(found, typer.Typer):
         alone.add_typer(found, name=name)

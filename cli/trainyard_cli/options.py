@@ -1,10 +1,20 @@
 """Options that several commands have: one wording each."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from .answers import Output
 
 Kubeconfig = Annotated[
     str | None, typer.Option(help="Kubeconfig file; KUBECONFIG or ~/.kube/config unless given.")
 ]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; its current one unless given.")]
+Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
+Files = Annotated[
+    list[Path], typer.Option("--file", "-f", help="A file with TrainJobs or runtimes; may be repeated.")
+]
+DefaultNamespace = Annotated[
+    str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
+]

@@ -1,6 +1,7 @@
 """What Trainyard installs into a cluster, as a Pulumi program.
 
-`platform/__main__.py` composes it: `settings` says what a stack wants,
-`artifacts` and `catalog` read what is to be installed, and `components` hold
-one Pulumi component each. The operator's own code lives elsewhere.
+`settings` says what a stack wants, `artifacts` and `catalog` read what is to be
+installed, and `parts` has a folder for each part of a platform, which
+`platform/__main__.py` puts in order. `drift`, `impact` and `rollout` say what a
+change does. The operator's own code lives elsewhere.
 """

@@ -159,7 +159,7 @@ def differences(before: Json, after: Json) -> tuple[Field, ...]:
 
 
 def _is_left(ref: Ref, after: Mapping[Ref, Json]) -> bool:
-    """A namespace holds jobs: it stays, and what is in it with it (`components.tenants`)."""
+    """A namespace holds jobs: it stays, and what is in it with it (`parts.tenants`)."""
     return ref.kind == _NAMESPACE or bool(ref.namespace and Ref(_NAMESPACE, "", ref.namespace) not in after)
 
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from trainyard_cli.render import run
+from trainyard_cli.commands.render import run
 
 from .corpus import GOLDEN, RUNTIMES, by_kind_and_name, cases, load, parsed
 

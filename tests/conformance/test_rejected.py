@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from trainyard_cli.validate import run
+from trainyard_cli.commands.validate import run
 
 from .corpus import GOLDEN, RUNTIMES, cases, load
 

@@ -16,7 +16,7 @@ import yaml
 
 from tests.harness.selection import asked_for, core_if
 from tests.patience import NOTICED, SOON, eventually, looks
-from trainyard_cli import explain
+from trainyard_cli.commands import explain
 from trainyard_policies.parameters import KUEUE
 
 from .cluster import Cluster, Object, scaled_down

@@ -16,7 +16,7 @@ from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 
 from trainyard_api import documents
 from trainyard_assist.render import render
-from trainyard_cli import lint, validate
+from trainyard_cli.commands import lint, validate
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import header as catalog_header
 from trainyard_platform.catalog import images as catalog_images

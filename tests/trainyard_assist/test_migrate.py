@@ -12,7 +12,7 @@ import pytest
 from tests.trainyard_operator.test_reconcile_crashes import places, spoiled
 from trainyard_api import documents
 from trainyard_assist.migrate import convert
-from trainyard_cli import migrate, render, validate
+from trainyard_cli.commands import migrate, render, validate
 
 FOLDER = Path(__file__).parent / "migrate"
 CASES = sorted(path.stem for path in (FOLDER / "cases").glob("*.yaml"))

@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from trainyard_cli.commands.migrate import Output, command, run
 from trainyard_cli.main import app as trainyard
-from trainyard_cli.migrate import Output, command, run
 
 JOB = """
 apiVersion: kubeflow.org/v1

@@ -7,7 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from trainyard_api import documents
-from trainyard_cli.render import command, run
+from trainyard_cli.commands.render import command, run
 
 from .test_render import JOB, RUNTIME
 

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from trainyard_cli.validate import command, run
+from trainyard_cli.commands.validate import command, run
 
 from .test_render import JOB, RUNTIME
 

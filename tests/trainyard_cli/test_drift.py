@@ -11,10 +11,10 @@ import pytest
 
 from tests.trainyard_operator import fake_api
 from tests.trainyard_operator.fake_api import FakeApi, run, status
-from trainyard_cli import drift as command
-from trainyard_cli import drift_judge
-from trainyard_cli.drift_unmanaged import Beside
-from trainyard_cli.explain import Output
+from trainyard_cli.answers import Output
+from trainyard_cli.cluster import drift_judge
+from trainyard_cli.cluster.drift_unmanaged import Beside
+from trainyard_cli.commands import drift as command
 from trainyard_platform.drift import writers
 from trainyard_platform.drift.comparison import Row
 from trainyard_platform.drift.differences import ABSENT

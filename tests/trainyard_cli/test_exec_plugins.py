@@ -25,7 +25,8 @@ from cryptography.x509.oid import NameOID
 
 from tests.trainyard_assist.explain.objects import HEALTHY
 from tests.trainyard_operator.fake_api import FakeApi, run
-from trainyard_cli import connection, explain
+from trainyard_cli.cluster import connection
+from trainyard_cli.commands import explain
 from trainyard_operator.kube.credentials import CredentialsError
 from trainyard_operator.serve import certificates
 from trainyard_sandbox.paths import Instance

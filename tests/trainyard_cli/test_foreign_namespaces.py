@@ -1,7 +1,7 @@
 """Tenants whose namespaces are another tool's."""
 
 from tests.trainyard_operator.fake_api import FakeApi, run
-from trainyard_cli import foreign_namespaces
+from trainyard_cli.cluster import foreign_namespaces
 
 
 def test_only_a_tenant_whose_namespace_is_another_tools_is_refused() -> None:

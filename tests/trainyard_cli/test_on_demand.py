@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from trainyard_cli import runtimes
+from trainyard_cli.commands import runtimes
 from trainyard_cli.main import COMMANDS, app
 
 ROOM = "trainyard_cli"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli import report
+from trainyard_cli.commands import report
 
 ROOT = Path(__file__).parents[2]
 TODAY = date(2026, 11, 26)

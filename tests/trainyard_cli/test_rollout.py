@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli import foreign_namespaces, rollout, rollout_progress, runtime_trials
+from trainyard_cli.cluster import foreign_namespaces, runtime_trials
+from trainyard_cli.commands import rollout, rollout_progress
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_platform.parts.tenants import owners as namespace_owners
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.trainyard_operator.fake_api import FakeApi, status
 from tests.trainyard_operator.objects import RUNTIMES, runtime
-from trainyard_cli import runtime_trials
+from trainyard_cli.cluster import runtime_trials
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import Credentials
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from trainyard_cli import lint, main, runtimes, runtimes_diff, runtimes_new, validate
-from trainyard_cli.runtimes import Output, run_list, run_show
+from trainyard_cli import main
+from trainyard_cli.answers import Output
+from trainyard_cli.commands import lint, runtimes, runtimes_diff, runtimes_new, validate
+from trainyard_cli.commands.runtimes import run_list, run_show
 from trainyard_platform.catalog import files as catalog
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ import pytest
 from tests.trainyard_operator import objects
 from tests.trainyard_operator.fake_api import FakeApi
 from tests.trainyard_operator.fake_api import run as run_test
-from trainyard_cli import runtimes_jobs
-from trainyard_cli.runtimes import Output
-from trainyard_cli.workloads import Seen, look
+from trainyard_cli.answers import Output
+from trainyard_cli.cluster.workloads import Seen, look
+from trainyard_cli.commands import runtimes_jobs
 from trainyard_operator.core import revisions
 from trainyard_platform.impact import Job, Ref, State
 

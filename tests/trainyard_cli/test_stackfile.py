@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_cli import stackfile
+from trainyard_cli.files import stackfile
 from trainyard_platform.errors import PlatformError
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli import verify
-from trainyard_cli.lint import Format
+from trainyard_cli.commands import verify
+from trainyard_cli.commands.lint import Format
 
 ROOT = Path(__file__).parents[2]
 TODAY = date(2026, 11, 21)

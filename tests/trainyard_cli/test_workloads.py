@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.trainyard_operator import objects
 from tests.trainyard_operator.fake_api import FakeApi, run
-from trainyard_cli.workloads import Seen, look
+from trainyard_cli.cluster.workloads import Seen, look
 from trainyard_platform.impact import Job, Ref, State
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli import stacks
+from trainyard_cli.commands import stacks
 from trainyard_platform import delivery
 from trainyard_platform.errors import PlatformError
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_cli import impact as command
-from trainyard_cli.explain import Output
-from trainyard_cli.workloads import Seen
+from trainyard_cli.answers import Output
+from trainyard_cli.cluster.workloads import Seen
+from trainyard_cli.commands import impact as command
 from trainyard_platform.impact import Change, Field, Job, Ref, State, Verb
 
 from .program import ROOT

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli import stackfile
+from trainyard_cli.files import stackfile
 from trainyard_platform import plain
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.plain import Placed

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainyard_cli import plain as command
+from trainyard_cli.commands import plain as command
 
 SPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
 RESOURCE = {"urn": "urn:n", "type": "kubernetes:core/v1:Namespace", "custom": True, "inputs": SPACE}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainyard_cli import verify
+from trainyard_cli.commands import verify
 
 from . import program
 from .program import Registered

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainyard_cli import stackfile
+from trainyard_cli.files import stackfile
 from trainyard_platform import delivery
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog

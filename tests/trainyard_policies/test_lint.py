@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from trainyard_cli import lint
-from trainyard_cli.lint import Format
+from trainyard_cli.commands import lint
+from trainyard_cli.commands.lint import Format
 from trainyard_policies import rules
 from trainyard_policies.rule import Level
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.corpus import RUNTIMES, load
 from trainyard_api import documents
-from trainyard_cli import lint
+from trainyard_cli.commands import lint
 from trainyard_policies import engine, pack
 from trainyard_policies.settings import Policies
 

@@ -18,8 +18,8 @@ from tests.trainyard_operator.fake_api import FakeApi, run, status
 from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
 from trainyard_assist.explain.causes import Cause
 from trainyard_assist.explain.model import Mark, Stage, Unseen
-from trainyard_cli import explain as command
-from trainyard_cli import observe as looks
+from trainyard_cli.cluster import observe as looks
+from trainyard_cli.commands import explain as command
 from trainyard_cli.main import app
 
 from .cases import INSUFFICIENT

@@ -8,7 +8,7 @@ from tests.trainyard_operator import objects
 from tests.trainyard_operator.fake_api import FakeApi, run
 from trainyard_assist import takeover
 from trainyard_assist.takeover import State
-from trainyard_cli.takeover import carry_out, observe
+from trainyard_cli.cluster.takeover import carry_out, observe
 from trainyard_operator.kube.client import ApiError, Client
 
 from .test_takeover import CRDS, NAMESPACE, binding, deployment, entry, public, webhooks

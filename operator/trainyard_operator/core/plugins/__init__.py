@@ -34,7 +34,4 @@ ALL: Final = Framework(
         JobSetPlugin(),
     )
 )
-"""What is rendered, validated and carried out.
-
-The running operator has no feature gate on, so `trainjobstatus` does nothing there.
-"""
+"""What is rendered, validated and carried out. Plugins of a feature gate do nothing while it is off."""

@@ -21,8 +21,10 @@ from trainyard_assist.migrate import convert
 from trainyard_assist.migrate.convert import Outcome
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 
-from . import manifests
-from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED, UsageError, read
+from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..files import manifests
+from ..files.manifests import CATALOG, UsageError, read
+from ..options import DefaultNamespace
 
 STDIN: Final = Path("-")
 
@@ -85,9 +87,7 @@ def command(
         Path | None,
         typer.Option(help="Write a file for each file, of its name, here; none is overwritten."),
     ] = None,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
-    ] = DEFAULT_NAMESPACE,
+    namespace: DefaultNamespace = DEFAULT_NAMESPACE,
 ) -> None:
     """Turn jobs of older APIs into TrainJobs, with a TrainingRuntime where the catalog has none that fits.
 

@@ -28,13 +28,13 @@ from trainyard_platform.drift.settings import Drift
 from trainyard_platform.drift.verdicts import Ref, State, Verdict, exit_code
 from trainyard_platform.errors import PlatformError
 
-from . import connection, drift_unmanaged, rendering, stackfile
-from .drift_judge import judge, put_right
-from .drift_unmanaged import Beside
-from .explain import Output
-from .manifests import CANNOT_ASK
-from .options import Context, Kubeconfig
-from .stackfile import STACKS
+from ..answers import CANNOT_ASK, Output, write_json
+from ..cluster import connection, drift_unmanaged
+from ..cluster.drift_judge import judge, put_right
+from ..cluster.drift_unmanaged import Beside
+from ..files import rendering, stackfile
+from ..files.stackfile import STACKS
+from ..options import Context, Kubeconfig, Printed
 
 Json = Mapping[str, Any]
 
@@ -96,7 +96,7 @@ def run(
         return CANNOT_ASK
     value = document(stack, verdicts, beside)
     if output is Output.JSON:
-        out.write(json.dumps(value, indent=2) + "\n")
+        write_json(value, out)
     elif not repair:
         out.write(as_text(value))
     elif any(verdict.state is not State.SAME for verdict in verdicts):
@@ -284,7 +284,7 @@ def command(
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    output: Printed = Output.TEXT,
 ) -> None:
     """Say what in the cluster is not what git says, field by field, and who wrote it.
 

@@ -11,7 +11,6 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from enum import StrEnum
 from typing import Annotated, Any, Final, TextIO
 
 import typer
@@ -22,20 +21,13 @@ from trainyard_assist.explain.text import clean
 from trainyard_operator.kube.client import ApiError, NotFoundError
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
 
-from . import connection
-from .manifests import CANNOT_ASK, FINE, REFUSED
-from .observe import is_name, observe
-from .options import Context, Kubeconfig
+from ..answers import CANNOT_ASK, FINE, REFUSED, Output
+from ..cluster import connection
+from ..cluster.observe import is_name, observe
+from ..options import Context, Kubeconfig, Printed
 
 API_VERSION: Final = "explain.trainyard.dev/v1alpha1"
 _MARKS: Final = {"fine": "ok", "held": "!!", "unseen": "??", "absent": "--"}
-
-
-class Output(StrEnum):
-    """How to print the answer."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def run(
@@ -147,7 +139,7 @@ def command(
     operator_namespace: Annotated[
         str, typer.Option(help="Namespace of the operator, whose Lease is kept there.")
     ] = names.SYSTEM_NAMESPACE,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    output: Printed = Output.TEXT,
 ) -> None:
     """Say why a TrainJob does not run: the first cause, and the next step.
 

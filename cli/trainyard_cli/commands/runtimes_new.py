@@ -23,7 +23,8 @@ from trainyard_platform.model import IMAGE
 from trainyard_policies import exceptions, manifest
 from trainyard_policies.lint import granted
 
-from .manifests import CANNOT_ASK, CATALOG, FINE
+from ..answers import CANNOT_ASK, FINE
+from ..files.manifests import CATALOG
 from .runtimes import file_of, frameworks_of, names_of, near_here, one_of
 
 PLAIN: Final = "plain"

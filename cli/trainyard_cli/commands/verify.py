@@ -30,10 +30,11 @@ from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.lint.report import Entry, Report
 from trainyard_policies.rule import Finding
 
-from . import catalog_files, stackfile
+from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..files import catalog_files, stackfile
+from ..files.manifests import CATALOG
+from ..files.stackfile import PROJECT, STACKS
 from .lint import Format, near, root
-from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
-from .stackfile import PROJECT, STACKS
 
 SANDBOX: Final = "sandbox"
 """The stack that is for trying things out on one machine, and is delivered nowhere."""

@@ -18,8 +18,10 @@ from trainyard_assist import render as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 from trainyard_operator.core import info, plugins
 
-from . import manifests
-from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED, UsageError, read
+from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..files import manifests
+from ..files.manifests import CATALOG, UsageError, read
+from ..options import DefaultNamespace, Files
 
 
 def run(
@@ -57,9 +59,7 @@ def run(
 
 
 def command(
-    files: Annotated[
-        list[Path], typer.Option("--file", "-f", help="A file with TrainJobs or runtimes; may be repeated.")
-    ],
+    files: Files,
     feature_gates: Annotated[
         str, typer.Option(help="Feature gates of the operator, such as TrainJobStatus=true.")
     ] = "",
@@ -69,9 +69,7 @@ def command(
     service_name: Annotated[
         str, typer.Option(help="Name of the operator's Service.")
     ] = info.DEFAULT_SETTINGS.service_name,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
-    ] = DEFAULT_NAMESPACE,
+    namespace: DefaultNamespace = DEFAULT_NAMESPACE,
 ) -> None:
     """Print the objects that the operator would create for a TrainJob, without a cluster."""
     code = run(

@@ -7,14 +7,11 @@ cluster, with rights to read alone, and prints.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, TextIO
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from trainyard_api import names
 from trainyard_assist.explain.text import clean
@@ -24,11 +21,11 @@ from trainyard_operator.kube.credentials import CredentialsError
 from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.impact import Job, Ref
 
-from . import connection
-from .manifests import CANNOT_ASK, FINE
-from .options import Context, Kubeconfig
-from .runtimes import Output, Printed, names_of
-from .workloads import Seen, look
+from ..answers import CANNOT_ASK, FINE, Output, write_json, write_table
+from ..cluster import connection
+from ..cluster.workloads import Seen, look
+from ..options import Context, Kubeconfig, Printed
+from .runtimes import names_of
 
 NEWEST: Final = "newest"
 OLDER: Final = "older"
@@ -66,7 +63,7 @@ def run(
     for what, why in sorted(seen.unseen.items()):
         print(clean(f"Could not see {what}: {why}"), file=err)
     if output is Output.JSON:
-        out.write(json.dumps(document(name, jobs, newest), indent=2) + "\n")
+        write_json(document(name, jobs, newest), out)
         return FINE
     _print(jobs, newest, out)
     for line in _remarks(name, jobs, newest):
@@ -112,13 +109,11 @@ def _content(job: Job, newest: str) -> str:
 
 
 def _print(jobs: Sequence[Job], newest: str, out: TextIO) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("TRAINJOB", "STATE", "CONTENT", "REVISION"):
-        table.add_column(column, no_wrap=True)
-    for job in jobs:
-        where = clean(f"{job.namespace}/{job.name}")
-        table.add_row(where, job.state.value, _content(job, newest), clean(job.revision))
-    Console(file=out, markup=False, highlight=False, width=200).print(table)
+    rows = [
+        (clean(f"{job.namespace}/{job.name}"), job.state.value, _content(job, newest), clean(job.revision))
+        for job in jobs
+    ]
+    write_table(("TRAINJOB", "STATE", "CONTENT", "REVISION"), rows, out, width=200)
 
 
 def _remarks(name: str, jobs: Sequence[Job], newest: str) -> list[str]:

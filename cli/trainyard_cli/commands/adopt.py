@@ -22,11 +22,11 @@ from trainyard_assist.takeover.model import NAMESPACE, Level
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import CredentialsError
 
-from . import connection
-from .explain import Output
-from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
-from .options import Context, Kubeconfig
-from .takeover import carry_out, observe
+from ..answers import CANNOT_ASK, FINE, REFUSED, Output
+from ..cluster import connection
+from ..cluster.takeover import carry_out, observe
+from ..files.manifests import CATALOG
+from ..options import Context, Kubeconfig, Printed
 
 API_VERSION: Final = "adopt.trainyard.dev/v1alpha1"
 _MARKS: Final = {Level.FINE: "ok", Level.NOTE: "--", Level.STOP: "!!"}
@@ -146,7 +146,7 @@ def command(
     operator_namespace: Annotated[
         str, typer.Option(help="Namespace of Trainyard's operator.")
     ] = names.SYSTEM_NAMESPACE,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    output: Printed = Output.TEXT,
 ) -> None:
     """Take a cluster over from Kubeflow Trainer's own controller.
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import subprocess
 import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from trainyard_sandbox import cluster
 from trainyard_sandbox.cluster import Sandbox
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.paths import Instance
 from trainyard_sandbox.progress import Progress
+
+from ..answers import write_json, write_table
 
 app = typer.Typer(help="A real Kubernetes on this machine, without Docker.", no_args_is_help=True)
 
@@ -107,15 +106,18 @@ def status(name: Name = "default", as_json: Json = False) -> None:
     """Say how the sandbox is. Exit code 1 unless it is up and all of it runs."""
     answer = Sandbox(Instance(name)).status()
     if as_json:
-        print(json.dumps(dataclasses.asdict(answer), indent=2))
+        write_json(dataclasses.asdict(answer), sys.stdout)
     elif answer.components:
-        table = Table(box=None, pad_edge=False)
-        for heading in ("COMPONENT", "STATE", "PID", "EXIT CODE"):
-            table.add_column(heading)
-        for component, running in answer.components.items():
-            exit_code = "" if running["exit_code"] is None else str(running["exit_code"])
-            table.add_row(component, running["state"], str(running["pid"] or ""), exit_code)
-        Console(highlight=False).print(table)
+        rows = [
+            (
+                component,
+                running["state"],
+                str(running["pid"] or ""),
+                "" if running["exit_code"] is None else str(running["exit_code"]),
+            )
+            for component, running in answer.components.items()
+        ]
+        write_table(("COMPONENT", "STATE", "PID", "EXIT CODE"), rows, sys.stdout)
     if answer.problem:
         print(answer.problem, file=sys.stderr)
     raise typer.Exit(0 if answer.healthy else 1)

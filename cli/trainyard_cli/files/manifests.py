@@ -12,12 +12,8 @@ from typing import Final
 
 from trainyard_api import documents
 
-CATALOG: Final = Path(__file__).resolve().parents[2] / "runtimes"
+CATALOG: Final = Path(__file__).resolve().parents[3] / "runtimes"
 """The catalog of the clone that this package runs from."""
-
-FINE: Final = 0
-REFUSED: Final = 1
-CANNOT_ASK: Final = 2
 
 
 class UsageError(Exception):

@@ -34,9 +34,10 @@ from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.lint.report import Entry
 from trainyard_policies.settings import DEFAULT, Policies
 
-from . import catalog_files, stackfile
-from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
-from .stackfile import PROJECT, STACKS
+from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..files import catalog_files, stackfile
+from ..files.manifests import CATALOG
+from ..files.stackfile import PROJECT, STACKS
 
 
 class Format(StrEnum):

@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TextIO
 
 import typer
 
@@ -18,8 +18,10 @@ from trainyard_api import documents
 from trainyard_assist import validate as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE, UnreadableError
 
-from . import manifests
-from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED, UsageError, read
+from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..files import manifests
+from ..files.manifests import CATALOG, UsageError, read
+from ..options import DefaultNamespace, Files
 
 
 def run(
@@ -52,12 +54,8 @@ def run(
 
 
 def command(
-    files: Annotated[
-        list[Path], typer.Option("--file", "-f", help="A file with TrainJobs or runtimes; may be repeated.")
-    ],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
-    ] = DEFAULT_NAMESPACE,
+    files: Files,
+    namespace: DefaultNamespace = DEFAULT_NAMESPACE,
 ) -> None:
     """Print what admission would answer about a TrainJob or a runtime, without a cluster.
 

@@ -16,9 +16,10 @@ from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import installed as stack_runtimes
 
-from . import connection, stackfile
-from .manifests import CATALOG
-from .stackfile import PROJECT
+from ..files import stackfile
+from ..files.manifests import CATALOG
+from ..files.stackfile import PROJECT
+from . import connection
 
 _DENIED: Final = ("denied the request: ", "denied request: ")
 """What the API server writes before the words of a webhook, and of an admission policy."""
@@ -80,7 +81,7 @@ async def _sent(client: Client, name: str, manifest: Manifest) -> None:
 
 
 def _as_anybodys(manifest: Manifest) -> Manifest:
-    """Without the label with which a stack's runtimes are let pass (see `components.catalog`)."""
+    """Without the label with which a stack's runtimes are let pass (see `parts.catalog`)."""
     metadata = manifest["metadata"]
     labels = {
         label: value

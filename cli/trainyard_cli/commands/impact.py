@@ -27,11 +27,11 @@ from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import StackSettings
 from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left, root
 
-from . import connection, stackfile
-from .explain import Output
-from .manifests import CANNOT_ASK, FINE
-from .options import Context, Kubeconfig
-from .workloads import Seen, look
+from ..answers import CANNOT_ASK, FINE, Output, write_json
+from ..cluster import connection
+from ..cluster.workloads import Seen, look
+from ..files import stackfile
+from ..options import Context, Kubeconfig, Printed
 
 API_VERSION: Final = "impact.trainyard.dev/v1alpha1"
 _UNJUDGED: Final = ("Pulumi.yaml", "api", "platform", "policies", "pyproject.toml", "requirements")
@@ -63,7 +63,10 @@ def run(
         print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
         return CANNOT_ASK
     value = document(stack, since, found, seen, also)
-    out.write(json.dumps(value, indent=2) + "\n" if output is Output.JSON else as_text(value))
+    if output is Output.JSON:
+        write_json(value, out)
+    else:
+        out.write(as_text(value))
     return FINE
 
 
@@ -198,7 +201,7 @@ def command(
     *,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    output: Printed = Output.TEXT,
 ) -> None:
     """Say which TrainJobs a change of runtimes, queues and pools touches.
 

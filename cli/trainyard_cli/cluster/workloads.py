@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -22,9 +22,9 @@ from trainyard_operator.watch.cache import runtime_key, trainjob_of
 from trainyard_operator.watch.informer import jobset_of
 from trainyard_platform.impact import PRIORITY_LABEL, Job, Ref, State
 
-Json = Mapping[str, Any]
+from .lists import undecoded
 
-_PAGE: Final = 500
+Json = Mapping[str, Any]
 
 
 @dataclass
@@ -41,7 +41,7 @@ async def look(client: Client, *, pools: bool) -> Seen:
     Raises the client's errors if the TrainJobs cannot be seen.
     """
     seen = Seen()
-    trainjobs = [trainjob_of(msgspec.json.decode(raw)) async for raw in _raw(client, TRAINJOBS)]
+    trainjobs = [trainjob_of(msgspec.json.decode(raw)) async for raw in undecoded(client, TRAINJOBS)]
     jobsets, schedulers = {}, {}
     async for raw in _tried(client, JOBSETS, seen):
         found = jobset_of(raw).jobset
@@ -132,18 +132,10 @@ async def _tried(
 ) -> AsyncIterator[msgspec.Raw]:
     """The objects of a kind in all namespaces; none where the cluster does not know it."""
     try:
-        async for raw in _raw(client, resource, params):
+        async for raw in undecoded(client, resource, params=params):
             yield raw
     except NotFoundError:
         return
     except ApiError as error:
         forbidden = error.code == 403
         seen.unseen[resource.full_name] = "you are not allowed to list them" if forbidden else str(error)
-
-
-async def _raw(
-    client: Client, resource: Resource, params: Mapping[str, str] | None = None
-) -> AsyncIterator[msgspec.Raw]:
-    async for page in client.list(resource.path(), limit=_PAGE, params=params):
-        for raw in page.items or ():
-            yield raw

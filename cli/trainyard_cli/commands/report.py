@@ -29,11 +29,12 @@ from trainyard_policies.lint import granted
 from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left
 from trainyard_policies.settings import Policies
 
+from ..answers import CANNOT_ASK, FINE
+from ..cluster.workloads import Seen
+from ..files.manifests import CATALOG
+from ..files.stackfile import STACKS
 from . import impact, report_markdown, verify
-from .manifests import CANNOT_ASK, CATALOG, FINE
 from .report_change import Change, Preview, Stack
-from .stackfile import STACKS
-from .workloads import Seen
 
 IMPACT: Final = "impact"
 """The folder of what `make impact FORMAT=json` has said, beside that of the previews."""

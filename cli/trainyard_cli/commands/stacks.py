@@ -19,8 +19,8 @@ from trainyard_platform import delivery
 from trainyard_platform.errors import PlatformError
 from trainyard_policies.lint.files import CannotLintError, changes
 
-from .manifests import CANNOT_ASK, FINE
-from .stackfile import STACKS
+from ..answers import CANNOT_ASK, FINE
+from ..files.stackfile import STACKS
 
 
 def run(

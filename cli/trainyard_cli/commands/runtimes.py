@@ -6,17 +6,13 @@ writes new ones; what a runtime is, is `trainyard_platform.catalog`'s.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from trainyard_api import names
 from trainyard_api.closed import nearest
@@ -29,8 +25,11 @@ from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.catalog.header import Header
 from trainyard_platform.errors import PlatformError
 
-from . import on_demand, stackfile
-from .manifests import CANNOT_ASK, CATALOG, FINE
+from .. import on_demand
+from ..answers import CANNOT_ASK, FINE, Output, write_json, write_table
+from ..files import stackfile
+from ..files.manifests import CATALOG
+from ..options import Printed
 
 app = typer.Typer(
     cls=on_demand.group(
@@ -43,13 +42,6 @@ app = typer.Typer(
     help="The catalog: what TrainJobs can run on.",
     no_args_is_help=True,
 )
-
-
-class Output(StrEnum):
-    """How to print it."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @dataclass(frozen=True)
@@ -123,15 +115,17 @@ def run_list(
         print(error, file=err)
         return CANNOT_ASK
     if output is Output.JSON:
-        print(json.dumps([entry.document() for entry in found], indent=2), file=out)
+        write_json([entry.document() for entry in found], out)
         return FINE
-    table = Table(box=None, pad_edge=False)
-    for column in ("NAME", "FRAMEWORK", "FOR"):
-        table.add_column(column, no_wrap=column != "FOR")
-    for entry in found:
-        mark = "Deprecated: " * entry.deprecated + "Optional: " * entry.optional
-        table.add_row(entry.runtime.name, entry.runtime.framework, mark + entry.header.summary)
-    Console(file=out, markup=False, highlight=False).print(table)
+    rows = [
+        (
+            entry.runtime.name,
+            entry.runtime.framework,
+            "Deprecated: " * entry.deprecated + "Optional: " * entry.optional + entry.header.summary,
+        )
+        for entry in found
+    ]
+    write_table(("NAME", "FRAMEWORK", "FOR"), rows, out, folds="FOR")
     return FINE
 
 
@@ -157,14 +151,13 @@ def run_show(
             "example": entry.header.example,
             "manifest": entry.runtime.manifest,
         }
-        print(json.dumps({**entry.document(), **more}, indent=2), file=out)
+        write_json({**entry.document(), **more}, out)
         return FINE
     out.write(_shown(entry))
     return FINE
 
 
 Stack = Annotated[str | None, typer.Option(help="As stacks/Pulumi.NAME.yaml installs it.", metavar="NAME")]
-Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 
 
 def names_of(incomplete: str) -> list[str]:

@@ -27,11 +27,11 @@ from trainyard_platform.errors import PlatformError
 from trainyard_platform.rollout import events, words
 from trainyard_platform.rollout.events import Op, Severity, Step
 
-from . import connection, foreign_namespaces, runtime_trials
-from .manifests import CANNOT_ASK
-from .options import Context, Kubeconfig
+from ..answers import CANNOT_ASK
+from ..cluster import connection, foreign_namespaces, runtime_trials
+from ..cluster.workloads import Seen, look
+from ..options import Context, Kubeconfig
 from .rollout_progress import Progress
-from .workloads import Seen, look
 
 POLICIES: Final = "policies"
 REFUSED: Final = 1

@@ -42,7 +42,7 @@ from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
 from trainyard_operator.watch.cache import RuntimeKey, revision_of, runtime_key, runtime_of, trainjob_of
 from trainyard_operator.watch.informer import jobset_of
 
-from .lists import everything
+from .lists import everything, undecoded
 
 Json = Mapping[str, Any]
 
@@ -50,7 +50,6 @@ MANAGER: Final = "trainyard-adopt"
 JOBSET_NAMESPACE: Final = "jobset-system"
 PATIENCE: Final = 180.0
 """Seconds for a Deployment to be as it is wanted."""
-_PAGE: Final = 500
 _AT_ONCE: Final = 16
 _RESOURCES: Final = {
     (one.api_version, one.kind): one
@@ -213,9 +212,8 @@ async def _jobs(client: Client, operator_namespace: str) -> tuple[list[takeover.
 
 async def _jobsets(client: Client) -> AsyncIterator[model.JobSet]:
     try:
-        async for page in client.list(JOBSETS.path(), limit=_PAGE):
-            for raw in page.items or ():
-                yield jobset_of(raw).jobset
+        async for raw in undecoded(client, JOBSETS):
+            yield jobset_of(raw).jobset
     except NotFoundError:
         return
 

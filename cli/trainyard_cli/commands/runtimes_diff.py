@@ -29,10 +29,11 @@ from trainyard_platform.catalog.changes import ABSENT, Change, Kind
 from trainyard_platform.errors import PlatformError
 from trainyard_policies.lint.files import CannotLintError, at_revision
 
-from . import connection
-from .manifests import CANNOT_ASK, CATALOG, FINE, REFUSED
-from .options import Context, Kubeconfig
-from .runtimes import Output, Printed, Stack, names_of, of_stack
+from ..answers import CANNOT_ASK, FINE, REFUSED, Output
+from ..cluster import connection
+from ..files.manifests import CATALOG
+from ..options import Context, Kubeconfig, Printed
+from .runtimes import Stack, names_of, of_stack
 
 Json = Mapping[str, Any]
 

@@ -12,7 +12,8 @@ from trainyard_operator.kube.client import Client, NotFoundError
 from trainyard_operator.kube.resources import NAMESPACES
 from trainyard_platform.parts.tenants import owners as namespace_owners
 
-from . import connection, stackfile
+from ..files import stackfile
+from . import connection
 
 
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:

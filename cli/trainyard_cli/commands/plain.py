@@ -20,9 +20,9 @@ from trainyard_api import documents
 from trainyard_platform import plain
 from trainyard_platform.errors import PlatformError
 
-from . import rendering, stackfile
-from .manifests import CANNOT_ASK, FINE
-from .stackfile import STACKS
+from ..answers import CANNOT_ASK, FINE
+from ..files import rendering, stackfile
+from ..files.stackfile import STACKS
 
 
 def run(stack: str, target: Path, *, out: TextIO | None = None, err: TextIO | None = None) -> int:

@@ -1,0 +1,55 @@
+"""How a command answers: its exit code, and the form in which it prints.
+
+Called by the commands. A table or text is for people, JSON for programs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any, Final, TextIO
+
+from rich.console import Console
+from rich.table import Table
+
+FINE: Final = 0
+REFUSED: Final = 1
+CANNOT_ASK: Final = 2
+
+
+class Output(StrEnum):
+    """How to print an answer."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def write_json(value: Any, out: TextIO) -> None:
+    """Print a value as a JSON document."""
+    out.write(json.dumps(value, indent=2) + "\n")
+
+
+def write_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    out: TextIO,
+    *,
+    folds: str = "",
+    width: int | None = None,
+) -> None:
+    """Print a table.
+
+    Args:
+        columns: The headings.
+        rows: A text for each column.
+        out: Where to print.
+        folds: The column whose texts go on in a second line where the terminal ends; the others never do.
+        width: Characters of a line; those of the terminal if left out.
+    """
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, no_wrap=column != folds)
+    for row in rows:
+        table.add_row(*row)
+    Console(file=out, markup=False, highlight=False, width=width).print(table)
