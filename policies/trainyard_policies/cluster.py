@@ -203,7 +203,7 @@ def _name(rule: Rule) -> str:
 def _resources(plurals: list[str]) -> dict[str, Any]:
     return {
         "apiGroups": [names.TRAINER_GROUP],
-        "apiVersions": [names.TRAINER_API_VERSION.partition("/")[2]],
+        "apiVersions": [names.TRAINER_VERSION],
         "operations": ["CREATE", "UPDATE"],
         "resources": plurals,
     }

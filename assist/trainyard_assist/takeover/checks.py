@@ -99,7 +99,9 @@ def _crds(observed: model.Observed) -> Check:
         manifest["metadata"]["name"]
         for manifest in observed.objects
         if manifest["kind"] == "CustomResourceDefinition"
-        and any(v.get("name") == "v1alpha1" and v.get("storage") for v in manifest["spec"]["versions"])
+        and any(
+            v.get("name") == names.TRAINER_VERSION and v.get("storage") for v in manifest["spec"]["versions"]
+        )
     }
     missing = [name for name in _CRDS if name not in served]
     if missing:

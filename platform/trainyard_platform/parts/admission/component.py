@@ -33,7 +33,6 @@ from ..operator import endpoints as operator
 from ..operator.component import Operator
 from ..operator.settings import Certificates
 
-VERSION = "v1alpha1"
 TIMEOUT_SECONDS = 10
 CA_BUNDLES = "webhooks[*].clientConfig.caBundle"
 
@@ -223,7 +222,7 @@ def _metadata(name: str, args: AdmissionArgs) -> ObjectMetaArgs:
 
 
 def _dashed() -> str:
-    return f"{names.TRAINER_GROUP.replace('.', '-')}-{VERSION}"
+    return f"{names.TRAINER_GROUP.replace('.', '-')}-{names.TRAINER_VERSION}"
 
 
 def _called(path: str, args: AdmissionArgs) -> WebhookClientConfigArgs:
@@ -235,7 +234,7 @@ def _called(path: str, args: AdmissionArgs) -> WebhookClientConfigArgs:
 def _rule(plural: str) -> RuleWithOperationsArgs:
     return RuleWithOperationsArgs(
         api_groups=[names.TRAINER_GROUP],
-        api_versions=[VERSION],
+        api_versions=[names.TRAINER_VERSION],
         operations=["CREATE", "UPDATE"],
         resources=[plural],
         scope="*",

@@ -25,7 +25,7 @@ def manifests(namespace_selector: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     kind = {
         "apiGroups": [names.TRAINER_GROUP],
-        "apiVersions": ["v1alpha1"],
+        "apiVersions": [names.TRAINER_VERSION],
         "operations": ["CREATE"],
         "resources": [names.TRAINJOBS],
     }
