@@ -418,6 +418,30 @@ def test_what_has_passed_is_not_tried_again_under_another_name_or_suspended() ->
     run(test)
 
 
+def test_a_sweep_is_tried_once() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, webhooks(client, policies=RULES) as hooks:
+            api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+
+            async def tries(**trainer: Any) -> int:
+                before = len(api.writes())
+                answer = await hooks.ask(f"{POLICIES}trainjob", objects.trainjob(trainer=trainer))
+                assert answer["allowed"]
+                return len(api.writes()) - before
+
+            def rate(value: str) -> list[dict[str, str]]:
+                return [{"name": "RATE", "value": value}]
+
+            assert await tries(command=["train"], args=["--rate", "1"], env=rate("1")) == 1
+            assert await tries(command=["train", "-v"], args=["--rate", "2", "x"], env=rate("2")) == 0
+            assert await tries(command=["train"], env=rate("1")) == 1, "without arguments"
+            assert await tries(command=["train"], args=["1"], env=rate("")) == 1, "an empty value"
+            assert await tries(command=["train"], args=["1"], env=[{"name": "RATES", "value": "1"}]) == 1
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     "said",
     [

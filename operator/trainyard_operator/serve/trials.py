@@ -36,6 +36,8 @@ MOST_PASSED: Final = 2_000
 """How many that have passed are remembered."""
 _UNSEEN: Final = frozenset({"suspend", "managedBy"})
 """Fields of a TrainJob's spec that no Job shows."""
+_WORDS: Final = frozenset({"command", "args"})
+"""Fields of a trainer of whose texts Kubernetes takes any: a sweep is many TrainJobs that differ there."""
 
 
 Run = Callable[..., Awaitable[Any]]
@@ -117,5 +119,16 @@ def _key(job: model.TrainJob, runtime: model.Runtime) -> bytes:
     spec = {name: value for name, value in job.spec.items() if name not in _UNSEEN}
     patches = fields.objects(spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
     spec["runtimePatches"] = [{**patch, "time": None} for patch in patches]
+    if spec.get("trainer") is not None:
+        spec["trainer"] = _as_judged(*fields.below(spec, FieldPath("spec"), "trainer"))
     seen = (job.namespace, spec, runtime.kind, dict(runtime.labels), dict(runtime.spec))
     return hashlib.blake2b(msgspec.json.encode(seen), digest_size=16).digest()
+
+
+def _as_judged(trainer: model.Json, path: FieldPath) -> model.Json:
+    """A trainer without the texts that Kubernetes takes whatever they say; empty values stay empty."""
+    env = [
+        {**one, "value": bool(one["value"])} if "value" in one else one
+        for one in fields.objects(trainer.get("env"), path.child("env"))
+    ]
+    return {**trainer, **dict.fromkeys(_WORDS & trainer.keys()), "env": env}
