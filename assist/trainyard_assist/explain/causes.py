@@ -10,62 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from trainyard_api.reasons import Reason
 from trainyard_operator.core.causes import MEND_CONTENT
-
-
-class Cause(StrEnum):
-    """Stable ids; those that a TrainJob's `Blocked` condition can have as its reason are spelled as there."""
-
-    DELETING = "BeingDeleted"
-    MANAGED_ELSEWHERE = "ManagedElsewhere"
-    OPERATOR_DOWN = "OperatorNotRunning"
-    RUNTIME_NOT_FOUND = "RuntimeNotFound"
-    RUNTIME_INVALID = "RuntimeInvalid"
-    POLICY_UNSUPPORTED = "MLPolicyNotSupported"
-    JOBSET_CONFLICT = "JobSetConflict"
-    JOBSET_REJECTED = "JobSetRejected"
-    FORBIDDEN = "Forbidden"
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    CRD_MISSING = "CRDMissing"
-    BLOCKED = "Blocked"
-    HELD = "SentSuspended"
-    GATED = "AdmissionGated"
-    WORKLOAD_MISSING = "WorkloadMissing"
-    WORKLOAD_UNSEEN = "WaitsInQueue"
-    WORKLOAD_INACTIVE = "WorkloadInactive"
-    WORKLOAD_INADMISSIBLE = "WorkloadInadmissible"
-    QUOTA_SHORT = "QuotaShort"
-    ADMISSION_CHECK = "AdmissionCheckPending"
-    NOT_RESUMED = "AdmittedButSuspended"
-    SUSPENDED = "Suspended"
-    JOBSET_CONTROLLER_DOWN = "JobSetControllerDown"
-    JOBSET_NOT_CREATED = "JobSetNotCreated"
-    JOBS_REFUSED = "JobsRefused"
-    PODS_OVER_QUOTA = "PodsOverQuota"
-    PODS_REFUSED = "PodsRefused"
-    NODE_LOST = "NodeLost"
-    CLAIM_MISSING = "VolumeClaimMissing"
-    CLAIM_PENDING = "VolumeClaimPending"
-    GANG_INCOMPLETE = "GangIncomplete"
-    SCHEDULING_GATED = "SchedulingGated"
-    NO_SCHEDULER = "NoScheduler"
-    NO_DEVICE = "DeviceNotOffered"
-    NO_NODE_FITS = "NoNodeFits"
-    IMAGE_NOT_PULLED = "ImageNotPulled"
-    SECRET_MISSING = "SecretMissing"  # noqa: S105 - a cause, not a secret
-    CONFIG_MISSING = "ConfigMissing"
-    SANDBOX_NOT_MADE = "SandboxNotMade"
-    VOLUME_NOT_MOUNTED = "VolumeNotMounted"
-    CANNOT_START = "ContainerCannotStart"
-    EVICTED = "Evicted"
-    OOM_KILLED = "OOMKilled"
-    CONTAINER_EXITED = "ContainerExited"
-    INITIALIZER_RETRIES = "InitializerRetries"
-    RANK_MISSING = "RankMissing"
-    RANK_LEFT = "RankLeft"
-    DEADLINE_EXCEEDED = "DeadlineExceeded"
-    ATTEMPT_FAILED = "AttemptFailed"
-    JOBSET_FAILED = "JobSetFailed"
 
 
 class At(StrEnum):
@@ -95,243 +41,243 @@ _RESUME: Final = (
     'kubectl patch trainjob {name} -n {namespace} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
 )
 
-TABLE: Final[dict[Cause, About]] = {
-    Cause.DELETING: About(
+TABLE: Final[dict[Reason, About]] = {
+    Reason.DELETING: About(
         At.TRAINJOB,
         "the TrainJob is being deleted",
         "wait for it to go; a finalizer that stays is its owner's to remove: {finalizers}",
     ),
-    Cause.MANAGED_ELSEWHERE: About(
+    Reason.MANAGED_ELSEWHERE: About(
         At.TRAINJOB,
         "spec.managedBy names another controller",
         "look where {manager} runs it; to run it here, create it again without spec.managedBy",
     ),
-    Cause.OPERATOR_DOWN: About(
+    Reason.OPERATOR_DOWN: About(
         At.TRAINJOB,
         "no operator holds its Lease",
         "have the platform team look at the operator: kubectl get deployments,pods -n {namespace}",
     ),
-    Cause.RUNTIME_NOT_FOUND: About(
+    Reason.RUNTIME_NOT_FOUND: About(
         At.RUNTIME,
         "there is no such runtime",
         "create {runtime}, or create the TrainJob again with another runtimeRef",
     ),
-    Cause.RUNTIME_INVALID: About(
+    Reason.RUNTIME_INVALID: About(
         At.RUNTIME, "no JobSet can be built from the runtime", "correct the runtime or the TrainJob"
     ),
-    Cause.POLICY_UNSUPPORTED: About(
+    Reason.POLICY_UNSUPPORTED: About(
         At.RUNTIME, "the runtime's mlPolicy is not supported", "use another runtime"
     ),
-    Cause.JOBSET_CONFLICT: About(
+    Reason.JOBSET_CONFLICT: About(
         At.JOBSET,
         "an object with the name of the JobSet, or of one beside it, belongs to someone else",
         "delete it, or create the TrainJob again under another name",
     ),
-    Cause.JOBSET_REJECTED: About(
+    Reason.JOBSET_REJECTED: About(
         At.JOBSET, "the JobSet was found invalid", "correct the runtime or the TrainJob's runtimePatches"
     ),
-    Cause.FORBIDDEN: About(
+    Reason.FORBIDDEN: About(
         At.JOBSET,
         "an admission policy or a missing permission of the operator refuses the JobSet",
         "see which admission policy or missing permission of the operator refuses it",
     ),
-    Cause.QUOTA_EXCEEDED: About(
+    Reason.QUOTA_EXCEEDED: About(
         At.JOBSET,
         "the namespace's ResourceQuota has no room for the JobSet",
         "wait for other jobs to end, or have the namespace's ResourceQuota raised",
     ),
-    Cause.CRD_MISSING: About(
+    Reason.CRD_MISSING: About(
         At.JOBSET, "the cluster lacks a resource that the job needs", "have the platform team install it"
     ),
-    Cause.BLOCKED: About(At.TRAINJOB, "the operator says so", "see the operator's log"),
-    Cause.HELD: About(
+    Reason.BLOCKED: About(At.TRAINJOB, "the operator says so", "see the operator's log"),
+    Reason.HELD: About(
         At.TRAINJOB,
         "it was created with spec.suspend true, and waits for somebody to resume it",
         f"resume it, and its queue admits it when there is quota: {_RESUME}",
     ),
-    Cause.GATED: About(
+    Reason.GATED: About(
         At.WORKLOAD,
         "somebody keeps the queue from admitting it",
         "ask the owner of the gate (annotation kueue.x-k8s.io/admission-gated-by): {gates}",
     ),
-    Cause.WORKLOAD_MISSING: About(
+    Reason.WORKLOAD_MISSING: About(
         At.WORKLOAD,
         "the TrainJob names a queue, and Kueue has made no Workload of it",
         "have the platform team see that Kueue runs and manages TrainJobs in this namespace",
     ),
-    Cause.WORKLOAD_UNSEEN: About(
+    Reason.WORKLOAD_UNSEEN: About(
         At.WORKLOAD,
         "the TrainJob waits in a queue, and its Workload may not be seen",
         "ask somebody who may: kubectl get workloads.kueue.x-k8s.io -n {namespace}",
     ),
-    Cause.WORKLOAD_INACTIVE: About(
+    Reason.WORKLOAD_INACTIVE: About(
         At.WORKLOAD,
         "the Workload was deactivated",
         "see why (kubectl describe workload {name} -n {namespace}), then set its spec.active to true",
     ),
-    Cause.WORKLOAD_INADMISSIBLE: About(
+    Reason.WORKLOAD_INADMISSIBLE: About(
         At.WORKLOAD,
         "the queue cannot take it: missing, stopped or misconfigured, or it asks for more than there ever is",
         "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team see to "
         "LocalQueue {queue} and its ClusterQueue",
     ),
-    Cause.QUOTA_SHORT: About(
+    Reason.QUOTA_SHORT: About(
         At.WORKLOAD,
         "the queue's quota is used by others",
         "wait for the jobs before it, ask for less, or have the quota behind LocalQueue {queue} raised",
     ),
-    Cause.ADMISSION_CHECK: About(
+    Reason.ADMISSION_CHECK: About(
         At.WORKLOAD,
         "quota is reserved, an admission check is not ready",
         "ask the owner of AdmissionCheck {check}",
     ),
-    Cause.NOT_RESUMED: About(
+    Reason.NOT_RESUMED: About(
         At.WORKLOAD,
         "Kueue has admitted it, and it is still suspended",
         "have the platform team read Kueue's log; it may not know this version of the TrainJob API",
     ),
-    Cause.SUSPENDED: About(
+    Reason.SUSPENDED: About(
         At.TRAINJOB,
         "spec.suspend is true, and no queue decides about it",
         f"resume it: {_RESUME}",
     ),
-    Cause.JOBSET_CONTROLLER_DOWN: About(
+    Reason.JOBSET_CONTROLLER_DOWN: About(
         At.JOBSET,
         "nobody acts on JobSets",
         "have the platform team look at the JobSet controller: kubectl get deployments,pods -n {namespace}",
     ),
-    Cause.JOBSET_NOT_CREATED: About(
+    Reason.JOBSET_NOT_CREATED: About(
         At.JOBSET,
         "the operator has not been able to create the JobSet and tries again",
         "have the platform team read the operator's log: a webhook that does not answer is a common cause",
     ),
-    Cause.JOBS_REFUSED: About(
+    Reason.JOBS_REFUSED: About(
         At.JOBS,
         "a child of the JobSet was refused",
         MEND_CONTENT,
     ),
-    Cause.PODS_OVER_QUOTA: About(
+    Reason.PODS_OVER_QUOTA: About(
         At.PODS,
         "a ResourceQuota has no room for the pods",
         "wait for other jobs to end, ask for less, or have ResourceQuota {quota} raised",
     ),
-    Cause.PODS_REFUSED: About(
+    Reason.PODS_REFUSED: About(
         At.PODS,
         "admission refuses the pods",
         MEND_CONTENT,
     ),
-    Cause.NODE_LOST: About(
+    Reason.NODE_LOST: About(
         At.NODES,
         "a node with pods of the job is gone or not ready",
         "wait for it to come back or for its pods to be replaced; have the platform team look at {node}",
     ),
-    Cause.CLAIM_MISSING: About(
+    Reason.CLAIM_MISSING: About(
         At.PODS,
         "a pod names a PersistentVolumeClaim that does not exist",
         "create PersistentVolumeClaim {claim}, or correct the name",
     ),
-    Cause.CLAIM_PENDING: About(
+    Reason.CLAIM_PENDING: About(
         At.PODS,
         "a PersistentVolumeClaim has no volume",
         "see that StorageClass {storage_class} exists and provides such volumes: "
         "kubectl describe pvc {claim} -n {namespace}",
     ),
-    Cause.GANG_INCOMPLETE: About(
+    Reason.GANG_INCOMPLETE: About(
         At.GANG,
         "the gang scheduler starts all pods or none, and cannot place all",
         "wait for others to end, ask for less, or have Queue {queue} or the nodes enlarged",
     ),
-    Cause.SCHEDULING_GATED: About(
+    Reason.SCHEDULING_GATED: About(
         At.PODS, "a scheduling gate holds the pods", "ask the owner of the gate {gates}"
     ),
-    Cause.NO_SCHEDULER: About(
+    Reason.NO_SCHEDULER: About(
         At.PODS,
         "no scheduler has looked at the pods",
         "have the platform team see that the scheduler {scheduler} runs",
     ),
-    Cause.NO_DEVICE: About(
+    Reason.NO_DEVICE: About(
         At.PODS,
         "no node that the pods may run on offers the device that they ask for",
         "have the platform team see that nodes with {resource} are there, with their driver, and that "
         "a device plugin runs on them (accelerators in the stack file)",
     ),
-    Cause.NO_NODE_FITS: About(
+    Reason.NO_NODE_FITS: About(
         At.PODS,
         "no node has the resources, taints or labels that the pods ask for",
         "ask for what nodes have (resourcesPerNode, nodeSelector, tolerations), or have such a node added",
     ),
-    Cause.IMAGE_NOT_PULLED: About(
+    Reason.IMAGE_NOT_PULLED: About(
         At.PODS,
         "an image cannot be pulled",
         "correct the image {image}, or give the pods a pull secret for its registry",
     ),
-    Cause.SECRET_MISSING: About(
+    Reason.SECRET_MISSING: About(
         At.PODS, "a pod needs a Secret that does not exist", "create Secret {secret}, or correct the name"
     ),
-    Cause.CONFIG_MISSING: About(
+    Reason.CONFIG_MISSING: About(
         At.PODS,
         "a container cannot be configured: a ConfigMap or a key is missing",
         "create what the message names, or correct the name",
     ),
-    Cause.SANDBOX_NOT_MADE: About(
+    Reason.SANDBOX_NOT_MADE: About(
         At.PODS,
         "a node cannot make what the pod's containers run in",
         "raise a limit that is too small for any container ({limits}), or have the platform team look at "
         "node {node}",
     ),
-    Cause.VOLUME_NOT_MOUNTED: About(
+    Reason.VOLUME_NOT_MOUNTED: About(
         At.PODS,
         "a volume cannot be attached or mounted",
         "correct what the message names, or have the platform team look at the storage",
     ),
-    Cause.CANNOT_START: About(
+    Reason.CANNOT_START: About(
         At.PODS,
         "the container cannot be started",
         "correct command, working directory or mounts of container {container}",
     ),
-    Cause.EVICTED: About(
+    Reason.EVICTED: About(
         At.PODS,
         "a node has put a pod out, for want of disk or memory, or since it wrote more than it may",
         "write less to the pod's own disk, or to a volume; or ask for more ephemeral-storage in "
         "resourcesPerNode",
     ),
-    Cause.OOM_KILLED: About(
+    Reason.OOM_KILLED: About(
         At.PODS,
         "a container used more memory than its limit",
         "raise the memory limit ({limit}) in resourcesPerNode, or use less",
     ),
-    Cause.CONTAINER_EXITED: About(
+    Reason.CONTAINER_EXITED: About(
         At.PODS,
         "a container exits with an error",
         "see its log: kubectl logs {pod} -c {container} -n {namespace}",
     ),
-    Cause.INITIALIZER_RETRIES: About(
+    Reason.INITIALIZER_RETRIES: About(
         At.PODS,
         "an initializer cannot fetch its dataset or model, and tries again",
         "see that the address is right, and that pods of this namespace reach it "
         "(a tenant's egress in the stack file)",
     ),
-    Cause.RANK_MISSING: About(
+    Reason.RANK_MISSING: About(
         At.PODS,
         "some ranks wait at the rendezvous for one that is not there",
         "look at {what}: kubectl describe {what} -n {namespace}",
     ),
-    Cause.RANK_LEFT: About(
+    Reason.RANK_LEFT: About(
         At.PODS,
         "some ranks have ended with exit code 0 while others still run",
         "see what the others wait for: kubectl logs {pod} -c {container} -n {namespace}",
     ),
-    Cause.DEADLINE_EXCEEDED: About(
+    Reason.DEADLINE_EXCEEDED: About(
         At.TRAINJOB,
         "the TrainJob ran longer than spec.activeDeadlineSeconds",
         "create it again with a larger activeDeadlineSeconds ({seconds})",
     ),
-    Cause.ATTEMPT_FAILED: About(
+    Reason.ATTEMPT_FAILED: About(
         At.ATTEMPTS,
         "its last attempt failed, and that one's pods are gone; how they ended was noted",
         "correct what the last lines name, and create the TrainJob again",
     ),
-    Cause.JOBSET_FAILED: About(
+    Reason.JOBSET_FAILED: About(
         At.JOBSET,
         "the TrainJob has failed, and no container tells why any more",
         "see its events: kubectl get events -n {namespace} --field-selector involvedObject.name={name}",

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from .causes import Cause
+from trainyard_api.reasons import Reason
 
 Json = Mapping[str, Any]
 
@@ -91,7 +91,7 @@ class Ref:
 class Finding:
     """The first cause."""
 
-    cause: Cause
+    cause: Reason
     object: Ref
     message: str
     next_step: str

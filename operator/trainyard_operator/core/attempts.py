@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from . import conditions, last_words
 from .model import Condition, EventNote, Json, PodEnd, TrainJob
@@ -82,7 +83,7 @@ def told(terminal: Condition, attempts: Sequence[Json]) -> Condition:
 def notes(known: Collection[int], now: Sequence[Json]) -> tuple[EventNote, ...]:
     """An Event for each attempt that is not among those known."""
     return tuple(
-        EventNote("Warning", "AttemptFailed", f"Attempt {new['attempt'] + 1}: {sentence(new)}")
+        EventNote("Warning", Reason.ATTEMPT_FAILED, f"Attempt {new['attempt'] + 1}: {sentence(new)}")
         for new in now
         if new["attempt"] not in known
     )

@@ -5,11 +5,12 @@ Called by `reconcile`, which decides when which of them is due.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from . import conditions, refusals, revisions
 from .framework import Framework
@@ -18,11 +19,11 @@ from .model import EventNote, Observed, Refused, Rejection, Runtime, TrainJob
 _LONGEST_MESSAGE: Final = 1000
 """An Event's message holds 1024 bytes."""
 
-_NEXT_STEPS: Final = {
-    "JobSetConflict": "delete it, or create the TrainJob again under another name",
-    "JobSetRejected": "correct the runtime or the TrainJob's runtimePatches",
-    "Forbidden": "see which admission policy or missing permission of the operator refuses it",
-    "QuotaExceeded": "wait for other jobs to end, or have the namespace's ResourceQuota raised",
+_NEXT_STEPS: Final[Mapping[str, str]] = {
+    Reason.JOBSET_CONFLICT: "delete it, or create the TrainJob again under another name",
+    Reason.JOBSET_REJECTED: "correct the runtime or the TrainJob's runtimePatches",
+    Reason.FORBIDDEN: "see which admission policy or missing permission of the operator refuses it",
+    Reason.QUOTA_EXCEEDED: "wait for other jobs to end, or have the namespace's ResourceQuota raised",
 }
 MEND_CONTENT: Final = (
     "have the runtime or the policy that refuses it corrected, and the job goes on by itself, "
@@ -50,13 +51,13 @@ class Cause:
     message: str
 
 
-OVERDUE: Final = Cause("DeadlineExceeded", "TrainJob exceeded its active deadline")
+OVERDUE: Final = Cause(Reason.DEADLINE_EXCEEDED, "TrainJob exceeded its active deadline")
 
 
 def unsupported(job: TrainJob) -> Cause:
     """The runtime is of a kind that nobody serves."""
     group, kind, _ = revisions.reference(job)
-    return Cause("TrainingRuntimeNotSupported", f"unsupported runtime: {kind}.{group}")
+    return Cause(Reason.RUNTIME_NOT_SUPPORTED, f"unsupported runtime: {kind}.{group}")
 
 
 def runtime_missing(job: TrainJob) -> Cause:
@@ -64,32 +65,32 @@ def runtime_missing(job: TrainJob) -> Cause:
     message = (
         f"{_reference(job)} is not found; create it, or create the TrainJob again with another runtimeRef"
     )
-    return Cause("RuntimeNotFound", message)
+    return Cause(Reason.RUNTIME_NOT_FOUND, message)
 
 
 def runtime_invalid(runtime: Runtime, what: str) -> Cause:
     """No JobSet can be built from the runtime."""
     where = f'{runtime.kind} "{runtime.name}"'
     step = "correct the runtime or the TrainJob"
-    return Cause("RuntimeInvalid", _worded(f"no JobSet can be built from {where}: {what}", step))
+    return Cause(Reason.RUNTIME_INVALID, _worded(f"no JobSet can be built from {where}: {what}", step))
 
 
 def policy_unsupported(runtime: Runtime, what: str, using: Framework) -> Cause:
     """The runtime has a policy that no plugin implements."""
     known = ", ".join(sorted(using.implemented("mlPolicy")))
     message = _worded(f'{runtime.kind} "{runtime.name}": {what}', f"use a runtime with one of: {known}")
-    return Cause("MLPolicyNotSupported", message)
+    return Cause(Reason.POLICY_UNSUPPORTED, message)
 
 
 def foreign(kind: str, name: str) -> Cause:
     """An object of the name that a child is to have belongs to somebody else."""
     message = f'{kind} "{name}" exists and belongs to another owner'
-    return Cause("JobSetConflict", _worded(message, _NEXT_STEPS["JobSetConflict"]))
+    return Cause(Reason.JOBSET_CONFLICT, _worded(message, _NEXT_STEPS[Reason.JOBSET_CONFLICT]))
 
 
 def rejected(rejection: Rejection) -> Cause:
     """The API server does not take what is written."""
-    if rejection.reason == "CRDMissing":
+    if rejection.reason == Reason.CRD_MISSING:
         what = _SERVED_BY.get(rejection.resource, "what serves it")
         step = f"install {what}, or have the platform team do so"
     else:
@@ -100,7 +101,7 @@ def rejected(rejection: Rejection) -> Cause:
 def refused(what: Sequence[Refused], standing: Cause | None, *, has_run: bool) -> Cause:
     """Jobs of the JobSet or their pods are refused. Of several messages, the one that stands stays."""
     step = _HAS_RUN if has_run else MEND_CONTENT
-    steps = {refusals.PODS_OVER_QUOTA: _OVER_QUOTA}
+    steps: Mapping[str, str] = {Reason.PODS_OVER_QUOTA: _OVER_QUOTA}
     causes = [Cause(one.reason, _worded(one.message, steps.get(one.reason, step))) for one in what]
     return standing if standing in causes else causes[0]
 
@@ -121,13 +122,13 @@ def other_content(observed: Observed) -> tuple[EventNote, ...]:
             f"what {what} was when the TrainJob was sent is refused, and no pod has run; "
             "the JobSet is built from the present one"
         )
-        return (EventNote("Normal", "RuntimeRenewed", message),)
+        return (EventNote("Normal", Reason.RUNTIME_RENEWED, message),)
     if observed.runtime_revision_lost:
         message = (
             f"{what} has changed since the TrainJob began, and its earlier content "
             "is not kept any more; the JobSet is built from the present one"
         )
-        return (EventNote("Warning", "RuntimeRevisionLost", message),)
+        return (EventNote("Warning", Reason.RUNTIME_REVISION_LOST, message),)
     return ()
 
 

@@ -13,6 +13,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from trainyard_api.reasons import Reason
+
 Json = Mapping[str, Any]
 """A JSON object as it came from, or goes to, the API server. Never mutated."""
 
@@ -153,8 +155,8 @@ class Job:
 class Refused:
     """What could not be made for a JobSet that should run (see `refusals`)."""
 
-    reason: str
-    """A `Blocked` reason: JobsRefused, PodsRefused, PodsOverQuota."""
+    reason: Reason
+    """JOBS_REFUSED, PODS_REFUSED or PODS_OVER_QUOTA."""
     message: str
     first: datetime | None = None
     """When that is known to have been said first; None: not known."""
@@ -194,16 +196,16 @@ class PodEnd:
 class RuntimeProblem(StrEnum):
     """Why there is no runtime to build from."""
 
-    NOT_FOUND = "RuntimeNotFound"
-    NOT_SUPPORTED = "TrainingRuntimeNotSupported"
+    NOT_FOUND = Reason.RUNTIME_NOT_FOUND
+    NOT_SUPPORTED = Reason.RUNTIME_NOT_SUPPORTED
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """An answer of the API server to an earlier write that more tries alone will not change."""
 
-    reason: str
-    """A `Blocked` reason: JobSetRejected, Forbidden, QuotaExceeded, CRDMissing, JobSetConflict."""
+    reason: Reason
+    """JOBSET_REJECTED, FORBIDDEN, QUOTA_EXCEEDED, CRD_MISSING or JOBSET_CONFLICT."""
     message: str
     at: datetime | None = None
     """When it was refused; None: just now, in the try before this reconciliation."""

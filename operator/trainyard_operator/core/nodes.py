@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from .model import EventNote
 
@@ -70,4 +71,6 @@ def after(looks: int) -> float:
 
 def note(nodes: Nodes) -> EventNote:
     """The Event for pods that fit no node."""
-    return EventNote("Warning", UNSCHEDULABLE, f"{nodes.unschedulable[:1].upper()}{nodes.unschedulable[1:]}")
+    return EventNote(
+        "Warning", Reason.UNSCHEDULABLE, f"{nodes.unschedulable[:1].upper()}{nodes.unschedulable[1:]}"
+    )

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
+from trainyard_api.reasons import Reason
 
 from . import attempts, causes, conditions, marks, plugins, refusals, renewal, revisions
 from .causes import Cause
@@ -171,7 +172,7 @@ def _after_the_end(
     after = conditions.without(_suspension(job, before, now), names.BLOCKED)
     failed = conditions.find(before, names.FAILED) or {}
     writes: tuple[Write, ...] = ()
-    if jobset is not None and not jobset.deleting and failed.get("reason") == "DeadlineExceeded":
+    if jobset is not None and not jobset.deleting and failed.get("reason") == Reason.DEADLINE_EXCEEDED:
         writes = (_deletion(jobset),)
     # One that has not ended is about to go, or is seen late, as it was before: its counts are no news.
     last = jobset if jobset is not None and _has_ended(jobset) else None

@@ -22,6 +22,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from . import conditions
 from .model import Job, JobSet, Json, Refused, TrainJob
@@ -31,12 +32,14 @@ PATIENCE: Final = 30.0
 AT_THE_START: Final = timedelta(seconds=120)
 """Pods that were refused by then after their Job started have never run."""
 
-JOBS_REFUSED: Final = "JobsRefused"
-PODS_REFUSED: Final = "PodsRefused"
-PODS_OVER_QUOTA: Final = "PodsOverQuota"
-OF_A_JOBSET: Final = frozenset({JOBS_REFUSED, PODS_REFUSED, PODS_OVER_QUOTA})
+OF_A_JOBSET: Final = frozenset({Reason.JOBS_REFUSED, Reason.PODS_REFUSED, Reason.PODS_OVER_QUOTA})
 """Why a JobSet that was taken comes to nothing, as reasons of `Blocked`."""
-_OF_CONTENT: Final = OF_A_JOBSET | {"JobSetRejected", "RuntimeInvalid", "MLPolicyNotSupported", "Forbidden"}
+_OF_CONTENT: Final = OF_A_JOBSET | {
+    Reason.JOBSET_REJECTED,
+    Reason.RUNTIME_INVALID,
+    Reason.POLICY_UNSUPPORTED,
+    Reason.FORBIDDEN,
+}
 """What another content of the runtime may mend."""
 
 JOBSET_EVENTS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed")
@@ -72,7 +75,9 @@ def found(jobset: JobSet, jobs: Sequence[Job], events: Collection[Warned]) -> tu
     if of_jobs:
         return tuple(of_jobs)
     said = [event for event in events if event.about == jobset.uid and event.reason in JOBSET_EVENTS]
-    return tuple(Refused(JOBS_REFUSED, message) for message in sorted({event.message for event in said}))
+    return tuple(
+        Refused(Reason.JOBS_REFUSED, message) for message in sorted({event.message for event in said})
+    )
 
 
 def has_run(jobset: JobSet, refused: Sequence[Refused], blocked_since: datetime | None) -> bool:
@@ -108,13 +113,13 @@ def _of_job(job: Job, events: Collection[Warned]) -> Iterator[Refused]:
     message = re.sub(
         rf'"{re.escape(job.name)}-[^"]*"', f'"{job.name}-..."', SAID_OF_A_JOB.sub("", newest.message)
     )
-    reason = PODS_OVER_QUOTA if "exceeded quota" in message else PODS_REFUSED
+    reason = Reason.PODS_OVER_QUOTA if "exceeded quota" in message else Reason.PODS_REFUSED
     first = min((event.first for event in said if event.first is not None), default=None)
     yield Refused(reason, f"Job {job.name}: {message}", first, job.started)
 
 
 def _at_the_start(refused: Refused, blocked_since: datetime | None) -> bool:
-    if refused.reason == JOBS_REFUSED:
+    if refused.reason == Reason.JOBS_REFUSED:
         return True
     known = [at for at in (refused.first, blocked_since) if at is not None]
     return refused.started is not None and bool(known) and min(known) - refused.started <= AT_THE_START

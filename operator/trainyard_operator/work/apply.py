@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from ..core import model, revisions
 from ..core.replacement import spec_over
@@ -329,7 +330,7 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
             return RetryError(error.message)  # the namespace, and so the TrainJob, is gone
         return RefusedError(
             model.Rejection(
-                "CRDMissing",
+                Reason.CRD_MISSING,
                 f"the API server does not know {resource.full_name}",
                 resource=resource.full_name,
             )
@@ -338,12 +339,12 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
     # Webhooks and admission policies answer 403 as well; only the rest is about permissions.
     denied = "admission webhook" in message or "denied request" in message
     if error.code == 403 and "exceeded quota" in message:
-        return RefusedError(model.Rejection("QuotaExceeded", message))
+        return RefusedError(model.Rejection(Reason.QUOTA_EXCEEDED, message))
     if error.code == 403 and not denied:
         if resource is SECRETS:
             message += ". MPI jobs run in namespaces of tenants and of the stack's operator.mpiNamespaces"
-        return RefusedError(model.Rejection("Forbidden", message))
-    return RefusedError(model.Rejection("JobSetRejected", message))
+        return RefusedError(model.Rejection(Reason.FORBIDDEN, message))
+    return RefusedError(model.Rejection(Reason.JOBSET_REJECTED, message))
 
 
 def _taken(live: Mapping[str, Any]) -> Exception:
@@ -351,7 +352,7 @@ def _taken(live: Mapping[str, Any]) -> Exception:
     if _controller(live).get("kind") == names.TRAINJOB:
         return RetryError("the JobSet exists already")
     what = f'JobSet "{live["metadata"]["name"]}" exists and belongs to another owner'
-    return RefusedError(model.Rejection("JobSetConflict", what))
+    return RefusedError(model.Rejection(Reason.JOBSET_CONFLICT, what))
 
 
 def _controller(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

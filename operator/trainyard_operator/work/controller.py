@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from ..core import attempts, conditions, framework, info, model, plugins, reconcile, revisions, states
 from ..kube.client import ApiError, ConflictError, RetriableError
@@ -317,7 +318,7 @@ class Controller:
     ) -> model.Rejection | None:
         if self.jobsets is State.MISSING:
             return model.Rejection(
-                "CRDMissing",
+                Reason.CRD_MISSING,
                 f"the API server does not know {JOBSETS.full_name}",
                 self._now(),
                 JOBSETS.full_name,

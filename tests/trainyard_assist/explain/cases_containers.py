@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, Ref, State
-from trainyard_assist.explain.causes import Cause
 
 from .cases import FIRST, SECOND, SELF, Case, failed
 from .objects import Object, ago, condition, event, job, pod, seen, terminated, trainjob, unready, waiting
@@ -59,7 +59,7 @@ CASES = (
             )
         ),
         Finding(
-            Cause.IMAGE_NOT_PULLED,
+            Reason.IMAGE_NOT_PULLED,
             SECOND,
             "image img:1 cannot be pulled: ImagePullBackOff: Back-off pulling",
             "correct the image img:1, or give the pods a pull secret for its registry",
@@ -72,7 +72,7 @@ CASES = (
             pods=(pod(0, "Pending", state=waiting("CreateContainerConfigError", 'secret "token" not found')),)
         ),
         Finding(
-            Cause.SECRET_MISSING,
+            Reason.SECRET_MISSING,
             Ref("Secret", "token", "team"),
             'Pod tj-node-0-0-x: secret "token" not found',
             "create Secret token, or correct the name",
@@ -85,7 +85,7 @@ CASES = (
             events=(event("uid-of-tj-node-0-0-x", "FailedMount", 'volume "v" : secret "token" not found'),),
         ),
         Finding(
-            Cause.SECRET_MISSING,
+            Reason.SECRET_MISSING,
             Ref("Secret", "token", "team"),
             'Pod tj-node-0-0-x: volume "v" : secret "token" not found',
             "create Secret token, or correct the name",
@@ -97,7 +97,7 @@ CASES = (
             pods=(pod(0, "Pending", state=waiting("CreateContainerConfigError", 'configmap "c" not found')),)
         ),
         Finding(
-            Cause.CONFIG_MISSING,
+            Reason.CONFIG_MISSING,
             FIRST,
             'container node: configmap "c" not found',
             "create what the message names, or correct the name",
@@ -110,7 +110,7 @@ CASES = (
             events=(event("uid-of-tj-node-0-0-x", "FailedAttachVolume", "Multi-Attach error"),),
         ),
         Finding(
-            Cause.VOLUME_NOT_MOUNTED,
+            Reason.VOLUME_NOT_MOUNTED,
             FIRST,
             "Multi-Attach error",
             "correct what the message names, or have the platform team look at the storage",
@@ -124,7 +124,7 @@ CASES = (
             )
         ),
         Finding(
-            Cause.CANNOT_START,
+            Reason.CANNOT_START,
             FIRST,
             "container node: no such file",
             "correct command, working directory or mounts of container node",
@@ -134,7 +134,7 @@ CASES = (
         "a command that does not exist is told once the job has failed",
         failed(pods=(pod(0, "Failed", state=terminated(128, "StartError", message="no such file")),)),
         Finding(
-            Cause.CANNOT_START,
+            Reason.CANNOT_START,
             FIRST,
             "container node: no such file",
             "correct command, working directory or mounts of container node",
@@ -151,7 +151,7 @@ CASES = (
             log=("epoch 1",),
         ),
         Finding(
-            Cause.OOM_KILLED,
+            Reason.OOM_KILLED,
             SECOND,
             "container node used more than its memory limit (1Gi)",
             "raise the memory limit (1Gi) in resourcesPerNode, or use less",
@@ -169,7 +169,7 @@ CASES = (
             log=("torchrun's footer",),
         ),
         Finding(
-            Cause.CONTAINER_EXITED,
+            Reason.CONTAINER_EXITED,
             SECOND,
             "container node exited with code 1; rank 3 failed first, with code 3: "
             "ValueError: no (train.py:3)",
@@ -185,7 +185,7 @@ CASES = (
             log=("Traceback", "  lost"),
         ),
         Finding(
-            Cause.CONTAINER_EXITED,
+            Reason.CONTAINER_EXITED,
             FIRST,
             "container node exited with code 3, after 4 restarts",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
@@ -197,7 +197,7 @@ CASES = (
         "a container that was started again just now, as often before, is not believed",
         seen(pods=(unready({"running": {"startedAt": ago(3)}}, terminated(3), restarts=2), pod(1))),
         Finding(
-            Cause.CONTAINER_EXITED,
+            Reason.CONTAINER_EXITED,
             FIRST,
             "container node exited with code 3, after 2 restarts",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team --previous",
@@ -208,7 +208,7 @@ CASES = (
         "a container that was killed, and nobody says why, may have wanted more memory than its limit",
         failed(pods=(pod(0, "Failed", state=terminated(137), limits={"memory": "1Gi"}),)),
         Finding(
-            Cause.CONTAINER_EXITED,
+            Reason.CONTAINER_EXITED,
             FIRST,
             "container node exited with code 137 (SIGKILL, often for want of memory, its limit is 1Gi)",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
@@ -219,7 +219,7 @@ CASES = (
         "a container that was killed where it has no limit may have wanted more memory than its node has",
         failed(pods=(pod(0, "Failed", state=terminated(137)),)),
         Finding(
-            Cause.CONTAINER_EXITED,
+            Reason.CONTAINER_EXITED,
             FIRST,
             "container node exited with code 137 (SIGKILL, often for want of memory)",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
@@ -230,7 +230,7 @@ CASES = (
         "a container that crashed is told with the signal",
         failed(pods=(pod(0, "Failed", state=terminated(139)),)),
         Finding(
-            Cause.CONTAINER_EXITED,
+            Reason.CONTAINER_EXITED,
             FIRST,
             "container node exited with code 139 (SIGSEGV)",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
@@ -241,7 +241,7 @@ CASES = (
         "a code above all signals is a code alone",
         failed(pods=(pod(0, "Failed", state=terminated(255)),)),
         Finding(
-            Cause.CONTAINER_EXITED,
+            Reason.CONTAINER_EXITED,
             FIRST,
             "container node exited with code 255",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
@@ -252,7 +252,7 @@ CASES = (
         "a container that died of a bus error may have wanted more shared memory",
         failed(pods=(pod(0, "Failed", state=terminated(135)),)),
         Finding(
-            Cause.CONTAINER_EXITED,
+            Reason.CONTAINER_EXITED,
             FIRST,
             "container node exited with code 135 (SIGBUS, often for want of room in /dev/shm: "
             "torch-shared-memory has more)",
@@ -275,7 +275,7 @@ CASES = (
             )
         ),
         Finding(
-            Cause.EVICTED,
+            Reason.EVICTED,
             FIRST,
             'node n1: Usage of EmptyDir volume "scratch" exceeds the limit "1Gi".',
             "write less to the pod's own disk, or to a volume; or ask for more ephemeral-storage in "
@@ -290,7 +290,7 @@ CASES = (
             events=(event("uid-of-tj-node-0-0-x", "FailedCreatePodSandBox", "init was OOM-killed"),),
         ),
         Finding(
-            Cause.SANDBOX_NOT_MADE,
+            Reason.SANDBOX_NOT_MADE,
             FIRST,
             "init was OOM-killed",
             "raise a limit that is too small for any container (memory 512m of node), or have the platform "
@@ -304,7 +304,7 @@ CASES = (
             events=(event("uid-of-tj-node-0-0-x", "FailedMount", "no space left on device"),),
         ),
         Finding(
-            Cause.SANDBOX_NOT_MADE,
+            Reason.SANDBOX_NOT_MADE,
             FIRST,
             "no space left on device",
             "raise a limit that is too small for any container (memory 512m of node), or have the platform "
@@ -315,7 +315,7 @@ CASES = (
         "an attempt that has just failed is told while the next one begins",
         seen(pods=(pod(0), pod(1)), trainjob=tried_again(30)),
         Finding(
-            Cause.ATTEMPT_FAILED,
+            Reason.ATTEMPT_FAILED,
             Ref("Pod", "tj-node-0-1-x", "team"),
             "attempt 3 begins: in attempt 2 node 1 failed first: exit code 1, container node of pod "
             "tj-node-0-1-x on node n1: ValueError: no (train.py:3)",
@@ -331,7 +331,7 @@ CASES = (
             log=("fetching", "hub.example.com: no such host; trying again in 8 s"),
         ),
         Finding(
-            Cause.INITIALIZER_RETRIES,
+            Reason.INITIALIZER_RETRIES,
             Ref("Pod", "tj-dataset-initializer-0-0-x", "team"),
             "hub.example.com: no such host; trying again in 8 s",
             "see that the address is right, and that pods of this namespace reach it (a tenant's egress in "
@@ -347,7 +347,7 @@ CASES = (
             pods=(pod(0, "Succeeded", state=terminated(0, "Completed", at=90)), pod(1)),
         ),
         Finding(
-            Cause.RANK_LEFT,
+            Reason.RANK_LEFT,
             SECOND,
             "node 0 of 2 ended with exit code 0 90 s ago, and 1 still run: if they wait for what has ended, "
             "they wait for ever",
@@ -358,7 +358,7 @@ CASES = (
         "a rank without a pod is missed by the others",
         seen(pods=(pod(0),)),
         Finding(
-            Cause.RANK_MISSING,
+            Reason.RANK_MISSING,
             Ref("Job", "tj-node-0", "team"),
             "node 1 of 2 has no pod",
             "look at job tj-node-0: kubectl describe job tj-node-0 -n team",
@@ -372,7 +372,7 @@ CASES = (
             events=(event("uid-of-tj-node-0-1-x", "Unhealthy", "Readiness probe failed: no"),),
         ),
         Finding(
-            Cause.RANK_MISSING,
+            Reason.RANK_MISSING,
             SECOND,
             "node 1 of 2 is Running and not Ready: Readiness probe failed: no",
             "look at pod tj-node-0-1-x: kubectl describe pod tj-node-0-1-x -n team",
@@ -389,7 +389,7 @@ CASES = (
             ),
         ),
         Finding(
-            Cause.DEADLINE_EXCEEDED,
+            Reason.DEADLINE_EXCEEDED,
             SELF,
             "TrainJob exceeded its active deadline of 30 s",
             "create it again with a larger activeDeadlineSeconds (30)",
@@ -400,7 +400,7 @@ CASES = (
         "a runtime of a kind that nobody knows has ended the job",
         failed(condition("Failed", "TrainingRuntimeNotSupported", "unsupported runtime: X.y.io"), pods=()),
         Finding(
-            Cause.RUNTIME_NOT_FOUND,
+            Reason.RUNTIME_NOT_FOUND,
             Ref("ClusterTrainingRuntime", "rt"),
             "unsupported runtime: X.y.io",
             "create a runtime, or create the TrainJob again with another runtimeRef",
@@ -411,7 +411,7 @@ CASES = (
         "a job whose pods are gone has failed with how its last attempt was noted to end",
         failed(pods=(), trainjob=with_attempts()),
         Finding(
-            Cause.ATTEMPT_FAILED,
+            Reason.ATTEMPT_FAILED,
             Ref("Pod", "tj-node-0-1-x", "team"),
             "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
             "ValueError: no (train.py:3)",
@@ -429,7 +429,7 @@ CASES = (
             ),
         ),
         Finding(
-            Cause.JOBSET_FAILED,
+            Reason.JOBSET_FAILED,
             Ref("JobSet", "tj", "team"),
             "FailedJobs: jobset failed due to one or more job failures; Job tj-node-0: "
             "BackoffLimitExceeded: enough",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, QueuePlace, Ref, Subject
-from trainyard_assist.explain.causes import Cause
 from trainyard_operator.core.causes import MEND_CONTENT
 
 from .cases import QUOTA_SAID, SELF, WORKLOAD, Case, queued
@@ -33,7 +33,7 @@ CASES = (
         "a TrainJob that was deleted says which finalizer holds it",
         seen(trainjob=trainjob(more={"deletionTimestamp": ago(9), "finalizers": ["x.io/keep"]})),
         Finding(
-            Cause.DELETING,
+            Reason.DELETING,
             SELF,
             "it was deleted at 2026-01-01T11:59:51Z",
             "wait for it to go; a finalizer that stays is its owner's to remove: x.io/keep",
@@ -43,7 +43,7 @@ CASES = (
         "a TrainJob of another controller is that one's",
         unbuilt(trainjob=trainjob(managedBy="kueue.x-k8s.io/multikueue")),
         Finding(
-            Cause.MANAGED_ELSEWHERE,
+            Reason.MANAGED_ELSEWHERE,
             SELF,
             "spec.managedBy is kueue.x-k8s.io/multikueue",
             "look where kueue.x-k8s.io/multikueue runs it; to run it here, create it again without "
@@ -54,7 +54,7 @@ CASES = (
         "a TrainJob of a controller that nobody knows is that one's",
         unbuilt(trainjob=trainjob(managedBy="example.com/other")),
         Finding(
-            Cause.MANAGED_ELSEWHERE,
+            Reason.MANAGED_ELSEWHERE,
             SELF,
             "spec.managedBy is example.com/other",
             "look where example.com/other runs it; to run it here, create it again without spec.managedBy",
@@ -67,7 +67,7 @@ CASES = (
             trainjob=trainjob(managedBy="kueue.x-k8s.io/multikueue", suspend=True, more=QUEUED),
         ),
         Finding(
-            Cause.QUOTA_SHORT,
+            Reason.QUOTA_SHORT,
             WORKLOAD,
             QUOTA_SAID,
             "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
@@ -80,7 +80,7 @@ CASES = (
             workloads=(workload(condition("QuotaReserved"), condition("Admitted"), clusterName="west"),),
         ),
         Finding(
-            Cause.MANAGED_ELSEWHERE,
+            Reason.MANAGED_ELSEWHERE,
             SELF,
             "spec.managedBy is kueue.x-k8s.io/multikueue, which has sent it to west",
             "look where kueue.x-k8s.io/multikueue runs it; to run it here, create it again without "
@@ -91,7 +91,7 @@ CASES = (
         "an operator whose Lease has run out is down",
         unbuilt(leases=(lease(renewed=40),)),
         Finding(
-            Cause.OPERATOR_DOWN,
+            Reason.OPERATOR_DOWN,
             Ref("Lease", "trainyard-operator", "trainyard-system"),
             "nobody holds it; it was renewed 40 s ago",
             "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
@@ -101,7 +101,7 @@ CASES = (
         "an operator that has given its Lease up is down at once",
         suspended(trainjob=trainjob(), leases=(lease(holder="", renewed=1),)),
         Finding(
-            Cause.OPERATOR_DOWN,
+            Reason.OPERATOR_DOWN,
             Ref("Lease", "trainyard-operator", "trainyard-system"),
             "nobody holds it; it was renewed 1 s ago",
             "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
@@ -111,7 +111,7 @@ CASES = (
         "without any Lease there is no operator",
         unbuilt(leases=()),
         Finding(
-            Cause.OPERATOR_DOWN,
+            Reason.OPERATOR_DOWN,
             Ref("Lease", "trainyard-operator"),
             "there is no Lease of an operator",
             "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
@@ -124,18 +124,18 @@ CASES = (
                 condition("Blocked", "JobSetRejected", "spec.x: Invalid; or worse; correct the runtime")
             )
         ),
-        Finding(Cause.JOBSET_REJECTED, SELF, "spec.x: Invalid; or worse", "correct the runtime"),
+        Finding(Reason.JOBSET_REJECTED, SELF, "spec.x: Invalid; or worse", "correct the runtime"),
     ),
     Case(
         "a reason of the operator that is not known is still told",
         unbuilt(trainjob=trainjob(condition("Blocked", "SomethingNew", "it is so"))),
-        Finding(Cause.BLOCKED, SELF, "it is so", "see the operator's log"),
+        Finding(Reason.BLOCKED, SELF, "it is so", "see the operator's log"),
     ),
     Case(
         "a runtime that is missing is named before the operator has said so",
         unbuilt(runtime=None),
         Finding(
-            Cause.RUNTIME_NOT_FOUND,
+            Reason.RUNTIME_NOT_FOUND,
             Ref("ClusterTrainingRuntime", "rt"),
             "ClusterTrainingRuntime rt is not found",
             "create ClusterTrainingRuntime rt, or create the TrainJob again with another runtimeRef",
@@ -149,7 +149,7 @@ CASES = (
             runtimes=({"kind": "TrainingRuntime", "metadata": {"name": "rt-1"}},),
         ),
         Finding(
-            Cause.RUNTIME_NOT_FOUND,
+            Reason.RUNTIME_NOT_FOUND,
             Ref("ClusterTrainingRuntime", "rt"),
             "it is not found; did you mean TrainingRuntime rt-1?",
             "create it",
@@ -159,7 +159,7 @@ CASES = (
         "a queue that nobody serves has made no Workload",
         queued(workloads=()),
         Finding(
-            Cause.WORKLOAD_MISSING,
+            Reason.WORKLOAD_MISSING,
             Ref("LocalQueue", "research", "team"),
             "it names LocalQueue research, and there is no Workload of it",
             "have the platform team see that Kueue runs and manages TrainJobs in this namespace",
@@ -169,7 +169,7 @@ CASES = (
         "a queue of which nothing may be seen is named all the same",
         queued(workloads=(), unseen={Subject.WORKLOADS: "you are not allowed to list workloads"}),
         Finding(
-            Cause.WORKLOAD_UNSEEN,
+            Reason.WORKLOAD_UNSEEN,
             Ref("LocalQueue", "research", "team"),
             "it is suspended until LocalQueue research admits it",
             "ask somebody who may: kubectl get workloads.kueue.x-k8s.io -n team",
@@ -182,7 +182,7 @@ CASES = (
             trainjob=trainjob(suspend=True, more={**QUEUED, **gated("trainyard.dev/sent-suspended")}),
         ),
         Finding(
-            Cause.HELD,
+            Reason.HELD,
             SELF,
             "LocalQueue research does not admit it before it is resumed",
             "resume it, and its queue admits it when there is quota: kubectl patch trainjob tj -n team "
@@ -196,7 +196,7 @@ CASES = (
             trainjob=trainjob(suspend=True, more={**QUEUED, **gated("a.io/x,b.io/y")}),
         ),
         Finding(
-            Cause.GATED,
+            Reason.GATED,
             WORKLOAD,
             "it may not be admitted yet",
             "ask the owner of the gate (annotation kueue.x-k8s.io/admission-gated-by): a.io/x, b.io/y",
@@ -208,7 +208,7 @@ CASES = (
             workloads=(workload(condition("Evicted", "Deactivated", "exceeded the retries"), active=False),)
         ),
         Finding(
-            Cause.WORKLOAD_INACTIVE,
+            Reason.WORKLOAD_INACTIVE,
             WORKLOAD,
             "exceeded the retries",
             "see why (kubectl describe workload trainjob-tj-1 -n team), then set its spec.active to true",
@@ -218,7 +218,7 @@ CASES = (
         "a queue that is stopped admits nobody",
         queued(condition("QuotaReserved", "Inadmissible", "ClusterQueue gpus is stopped", "False")),
         Finding(
-            Cause.WORKLOAD_INADMISSIBLE,
+            Reason.WORKLOAD_INADMISSIBLE,
             WORKLOAD,
             "ClusterQueue gpus is stopped",
             "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform "
@@ -230,7 +230,7 @@ CASES = (
         "a request that no quota can ever hold is told so",
         queued(condition("QuotaReserved", "Pending", "current request (4) > maximum capacity (2)", "False")),
         Finding(
-            Cause.WORKLOAD_INADMISSIBLE,
+            Reason.WORKLOAD_INADMISSIBLE,
             WORKLOAD,
             "current request (4) > maximum capacity (2)",
             "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team "
@@ -244,7 +244,7 @@ CASES = (
             queue_place=QueuePlace(3, "ClusterQueue gpus"),
         ),
         Finding(
-            Cause.QUOTA_SHORT,
+            Reason.QUOTA_SHORT,
             WORKLOAD,
             f"it is number 3 in ClusterQueue gpus: {QUOTA_SAID}",
             "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
@@ -264,7 +264,7 @@ CASES = (
             },
         ),
         Finding(
-            Cause.QUOTA_SHORT,
+            Reason.QUOTA_SHORT,
             WORKLOAD,
             "no quota; it was evicted before (Preempted: Preempted to accommodate TrainJob team-b/urgent "
             "due to prioritization in the ClusterQueue)",
@@ -278,7 +278,7 @@ CASES = (
             condition("Evicted", "Preempted", PREEMPTED),
         ),
         Finding(
-            Cause.QUOTA_SHORT,
+            Reason.QUOTA_SHORT,
             WORKLOAD,
             "no quota; it was evicted before (Preempted: Preempted to accommodate a job that you cannot see "
             "due to prioritization in the ClusterQueue)",
@@ -293,7 +293,7 @@ CASES = (
             queue_place=QueuePlace(1, "ClusterQueue gpus", partial=True),
         ),
         Finding(
-            Cause.QUOTA_SHORT,
+            Reason.QUOTA_SHORT,
             WORKLOAD,
             "it is number 1 in ClusterQueue gpus of those that can be seen: no quota; it was evicted "
             "before "
@@ -314,7 +314,7 @@ CASES = (
             )
         ),
         Finding(
-            Cause.ADMISSION_CHECK,
+            Reason.ADMISSION_CHECK,
             Ref("AdmissionCheck", "provision"),
             "it is Pending: asked for 2 nodes",
             "ask the owner of AdmissionCheck provision",
@@ -324,7 +324,7 @@ CASES = (
         "a job that Kueue has admitted and not resumed is Kueue's to resume",
         queued(condition("QuotaReserved"), condition("Admitted")),
         Finding(
-            Cause.NOT_RESUMED,
+            Reason.NOT_RESUMED,
             WORKLOAD,
             "it is Admitted, and spec.suspend is still true",
             "have the platform team read Kueue's log; it may not know this version of the TrainJob API",
@@ -334,7 +334,7 @@ CASES = (
         "a job that its user has suspended waits for its user",
         suspended(),
         Finding(
-            Cause.SUSPENDED,
+            Reason.SUSPENDED,
             SELF,
             "spec.suspend is true",
             'resume it: kubectl patch trainjob tj -n team --type=merge -p \'{"spec":{"suspend":false}}\'',
@@ -344,7 +344,7 @@ CASES = (
         "a JobSet controller without pods is down",
         unbuilt(jobset_controller=deployment(0)),
         Finding(
-            Cause.JOBSET_CONTROLLER_DOWN,
+            Reason.JOBSET_CONTROLLER_DOWN,
             Ref("Deployment", "jobset-controller", "jobset-system"),
             "no pod of it is available, of 1 wanted",
             "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
@@ -355,7 +355,7 @@ CASES = (
         "a JobSet that nobody has touched has no controller",
         unbuilt(jobset={**jobset(seconds=8), "status": {}}, unseen={Subject.JOBSET_CONTROLLER: "no"}),
         Finding(
-            Cause.JOBSET_CONTROLLER_DOWN,
+            Reason.JOBSET_CONTROLLER_DOWN,
             Ref("JobSet", "tj", "team"),
             "it was created 8 s ago, and its controller has made nothing of it",
             "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
@@ -366,7 +366,7 @@ CASES = (
         "a JobSet that does not come, though all that can be seen is well, is told",
         unbuilt(jobset_controller=deployment(1)),
         Finding(
-            Cause.JOBSET_NOT_CREATED,
+            Reason.JOBSET_NOT_CREATED,
             SELF,
             "there is no JobSet 60 s after the TrainJob was created",
             "have the platform team read the operator's log: a webhook that does not answer is a "
@@ -377,7 +377,7 @@ CASES = (
         "a Job that was refused is told by the JobSet's events",
         seen(jobs=(), pods=(), events=(event("uid-of-jobset", "JobCreationFailed", "jobs are forbidden"),)),
         Finding(
-            Cause.JOBS_REFUSED,
+            Reason.JOBS_REFUSED,
             Ref("JobSet", "tj", "team"),
             "jobs are forbidden",
             MEND_CONTENT,
@@ -392,7 +392,7 @@ CASES = (
             jobs=(),
             pods=(),
         ),
-        Finding(Cause.PODS_REFUSED, SELF, "Job tj-node-0: no root", "have it corrected"),
+        Finding(Reason.PODS_REFUSED, SELF, "Job tj-node-0: no root", "have it corrected"),
     ),
     Case(
         "of a job that has run, the operator knows that it keeps its runtime",
@@ -402,6 +402,6 @@ CASES = (
             pods=(),
             events=(event("uid-of-jobset", "JobCreationFailed", "jobs are forbidden"),),
         ),
-        Finding(Cause.JOBS_REFUSED, Ref("JobSet", "tj", "team"), "jobs are forbidden", "create it again"),
+        Finding(Reason.JOBS_REFUSED, Ref("JobSet", "tj", "team"), "jobs are forbidden", "create it again"),
     ),
 )

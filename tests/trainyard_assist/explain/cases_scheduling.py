@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, Ref
-from trainyard_assist.explain.causes import Cause
 from trainyard_operator.core.causes import MEND_CONTENT
 
 from .cases import ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, Case
@@ -23,7 +23,7 @@ CASES = (
             ),
         ),
         Finding(
-            Cause.PODS_OVER_QUOTA,
+            Reason.PODS_OVER_QUOTA,
             Ref("ResourceQuota", "small", "team"),
             "1 of 2 pods are there: Job tj-node-0: pods is forbidden: exceeded quota: small, used: 1",
             "wait for other jobs to end, ask for less, or have ResourceQuota small raised",
@@ -34,7 +34,7 @@ CASES = (
         "a policy that refuses the pods is told in its own words",
         seen(pods=(), events=(event(PODS, "FailedCreate", "Error creating: pods is forbidden: no root"),)),
         Finding(
-            Cause.PODS_REFUSED,
+            Reason.PODS_REFUSED,
             Ref("Job", "tj-node-0", "team"),
             "pods is forbidden: no root",
             MEND_CONTENT,
@@ -44,7 +44,7 @@ CASES = (
         "a node that does not answer is named with the pods on it",
         seen(nodes=(node(ready="Unknown"),)),
         Finding(
-            Cause.NODE_LOST,
+            Reason.NODE_LOST,
             Ref("Node", "n1"),
             "it is not Ready: KubeletStopped: no word of it; on it: tj-node-0-0-x, tj-node-0-1-x",
             "wait for it to come back or for its pods to be replaced; have the platform team look at Node n1",
@@ -55,7 +55,7 @@ CASES = (
         "a node that is gone is named",
         seen(pods=(pod(0), pod(1, node="n2"))),
         Finding(
-            Cause.NODE_LOST,
+            Reason.NODE_LOST,
             Ref("Node", "n2"),
             "it is gone; on it: tj-node-0-1-x",
             "wait for it to come back or for its pods to be replaced; have the platform team look at Node n2",
@@ -66,7 +66,7 @@ CASES = (
         "a claim that does not exist is named before the scheduler's words",
         seen(pods=(homeless(0, "no nodes", volumes=mounts("data")),)),
         Finding(
-            Cause.CLAIM_MISSING,
+            Reason.CLAIM_MISSING,
             Ref("PersistentVolumeClaim", "data", "team"),
             "Pod tj-node-0-0-x needs it, and it does not exist",
             "create PersistentVolumeClaim data, or correct the name",
@@ -80,7 +80,7 @@ CASES = (
             events=(event("uid-of-data", "ProvisioningFailed", "storageclass fast not found"),),
         ),
         Finding(
-            Cause.CLAIM_PENDING,
+            Reason.CLAIM_PENDING,
             Ref("PersistentVolumeClaim", "data", "team"),
             "Pod tj-node-0-0-x waits for it: storageclass fast not found",
             "see that StorageClass fast exists and provides such volumes: kubectl describe pvc data -n team",
@@ -97,7 +97,7 @@ CASES = (
             ),
         ),
         Finding(
-            Cause.GANG_INCOMPLETE,
+            Reason.GANG_INCOMPLETE,
             Ref("PodGroup", "tj", "team"),
             "2 of its 2 pods have no node: 1/2 tasks unschedulable",
             "wait for others to end, ask for less, or have Queue gangs or the nodes enlarged",
@@ -107,7 +107,7 @@ CASES = (
         "a gang scheduler that speaks of the pods alone is understood too",
         seen(pods=(homeless(0, "rejected by Coscheduling"),), pod_groups=(pod_group("Scheduling"),)),
         Finding(
-            Cause.GANG_INCOMPLETE,
+            Reason.GANG_INCOMPLETE,
             Ref("PodGroup", "tj", "team"),
             "1 of its 2 pods have no node: rejected by Coscheduling",
             "wait for others to end, ask for less, or have Queue gangs or the nodes enlarged",
@@ -117,7 +117,7 @@ CASES = (
         "a scheduling gate is its owner's",
         seen(pods=(homeless(0, "gated", "SchedulingGated", schedulingGates=[{"name": "x.io/gate"}]),)),
         Finding(
-            Cause.SCHEDULING_GATED,
+            Reason.SCHEDULING_GATED,
             FIRST,
             "it is held by the scheduling gate x.io/gate",
             "ask the owner of the gate x.io/gate",
@@ -127,7 +127,7 @@ CASES = (
         "a scheduler that says nothing is not there",
         seen(pods=(homeless(0, schedulerName="volcano"),)),
         Finding(
-            Cause.NO_SCHEDULER,
+            Reason.NO_SCHEDULER,
             FIRST,
             "volcano has said nothing about it for 35 s",
             "have the platform team see that the scheduler volcano runs",
@@ -137,7 +137,7 @@ CASES = (
         "a resource that no node has is named with what was asked for",
         seen(pods=(pod(0), homeless(1, INSUFFICIENT, **ASKS))),
         Finding(
-            Cause.NO_NODE_FITS,
+            Reason.NO_NODE_FITS,
             SECOND,
             "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, and no node has "
             "more than 4)",
@@ -156,7 +156,7 @@ CASES = (
             ),
         ),
         Finding(
-            Cause.NO_DEVICE,
+            Reason.NO_DEVICE,
             FIRST,
             "it asks for nvidia.com/gpu, and of the 2 nodes that it may run on none offers any",
             "have the platform team see that nodes with nvidia.com/gpu are there, with their driver, and "
@@ -170,7 +170,7 @@ CASES = (
             nodes=(node(**{"nvidia.com/gpu": "8"}),),
         ),
         Finding(
-            Cause.NO_NODE_FITS,
+            Reason.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
             "(the pod asks for nvidia.com/gpu 0, which others use)",
@@ -183,7 +183,7 @@ CASES = (
             pods=(homeless(0, "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", nodeSelector=POOL),),
         ),
         Finding(
-            Cause.NO_NODE_FITS,
+            Reason.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
             "(the pod asks for nvidia.com/gpu 0, and may not run where there is so much: "
@@ -195,7 +195,7 @@ CASES = (
         "a resource that others use is told apart from one that no node has",
         seen(pods=(homeless(0, INSUFFICIENT, **ASKS),), nodes=(node(cpu="96"),)),
         Finding(
-            Cause.NO_NODE_FITS,
+            Reason.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, which others use)",
             FITS,
@@ -211,7 +211,7 @@ CASES = (
             ),
         ),
         Finding(
-            Cause.NO_NODE_FITS,
+            Reason.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, and may not run where "
             "there is so much: node n2 has the taint team=b:NoSchedule)",
@@ -239,7 +239,7 @@ CASES = (
             ),
         ),
         Finding(
-            Cause.NO_NODE_FITS,
+            Reason.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 node(s) had untolerated taint(s). (node n1 has the taint "
             "gpu=true:NoSchedule)",
@@ -259,7 +259,7 @@ CASES = (
             nodes=(node(labels={"zone": "a"}),),
         ),
         Finding(
-            Cause.NO_NODE_FITS,
+            Reason.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. (no node "
             "has the label "

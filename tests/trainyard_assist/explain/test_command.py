@@ -15,8 +15,8 @@ from aiohttp import web
 from typer.testing import CliRunner
 
 from tests.trainyard_operator.fake_api import FakeApi, run, status
+from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
-from trainyard_assist.explain.causes import Cause
 from trainyard_assist.explain.model import Mark, Stage, Unseen
 from trainyard_cli.cluster import observe as looks
 from trainyard_cli.commands import explain as command
@@ -213,7 +213,7 @@ DIAGNOSIS = Diagnosis(
     state=State.FAILED,
     answer="TrainJob team/tj has failed: ContainerExited: the others wait for node 1: code 3",
     finding=Finding(
-        Cause.CONTAINER_EXITED,
+        Reason.CONTAINER_EXITED,
         Ref("Pod", "tj-1", "team"),
         "code 3",
         "see its log",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Diagnosis, Finding, State, Subject, explain
-from trainyard_assist.explain.causes import Cause
 from trainyard_assist.explain.model import Mark, Stage, Unseen
 
 from .cases import FITS, INSUFFICIENT, PODS, SECOND, SELF, queued
@@ -199,7 +199,7 @@ def test_a_diagnosis_is_the_answer_the_cause_the_walk_and_what_was_not_seen() ->
         trainjob=SELF,
         state=State.HELD,
         answer=f"TrainJob team/tj is held up: NoNodeFits: the others wait for node 1: {message}",
-        finding=Finding(Cause.NO_NODE_FITS, SECOND, message, FITS, ranks=(1,)),
+        finding=Finding(Reason.NO_NODE_FITS, SECOND, message, FITS, ranks=(1,)),
         walk=(
             Stage("TrainJob", Mark.FINE, "tj, created 60 s ago"),
             Stage("Runtime", Mark.FINE, "ClusterTrainingRuntime rt"),

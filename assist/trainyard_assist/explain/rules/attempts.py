@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import attempts
 
 from .. import read, text
-from ..causes import Cause
 from ..model import Finding, Json, Observation, Ref
 from .found import found
 
@@ -54,7 +54,7 @@ def _failed(o: Observation, attempt: Json, now: str = "") -> Finding:
     counted = f"in attempt {attempt['attempt'] + 1} " if now or attempt["attempt"] else ""
     about = Ref("Pod", attempt["pod"], read.namespace(o))
     log = text.tail(read.text(attempt, "message"))
-    return found(o, Cause.ATTEMPT_FAILED, about, f"{now}{counted}{attempts.sentence(attempt)}", log=log)
+    return found(o, Reason.ATTEMPT_FAILED, about, f"{now}{counted}{attempts.sentence(attempt)}", log=log)
 
 
 def of(o: Observation) -> list[Json]:

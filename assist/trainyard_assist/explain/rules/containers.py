@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from signal import Signals
 from typing import Any, Final
 
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import attempts, last_words
 
 from .. import read, text
-from ..causes import Cause
 from ..model import Finding, Json, Observation
 from .found import found
 
@@ -47,7 +47,7 @@ def oom_killed(o: Observation) -> Finding | None:
     limit = first.limit or "none is set"
     message = f"container {first.container} used more than its memory limit ({limit}){_restarted(first)}"
     about = read.ref(first.pod, "Pod")
-    return found(o, Cause.OOM_KILLED, about, message, pods=[first.pod], log=o.log, limit=limit)
+    return found(o, Reason.OOM_KILLED, about, message, pods=[first.pod], log=o.log, limit=limit)
 
 
 def exited(o: Observation) -> Finding | None:
@@ -64,7 +64,7 @@ def exited(o: Observation) -> Finding | None:
         message += f"; rank {words.rank} failed first, with code {_code(first, words.exit_code)}"
     finding = found(
         o,
-        Cause.CONTAINER_EXITED,
+        Reason.CONTAINER_EXITED,
         read.ref(first.pod, "Pod"),
         f"{message}: {said}" if said else message,
         pods=[first.pod],

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trainyard_api.reasons import Reason
+
 from .. import read
-from ..causes import TABLE, Cause
+from ..causes import TABLE
 from ..model import Finding, Json, Observation, Ref
 
 
 def found(
     o: Observation,
-    cause: Cause,
+    cause: Reason,
     about: Ref,
     message: str,
     *,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from .. import read
-from ..causes import Cause
 from ..model import Finding, Json, Observation
 from .found import found
 
@@ -29,7 +29,7 @@ def incomplete(o: Observation) -> Finding | None:
             about = read.ref(group, names.POD_GROUP)
             queue = read.text(group, "spec", "queue") or "default"
             message = f"{len(waiting)} of its {wanted} pods have no node: {message}"
-            return found(o, Cause.GANG_INCOMPLETE, about, message, pods=waiting, queue=queue)
+            return found(o, Reason.GANG_INCOMPLETE, about, message, pods=waiting, queue=queue)
     return None
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import refusals
 
 from .. import read
-from ..causes import Cause
 from ..model import Finding, Observation, Subject
 from .found import found
 from .trainjob import stepped
@@ -30,12 +30,12 @@ def controller_down(o: Observation) -> Finding | None:
         wanted = read.number(seen, "spec", "replicas", default=1)
         message = f"no pod of it is available, of {wanted} wanted"
         about, within = read.ref(seen, "Deployment"), read.text(seen, "metadata", "namespace")
-        return found(o, Cause.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
+        return found(o, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
     if o.jobset is None or read.age(o, o.jobset) < _PATIENCE:
         return None
     message = f"it was created {read.age(o, o.jobset):.0f} s ago, and its controller has made nothing of it"
     about = read.ref(o.jobset, names.JOBSET)
-    return found(o, Cause.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
+    return found(o, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
 
 
 def not_created(o: Observation) -> Finding | None:
@@ -45,7 +45,7 @@ def not_created(o: Observation) -> Finding | None:
     if read.age(o, o.trainjob) < _PATIENCE:
         return None
     message = f"there is no JobSet {read.age(o, o.trainjob):.0f} s after the TrainJob was created"
-    return found(o, Cause.JOBSET_NOT_CREATED, read.ref(o.trainjob, names.TRAINJOB), message)
+    return found(o, Reason.JOBSET_NOT_CREATED, read.ref(o.trainjob, names.TRAINJOB), message)
 
 
 def jobs_refused(o: Observation) -> Finding | None:
@@ -54,7 +54,7 @@ def jobs_refused(o: Observation) -> Finding | None:
         return None
     for event in reversed(read.warnings(o, o.jobset, *refusals.JOBSET_EVENTS)):
         about = read.ref(o.jobset, names.JOBSET)
-        return stepped(o, found(o, Cause.JOBS_REFUSED, about, read.text(event, "message")))
+        return stepped(o, found(o, Reason.JOBS_REFUSED, about, read.text(event, "message")))
     return None
 
 
@@ -72,7 +72,7 @@ def has_failed(o: Observation) -> Finding | None:
                 f"Job {read.name(job)}: {read.text(failed, 'reason')}: {read.text(failed, 'message')}"
             )
     return found(
-        o, Cause.JOBSET_FAILED, about, "; ".join(said[:3]), name=about.name, namespace=read.namespace(o)
+        o, Reason.JOBSET_FAILED, about, "; ".join(said[:3]), name=about.name, namespace=read.namespace(o)
     )
 
 

@@ -11,9 +11,9 @@ import re
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from .. import read, text
-from ..causes import Cause
 from ..model import Finding, Json, Observation, Ref, Subject
 from .found import found
 
@@ -38,7 +38,7 @@ def held(o: Observation) -> Finding | None:
         return None
     message = f"LocalQueue {queue} does not admit it before it is resumed"
     name, within = read.name(o.trainjob), read.namespace(o)
-    return found(o, Cause.HELD, read.ref(o.trainjob, names.TRAINJOB), message, name=name, namespace=within)
+    return found(o, Reason.HELD, read.ref(o.trainjob, names.TRAINJOB), message, name=name, namespace=within)
 
 
 def gated(o: Observation) -> Finding | None:
@@ -47,7 +47,7 @@ def gated(o: Observation) -> Finding | None:
     if workload is None or not (gates := _gates(o)):
         return None
     message = "it may not be admitted yet"
-    return found(o, Cause.GATED, _ref(workload), message, gates=text.listed(gates))
+    return found(o, Reason.GATED, _ref(workload), message, gates=text.listed(gates))
 
 
 def workload_missing(o: Observation) -> Finding | None:
@@ -58,7 +58,7 @@ def workload_missing(o: Observation) -> Finding | None:
     if read.age(o, o.trainjob) < _PATIENCE:
         return None
     message = f"it names LocalQueue {queue}, and there is no Workload of it"
-    return found(o, Cause.WORKLOAD_MISSING, Ref("LocalQueue", queue, read.namespace(o)), message)
+    return found(o, Reason.WORKLOAD_MISSING, Ref("LocalQueue", queue, read.namespace(o)), message)
 
 
 def workload_unseen(o: Observation) -> Finding | None:
@@ -68,7 +68,7 @@ def workload_unseen(o: Observation) -> Finding | None:
         return None
     message = f"it is suspended until LocalQueue {queue} admits it"
     about = Ref("LocalQueue", queue, read.namespace(o))
-    return found(o, Cause.WORKLOAD_UNSEEN, about, message, namespace=read.namespace(o))
+    return found(o, Reason.WORKLOAD_UNSEEN, about, message, namespace=read.namespace(o))
 
 
 def workload_inactive(o: Observation) -> Finding | None:
@@ -78,7 +78,7 @@ def workload_inactive(o: Observation) -> Finding | None:
         return None
     message = _said(workload, "Evicted") or "its spec.active is false"
     name, within = read.name(workload), read.namespace(o)
-    return found(o, Cause.WORKLOAD_INACTIVE, _ref(workload), message, name=name, namespace=within)
+    return found(o, Reason.WORKLOAD_INACTIVE, _ref(workload), message, name=name, namespace=within)
 
 
 def workload_inadmissible(o: Observation) -> Finding | None:
@@ -90,7 +90,7 @@ def workload_inadmissible(o: Observation) -> Finding | None:
     reason = read.text(read.condition(workload, "QuotaReserved"), "reason")
     if reason not in _NEVER and _TOO_MUCH not in message:
         return None
-    return found(o, Cause.WORKLOAD_INADMISSIBLE, _ref(workload), message, queue=_queue(workload))
+    return found(o, Reason.WORKLOAD_INADMISSIBLE, _ref(workload), message, queue=_queue(workload))
 
 
 def quota_short(o: Observation) -> Finding | None:
@@ -109,7 +109,7 @@ def quota_short(o: Observation) -> Finding | None:
     if o.queue_place is not None:
         how = " of those that can be seen" if o.queue_place.partial else ""
         message = f"it is number {o.queue_place.position} in {o.queue_place.queue}{how}: {message}"
-    return found(o, Cause.QUOTA_SHORT, _ref(workload), message, queue=_queue(workload))
+    return found(o, Reason.QUOTA_SHORT, _ref(workload), message, queue=_queue(workload))
 
 
 def admission_check_pending(o: Observation) -> Finding | None:
@@ -121,7 +121,7 @@ def admission_check_pending(o: Observation) -> Finding | None:
         if check.get("state") != "Ready":
             name = read.text(check, "name")
             message = f"it is {read.text(check, 'state')}: {read.text(check, 'message') or 'nothing is said'}"
-            return found(o, Cause.ADMISSION_CHECK, Ref("AdmissionCheck", name), message, check=name)
+            return found(o, Reason.ADMISSION_CHECK, Ref("AdmissionCheck", name), message, check=name)
     return None
 
 
@@ -133,7 +133,7 @@ def not_resumed(o: Observation) -> Finding | None:
         return None
     if workload is None or read.since(o, read.moment(admitted, "lastTransitionTime")) < _PATIENCE:
         return None
-    return found(o, Cause.NOT_RESUMED, _ref(workload), "it is Admitted, and spec.suspend is still true")
+    return found(o, Reason.NOT_RESUMED, _ref(workload), "it is Admitted, and spec.suspend is still true")
 
 
 def before_admission(o: Observation) -> Finding | None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trainyard_api import quantity
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import refusals
 
 from .. import read, text
-from ..causes import Cause
 from ..model import Finding, Json, Observation, Ref
 from .found import found
 from .trainjob import stepped
@@ -43,14 +43,14 @@ def over_quota(o: Observation) -> Finding | None:
         if quota := _QUOTA.search(message):
             about = Ref("ResourceQuota", quota[1], read.namespace(o))
             said = f"Job {read.name(job)}: {message}"
-            return _refused(o, Cause.PODS_OVER_QUOTA, about, job, said, quota=quota[1])
+            return _refused(o, Reason.PODS_OVER_QUOTA, about, job, said, quota=quota[1])
     return None
 
 
 def refused(o: Observation) -> Finding | None:
     """Admission refuses the pods of a Job."""
     for job, message in _refusals(o):
-        return stepped(o, _refused(o, Cause.PODS_REFUSED, read.ref(job, "Job"), job, message))
+        return stepped(o, _refused(o, Reason.PODS_REFUSED, read.ref(job, "Job"), job, message))
     return None
 
 
@@ -61,7 +61,7 @@ def image_not_pulled(o: Observation) -> Finding | None:
             image = read.text(status, "image")
             message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
             return _about_pod(
-                o, Cause.IMAGE_NOT_PULLED, pod, message, lambda s: _reason(s) in _IMAGE, image=image
+                o, Reason.IMAGE_NOT_PULLED, pod, message, lambda s: _reason(s) in _IMAGE, image=image
             )
     return None
 
@@ -75,7 +75,7 @@ def secret_missing(o: Observation) -> Finding | None:
                 held = [p for p in read.pending(o) if any(name[0] in m for m in _config_problems(o, p))]
                 about = Ref("Secret", name[1], read.namespace(o))
                 said = f"Pod {read.name(pod)}: {message}"
-                return found(o, Cause.SECRET_MISSING, about, said, pods=held, secret=name[1])
+                return found(o, Reason.SECRET_MISSING, about, said, pods=held, secret=name[1])
     return None
 
 
@@ -84,7 +84,7 @@ def config_missing(o: Observation) -> Finding | None:
     for pod, status, _ in _waiting(o):
         if _reason(status) == _CONFIG:
             message = f"container {read.text(status, 'name')}: {_message(status)}"
-            return _about_pod(o, Cause.CONFIG_MISSING, pod, message, lambda s: _reason(s) == _CONFIG)
+            return _about_pod(o, Reason.CONFIG_MISSING, pod, message, lambda s: _reason(s) == _CONFIG)
     return None
 
 
@@ -93,7 +93,7 @@ def volume_not_mounted(o: Observation) -> Finding | None:
     for pod in read.pending(o):
         for event in reversed(read.warnings(o, pod, "FailedMount", "FailedAttachVolume", "FailedMapVolume")):
             about = read.ref(pod, "Pod")
-            return found(o, Cause.VOLUME_NOT_MOUNTED, about, read.text(event, "message"), pods=[pod])
+            return found(o, Reason.VOLUME_NOT_MOUNTED, about, read.text(event, "message"), pods=[pod])
     return None
 
 
@@ -107,7 +107,7 @@ def sandbox_not_made(o: Observation) -> Finding | None:
             limits = small or "none of them is small"
             node = read.text(pod, "spec", "nodeName")
             about, said = read.ref(pod, "Pod"), read.text(event, "message")
-            return found(o, Cause.SANDBOX_NOT_MADE, about, said, pods=[pod], limits=limits, node=node)
+            return found(o, Reason.SANDBOX_NOT_MADE, about, said, pods=[pod], limits=limits, node=node)
     return None
 
 
@@ -117,7 +117,7 @@ def initializer_retries(o: Observation) -> Finding | None:
     said = next(iter(o.log[-1:]), "")
     if pod is None or _TRIES_AGAIN not in said:
         return None
-    return found(o, Cause.INITIALIZER_RETRIES, read.ref(pod, "Pod"), said, pods=[pod], log=o.log)
+    return found(o, Reason.INITIALIZER_RETRIES, read.ref(pod, "Pod"), said, pods=[pod], log=o.log)
 
 
 def running_initializer(o: Observation) -> Json | None:
@@ -161,14 +161,14 @@ def evicted(o: Observation) -> Finding | None:
     for pod in read.current_pods(o):
         if read.text(pod, "status", "reason") == "Evicted":
             node, said = read.text(pod, "spec", "nodeName"), read.text(pod, "status", "message")
-            return found(o, Cause.EVICTED, read.ref(pod, "Pod"), f"node {node}: {said}", pods=[pod])
+            return found(o, Reason.EVICTED, read.ref(pod, "Pod"), f"node {node}: {said}", pods=[pod])
     return None
 
 
 def _cannot_start(o: Observation, pod: Json, status: Json, message: str) -> Finding:
     container = read.text(status, "name")
     message = f"container {container}: {message}"
-    return found(o, Cause.CANNOT_START, read.ref(pod, "Pod"), message, pods=[pod], container=container)
+    return found(o, Reason.CANNOT_START, read.ref(pod, "Pod"), message, pods=[pod], container=container)
 
 
 def _refusals(o: Observation) -> Iterator[tuple[Json, str]]:
@@ -185,7 +185,7 @@ def _refusals(o: Observation) -> Iterator[tuple[Json, str]]:
             break
 
 
-def _refused(o: Observation, cause: Cause, about: Ref, job: Json, message: str, **words: Any) -> Finding:
+def _refused(o: Observation, cause: Reason, about: Ref, job: Json, message: str, **words: Any) -> Finding:
     there = [pod for pod in read.current_pods(o) if read.job_of(o, pod) is job]
     if there:
         message = f"{len(there)} of {read.ranks(job)} pods are there: {message}"
@@ -200,7 +200,7 @@ def _waiting(o: Observation) -> Iterator[tuple[Json, Json, Json]]:
 
 
 def _about_pod(
-    o: Observation, cause: Cause, pod: Json, message: str, same: Callable[[Json], bool], **words: Any
+    o: Observation, cause: Reason, pod: Json, message: str, same: Callable[[Json], bool], **words: Any
 ) -> Finding:
     held = [p for p, status, _ in _waiting(o) if same(status)]
     return found(o, cause, read.ref(pod, "Pod"), message, pods=held, **words)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from .. import read, text
-from ..causes import Cause
 from ..model import Finding, Json, Observation, Ref
 from .found import found
 
@@ -63,7 +63,7 @@ def _left(o: Observation, job: Json, gone: list[int], seconds: float, others: li
     first = next(iter(read.objects(waits, "spec", "containers")), None)
     return found(
         o,
-        Cause.RANK_LEFT,
+        Reason.RANK_LEFT,
         read.ref(waits, "Pod"),
         message,
         pod=read.name(waits),
@@ -97,5 +97,5 @@ def _not_ready(o: Observation, pod: Json) -> str:
 
 def _missing(o: Observation, about: Ref, rank: int, message: str) -> Finding:
     what = f"{about.kind.lower()} {about.name}"
-    finding = found(o, Cause.RANK_MISSING, about, message, what=what, namespace=read.namespace(o))
+    finding = found(o, Reason.RANK_MISSING, about, message, what=what, namespace=read.namespace(o))
     return replace(finding, ranks=(rank,))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from trainyard_api.reasons import Reason
+
 from .. import read, text
-from ..causes import Cause
 from ..model import Finding, Json, Observation, Ref, Subject
 from . import fit
 from .found import found
@@ -32,7 +33,7 @@ def node_lost(o: Observation) -> Finding | None:
             continue
         there = [p for p in _unfinished(o) if read.text(p, "spec", "nodeName") == name]
         message = f"{message}; on it: {text.listed(map(read.name, there))}"
-        return found(o, Cause.NODE_LOST, Ref("Node", name), message, pods=there, node=f"Node {name}")
+        return found(o, Reason.NODE_LOST, Ref("Node", name), message, pods=there, node=f"Node {name}")
     return None
 
 
@@ -46,7 +47,7 @@ def claim_missing(o: Observation) -> Finding | None:
             if claim not in known:
                 about = Ref("PersistentVolumeClaim", claim, read.namespace(o))
                 message = f"{_pod(pod)} needs it, and it does not exist"
-                return found(o, Cause.CLAIM_MISSING, about, message, pods=[pod], claim=claim)
+                return found(o, Reason.CLAIM_MISSING, about, message, pods=[pod], claim=claim)
     return None
 
 
@@ -61,7 +62,7 @@ def claim_pending(o: Observation) -> Finding | None:
         message = read.text(said[-1], "message") if said else "no volume is bound to it"
         return found(
             o,
-            Cause.CLAIM_PENDING,
+            Reason.CLAIM_PENDING,
             read.ref(claim, "PersistentVolumeClaim"),
             f"{text.listed(map(_pod, waiting))} waits for it: {message}",
             pods=waiting,
@@ -79,7 +80,7 @@ def gated(o: Observation) -> Finding | None:
         if gates:
             names = text.listed(gates)
             message = f"it is held by the scheduling gate {names}"
-            return found(o, Cause.SCHEDULING_GATED, read.ref(pod, "Pod"), message, pods=[pod], gates=names)
+            return found(o, Reason.SCHEDULING_GATED, read.ref(pod, "Pod"), message, pods=[pod], gates=names)
     return None
 
 
@@ -90,7 +91,7 @@ def no_scheduler(o: Observation) -> Finding | None:
             scheduler = read.text(pod, "spec", "schedulerName") or "default-scheduler"
             message = f"{scheduler} has said nothing about it for {text.duration(read.age(o, pod))}"
             about = read.ref(pod, "Pod")
-            return found(o, Cause.NO_SCHEDULER, about, message, pods=[pod], scheduler=scheduler)
+            return found(o, Reason.NO_SCHEDULER, about, message, pods=[pod], scheduler=scheduler)
     return None
 
 
@@ -106,7 +107,7 @@ def no_device(o: Observation) -> Finding | None:
                 message = f"it asks for {resource}, and of the {which} that it may run on none offers any"
                 held = [p for p in _homeless(o) if resource in fit.devices(_unscheduled(p))]
                 about = read.ref(pod, "Pod")
-                return found(o, Cause.NO_DEVICE, about, message, pods=held, resource=resource)
+                return found(o, Reason.NO_DEVICE, about, message, pods=held, resource=resource)
     return None
 
 
@@ -119,7 +120,7 @@ def no_node_fits(o: Observation) -> Finding | None:
             message = said.split(" preemption:")[0].removesuffix(" no new claims to deallocate,")
             held = [p for p in _homeless(o) if _unscheduled(p)]
             message = f"{message} ({more})" if more else message
-            return found(o, Cause.NO_NODE_FITS, read.ref(pod, "Pod"), message, pods=held)
+            return found(o, Reason.NO_NODE_FITS, read.ref(pod, "Pod"), message, pods=held)
     return None
 
 

@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import refusals
 
 from .. import read, text
-from ..causes import TABLE, Cause
+from ..causes import TABLE
 from ..model import Finding, Json, Observation, Ref, Subject
 from . import kueue
 from .found import found
 
-_REASONS: Final = {cause.value: cause for cause in Cause}
+_REASONS: Final = {reason.value: reason for reason in TABLE}
 
 
 def deleting(o: Observation) -> Finding | None:
@@ -25,7 +26,7 @@ def deleting(o: Observation) -> Finding | None:
     held = read.at(o.trainjob, "metadata", "finalizers")
     finalizers = text.listed(held) if isinstance(held, list) and held else "none"
     message = f"it was deleted at {read.text(o.trainjob, 'metadata', 'deletionTimestamp')}"
-    return found(o, Cause.DELETING, _self(o), message, finalizers=finalizers)
+    return found(o, Reason.DELETING, _self(o), message, finalizers=finalizers)
 
 
 def managed_elsewhere(o: Observation) -> Finding | None:
@@ -37,7 +38,7 @@ def managed_elsewhere(o: Observation) -> Finding | None:
         return held
     cluster = kueue.cluster(o)
     message = f"spec.managedBy is {manager}" + (f", which has sent it to {cluster}" if cluster else "")
-    return found(o, Cause.MANAGED_ELSEWHERE, _self(o), message, manager=manager)
+    return found(o, Reason.MANAGED_ELSEWHERE, _self(o), message, manager=manager)
 
 
 def operator_down(o: Observation) -> Finding | None:
@@ -49,11 +50,11 @@ def operator_down(o: Observation) -> Finding | None:
     expected = next(iter(o.leases), None)
     if expected is None:
         about, message = Ref("Lease", names.OPERATOR), "there is no Lease of an operator"
-        return found(o, Cause.OPERATOR_DOWN, about, message, namespace=names.SYSTEM_NAMESPACE)
+        return found(o, Reason.OPERATOR_DOWN, about, message, namespace=names.SYSTEM_NAMESPACE)
     within = read.text(expected, "metadata", "namespace")
     renewed = read.since(o, read.moment(expected, "spec", "renewTime"))
     message = f"nobody holds it; it was renewed {text.duration(renewed)} ago"
-    return found(o, Cause.OPERATOR_DOWN, read.ref(expected, "Lease"), message, namespace=within)
+    return found(o, Reason.OPERATOR_DOWN, read.ref(expected, "Lease"), message, namespace=within)
 
 
 def blocked(o: Observation) -> Finding | None:
@@ -82,12 +83,12 @@ def _blocked(o: Observation) -> Finding | None:
     condition = read.condition(o.trainjob, names.BLOCKED)
     if condition is None or not read.holds(o.trainjob, names.BLOCKED):
         return None
-    cause = _REASONS.get(read.text(condition, "reason"), Cause.BLOCKED)
+    cause = _REASONS.get(read.text(condition, "reason"), Reason.BLOCKED)
     message, _, step = read.text(condition, "message").rpartition("; ")
     if not message:
-        message, step = step, TABLE[Cause.BLOCKED].next_step
+        message, step = step, TABLE[Reason.BLOCKED].next_step
     about = read.named_runtime(o) if TABLE[cause].at == "Runtime" else _self(o)
-    return Finding(cause, about, message + (_nearest(o) if cause is Cause.RUNTIME_NOT_FOUND else ""), step)
+    return Finding(cause, about, message + (_nearest(o) if cause is Reason.RUNTIME_NOT_FOUND else ""), step)
 
 
 def runtime_missing(o: Observation) -> Finding | None:
@@ -96,7 +97,7 @@ def runtime_missing(o: Observation) -> Finding | None:
         return None
     runtime = read.named_runtime(o)
     message = f"{runtime} is not found{_nearest(o)}"
-    return found(o, Cause.RUNTIME_NOT_FOUND, runtime, message, runtime=runtime)
+    return found(o, Reason.RUNTIME_NOT_FOUND, runtime, message, runtime=runtime)
 
 
 def _nearest(o: Observation) -> str:
@@ -113,27 +114,27 @@ def suspended(o: Observation) -> Finding | None:
         return None
     message = "spec.suspend is true"
     return found(
-        o, Cause.SUSPENDED, _self(o), message, name=read.name(o.trainjob), namespace=read.namespace(o)
+        o, Reason.SUSPENDED, _self(o), message, name=read.name(o.trainjob), namespace=read.namespace(o)
     )
 
 
 def deadline_exceeded(o: Observation) -> Finding | None:
     """It ran for too long."""
     condition = read.condition(o.trainjob, names.FAILED)
-    if condition is None or condition.get("reason") != "DeadlineExceeded":
+    if condition is None or condition.get("reason") != Reason.DEADLINE_EXCEEDED:
         return None
     seconds = read.number(o.trainjob, "spec", "activeDeadlineSeconds")
     message = f"{read.text(condition, 'message')} of {seconds} s"
-    return found(o, Cause.DEADLINE_EXCEEDED, _self(o), message, seconds=seconds)
+    return found(o, Reason.DEADLINE_EXCEEDED, _self(o), message, seconds=seconds)
 
 
 def runtime_unsupported(o: Observation) -> Finding | None:
     """Its runtimeRef is of a kind that no operator knows."""
     condition = read.condition(o.trainjob, names.FAILED)
-    if condition is None or condition.get("reason") != "TrainingRuntimeNotSupported":
+    if condition is None or condition.get("reason") != Reason.RUNTIME_NOT_SUPPORTED:
         return None
     runtime = read.named_runtime(o)
-    return found(o, Cause.RUNTIME_NOT_FOUND, runtime, read.text(condition, "message"), runtime="a runtime")
+    return found(o, Reason.RUNTIME_NOT_FOUND, runtime, read.text(condition, "message"), runtime="a runtime")
 
 
 def manager_elsewhere(trainjob: Json) -> str:
