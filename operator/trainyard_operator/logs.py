@@ -6,6 +6,10 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from typing import Final
+
+KOPF_SIGNALS: Final = "kopf._core.reactor.running"
+"""The logger of Kopf's that warns about signals: private, see docs/adr/0026."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -34,4 +38,4 @@ def configure(log_format: str) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("kopf").setLevel(logging.WARNING)
     # Kopf warns that it cannot handle signals in a thread, which is why it is in one.
-    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+    logging.getLogger(KOPF_SIGNALS).setLevel(logging.ERROR)
