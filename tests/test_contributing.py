@@ -272,7 +272,7 @@ def test_a_new_rule_is_held_to(clone: Path) -> None:
 def test_a_new_part_is_installed(clone: Path) -> None:
     (clone / "tests/trainyard_platform/test_greeting.py").write_text("""
 import pytest
-from tests.trainyard_platform.test_graph import MINIMAL, stack
+from tests.trainyard_platform.graphs import MINIMAL, stack
 
 
 @pytest.mark.usefixtures("pins")

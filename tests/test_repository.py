@@ -97,7 +97,7 @@ def test_every_package_of_ours_is_shipped_typed_and_guarded() -> None:
     packages = {path.parent.name for path in tracked(":(glob)*/trainyard_*/__init__.py")}
     shipped = {Path(p).name for p in config["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]}
     assert shipped == packages
-    assert set(config["tool"]["mypy"]["packages"]) == packages
+    assert set(config["tool"]["mypy"]["packages"]) == packages | {"benchmarks", "tests"}
     assert set(config["tool"]["importlinter"]["root_packages"]) == packages
 
 
@@ -147,3 +147,11 @@ def test_no_cloud_is_in_the_environment_in_which_pulumi_looks_for_plugins() -> N
     for cloud, package in (("eks", "aws"), ("gke", "gcp"), ("aks", "azure")):
         alone = (PROJECT / "requirements" / f"{cloud}.txt").read_text()
         assert re.findall(r"^[a-z]\S*==", alone, re.MULTILINE) == [f"pulumi-{package}=="]
+
+
+def test_no_test_imports_a_test_module() -> None:
+    imports = re.compile(r"^from (?:\.|tests\b)\S*\btest_\w+ import .*|^from \S+ import .*\btest_\w+.*", re.M)
+    found = {
+        str(file.relative_to(PROJECT)): imports.findall(file.read_text()) for file in tracked("tests/*.py")
+    }
+    assert {file: lines for file, lines in found.items() if lines} == {}

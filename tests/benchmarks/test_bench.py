@@ -1,6 +1,7 @@
 """What a bench makes of the calls that it has seen."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from benchmarks.audit import Call
 from benchmarks.bench import OURS, Bench
@@ -12,8 +13,9 @@ def call(verb, resource, name, agent, at):
 
 
 def bench(*calls):
-    plane = SimpleNamespace(tail=SimpleNamespace(calls=calls))
-    return Bench(OURS, plane, driver=None, controller=None)
+    plane: Any = SimpleNamespace(tail=SimpleNamespace(calls=calls))
+    nobody: Any = None
+    return Bench(OURS, plane, driver=nobody, controller=nobody)
 
 
 def test_the_operators_part_of_the_way_to_a_pod_begins_when_kueue_resumes_the_trainjob():

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -94,7 +95,7 @@ def test_everything_is_written_and_can_be_read_again(tmp_path):
 
 def test_what_is_measured_at_several_sizes_has_a_bar_for_each(tmp_path):
     ladder = scenario(sides=(OURS,), charts=("p99, ms",))
-    figures = {"100: jobs/s": 9, "100: p99, ms": 1, "500: jobs/s": 8, "500: p99, ms": 2}
+    figures: dict[str, Any] = {"100: jobs/s": 9, "100: p99, ms": 1, "500: jobs/s": 8, "500: p99, ms": 2}
     report.write(results(Result(ladder, (Turn("ours", 0.5, figures),))), tmp_path)
     drawn = ElementTree.fromstring((tmp_path / "burst-1.svg").read_text())
     texts = [text.text for text in drawn.findall("{http://www.w3.org/2000/svg}text")]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -212,7 +213,7 @@ def ours(folder, name="conf-ours", policies=None):
     with control_plane(name) as cluster:
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "trainyard-system"}})
         kubeconfig = cluster.sandbox.instance.kubeconfig
-        program = [PROJECT / ".venv" / "bin" / "trainyard", "operator", "run"]
+        program: list[Path | str] = [PROJECT / ".venv" / "bin" / "trainyard", "operator", "run"]
         if policies is not None:
             told = folder / "policies.yaml"
             told.write_text(yaml.safe_dump(policies.model_dump(mode="json", by_alias=True)))

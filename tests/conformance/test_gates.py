@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from benchmarks import plane
 from tests.patience import STARTED, eventually
 from tests.trainyard_policies.examples import OnThatDay, changed, of_workloads
+from tests.trainyard_policies.packs import applicable, arguments, named, policy_name, reported
 from tests.trainyard_policies.tables import cases
-from tests.trainyard_policies.test_pack import applicable, arguments, named, policy_name, reported
 from trainyard_policies import engine, pack, rules
 from trainyard_policies.cel import Webhook
 from trainyard_policies.parameters import KUEUE

@@ -10,43 +10,18 @@ from tests.patience import NOTICED, looks
 
 from . import live
 from .compare import built, differences
-from .corpus import GOLDEN, RUNTIMES, cases, load
+from .corpus import GOLDEN, cases
 from .exceptions import BUILDS
-from .generated import COUNT, made
+from .generated import COUNT
+from .live_builds import GANGS, GENERATED, manifests
 
 pytestmark = pytest.mark.sandbox
 
-GENERATED = [f"made-{number:02d}" for number in range(COUNT)]
-GANGS = {"gang-coscheduling": {"coscheduling": {}}, "gang-volcano": {"volcano": {}}}
-"""By case: a gang for a launcher that waits for its workers."""
 CASES = [*(f"tj-{case}" for case in cases(GOLDEN / "trainjobs")), *GENERATED, *GANGS]
 CORE = {*(f"tj-{case}" for case in cases(GOLDEN / "trainjobs")), *GANGS, *GENERATED[:23]}
 """Forty of them: every framework, and what Hypothesis has made of them."""
 SETTLED = 6.0
 """Seconds without a change after which nothing more is expected."""
-
-
-def manifests():
-    """All runtimes, and by case all TrainJobs."""
-    runtimes = [runtime for path in RUNTIMES for runtime in load(path)]
-    jobs = {}
-    for case in cases(GOLDEN / "trainjobs"):
-        (job,) = load(GOLDEN / "trainjobs" / f"{case}.yaml")
-        jobs[f"tj-{case}"] = {**job, "metadata": {**job["metadata"], "name": f"tj-{case}"}}
-    for case, (runtime, spec) in zip(GENERATED, made(), strict=True):
-        kind, name = "ClusterTrainingRuntime", runtime
-        if not isinstance(runtime, str):
-            # Every other one is a namespaced runtime.
-            kind, name = ("TrainingRuntime" if int(case[-2:]) % 2 else kind), case
-            runtimes.append(
-                {"apiVersion": live.TRAINER, "kind": kind, "metadata": {"name": case}, "spec": runtime}
-            )
-        jobs[case] = live.trainjob(case, name, kind, **spec)
-    (mpi,) = load(GOLDEN / "runtimes" / "deepspeed-distributed.yaml")
-    for case, gang in GANGS.items():
-        runtimes.append({**mpi, "metadata": {"name": case}, "spec": {**mpi["spec"], "podGroupPolicy": gang}})
-        jobs[case] = live.trainjob(case, case, trainer={"numNodes": 3})
-    return runtimes, jobs
 
 
 @pytest.fixture(scope="module")

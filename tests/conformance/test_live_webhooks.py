@@ -1,5 +1,7 @@
 """What both controllers answer when the API server asks their webhooks."""
 
+from typing import Any
+
 import pytest
 
 from tests.harness.selection import core_if
@@ -9,7 +11,7 @@ from . import live
 from .compare import plain
 from .corpus import GOLDEN, cases, load
 from .exceptions import ADMISSION
-from .test_live_builds import manifests
+from .live_builds import manifests
 
 pytestmark = pytest.mark.sandbox
 
@@ -57,7 +59,9 @@ def runtime_update(side):
     """The answer to a TrainingRuntime that is changed so that it could not have been made."""
     pod = {"spec": {"containers": [{"name": "node", "image": "i"}]}}
     metadata = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-    jobs = [{"name": "node", "template": {"metadata": metadata, "spec": {"template": pod}}}]
+    jobs: list[dict[str, Any]] = [
+        {"name": "node", "template": {"metadata": metadata, "spec": {"template": pod}}}
+    ]
     runtime = {
         "apiVersion": live.TRAINER,
         "kind": "TrainingRuntime",

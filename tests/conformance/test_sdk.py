@@ -28,8 +28,8 @@ from trainyard_policies.settings import Policies
 
 from . import live
 from .corpus import GOLDEN, load
-from .test_live_status import COMPLETED, FAILED, jobset_of, jobset_says, see_jobset
-from .test_upstream_integration import node_pod, variables
+from .live_status import COMPLETED, FAILED, jobset_of, jobset_says, see_jobset
+from .upstream_pods import node_pod, variables
 
 pytestmark = pytest.mark.sandbox
 

@@ -9,7 +9,7 @@ from tests.patience import eventually, nothing_comes
 
 from . import live
 from .corpus import GOLDEN, load
-from .test_live_status import (
+from .live_status import (
     COMPLETE,
     COMPLETED,
     DONE,
@@ -28,6 +28,7 @@ from .test_live_status import (
     status,
     suspend,
 )
+from .upstream_pods import node_pod, variables
 
 pytestmark = pytest.mark.sandbox
 
@@ -66,15 +67,6 @@ def created(side, name, of, kind=CLUSTER, **spec):
     create(side, name, of, kind, **spec)
     see_jobset(side, name)
     return jobset_of(side, name)
-
-
-def node_pod(jobset, name="node"):
-    (job,) = [job for job in jobset["spec"]["replicatedJobs"] if job["name"] == name]
-    return job["template"]["spec"]["template"]["spec"]
-
-
-def variables(jobset, name="node"):
-    return {one["name"]: one.get("value") for one in node_pod(jobset, name)["containers"][0]["env"]}
 
 
 def ends(side, name, of, last, condition):

@@ -4,6 +4,8 @@ Both controllers are asked: what Trainer's tests expect is so of Trainer, and of
 `Forbidden` (403) is a webhook's answer, `Invalid` (422) the schema's.
 """
 
+from typing import Any
+
 import pytest
 
 from tests.harness.selection import core_if
@@ -116,7 +118,7 @@ CREATED = {
 }
 """By name: what is created, and the answer."""
 
-UPDATED = {
+UPDATED: dict[str, Any] = {
     "managedBy": ({}, {"managedBy": "kueue.x-k8s.io/multikueue"}, INVALID),
     "runtimeRef": ({}, {"runtimeRef": {"name": "other"}}, INVALID),
     "initializer": (

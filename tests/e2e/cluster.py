@@ -9,7 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from trainyard_sandbox.isolation import cgroup_processes
 from trainyard_sandbox.paths import PROJECT, Instance
 
 Object = dict[str, Any]
+Objects = list[Object]
 
 OPERATOR = "system:serviceaccount:trainyard-system:trainyard-operator"
 JOBSET = "system:serviceaccount:jobset-system:jobset-controller"
@@ -152,10 +153,10 @@ class Cluster:
         text = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
         return json.loads(text) if text else None
 
-    def list(self, kind: str, selector: str = "") -> list[Object]:
+    def list(self, kind: str, selector: str = "") -> Objects:
         return list(json.loads(self.kubectl("get", kind, "-l", selector, "-o", "json"))["items"])
 
-    def pods(self, job: str) -> list[Object]:
+    def pods(self, job: str) -> Objects:
         return self.list("pods", f"jobset.sigs.k8s.io/jobset-name={job}")
 
     def condition(self, job: str, kind: str) -> Object | None:
@@ -182,7 +183,7 @@ class Cluster:
     def pulumi(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return self.run("pulumi", *arguments, "--non-interactive", check=check)
 
-    def operator_pids(self) -> list[int]:
+    def operator_pids(self) -> Sequence[int]:
         """The operator's processes, as the host sees them."""
         processes = cgroup_processes(self.sandbox.instance.id)
         return sorted(pid for pid in processes if b"trainyard_operator" in _cmdline(pid))
@@ -220,7 +221,7 @@ class Cluster:
         cells = [[row[begin:end].strip() for begin, end in spans] for row in rows]
         return {name: dict(zip(columns[1:], rest, strict=True)) for name, *rest in cells}
 
-    def said_by_launcher(self, job: str, pattern: str, times: int) -> list[Any]:
+    def said_by_launcher(self, job: str, pattern: str, times: int) -> Sequence[Any]:
         """What `pattern` finds in the log of an MPI job's launcher, sorted, once it is there so many times.
 
         The workers' pods may be gone by then, and the launcher can have had more pods than one.
@@ -236,7 +237,7 @@ class Cluster:
         answer: list[Any] = eventually(f"the launcher of {job} says {pattern!r}", ask)
         return answer
 
-    def audited_writes(self, user: str, name: str) -> list[str]:
+    def audited_writes(self, user: str, name: str) -> Sequence[str]:
         """`verb resource/subresource` of every write that a user made to objects of that name."""
         writes = []
         for line in self.sandbox.log_file("audit").read_text().splitlines():
@@ -251,7 +252,7 @@ class Cluster:
                 writes.append(f"{event['verb']} {target['resource']}{sub}")
         return writes
 
-    def writes_for(self, job: str) -> list[str]:
+    def writes_for(self, job: str) -> Sequence[str]:
         """The operator's writes for a TrainJob: two until its JobSet has a status, one for each later status.
 
         However slow the machine is: where counts are seen one by one, JobSet's controller writes more.

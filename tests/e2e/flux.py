@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.patience import STARTED, eventually
+from tests.patience import LEARNED, STARTED, Limit, eventually
 from trainyard_sandbox.isolation import CLUSTER_ADDRESS
 from trainyard_sandbox.pki import Authority
 from trainyard_sandbox.progress import Progress
@@ -136,7 +136,7 @@ def ready(cluster: Cluster, wave: str, commit: str) -> Object | None:
     return found if found and tried and found["status"] != "Unknown" else None
 
 
-def applied(cluster: Cluster, waves: list[str], commit: str, timeout: float = 900) -> None:
+def applied(cluster: Cluster, waves: list[str], commit: str, within: Limit = LEARNED) -> None:
     """Wait until each wave of a commit is there and healthy."""
     for wave in waves:
 
@@ -144,4 +144,4 @@ def applied(cluster: Cluster, waves: list[str], commit: str, timeout: float = 90
             found = ready(cluster, wave, commit)
             return found is not None and found["status"] == "True"
 
-        eventually(f"wave {wave} of {commit[:7]} is healthy", done, timeout=timeout)
+        eventually(f"wave {wave} of {commit[:7]} is healthy", done, within=within)

@@ -15,6 +15,7 @@ from tests.patience import eventually
 from trainyard_sandbox.paths import PROJECT
 
 from .cluster import QUICK, UNTIL_TOLD, Cluster, Object, finish, runtime, sandbox_of_its_own, trainjob
+from .life import taken
 from .trainer import CONTROLLER, NAMESPACE, base, holder, installed
 
 pytestmark = pytest.mark.sandbox(area="migrate")
@@ -172,5 +173,5 @@ def test_and_back_trainer_works_as_before(stranger: Cluster) -> None:
     trainer = stranger.within(NAMESPACE)
     eventually("it works again", lambda: holder(trainer).startswith(CONTROLLER))
     assert '"before"' in json.dumps(stranger.get("clustertrainingruntime", "plain"))
-    eventually("its webhooks answer", lambda: stranger.apply(trainjob("back")) is None)
+    eventually("its webhooks answer", lambda: taken(stranger, trainjob("back")))
     stranger.wait_for_condition("back", "Complete")

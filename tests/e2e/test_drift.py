@@ -13,10 +13,10 @@ import yaml
 from tests.patience import STARTED, eventually
 from trainyard_sandbox.paths import PROJECT
 
+from .certificates import due, renewed_since
 from .cluster import Cluster, Object, trainjob
 from .drift_changes import CHANGES, HAND, Change
-from .test_certificates import due, renewed_since
-from .test_life import accepted
+from .life import accepted
 
 pytestmark = pytest.mark.sandbox(area="platform")
 

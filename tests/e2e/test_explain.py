@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,43 +14,18 @@ import yaml
 
 from tests.harness.selection import asked_for, core_if
 from tests.patience import NOTICED, SOON, eventually, looks
-from trainyard_cli.commands import explain
 from trainyard_policies.parameters import KUEUE
 
+from .asked import Answer, ask, namespace
 from .cluster import Cluster, Object, scaled_down
 from .explained import CASES, GHOST, JOB, LABEL, Case, runtime, trainjob
-from .test_life import unchecked
+from .life import unchecked
 
 pytestmark = pytest.mark.sandbox(area="explain")
 
 CORE = ("runtime", "suspended", "quota", "resource", "exits")
 """Causes, by the id of their case."""
 GHOST_TAINT = {"key": "haunted", "value": "true", "effect": "NoSchedule"}
-
-
-@dataclass
-class Answer:
-    """What was said last, whether the cause was there, and whether it had been there for too long then."""
-
-    code: int
-    document: Object
-    there: bool = False
-    late: bool = False
-
-
-def ask(platform: Cluster, namespace: str, *, kubeconfig: Path | None = None) -> Answer:
-    """What the command says, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    code = explain.run(
-        JOB,
-        namespace=namespace,
-        kubeconfig=str(kubeconfig or platform.sandbox.instance.kubeconfig),
-        output=explain.Output.JSON,
-        out=out,
-        err=err,
-    )
-    assert code in (0, 1), err.getvalue()
-    return Answer(code, json.loads(out.getvalue()))
 
 
 def held(platform: Cluster) -> dict[str, str]:
@@ -255,15 +228,6 @@ def test_a_job_that_is_not_there_cannot_be_asked_about(platform: Cluster) -> Non
     answer = platform.run("trainyard", "explain", "nobody", "-n", "default", check=False)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr == "TrainJob nobody is not found: namespace default has none\n"
-
-
-@contextmanager
-def namespace(platform: Cluster, name: str) -> Iterator[str]:
-    platform.kubectl("create", "namespace", name)
-    try:
-        yield name
-    finally:
-        platform.kubectl("delete", "namespace", name, "--wait=false")
 
 
 def created(platform: Cluster, place: str, *manifests: Object) -> None:

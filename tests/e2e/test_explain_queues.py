@@ -8,11 +8,11 @@ import pytest
 
 from tests.patience import eventually
 
+from .asked import ask
 from .cluster import UNTIL_TOLD, Cluster, Object, trainjob
 from .explained import JOB
-from .test_explain import ask
-from .test_gangs import cpu_of_a_pod, gang_runtime
-from .test_queues import queued, said, workload
+from .gangs import cpu_of_a_pod, gang_runtime
+from .queues import queued, said, workload
 
 pytestmark = pytest.mark.sandbox(area="explain")
 

@@ -1,33 +1,21 @@
 """A gang scheduler starts the pods of a gang together or not at all: Volcano, and coscheduling."""
 
 import time
-from dataclasses import dataclass
 
 import pytest
 
 from tests.harness.selection import core_if
 from tests.patience import eventually
-from trainyard_api.quantity import canonical, parse
+from trainyard_api.quantity import canonical
 
-from .cluster import UNTIL_TOLD, Cluster, Object, finish, runtime, trainjob
+from .cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
+from .gangs import VOLCANO, Scheduler, cpu_of_a_pod, gang_runtime
 
 pytestmark = pytest.mark.sandbox(area="queues")
 
 RANK = "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE"
 
 
-@dataclass(frozen=True)
-class Scheduler:
-    """One of the two, as runtimes and PodGroups name it."""
-
-    name: str
-    policy: str
-    groups: str
-    waiting: tuple[str, ...]
-    """What the phase of a PodGroup may be while none of its pods has a node."""
-
-
-VOLCANO = Scheduler("volcano", "volcano", "podgroups.scheduling.volcano.sh", ("Pending", "Inqueue"))
 COSCHEDULING = Scheduler(
     "scheduler-plugins-scheduler",
     "coscheduling",
@@ -40,23 +28,6 @@ BOTH_CORE = pytest.mark.parametrize(
     core_if(lambda scheduler: scheduler is VOLCANO, [VOLCANO, COSCHEDULING]),
     ids=lambda scheduler: scheduler.policy,
 )
-
-
-def cpu_of_a_pod(platform: Cluster) -> int:
-    """Thousandths of a CPU of which the node has enough for two pods beside the platform, not for four."""
-    [node] = [one for one in platform.list("nodes") if "kwok.x-k8s.io/node" not in str(one["metadata"])]
-    return parse(node["status"]["allocatable"]["cpu"]).times(300).ceil()
-
-
-def gang_runtime(cpu: int, by: Scheduler = VOLCANO) -> Object:
-    """A runtime whose pods are scheduled as one gang."""
-    return runtime(
-        f"{by.policy}-gang",
-        pod={"schedulerName": by.name, "terminationGracePeriodSeconds": 0},
-        container={"resources": {"requests": {"cpu": f"{cpu}m"}}},
-        mlPolicy={"numNodes": 2},
-        podGroupPolicy={by.policy: {}},
-    )
 
 
 def mpi_gang_runtime(platform: Cluster, cpu: int, by: Scheduler) -> Object:

@@ -3,8 +3,9 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,6 +15,7 @@ from trainyard_platform import plain
 from trainyard_sandbox.paths import PROJECT
 
 from .cluster import UNTIL_TOLD, Cluster, Object, sandbox_of_its_own, trainjob
+from .life import taken
 
 READER = "impact-reader"
 SEEN = {
@@ -130,7 +132,7 @@ def manifests(folder: Path) -> list[Object]:
     return [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("wave-*/*.yaml"))]
 
 
-def identity(manifest: Object) -> tuple[str, str, str]:
+def identity(manifest: Mapping[str, Any]) -> tuple[str, str, str]:
     metadata = manifest["metadata"]
     return manifest["kind"], metadata.get("namespace", ""), metadata["name"]
 
@@ -156,7 +158,7 @@ def test_applied_wave_by_wave_to_an_empty_cluster_they_are_a_platform(empty: Clu
     team_a = empty.within("team-a")
     job = trainjob("by-kubectl")
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "default"}
-    eventually("the webhook answers", lambda: team_a.apply(job) is None)
+    eventually("the webhook answers", lambda: taken(team_a, job))
     team_a.wait_for_condition("by-kubectl", "Complete")
     admitted = next(one for one in team_a.list("workloads") if "by-kubectl" in one["metadata"]["name"])
     assert admitted["status"]["admission"]["clusterQueue"] == "team-a"

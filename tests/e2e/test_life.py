@@ -4,14 +4,14 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
 from tests.patience import eventually, looks
 
 from .cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, finish, runtime, trainjob
+from .life import accepted, unchecked
 
 pytestmark = pytest.mark.sandbox(area="operator")
 
@@ -145,33 +145,6 @@ def lease(platform: Cluster) -> Object:
     assert found is not None
     spec: Object = found["spec"]
     return spec
-
-
-def accepted(platform: Cluster, manifest: Object) -> bool:
-    """Whether the API server would take the object, admission included."""
-    create = ("kubectl", "create", "--dry-run=server", "-f", "-")
-    return platform.run(*create, stdin=json.dumps(manifest), check=False).returncode == 0
-
-
-@contextmanager
-def unchecked(platform: Cluster, manifest: Object) -> Iterator[None]:
-    """TrainJobs are stored as they are, as before a platform had admission."""
-    webhooks = ("validatingwebhookconfiguration", "validator.trainer.kubeflow.org")
-    found = platform.get(*webhooks)
-    assert found is not None
-    position = [w["name"].split(".")[1] for w in found["webhooks"]].index("trainjob")
-
-    def select(selector: Object) -> None:
-        operation = {"op": "replace", "path": f"/webhooks/{position}/objectSelector", "value": selector}
-        platform.kubectl("patch", *webhooks, "--type=json", "-p", json.dumps([operation]))
-
-    select({"matchLabels": {"nobody": "has-this"}})
-    try:
-        eventually("it is not asked any more", lambda: accepted(platform, manifest))
-        yield
-    finally:
-        select({})
-    eventually("it is asked again", lambda: not accepted(platform, manifest))
 
 
 @pytest.mark.core

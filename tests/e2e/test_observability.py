@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -28,7 +29,7 @@ def gpus(platform: Cluster) -> Iterator[Cluster]:
     yield from emptied(platform.within("gpus"))
 
 
-def queued(name: str, script: str = "true", *, priority: str | None = None, **spec: object) -> Object:
+def queued(name: str, script: str = "true", *, priority: str | None = None, **spec: Any) -> Object:
     """A TrainJob of one node, in the queue of its namespace."""
     job = trainjob(name, script, **spec)
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "default"}

@@ -85,7 +85,7 @@ def test_sandboxes_of_one_name_in_two_clones_live_side_by_side_and_know_nothing_
     def run(clone: Path, *arguments: str) -> str:
         sources = [str(clone / path.parent.name) for path in PROJECT.glob("*/trainyard_*") if path.is_dir()]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sources, *sys.path])}
-        command = [PROJECT / ".venv" / "bin" / "trainyard", "sandbox", *arguments, "--name", "twin"]
+        command = [str(PROJECT / ".venv" / "bin" / "trainyard"), "sandbox", *arguments, "--name", "twin"]
         answer = subprocess.run(
             command, cwd=clone, env=environment, capture_output=True, text=True, check=False
         )

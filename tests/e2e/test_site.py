@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.patience import NOTICED, eventually
-from tests.trainyard_platform.test_site import stack_file
+from tests.trainyard_platform.site_stacks import stack_file
 from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, Object, sandbox_of_its_own, trainjob

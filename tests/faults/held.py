@@ -48,8 +48,8 @@ def watch(longest: Longest) -> None:
     async def look(controller: Controller, key: Any) -> float | None:
         return await _counted(reconcile(controller, key), longest)
 
-    events.Handle._run = step  # type: ignore[method-assign]
-    Controller.reconcile = look  # type: ignore[method-assign]
+    events.Handle._run = step  # type: ignore[method-assign, assignment]
+    Controller.reconcile = look  # type: ignore[method-assign, assignment]
     main._loop_factory = lambda: None
 
 

@@ -49,7 +49,7 @@ class Event:
 class Observer:
     """All that happens to one kind anywhere, in its order. Asks the API server itself."""
 
-    def __init__(self, api: Api, api_version: str, kind: str):
+    def __init__(self, api: "Direct", api_version: str, kind: str):
         self.events: list[Event] = []
         self.changed = threading.Condition()
         self._latest: dict[str, dict] = {}
@@ -263,14 +263,14 @@ def opened(name, folder):
         token = rights.grant(api)
         proxy, kubeconfig = _proxy(admin, folder, token)
         stack.callback(proxy.stop)
-        observers = [Observer(api, *kind) for kind in ((TRAINER, "TrainJob"), (JOBSET, "JobSet"))]
-        for observer in observers:
+        trainjobs, jobsets = Observer(api, TRAINER, "TrainJob"), Observer(api, JOBSET, "JobSet")
+        for observer in (trainjobs, jobsets):
             stack.callback(observer.stop)
         replica = Replica(kubeconfig, folder, retention={})
         proxy.kill = replica.kill
         replica.start()
         stack.callback(replica.stop)
-        yield Scene(cluster, api, proxy, replica, *observers, admin, token, folder)
+        yield Scene(cluster, api, proxy, replica, trainjobs, jobsets, admin, token, folder)
 
 
 def _proxy(admin, folder, token):

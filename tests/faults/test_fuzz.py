@@ -255,7 +255,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(as_operator(admin, rights.grant(api)))
         held = folder / "held.json"
-        program = [sys.executable, "-P", Path(__file__).with_name("held.py"), held]
+        program: list[Path | str] = [sys.executable, "-P", Path(__file__).with_name("held.py"), held]
         controller = controllers.ours(kubeconfig, folder, program=program)
         controller.start()
         stack.callback(controller.stop)

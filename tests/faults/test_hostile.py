@@ -6,6 +6,7 @@ deleted it: whatever the CRD lets in, the operator has to bear.
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.conformance.live import TRAINER, done
 from tests.patience import eventually
 
 from . import gaps, lives
+from .hostile import told
 
 MEBIBYTE = 2**20
 """Seconds in which the operator says what it makes of something."""
@@ -21,7 +23,7 @@ MEMORY = 64 * MEBIBYTE
 
 
 def _nested(levels):
-    found = "x"
+    found: Any = "x"
     for _ in range(levels):
         found = [found]
     return found
@@ -67,15 +69,6 @@ def resident(pid):
     """Bytes of memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
-
-
-def told(api, namespace, name):
-    """What has become of a TrainJob: a JobSet, or a condition that says why there is none."""
-    if api.get("jobset.x-k8s.io/v1alpha2", "JobSet", name, namespace) is not None:
-        return "JobSet"
-    job = api.get(TRAINER, "TrainJob", name, namespace)
-    conditions = (job.get("status") or {}).get("conditions") or []
-    return next((c["reason"] for c in conditions if c["type"] in ("Blocked", "Failed")), None)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from trainyard_operator.core import plugins, revisions
 from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.watch.cache import trainjob_of
 
-from .test_machine import ALL, HOURS, NAMES, RUNTIME, SAMPLE, Machine, ended, owner, run
+from .machine import ALL, HOURS, NAMES, RUNTIME, SAMPLE, Machine, ended, owner, run
 
 LABELS = st.sampled_from([None, "1", "2"])
 IMAGES = st.sampled_from(["img", "img-2", "img-3"])

@@ -6,6 +6,7 @@ What the API server says it would let somebody do is then tried by some of them.
 
 from functools import partial
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from trainyard_platform.parts.tenants import manifests as tenant_manifests
 from trainyard_platform.parts.tenants.settings import Subject, SubjectKind, Tenant
 
 from . import gaps, lives, rights
+from .hostile import told
 from .scene import NAME
-from .test_hostile import told
 
 pytestmark = pytest.mark.sandbox
 
@@ -137,7 +138,7 @@ MAY = {
 @pytest.fixture(scope="module")
 def tenants(stage):
     """Two tenants, with their people in the first."""
-    people = {
+    people: dict[str, Any] = {
         "data_scientists": (Subject(kind=SubjectKind.USER, name=ADA),),
         "viewers": (Subject(kind=SubjectKind.USER, name=VERA),),
     }

@@ -14,8 +14,8 @@ from tests.patience import eventually, nothing_comes
 from . import gaps
 from .lives import LIVES, all_at_once
 from .proxy import Act, Fault
-from .test_streams import same
-from .test_time_travel import FOOLED, STORIES, begin, happen, outcomes, unchanged
+from .streams import same
+from .time_travel import FOOLED, STORIES, begin, happen, outcomes, unchanged
 
 
 @pytest.fixture

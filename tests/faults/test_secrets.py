@@ -2,6 +2,7 @@
 
 import base64
 import json
+from typing import Any
 
 import pytest
 
@@ -21,11 +22,12 @@ def _spill(scene):
     env = [{"name": "TOKEN", "value": CANARY}]
     case.create(lives.GANG, trainer={"env": env})
     case.until("its JobSet", lambda: case.jobset)
-    for name, spec in {
+    specs: dict[str, dict[str, Any]] = {
         "unreadable": {"trainer": {"env": env, "args": [["deep"]]}},
         "no-runtime": {"trainer": {"env": env}, "runtimeRef": {"name": "none", "kind": "TrainingRuntime"}},
         "too-large": {"trainer": {"env": env, "numNodes": 2**31 - 1}},
-    }.items():
+    }
+    for name, spec in specs.items():
         metadata = {"name": name, "namespace": case.namespace}
         reference = {"name": "runtime", "kind": "TrainingRuntime"}
         manifest = {"apiVersion": TRAINER, "kind": "TrainJob", "metadata": metadata}

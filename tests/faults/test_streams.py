@@ -8,9 +8,10 @@ import pytest
 
 from tests.patience import NOTICED, eventually, nothing_comes
 
-from . import gaps
-from .lives import LIVES, all_at_once, in_words, violations
+from . import gaps, lives
+from .lives import LIVES, all_at_once, violations
 from .proxy import Act, Fault
+from .streams import same
 
 sandbox, soak = pytest.mark.sandbox, pytest.mark.soak
 STREAMS = ("trainjobs", "jobsets", "trainingruntimes", "clustertrainingruntimes", "controllerrevisions")
@@ -39,8 +40,7 @@ def gone(proxy):
     """The streams break, and cannot be resumed."""
     dark = tuple(proxy.faults)
     for resource in STREAMS[:2]:
-        fault = {"verbs": frozenset({"watch"}), "resource": resource, "nth": 1, "code": 410}
-        proxy.add(Fault(Act.REFUSE, **fault))
+        proxy.add(Fault(Act.REFUSE, verbs=frozenset({"watch"}), resource=resource, nth=1, code=410))
     proxy.cut()
     proxy.heal(*dark)
 
@@ -74,16 +74,6 @@ def test_a_deletion_that_is_never_told_is_found_by_the_next_list(unhurt, tried):
     gone(proxy)
     gaps.come_right(cases)
     tried("R-06 deletions never told, then a relist", len(cases), len(seen))
-
-
-def same(references, cases, outcomes):
-    """Each outcome is that of a life in which nothing went wrong."""
-    for (case, life), outcome in zip(cases, outcomes, strict=True):
-        reference, _ = references[life]
-        assert outcome == reference, (
-            f"{life.__name__}: {in_words(outcome)}\nis not\n{in_words(reference)}\n{case.state()}"
-        )
-        assert violations(case) == []
 
 
 @sandbox
@@ -162,7 +152,7 @@ def test_a_job_made_anew_before_its_old_jobset_is_collected_inherits_nothing(unh
     case.delete()
     case.until("it is gone", lambda: case.trainjob is None)
     gaps.complete(case)
-    case.create(gaps.PLAIN)
+    case.create(lives.PLAIN)
     case.until("it waits for the name", lambda: gaps.is_in_conflict(case))
     assert case.condition("Complete") is None
     os.kill(collector, signal.SIGCONT)
@@ -193,7 +183,7 @@ def test_without_rights_on_the_lease_it_does_not_lead_and_says_so(unhurt, tried)
     fault = unhurt.proxy.add(Fault(Act.REFUSE, verbs=EVERYTHING, resource="leases", code=403))
     eventually("it does not lead", lambda: "trainyard_leader 0.0" in unhurt.replica.ask("metrics"))
     case = unhurt.case()
-    case.create(gaps.PLAIN)
+    case.create(lives.PLAIN)
     nothing_comes(2)
     assert unhurt.proxy.writes(case.namespace) == []
     unhurt.proxy.heal(fault)

@@ -5,6 +5,8 @@ write, for every k: afterwards there are the same objects, each created and
 deleted as often, and no invariant was broken on the way.
 """
 
+from typing import Any
+
 import pytest
 
 from .lives import LIVES, SLOW, all_at_once, in_words, violations
@@ -56,7 +58,7 @@ def test_a_write_whose_answer_is_lost_makes_no_difference(unhurt, references, tr
     compare(unhurt, references, [(Fault(Act.LOSE, nth=k), life) for life, k in cases[::every]])
 
 
-REFUSALS = {
+REFUSALS: dict[str, dict[str, Any]] = {
     "409": {"act": Act.REFUSE, "code": 409},
     "429, and to wait": {"act": Act.REFUSE, "code": 429, "retry_after": 1},
     "500": {"act": Act.REFUSE, "code": 500},

@@ -171,7 +171,7 @@ ENV = st.lists(
 CONTAINERS = st.lists(
     st.fixed_dictionaries({"name": NAMES, "image": NAMES}, optional={"env": ENV}),
     max_size=3,
-    unique_by=lambda c: c["name"],
+    unique_by=lambda c: str(c["name"]),
 )
 SPECS = st.fixed_dictionaries(
     {"containers": CONTAINERS}, optional={"nodeSelector": st.dictionaries(NAMES, NAMES), "hostname": NAMES}

@@ -6,23 +6,7 @@ from trainyard_api import documents
 from trainyard_assist.offline import with_runtime_defaults, with_trainjob_defaults
 from trainyard_assist.render import NothingToRenderError, RenderError, render
 
-RUNTIME = """
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: ClusterTrainingRuntime
-metadata: {name: rt}
-spec:
-  template:
-    spec:
-      replicatedJobs:
-      - name: node
-        template: {spec: {template: {spec: {containers: [{name: node, image: %s}]}}}}
-"""
-JOB = """
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: TrainJob
-metadata: {name: %s}
-spec: {runtimeRef: {name: rt}}
-"""
+from .rendered import JOB, RUNTIME
 
 
 def parsed(*texts, source="file.yaml"):

@@ -15,6 +15,7 @@ from trainyard_cli.answers import Output
 from trainyard_cli.cluster import drift_judge
 from trainyard_cli.cluster.drift_unmanaged import Beside
 from trainyard_cli.commands import drift as command
+from trainyard_cli.files import rendering
 from trainyard_platform.drift import writers
 from trainyard_platform.drift.comparison import Row
 from trainyard_platform.drift.differences import ABSENT
@@ -336,7 +337,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answer:
     inputs = {"__initialApiVersion": "v1", **config_map()}
     resource = {"urn": "urn:one", "type": "kubernetes:core/v1:ConfigMap", "custom": True, "inputs": inputs}
     state = {"deployment": {"resources": [resource]}}
-    monkeypatch.setattr(command.rendering, "state", lambda *_: state)
+    monkeypatch.setattr(rendering, "state", lambda *_: state)
 
     def run_it(server: str, stack: str = "sandbox", **options: Any) -> tuple[int, str, str]:
         kubeconfig = tmp_path / "kubeconfig"

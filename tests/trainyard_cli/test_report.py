@@ -58,7 +58,10 @@ def edit(file: str, old: str, new: str) -> None:
 
 def written(results: Path | None = None, **options: Any) -> str:
     out, err = io.StringIO(), io.StringIO()
-    folders = {"catalog_folder": Path("runtimes").resolve(), "stacks_folder": Path("stacks").resolve()}
+    folders: dict[str, Any] = {
+        "catalog_folder": Path("runtimes").resolve(),
+        "stacks_folder": Path("stacks").resolve(),
+    }
     code = report.run("main", results=results, today=TODAY, out=out, err=err, **folders, **options)
     assert (code, err.getvalue()) == (0, "")
     return out.getvalue()

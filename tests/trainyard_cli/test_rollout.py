@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli.cluster import foreign_namespaces, runtime_trials
+from trainyard_cli.cluster import connection, foreign_namespaces, runtime_trials
 from trainyard_cli.commands import rollout, rollout_progress
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_platform.parts.tenants import owners as namespace_owners
@@ -116,9 +116,7 @@ def test_a_tenant_is_given_no_namespace_of_another_tool_and_pulumi_is_not_run(
         return [namespace_owners.refusal("web", namespace_owners.owner({"metadata": release}))]
 
     monkeypatch.setattr(foreign_namespaces, "refused", live)
-    monkeypatch.setattr(
-        foreign_namespaces.connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None)
-    )
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
     code, out, err = answer(pulumi, change=change, verbose=verbose)
     assert (code, out) == (1, "")
     assert err == (

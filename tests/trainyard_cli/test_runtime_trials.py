@@ -9,7 +9,7 @@ import pytest
 
 from tests.trainyard_operator.fake_api import FakeApi, status
 from tests.trainyard_operator.objects import RUNTIMES, runtime
-from trainyard_cli.cluster import runtime_trials
+from trainyard_cli.cluster import connection, runtime_trials
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import Credentials
 
@@ -86,7 +86,7 @@ def test_a_stack_is_asked_about_with_all_that_it_installs(
     stack = tmp_path / "stack.yaml"
     stack.write_text('config: {"trainyard:platform": {operator: {image: "example.com/operator:1"}}}')
     monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(stack))
-    monkeypatch.setattr(runtime_trials.connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
     seen: list[Any] = []
 
     async def refused(client: Any, manifests: Any) -> list[str]:

@@ -15,6 +15,7 @@ from trainyard_cli import main
 from trainyard_cli.answers import Output
 from trainyard_cli.commands import lint, runtimes, runtimes_diff, runtimes_new, validate
 from trainyard_cli.commands.runtimes import run_list, run_show
+from trainyard_cli.files.manifests import CATALOG
 from trainyard_platform.catalog import files as catalog
 
 ROOT = Path(__file__).parents[2]
@@ -128,11 +129,11 @@ def test_a_stack_that_is_not_there_is_an_error() -> None:
     assert err.endswith("stacks/Pulumi.nowhere.yaml:1: No such file or directory\n")
 
 
-@pytest.mark.parametrize("framework", sorted({path.parent.name for path in lint.CATALOG.glob("*/*.yaml")}))
+@pytest.mark.parametrize("framework", sorted({path.parent.name for path in CATALOG.glob("*/*.yaml")}))
 def test_a_new_runtime_of_a_framework_passes_every_gate(
     tmp_path: Path, framework: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(lint.CATALOG, tmp_path / "runtimes")
+    shutil.copytree(CATALOG, tmp_path / "runtimes")
     monkeypatch.chdir(tmp_path)
     image = "registry.k8s.io/example/image:1.0@sha256:" + "0" * 64
     options = {"framework": framework, "purpose": "What we need", "image": image}
@@ -176,7 +177,7 @@ ASKED = [
 def privileged(tmp_path: Path, **options: Any) -> tuple[dict[str, str], list[str], list[str]]:
     """A runtime like one with exceptions: its annotations, what was asked, and what was said."""
     folder = tmp_path / "runtimes"
-    shutil.copytree(lint.CATALOG, folder)
+    shutil.copytree(CATALOG, folder)
     asked: list[str] = []
 
     def ask(question: str) -> bool:

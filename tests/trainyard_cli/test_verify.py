@@ -36,7 +36,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def answer(clone: Path, **options: Any) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
-    folders = {"catalog_folder": clone / "runtimes", "stacks_folder": clone / "stacks"}
+    folders: dict[str, Any] = {"catalog_folder": clone / "runtimes", "stacks_folder": clone / "stacks"}
     code = verify.run(today=TODAY, out=out, err=err, **folders, **options)
     return code, out.getvalue(), err.getvalue()
 

@@ -11,7 +11,7 @@ import itertools
 import json
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -94,7 +94,7 @@ class FakeApi:
 
     # What tests do to it.
 
-    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Store an object as if somebody else had written it."""
         old = self.objects.get(path)
         metadata = {

@@ -68,8 +68,10 @@ class Webhooks:
         async with self.session.post(url, data=body, **options) as answer:
             return answer.status, await answer.text()
 
-    async def ask(self, path: str, *manifests: dict[str, Any], kind: str = "TrainJob") -> dict[str, Any]:
-        code, text = await self.send(path, body(*manifests, kind=kind))
+    async def ask(
+        self, path: str, manifest: dict[str, Any], old: dict[str, Any] | None = None, kind: str = "TrainJob"
+    ) -> dict[str, Any]:
+        code, text = await self.send(path, body(manifest, old, kind))
         assert code == 200, text
         answered = json.loads(text)
         assert (answered["apiVersion"], answered["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
@@ -305,8 +307,8 @@ def test_runtimes_of_both_kinds_are_looked_at_on_create_and_update() -> None:
                 (CLUSTER_RUNTIME, "ClusterTrainingRuntime"),
                 (RUNTIME, "TrainingRuntime"),
             ):
-                for before in ((), (objects.runtime(),)):
-                    code, message = denial(await hooks.ask(path, bad, *before, kind=kind))
+                for before in (None, objects.runtime()):
+                    code, message = denial(await hooks.ask(path, bad, before, kind=kind))
                     assert code == 403
                     assert message == (
                         "spec.template.spec.replicatedJobs[0].replicas: Invalid value: 2: always must be 1"
@@ -697,7 +699,7 @@ def test_a_failure_of_ours_is_a_500_with_the_traceback_in_the_log_alone(
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(admission.review, "defaults", broken)
+    monkeypatch.setattr(review, "defaults", broken)
 
     async def test() -> None:
         async with FakeApi().client() as client, webhooks(client) as hooks:

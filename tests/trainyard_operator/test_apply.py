@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import model, revisions
 from trainyard_operator.kube.client import Client, error_from
+from trainyard_operator.kube.resources import JOBSETS, SECRETS
 from trainyard_operator.watch.cache import Cache, Key, trainjob_of
 from trainyard_operator.watch.informer import jobset_of
-from trainyard_operator.work.apply import JOBSETS, SECRETS, Applier, RefusedError, Written, refusal
+from trainyard_operator.work.apply import Applier, RefusedError, Written, refusal
 from trainyard_operator.work.queue import RetryError
 
 from . import objects
@@ -83,7 +85,7 @@ def test_a_jobset_that_no_trainjob_controls_is_a_lasting_no_though_no_cache_keep
             with pytest.raises(RefusedError) as refused:
                 await scene.applier.write(KEY, model.Create(objects.jobset()))
         assert refused.value.rejection == model.Rejection(
-            "JobSetConflict", 'JobSet "tj" exists and belongs to another owner'
+            Reason.JOBSET_CONFLICT, 'JobSet "tj" exists and belongs to another owner'
         )
 
     run(test)
@@ -298,17 +300,17 @@ def test_a_status_goes_to_the_version_it_was_decided_on() -> None:
 @pytest.mark.parametrize(
     ("code", "message", "reason"),
     [
-        (422, 'JobSet.jobset.x-k8s.io "tj" is invalid: spec: bad', "JobSetRejected"),
-        (400, 'admission webhook "v" denied the request: no', "JobSetRejected"),
-        (403, 'admission webhook "vjobset.kb.io" denied the request: name too long', "JobSetRejected"),
-        (422, "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", "JobSetRejected"),
-        (500, "etcdserver: request is too large", "JobSetRejected"),
-        (403, 'jobsets "tj" is forbidden: exceeded quota: q, requested: count=1', "QuotaExceeded"),
-        (403, 'jobsets is forbidden: User "u" cannot create resource "jobsets"', "Forbidden"),
+        (422, 'JobSet.jobset.x-k8s.io "tj" is invalid: spec: bad', Reason.JOBSET_REJECTED),
+        (400, 'admission webhook "v" denied the request: no', Reason.JOBSET_REJECTED),
+        (403, 'admission webhook "vjobset.kb.io" denied the request: name too long', Reason.JOBSET_REJECTED),
+        (422, "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", Reason.JOBSET_REJECTED),
+        (500, "etcdserver: request is too large", Reason.JOBSET_REJECTED),
+        (403, 'jobsets "tj" is forbidden: exceeded quota: q, requested: count=1', Reason.QUOTA_EXCEEDED),
+        (403, 'jobsets is forbidden: User "u" cannot create resource "jobsets"', Reason.FORBIDDEN),
     ],
     ids=["schema", "webhook 400", "webhook", "policy", "too large", "quota", "permissions"],
 )
-def test_a_lasting_no_has_a_reason_that_a_user_can_act_on(code: int, message: str, reason: str) -> None:
+def test_a_lasting_no_has_a_reason_that_a_user_can_act_on(code: int, message: str, reason: Reason) -> None:
     error = error_from(code, msgspec.json.encode(status(code, "Any", message)))
     refused = refusal(error, JOBSETS, "tj")
     assert isinstance(refused, RefusedError)
@@ -320,7 +322,7 @@ def test_where_mpi_jobs_may_not_run_the_refusal_says_who_decides_that() -> None:
     refused = refusal(error_from(403, msgspec.json.encode(status(403, "Forbidden", message))), SECRETS, "key")
     assert isinstance(refused, RefusedError)
     way_out = "MPI jobs run in namespaces of tenants and of the stack's operator.mpiNamespaces"
-    assert refused.rejection == model.Rejection("Forbidden", f"Secret key: {message}. {way_out}")
+    assert refused.rejection == model.Rejection(Reason.FORBIDDEN, f"Secret key: {message}. {way_out}")
 
 
 def test_a_missing_crd_is_a_lasting_no_and_a_missing_namespace_a_passing_one() -> None:

@@ -12,33 +12,11 @@ import pytest
 from trainyard_operator.work.queue import RetryError
 
 from . import objects
+from .companions import BESIDE, CONFIGMAPS, GROUP, GROUP_APIS, GROUPS, HOSTS, SECRET, SECRETS, runtime
 from .controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene
 from .fake_api import FakeApi, run, status
 
-SECRETS = "/api/v1/namespaces/team/secrets"
-SECRET = f"{SECRETS}/tj-mpi-ssh-auth"
-CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
-HOSTS = f"{CONFIGMAPS}/tj-mpi-hostfile"
-GROUP_APIS = {
-    "coscheduling": "/apis/scheduling.x-k8s.io/v1alpha1",
-    "volcano": "/apis/scheduling.volcano.sh/v1beta1",
-}
-GROUPS = f"{GROUP_APIS['coscheduling']}/namespaces/team/podgroups"
-GROUP = f"{GROUPS}/tj"
-BESIDE = (SECRET, HOSTS, GROUP)
 CREATED = [("POST", path) for path in (objects.REVISIONS, SECRETS, CONFIGMAPS, GROUPS, objects.JOBSETS)]
-
-
-def runtime(gang: str = "coscheduling") -> dict[str, Any]:
-    """MPI on a launcher and two workers, which start together."""
-    found = objects.runtime()
-    launcher = found["spec"]["template"]["spec"]["replicatedJobs"][0]
-    worker = copy.deepcopy(launcher)
-    launcher["name"] = "launcher"
-    del worker["template"]["metadata"]
-    found["spec"]["template"]["spec"]["replicatedJobs"] = [worker, launcher]
-    found["spec"] |= {"mlPolicy": {"numNodes": 1, "mpi": {}}, "podGroupPolicy": {gang: {}}}
-    return found
 
 
 @asynccontextmanager

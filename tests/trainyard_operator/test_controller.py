@@ -13,10 +13,10 @@ import pytest
 
 from trainyard_api import names
 from trainyard_operator.core import revisions
-from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES
+from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
 from trainyard_operator.watch.cache import Cache, Key, RuntimeKey, revision_of
 from trainyard_operator.watch.informer import State
-from trainyard_operator.work.apply import TRAINJOBS, Applier
+from trainyard_operator.work.apply import Applier
 from trainyard_operator.work.controller import SweptRuntimes, SweptTrainJobs
 from trainyard_operator.work.memory import Memories, Memory
 from trainyard_operator.work.queue import RetryError

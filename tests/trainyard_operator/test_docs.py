@@ -56,7 +56,11 @@ def test_every_metric_is_documented_and_has_the_operators_prefix() -> None:
     for family in operator.metrics.registry.collect():
         suffix = "_total" if family.type == "counter" else ""
         labels = next(
-            (c._labelnames for c in collectors.values() if getattr(c, "_name", "") == family.name),
+            (
+                getattr(c, "_labelnames", ())
+                for c in collectors.values()
+                if getattr(c, "_name", "") == family.name
+            ),
             tuple(family.samples[0].labels) if family.samples else (),
         )
         assert family.name.startswith("trainyard_")

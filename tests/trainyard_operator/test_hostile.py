@@ -12,7 +12,7 @@ from trainyard_operator.core.reconcile import reconcile
 from trainyard_operator.core.validation import validate, validate_runtime
 
 from .core_values import at, observed, replicated_job, runtime, trainjob
-from .test_reconcile_crashes import DEEP, JOB, JUNK, places, spoiled
+from .junk import DEEP, JOB, JUNK, places, spoiled
 
 GATES = Settings(feature_gates=frozenset({"TrainJobStatus"}))
 CONTAINER = {

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import model
 from trainyard_operator.work.apply import RefusedError
 from trainyard_operator.work.jobs import Jobs
@@ -74,7 +75,7 @@ def test_jobs_that_may_not_be_listed_are_a_lasting_no() -> None:
             with pytest.raises(RefusedError) as refused:
                 await Jobs(client).of(jobset())
         assert refused.value.rejection == model.Rejection(
-            "Forbidden", "Job of JobSet tj: jobs.batch is forbidden"
+            Reason.FORBIDDEN, "Job of JobSet tj: jobs.batch is forbidden"
         )
 
     run(test)

@@ -18,17 +18,16 @@ import pytest
 from trainyard_api import names
 from trainyard_operator import main
 from trainyard_operator.kube.credentials import Credentials
-from trainyard_operator.kube.resources import LEASES
+from trainyard_operator.kube.resources import LEASES, SECRETS
 from trainyard_operator.main import Operator
 from trainyard_operator.serve import certificate_keeper, certificates, webhook_configurations
 from trainyard_operator.serve.admission import MUTATE_TRAINJOB
-from trainyard_operator.serve.certificate_keeper import SECRETS
 from trainyard_operator.settings import load
 from trainyard_operator.watch import kopf_thread
 from trainyard_operator.watch.cache import Key
 from trainyard_operator.work import authorities
 
-from . import objects, test_companions
+from . import companions, objects
 from .admission_reviews import body
 from .fake_api import FakeApi, eventually, run
 
@@ -125,12 +124,12 @@ def test_a_replica_to_which_the_api_server_says_nothing_is_not_ready_and_in_the_
 def test_a_job_of_mpi_in_a_gang_gets_what_it_needs_before_its_jobset() -> None:
     async def test() -> None:
         api = FakeApi()
-        api.put(f"{objects.RUNTIMES}/rt", test_companions.runtime())
+        api.put(f"{objects.RUNTIMES}/rt", companions.runtime())
         async with api.client() as client, operator(client.credentials) as running:
             await eventually(lambda: running.workers.running)
             api.put(f"{objects.JOBS}/tj", objects.trainjob())
             await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
-            assert all(path in api.objects for path in test_companions.BESIDE)
+            assert all(path in api.objects for path in companions.BESIDE)
         assert [request for request in api.whole if "/namespaces/team/secrets" in request[1]] == []
 
     run(test)

@@ -17,6 +17,7 @@ from trainyard_operator.core.phases import (
     Validate,
 )
 from trainyard_operator.core.plugins.jobset import JobSetPlugin, said_by
+from trainyard_operator.core.plugins.plainml import PlainML
 from trainyard_operator.core.plugins.torch import Torch
 
 from .core_values import built, containers, counts, jobset, replicated_job, runtime, trainjob
@@ -266,7 +267,7 @@ def test_addresses_are_made_one_at_a_time_under_the_templates_subdomain():
 
 def test_plainml_does_nothing_for_torch():
     info = new_info(trainjob({"trainer": {"numNodes": 4}}), runtime({"torch": {}}), DEFAULT_SETTINGS)
-    assert plugins.PlainML().enforce_ml_policy(info) == info
+    assert PlainML().enforce_ml_policy(info) == info
 
 
 def test_plainml_puts_variables_in_the_place_of_their_namesakes():

@@ -77,7 +77,7 @@ def end(**fields: Any) -> PodEnd:
 
 SIDECAR = {"exitCode": 0, "reason": "Completed", "finishedAt": stamp(3)}
 KILLED = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": stamp(4)}
-EVICTED = {"reason": "Evicted", "message": "Usage of EmptyDir volume exceeds the limit."}
+EVICTED: dict[str, Any] = {"reason": "Evicted", "message": "Usage of EmptyDir volume exceeds the limit."}
 TARGET = {
     "type": "DisruptionTarget",
     "status": "True",

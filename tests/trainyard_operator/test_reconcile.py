@@ -1,9 +1,11 @@
 """What the operator does about a TrainJob, one observation at a time."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import revisions
 from trainyard_operator.core.model import (
     NOTHING,
@@ -32,7 +34,7 @@ RUNS = {"replicated_jobs_status": (counts(active=1),)}
 
 def rendered(suspend=False, revision=REVISION):
     """The JobSet manifest, written out, of a TrainJob on the runtime PLAIN."""
-    manifest = {
+    manifest: dict[str, Any] = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": {
@@ -164,7 +166,7 @@ CONFLICT = (
     "delete it, or create the TrainJob again under another name"
 )
 REJECTED = "spec is wrong; correct the runtime or the TrainJob's runtimePatches"
-REJECTION = Rejection("JobSetRejected", "spec is wrong", at(5))
+REJECTION = Rejection(Reason.JOBSET_REJECTED, "spec is wrong", at(5))
 SUSPENDED_JOB = {"suspend": True}
 DELETE = Delete("jobset.x-k8s.io/v1alpha2", "JobSet", "team", "tj", "js-uid")
 
@@ -652,7 +654,7 @@ def test_what_cannot_be_built_blocks_with_its_field_and_the_next_step(rt, spec, 
 
 
 def test_a_very_long_cause_leaves_room_for_the_next_step():
-    refusal = Rejection("QuotaExceeded", "exceeded quota " * 500, at(5))
+    refusal = Rejection(Reason.QUOTA_EXCEEDED, "exceeded quota " * 500, at(5))
     (event,) = reconcile(observed(rt=RECORDED, rejection=refusal), at(5)).events
     assert len(event.message) <= 1000
     assert event.message.endswith(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import framework, plugins, reconcile
 from trainyard_operator.core.info import Settings
 from trainyard_operator.core.model import (
@@ -241,16 +242,9 @@ def test_the_ca_of_the_status_server_reaches_a_suspended_job():
         settings=replace(settings, status_server_ca="old"), job=trainjob({"suspend": True})
     ).writes
     seen = [
-        Companion(
-            *identity(w.manifest)[:2],
-            "team",
-            identity(w.manifest)[2],
-            "u",
-            "1",
-            "job-uid",
-            annotations=w.manifest["metadata"]["annotations"],
-        )
+        Companion(kind[0], kind[1], "team", kind[2], "u", "1", "job-uid", annotations=annotations)
         for w in created[1:-1]
+        for kind, annotations in [(identity(w.manifest), w.manifest["metadata"]["annotations"])]
     ]
     js = jobset(suspend=True, annotations=created[-1].manifest["metadata"]["annotations"])
     writes = decide(settings=settings, job=trainjob({"suspend": True}), js=js, companions=seen).writes
@@ -305,7 +299,9 @@ def test_what_was_left_by_a_trainjob_of_this_name_is_waited_for(owner_uid, of_tr
     ],
 )
 def test_a_missing_crd_blocks_and_the_message_says_what_to_install(resource, step):
-    plan = decide(rejection=Rejection("CRDMissing", "the API server does not know it", resource=resource))
+    plan = decide(
+        rejection=Rejection(Reason.CRD_MISSING, "the API server does not know it", resource=resource)
+    )
     (condition,) = plan.status["conditions"]
     assert (plan.writes, condition["reason"]) == ((), "CRDMissing")
     assert condition["message"] == f"the API server does not know it; {step} have the platform team do so"

@@ -1,18 +1,17 @@
 """Crashes and hostile runtimes: what holds whatever happens between two writes, and whatever is stored."""
 
-import copy
 import itertools
-import json
 from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trainyard_operator.core.model import Condition, Create, Delete, Plan, RecordRevision, Update
+from trainyard_operator.core.model import Condition, Create, Delete, JobSet, Plan, RecordRevision, Update
 from trainyard_operator.core.reconcile import reconcile
 
 from .core_values import at, counts, jobset, observed, replicated_job, runtime, stamp, trainjob
+from .junk import JOB, JUNK, places, spoiled
 
 CRASHES = list(itertools.product((0, 1, 2, 99), repeat=3))
 """After how many writes the operator dies, in three rounds; 99: it lives."""
@@ -26,7 +25,7 @@ class World:
 
     spec: dict
     status: dict = field(default_factory=dict)
-    jobset: object = None
+    jobset: JobSet | None = None
     created: int = 0
     deleted: int = 0
     updated: int = 0
@@ -159,77 +158,6 @@ RICH = runtime(
     ],
     metadata={"labels": {"a": "b"}},
 )
-JOB = {
-    "suspend": False,
-    "activeDeadlineSeconds": 60,
-    "trainer": {
-        "numNodes": 2,
-        "numProcPerNode": 1,
-        "image": "i",
-        "args": ["x"],
-        "env": [{"name": "C", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "p"}}}],
-        "resourcesPerNode": {"limits": {"cpu": 2.0}},
-    },
-    "initializer": {"dataset": {"storageUri": "hf://a", "secretRef": {"name": "s"}}},
-    "runtimePatches": [
-        {
-            "trainingRuntimeSpec": {
-                "template": {
-                    "metadata": {"labels": {"x": "y"}},
-                    "spec": {
-                        "replicatedJobs": [
-                            {
-                                "name": "node",
-                                "template": {
-                                    "spec": {
-                                        "template": {"spec": {"containers": [{"name": "node", "env": []}]}}
-                                    }
-                                },
-                            }
-                        ]
-                    },
-                }
-            }
-        }
-    ],
-}
-DEEP = json.loads('{"a":' * 900 + "1" + "}" * 900)
-JUNK = st.sampled_from(
-    [
-        None,
-        "",
-        "x" * 5000,
-        "1e999999999",
-        0,
-        -1,
-        2**31,
-        2**63,
-        1.5,
-        True,
-        [],
-        [None],
-        [[]],
-        [1],
-        {},
-        {"a": None},
-        DEEP,
-    ]
-)
-
-
-def places(value, path=()):
-    yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield from places(item, (*path, key))
-
-
-def spoiled(value, path, junk):
-    if not path:
-        return junk
-    result = copy.copy(value)
-    result[path[0]] = spoiled(value[path[0]], path[1:], junk)
-    return result
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import refusals, revisions
 from trainyard_operator.core.model import (
     Create,
@@ -42,7 +43,7 @@ STEP = (
     "have the runtime or the policy that refuses it corrected, and the job goes on by itself, "
     "or create it again without what the message names"
 )
-PODS = Refused("PodsRefused", MESSAGE, first=at(2), started=at(1))
+PODS = Refused(Reason.PODS_REFUSED, MESSAGE, first=at(2), started=at(1))
 BLOCKED = {
     "type": "Blocked",
     "status": "True",
@@ -132,7 +133,7 @@ def refusal_of(pod: str, second: float, why: str = "is forbidden: no such volume
             [refusal_of("tj-node-0-a", 2, "is forbidden: exceeded quota: gpus, requested: 1, limited: 0")],
             [
                 Refused(
-                    "PodsOverQuota",
+                    Reason.PODS_OVER_QUOTA,
                     'Job tj-node-0: pods "tj-node-0-..." is forbidden: exceeded quota: gpus, requested: 1, '
                     "limited: 0",
                     at(2),
@@ -144,7 +145,7 @@ def refusal_of(pod: str, second: float, why: str = "is forbidden: no such volume
         pytest.param(
             [],
             [Warned("js-uid", "JobCreationFailed", "jobs.batch is forbidden", at(2), at(2))],
-            [Refused("JobsRefused", "jobs.batch is forbidden")],
+            [Refused(Reason.JOBS_REFUSED, "jobs.batch is forbidden")],
             id="Jobs",
         ),
         pytest.param(

@@ -2,12 +2,14 @@
 
 import itertools
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainyard_operator.core.model import Delete, Job, Rejection, Update
+from trainyard_api.reasons import Reason
+from trainyard_operator.core.model import Delete, Job, JobSet, Rejection, Update
 from trainyard_operator.core.reconcile import reconcile
 
 from .core_values import PLAIN, at, counts, jobset, observed, trainjob
@@ -22,7 +24,7 @@ def on(*labels, suspend=False):
     """The spec of a TrainJob that its queue has put on nodes with these labels."""
     pod = {"nodeSelector": dict.fromkeys(labels, "yes")}
     job = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
-    patch = {"manager": "kueue.x-k8s.io/manager"}
+    patch: dict[str, Any] = {"manager": "kueue.x-k8s.io/manager"}
     patch["trainingRuntimeSpec"] = {"template": {"spec": {"replicatedJobs": [job] if labels else []}}}
     return {"suspend": suspend, "runtimePatches": [patch]}
 
@@ -35,7 +37,7 @@ class World:
     """
 
     spec: dict
-    jobset: object = None
+    jobset: JobSet | None = None
     template: dict = field(default_factory=dict)
     seen: tuple = ()
     job: dict | None = None
@@ -253,7 +255,9 @@ def test_it_carries_nothing_of_the_first_in_whatever_order_things_happen(steps):
 def test_jobs_that_may_not_be_listed_block_the_job_and_it_is_not_resumed():
     world = World(on("a"))
     world.moves(*evicted("a"), on("b", suspend=True))
-    there = observed(trainjob(on("b")), world.jobset, RECORDED, rejection=Rejection("Forbidden", "no list"))
+    there = observed(
+        trainjob(on("b")), world.jobset, RECORDED, rejection=Rejection(Reason.FORBIDDEN, "no list")
+    )
     plan = reconcile(there, at(1))
     assert plan.writes == ()
     assert [(c["type"], c["reason"]) for c in plan.status["conditions"]] == [("Blocked", "Forbidden")]

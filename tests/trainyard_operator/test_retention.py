@@ -94,8 +94,8 @@ def test_others_are_left_alone(others: dict[str, Any]):
 
 def test_the_next_look_is_when_the_next_one_is_due():
     jobs = (job("one", ended(20)), job("two", ended(23)), job("due", ended(25)))
-    assert retention.decide(jobs, Retention(after_finished="24h"), NOW).next_in == HOUR
-    assert retention.decide((), Retention(after_finished="24h"), NOW).next_in is None
+    assert retention.decide(jobs, Retention(after_finished=86400.0), NOW).next_in == HOUR
+    assert retention.decide((), Retention(after_finished=86400.0), NOW).next_in is None
 
 
 class Scene:

@@ -240,7 +240,7 @@ def test_the_callback_of_transformers_reports_from_beginning_to_end(
     async def test() -> None:
         async with scene() as s:
             variables(s)
-            callback: Any = KubeflowCallback()  # type: ignore[no-untyped-call]
+            callback: Any = KubeflowCallback()
             state = TrainerState(max_steps=8)
             await asyncio.to_thread(callback.on_train_begin, None, state, None)
             assert s.reported().pop("lastUpdatedTime").endswith("Z")

@@ -97,9 +97,9 @@ def test_amds_plugin_goes_wherever_it_tolerates_the_taints() -> None:
 
 
 def test_efas_plugin_goes_to_the_machines_of_the_pools_that_offer_it() -> None:
-    efa = {"resources": {"vpc.amazonaws.com/efa": "32"}}
-    machine = {"type": "p5.48xlarge", "cpu": "8", "memory": "64Gi"}
-    cloud = {"provider": "eks", "nodeLabels": {}, "taints": [{"key": "only"}]}
+    efa: dict[str, Any] = {"resources": {"vpc.amazonaws.com/efa": "32"}}
+    machine: dict[str, Any] = {"type": "p5.48xlarge", "cpu": "8", "memory": "64Gi"}
+    cloud: dict[str, Any] = {"provider": "eks", "nodeLabels": {}, "taints": [{"key": "only"}]}
     having = pool(**cloud, machine={**machine, **efa})
     without = pool(**cloud, machine={**machine, "type": "g6.12xlarge"})
     image = {"image": {"repository": "example.com/plugin", "tag": "1"}}

@@ -1,11 +1,21 @@
 """What differs between two catalogs is said field by field."""
 
+from typing import Any
+
 from trainyard_platform.catalog.changes import ABSENT, Change, Field, Kind, between
 
 
 def test_runtimes_come_go_and_change() -> None:
-    before = {"gone": {"spec": {}}, "kept": {"spec": {"a": 1}}, "other": {"spec": {"a": 1, "b": [1, 2]}}}
-    after = {"kept": {"spec": {"a": 1}}, "new": {"spec": {}}, "other": {"spec": {"a": 2, "b": [1], "c": 0}}}
+    before: dict[str, Any] = {
+        "gone": {"spec": {}},
+        "kept": {"spec": {"a": 1}},
+        "other": {"spec": {"a": 1, "b": [1, 2]}},
+    }
+    after: dict[str, Any] = {
+        "kept": {"spec": {"a": 1}},
+        "new": {"spec": {}},
+        "other": {"spec": {"a": 2, "b": [1], "c": 0}},
+    }
     assert between(before, after) == (
         Change("gone", Kind.REMOVED),
         Change("new", Kind.ADDED),

@@ -12,9 +12,8 @@ from trainyard_operator import settings as operator_settings
 from trainyard_policies.settings import Policies
 
 from . import program
+from .graphs import MINIMAL, Graph, stack
 from .program import CRDS, Registered
-
-Graph = dict[str, Registered]
 
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 RUNTIME = "kubernetes:trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime"
@@ -513,9 +512,6 @@ def test_volcanos_certificate_is_made_before_what_mounts_it(graph: Graph) -> Non
     ]
 
 
-MINIMAL = {"operator": {"image": "docker.io/trainyard/operator:1", "metricsAuthentication": False}}
-
-
 @pytest.mark.usefixtures("pins")
 @pytest.mark.parametrize(
     ("choice", "namespace", "version", "right"),
@@ -577,7 +573,7 @@ def test_what_the_stack_says_is_what_the_operator_is_told_and_a_change_means_new
     found = told(graph, tmp_path)
     assert (found.controller.concurrency, found.limits.max_nodes) == (3, 8)
     assert found.feature_gates.on == {"TrainJobStatus"}
-    assert found.retention == Retention(after_finished="7d", max_finished_per_namespace=100)
+    assert found.retention == Retention(after_finished=7 * 86400.0, max_finished_per_namespace=100)
     assert digest(graph) != digest(stack(tmp_path / "two", MINIMAL))
 
 
@@ -768,11 +764,6 @@ def test_the_kubeconfig_of_the_environment_is_left_to_the_provider_which_copies_
 def test_a_wrong_setting_stops_the_program_before_it_registers_anything(tmp_path: Any) -> None:
     with pytest.raises(pulumi.RunError, match="did you mean 'operator'"):
         stack(tmp_path, {"operater": {}})
-
-
-def stack(folder: Any, settings: dict[str, Any]) -> Graph:
-    source = {"source": "folder", "folder": str(program.artifacts_folder(folder / "artifacts"))}
-    return {one.key: one for one in program.run({**settings, "artifacts": source})}
 
 
 EVERYTHING: dict[str, Any] = {

@@ -9,7 +9,7 @@ from trainyard_platform import impact, settings
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.impact import Change, Field, Job, Ref, State, Touched, Verb
 
-POOL = {
+POOL: dict[str, Any] = {
     "provider": "kwok",
     "nodes": 2,
     "machine": {"cpu": "96", "memory": "1Ti"},

@@ -125,8 +125,9 @@ def test_any_other_is(stack: str) -> None:
 
 @pytest.mark.parametrize("part", ["data", "stringData"])
 def test_a_secret_that_holds_something_is_never_rendered(part: str) -> None:
+    held: dict[str, Any] = {part: {"key": "dg=="}}
     with pytest.raises(PlatformError, match="Secret s: plain manifests lie in git, and a secret must not"):
-        waves(kubernetes("s", kind="Secret", **{part: {"key": "dg=="}}))
+        waves(kubernetes("s", kind="Secret", **held))
 
 
 def test_an_empty_secret_that_a_controller_fills_is() -> None:

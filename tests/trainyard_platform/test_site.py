@@ -13,13 +13,7 @@ from trainyard_cli.commands import verify
 
 from . import program
 from .program import Registered
-
-GUIDE = program.ROOT / "docs" / "site.md"
-
-
-def stack_file() -> str:
-    """The stack file as the guide has it."""
-    return GUIDE.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```\n")[0]
+from .site_stacks import stack_file
 
 
 @pytest.fixture
@@ -43,7 +37,7 @@ def test_verify_finds_nothing_mandatory_in_it(tmp_path: Path) -> None:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.prod.yaml").write_text(stack_file())
     out, err = io.StringIO(), io.StringIO()
-    folders = {"catalog_folder": tmp_path / "runtimes", "stacks_folder": tmp_path / "stacks"}
+    folders: dict[str, Any] = {"catalog_folder": tmp_path / "runtimes", "stacks_folder": tmp_path / "stacks"}
     assert verify.run(today=date(2026, 11, 21), out=out, err=err, **folders) == 0, out.getvalue()
     assert " on 1 stacks: 0 mandatory, " in err.getvalue()
 

@@ -1,11 +1,12 @@
 """What the platform adds to upstream's CRD of TrainJobs."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainyard_platform.parts.crds.trainjob import COLUMNS, FIELD, with_state
 
 
-def crd(name: str, *, columns: list[dict[str, Any]], status: dict[str, Any]) -> dict[str, Any]:
+def crd(name: str, *, columns: Sequence[Mapping[str, Any]], status: dict[str, Any]) -> dict[str, Any]:
     schema = {"properties": {"spec": {"type": "object"}, "status": {"type": "object", "properties": status}}}
     version = {
         "name": "v1alpha1",
@@ -21,7 +22,7 @@ LAST = {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].
 def test_trainjobs_have_a_field_for_where_they_stand_and_columns_that_show_it() -> None:
     name = "trainjobs.trainer.kubeflow.org"
     given = crd(name, columns=[LAST], status={"conditions": {"type": "array"}})
-    wanted = crd(name, columns=list(COLUMNS), status={"conditions": {"type": "array"}, "trainyard": FIELD})
+    wanted = crd(name, columns=[*COLUMNS], status={"conditions": {"type": "array"}, "trainyard": FIELD})
     assert with_state(given) == wanted
     assert COLUMNS[:2] == (
         {"name": "State", "type": "string", "jsonPath": ".status.trainyard.state"},

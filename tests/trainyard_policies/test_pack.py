@@ -1,23 +1,21 @@
 """The pack says what the rules say: the same examples, through Pulumi's own policy classes."""
 
 import json
-from collections.abc import Sequence
 from datetime import date
-from typing import Any
 
 import pulumi_policy as crossguard
 import pytest
 from pulumi.runtime.proto import analyzer_pb2
-from pulumi_policy.proxy import unknown_checking_proxy
+from pulumi_policy.proxy import UnknownValueError, unknown_checking_proxy
 
-from trainyard_api import names
 from trainyard_api.pools import Taint
 from trainyard_policies import engine, pack, rules
 from trainyard_policies.parameters import Pool
 from trainyard_policies.rule import Subject
-from trainyard_policies.settings import DEFAULT, Policies
+from trainyard_policies.settings import DEFAULT
 
-from .examples import Example, OnThatDay, changed, manifest, of_the_stack, of_workloads
+from .examples import Example, OnThatDay, changed, manifest, of_the_stack
+from .packs import applicable, arguments, named, policy_name, reported
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 CONTAINER = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
@@ -26,37 +24,6 @@ CONTAINER = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.co
 @pytest.fixture(autouse=True)
 def on_the_day_of_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pack, "date", OnThatDay)
-
-
-def named(name: str, policies: Policies = DEFAULT) -> Any:
-    return {policy.name: policy for policy in pack.all_policies(policies)}[name]
-
-
-def arguments(value: dict[str, Any], config: dict[str, Any] | None = None) -> Any:
-    return crossguard.ResourceValidationArgs(
-        f"kubernetes:{value['apiVersion']}:{value['kind']}",
-        unknown_checking_proxy(value),
-        f"urn:pulumi:stack::trainyard::{value['kind']}::name",
-        "name",
-        None,  # type: ignore[arg-type]
-        None,
-        config,
-    )
-
-
-def reported(policy: Any, arguments: Any) -> list[tuple[str, str | None]]:
-    found: list[tuple[str, str | None]] = []
-    policy.validate(arguments, lambda message, urn=None: found.append((message, urn)))
-    return found
-
-
-def policy_name(example: Example) -> str:
-    of_trainjob = example.manifest["kind"] == names.TRAINJOB
-    return example.rule.id + ("-of-trainjobs" if of_trainjob else "")
-
-
-def applicable() -> Sequence[Example]:
-    return [e for e in of_workloads() if engine.subject(e.manifest) in e.rule.levels]
 
 
 @pytest.mark.parametrize("example", applicable(), ids=str)
@@ -86,7 +53,7 @@ def test_a_stack_policy_agrees_with_its_rule(example: Example):
             unknown_checking_proxy(value),
             f"urn:{position}",
             "name",
-            None,  # type: ignore[arg-type]
+            None,
             None,
             None,
             [],
@@ -216,7 +183,7 @@ def test_a_name_that_pulumi_makes_is_no_mistake():
 
 def test_what_is_not_known_yet_is_not_guessed_at():
     value = changed("runtime", {f"{CONTAINER}.image": UNKNOWN})
-    with pytest.raises(pack.UnknownValueError):
+    with pytest.raises(UnknownValueError):
         reported(named("image-tag"), arguments(value))
 
 

@@ -6,6 +6,7 @@ The same tables are put to a real API server in `tests/conformance/test_gates.py
 import io
 from pathlib import Path
 
+import pulumi_policy as crossguard
 import pytest
 
 from tests.conformance.corpus import RUNTIMES, load
@@ -15,11 +16,11 @@ from trainyard_policies import engine, pack
 from trainyard_policies.settings import Policies
 
 from .examples import TODAY, OnThatDay
+from .packs import arguments, reported
 from .tables import Case, cases
-from .test_pack import arguments, reported
 
 FAULTY, HONEST = cases("faulty"), cases("honest")
-MANDATORY = pack.crossguard.EnforcementLevel.MANDATORY
+MANDATORY = crossguard.EnforcementLevel.MANDATORY
 
 
 def test_there_are_a_hundred_mistakes_and_sixty_that_are_none():
@@ -51,8 +52,7 @@ def test_the_pack_refuses_a_mistake_in_a_preview(case: Case, monkeypatch: pytest
     said = [
         message
         for policy in pack.all_policies(Policies())
-        if policy.enforcement_level is MANDATORY
-        and isinstance(policy, pack.crossguard.ResourceValidationPolicy)
+        if policy.enforcement_level is MANDATORY and isinstance(policy, crossguard.ResourceValidationPolicy)
         for message, _ in reported(policy, arguments(case.manifest))
     ]
     assert [message for message in said if message.startswith(f"{case.at}: ") and case.says in message], said

@@ -61,6 +61,7 @@ def test_images_are_made_of_the_binaries_that_the_same_command_has_built(
         monkeypatch.setattr(preflight, check, lambda *_, **__: None)
     monkeypatch.setattr(Images, "build_ahead", lambda images, progress: None)
     monkeypatch.setattr(Images, "store", lambda images, progress: images.toolchain.binary("pause"))
+    found: Any
     _, found = cluster.build(Progress())
     assert found == tmp_path / "bin" / "pause" / toolchain.tools()["pause"].key() / "pause"
 

@@ -75,7 +75,11 @@ def test_what_another_checkout_has_put_in_the_place_of_an_image_is_put_right_bef
     monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
     image = tmp_path / "store" / "root" / "image"
     image.parent.mkdir(parents=True)
-    store = Store(tmp_path / "store", lambda: image.write_text("ours") and None)
+
+    def unpack() -> None:
+        image.write_text("ours")
+
+    store = Store(tmp_path / "store", unpack)
     image.write_text("theirs")
     store.clone(tmp_path / "copy")
     assert (tmp_path / "copy" / "image").read_text() == "ours"

@@ -12,7 +12,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -204,7 +204,7 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
         self.time = ServerClock()
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> Self:
         self._session = self.credentials.session(limit=self._limit, observer=self._observer)
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from trainyard_assist.explain import Finding, Observation, Ref, State
 
@@ -16,7 +17,7 @@ FITS = "ask for what nodes have (resourcesPerNode, nodeSelector, tolerations), o
 INSUFFICIENT = (
     "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No victims."
 )
-ASKS = {"containers": [{"name": "node", "resources": {"requests": {"cpu": "64"}}}]}
+ASKS: dict[str, Any] = {"containers": [{"name": "node", "resources": {"requests": {"cpu": "64"}}}]}
 QUOTA_SAID = (
     "couldn't assign flavors to pod set node: insufficient unused quota for cpu in flavor spot, 2 more needed"
 )

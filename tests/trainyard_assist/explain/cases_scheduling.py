@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, Ref
 from trainyard_operator.core.causes import MEND_CONTENT
@@ -11,6 +13,8 @@ from .objects import claim, condition, event, homeless, mounts, node, pod, pod_g
 
 POOL = {"trainyard.dev/pool": "h100"}
 
+EIGHT: dict[str, Any] = {"nvidia.com/gpu": "8"}
+NONE: dict[str, Any] = {"nvidia.com/gpu": "0"}
 CASES = (
     Case(
         "a ResourceQuota that refuses a pod is named, and so is the rank that the others wait for",
@@ -151,8 +155,8 @@ CASES = (
             pods=(homeless(0, "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", nodeSelector=POOL),),
             nodes=(
                 node(labels=POOL),
-                node("n2", labels=POOL, **{"nvidia.com/gpu": "0"}),
-                node("n3", **{"nvidia.com/gpu": "8"}),
+                node("n2", labels=POOL, **NONE),
+                node("n3", **EIGHT),
             ),
         ),
         Finding(
@@ -167,7 +171,7 @@ CASES = (
         "a device that others use is not",
         seen(
             pods=(homeless(0, "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."),),
-            nodes=(node(**{"nvidia.com/gpu": "8"}),),
+            nodes=(node(**EIGHT),),
         ),
         Finding(
             Reason.NO_NODE_FITS,

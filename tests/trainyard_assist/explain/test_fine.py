@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from trainyard_api.reasons import Reason
@@ -219,7 +221,7 @@ def test_a_diagnosis_is_the_answer_the_cause_the_walk_and_what_was_not_seen() ->
 @pytest.mark.parametrize("unseen", list(Subject))
 def test_nothing_that_could_not_be_seen_is_taken_for_missing(unseen: Subject) -> None:
     """The healthy job less one look; each look gives nothing, and says so."""
-    empty = {
+    empty: dict[Subject, dict[str, Any]] = {
         Subject.RUNTIME: {"runtime": None},
         Subject.OPERATOR_LEASE: {"leases": ()},
         Subject.JOBSET: {"jobset": None},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,8 @@ def test_whatever_the_objects_hold_there_is_an_answer(field: str) -> None:
     given = getattr(whole, field)
     one = given[-1] if isinstance(given, tuple) else given
     for strange in damaged(one):
-        changed = dataclasses.replace(whole, **{field: (strange,) if isinstance(given, tuple) else strange})
+        change: dict[str, Any] = {field: (strange,) if isinstance(given, tuple) else strange}
+        changed = dataclasses.replace(whole, **change)
         follow_ups(changed)
         explain(changed)
 

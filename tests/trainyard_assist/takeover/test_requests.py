@@ -1,5 +1,6 @@
 """What is asked of the API server: reads to look, and one guarded write for each step."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from trainyard_assist.takeover import State
 from trainyard_cli.cluster.takeover import carry_out, observe
 from trainyard_operator.kube.client import ApiError, Client
 
-from .test_takeover import CRDS, NAMESPACE, binding, deployment, entry, public, webhooks
+from .seen import CRDS, NAMESPACE, binding, deployment, entry, public, webhooks
 
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/kubeflow-trainer-controller-manager"
 OWN = "/apis/apps/v1/namespaces/trainyard-system/deployments/trainyard-operator"
@@ -39,11 +40,11 @@ class Cluster(FakeApi):
         self.put(RUNTIME, objects.runtime("rt"))
         self.put(TRAINJOB, objects.trainjob("tj"))
 
-    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """See `FakeApi`."""
         return super().put(path, self.scaled(body) if path in (DEPLOYMENT, OWN) else body)
 
-    def scaled(self, body: dict[str, Any]) -> dict[str, Any]:
+    def scaled(self, body: Mapping[str, Any]) -> dict[str, Any]:
         replicas = body["spec"]["replicas"]
         selector = {"matchLabels": {"app": "trainer"}}
         return {

@@ -14,17 +14,9 @@ import pytest
 from aiohttp import web
 from typer.testing import CliRunner
 
-from tests.trainyard_operator.fake_api import FakeApi, run, status
-from trainyard_api.reasons import Reason
-from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
-from trainyard_assist.explain.model import Mark, Stage, Unseen
-from trainyard_cli.cluster import observe as looks
-from trainyard_cli.commands import explain as command
-from trainyard_cli.main import app
-
-from .cases import INSUFFICIENT
-from .cases_control import PREEMPTED
-from .objects import (
+from tests.trainyard_assist.explain.cases import INSUFFICIENT
+from tests.trainyard_assist.explain.cases_control import PREEMPTED
+from tests.trainyard_assist.explain.objects import (
     HEALTHY,
     QUEUED,
     Object,
@@ -37,6 +29,13 @@ from .objects import (
     trainjob,
     workload,
 )
+from tests.trainyard_operator.fake_api import FakeApi, run, status
+from trainyard_api.reasons import Reason
+from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
+from trainyard_assist.explain.model import Mark, Stage, Unseen
+from trainyard_cli.cluster import observe as looks
+from trainyard_cli.commands import explain as command
+from trainyard_cli.main import app
 
 TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/tj"
 RUNTIME = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/rt"

@@ -6,10 +6,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.trainyard_assist.rendered import JOB, RUNTIME
 from trainyard_api import documents
 from trainyard_cli.commands.render import command, run
-
-from .test_render import JOB, RUNTIME
 
 
 @pytest.fixture

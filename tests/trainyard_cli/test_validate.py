@@ -7,9 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.trainyard_assist.rendered import JOB, RUNTIME
 from trainyard_cli.commands.validate import command, run
-
-from .test_render import JOB, RUNTIME
 
 GOOD = RUNTIME % "i"
 BAD = GOOD.replace("- name: node", "- name: node\n        replicas: 2").replace(

@@ -22,7 +22,7 @@ spec:
       restartPolicy: OnFailure
       template: {spec: {containers: [{name: jax, image: i, command: [c]}]}}
 """
-CATALOG = Path(__file__).parent / "migrate" / "catalog"
+CATALOG = Path(__file__).parents[1] / "trainyard_assist" / "migrate" / "catalog"
 TRAINJOB = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",
     "kind": "TrainJob",

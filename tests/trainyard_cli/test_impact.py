@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.trainyard_platform.program import ROOT
 from trainyard_cli.answers import Output
 from trainyard_cli.cluster.workloads import Seen
 from trainyard_cli.commands import impact as command
 from trainyard_platform.impact import Change, Field, Job, Ref, State, Verb
-
-from .program import ROOT
 
 RUNTIME = Ref("ClusterTrainingRuntime", "", "plain")
 

@@ -1,0 +1,34 @@
+"""The manifests that are built by both controllers."""
+
+from . import live
+from .corpus import GOLDEN, RUNTIMES, cases, load
+from .generated import COUNT, made
+
+GENERATED = [f"made-{number:02d}" for number in range(COUNT)]
+
+
+GANGS = {"gang-coscheduling": {"coscheduling": {}}, "gang-volcano": {"volcano": {}}}
+"""By case: a gang for a launcher that waits for its workers."""
+
+
+def manifests():
+    """All runtimes, and by case all TrainJobs."""
+    runtimes = [runtime for path in RUNTIMES for runtime in load(path)]
+    jobs = {}
+    for case in cases(GOLDEN / "trainjobs"):
+        (job,) = load(GOLDEN / "trainjobs" / f"{case}.yaml")
+        jobs[f"tj-{case}"] = {**job, "metadata": {**job["metadata"], "name": f"tj-{case}"}}
+    for case, (runtime, spec) in zip(GENERATED, made(), strict=True):
+        kind, name = "ClusterTrainingRuntime", runtime
+        if not isinstance(runtime, str):
+            # Every other one is a namespaced runtime.
+            kind, name = ("TrainingRuntime" if int(case[-2:]) % 2 else kind), case
+            runtimes.append(
+                {"apiVersion": live.TRAINER, "kind": kind, "metadata": {"name": case}, "spec": runtime}
+            )
+        jobs[case] = live.trainjob(case, name, kind, **spec)
+    (mpi,) = load(GOLDEN / "runtimes" / "deepspeed-distributed.yaml")
+    for case, gang in GANGS.items():
+        runtimes.append({**mpi, "metadata": {"name": case}, "spec": {**mpi["spec"], "podGroupPolicy": gang}})
+        jobs[case] = live.trainjob(case, case, trainer={"numNodes": 3})
+    return runtimes, jobs
