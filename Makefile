@@ -57,14 +57,13 @@ demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@echo "Stop it and remove all of it:    $(TRAINYARD) sandbox down"
 
 .PHONY: check
-check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
+check: environment .venv/clouds/.done ## Lint, types and unit tests (7 minutes)
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	@$(BIN)/ruff format --quiet --check $(SOURCES)
 	@$(BIN)/mypy
 	@$(BIN)/mypy platform/__main__.py
 	@$(BIN)/mypy policies/__main__.py
 	@$(BIN)/mypy .github/scripts/report.py
-	@$(BIN)/mypy --package benchmarks --package tests.harness
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -m "not sandbox and not soak and not gpu" --numprocesses auto --timeout=600 $(REPORT_LOG:%=--report-log=%)
 
@@ -130,7 +129,7 @@ drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json]
 HARNESS := $(BIN)/python -m tests.harness
 
 .PHONY: test
-test: environment .venv/clouds/.done ## The gate, as CI runs it: check, and the core of the tests on a sandbox (12 minutes)
+test: environment .venv/clouds/.done ## The gate, as CI runs it: check, and the core of the tests on a sandbox (33 minutes)
 	@$(HARNESS) toolchain tools check core
 
 .PHONY: e2e
