@@ -110,7 +110,7 @@ class Metrics(Part):
     port: Port = names.METRICS_PORT
     """Port of probes, and of metrics unless they ask who reads; 0 picks a free one."""
     authentication: bool = False
-    """Whether metrics are served over TLS, on securePort, to those alone whom the API server allows to get
+    """Whether metrics are served over TLS, on securePort, only to those whom the API server allows to get
     the path /metrics."""
     secure_port: Port = names.SECURE_METRICS_PORT
     """Port of metrics that ask who reads; 0 picks a free one."""

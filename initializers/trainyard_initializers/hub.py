@@ -70,7 +70,7 @@ class Hub:
         revision: Branch, tag or commit; the default branch if None.
         folder: Only what lies below it, or this one file; all if empty.
         endpoint: Address of the server.
-        token: Sent to that server alone.
+        token: Sent only to that server.
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """The parts of one replica, and how they hang together.
 
 Every replica keeps its caches warm, answers webhooks, takes reports of
-progress and answers probes; the Lease gates the workers alone, so that a
+progress and answers probes; the Lease gates only the workers, so that a
 standby takes over without reading anything first.
 """
 

@@ -168,7 +168,7 @@ class Artifacts:
 
 def _download(name: str, url: str) -> bytes:
     try:
-        # The pins and the settings both admit https:// alone.
+        # The pins and the settings both admit only https://.
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310
             content: bytes = response.read()
             return content

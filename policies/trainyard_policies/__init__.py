@@ -5,5 +5,5 @@ of them; `engine` runs them at the levels that `settings` says, and knows about
 exceptions. The gates are thin: `lint` for files, `pack` for `pulumi preview`.
 
 Called by the command line, by `policies/__main__.py` and, for the section
-`policies` of a stack file, by the platform. Imports `trainyard_api` alone.
+`policies` of a stack file, by the platform. Imports only `trainyard_api`.
 """

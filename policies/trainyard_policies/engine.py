@@ -49,7 +49,7 @@ class Violation:
 
     @property
     def short(self) -> str:
-        """The message with the end of the field's path alone."""
+        """The message with only the end of the field's path."""
         return self._said(self.finding.path.end)
 
     @property

@@ -30,8 +30,8 @@ def assemble(instance: Instance, toolchain: Toolchain, port: int, store: Store |
         instance: Whose folders get the files.
         toolchain: Built already.
         port: Loopback port of the API server.
-        store: The images; None for a control plane alone.
-        nodes: How many nodes run pods; 0 for a control plane alone.
+        store: The images; None for a mere control plane.
+        nodes: How many nodes run pods; 0 for a mere control plane.
     """
     control_plane = ControlPlane(
         address=CLUSTER_ADDRESS if store else "127.0.0.1",

@@ -113,7 +113,7 @@ class Sandbox:
         """What `exec` adds to the environment: kubectl, pulumi and the SDK then use this sandbox.
 
         Args:
-            user: Who uses it, with that user's rights alone; unless given, an administrator.
+            user: Who uses it, with only that user's rights; unless given, an administrator.
             namespace: Where that user looks first.
 
         Raises:
@@ -381,7 +381,7 @@ def build(
     """Make everything that a sandbox is made of; free when all of it is there.
 
     Returns:
-        The toolchain, and the images, which a control plane alone does without.
+        The toolchain, and the images, which a mere control plane does without.
 
     Raises:
         SandboxError: Without root where pods shall run, without disk, or when something can't be built.

@@ -70,7 +70,7 @@ def plugin_command(request: language_pb2.RunPluginRequest) -> list[str]:
     """The command line of a policy pack; `ValueError` for every other kind of plug-in."""
     if request.kind != "analyzer":
         raise ValueError(
-            f"this language host runs policy packs alone, not plug-ins of kind {request.kind!r}: "
+            f"this language host runs only policy packs, not plug-ins of kind {request.kind!r}: "
             "install the official Pulumi distribution for those"
         )
     return [sys.executable, "-u", "-m", "pulumi.policy", *request.args, request.info.program_directory]

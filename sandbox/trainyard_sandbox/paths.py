@@ -64,7 +64,7 @@ class Instance:
 
     @property
     def pki(self) -> Path:
-        """Certificates and keys; readable by the owner alone."""
+        """Certificates and keys; readable only by the owner."""
         return self.dir / "pki"
 
     @property

@@ -1,7 +1,7 @@
 """Certificates of one sandbox: real TLS everywhere, a client certificate for everyone.
 
 Two authorities, so that a certificate for the API server opens no etcd. Files
-are made once and kept; keys are readable by their owner alone.
+are made once and kept; keys are readable only by their owner.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Authority:
             name: The file's name, without ending.
             common_name: The user that the API server sees.
             groups: The groups that the API server sees (organisations).
-            hosts: DNS names and IP addresses to serve as; with none it is for clients alone.
+            hosts: DNS names and IP addresses to serve as; with none it is only for clients.
         """
         pair = KeyPair(self._folder / f"{name}.crt", self._folder / f"{name}.key")
         if pair.cert.exists():
@@ -136,7 +136,7 @@ def signing_key(folder: Path, name: str) -> KeyPair:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write `content` to `path`, whole or not at all, readable by the owner alone."""
+    """Write `content` to `path`, whole or not at all, readable only by the owner."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -46,7 +46,7 @@ def refusal(arguments: Sequence[str], environment: Mapping[str, str], stack_file
         stack = named.rpartition("/")[2]
         if stack != own:
             return (
-                f"This sandbox has the stack {own!r} alone, and Pulumi would use its file for {stack!r} too. "
+                f"This sandbox has only the stack {own!r}, and Pulumi would use its file for {stack!r} too. "
                 f"To try the other file on this sandbox: pulumi ... --stack {own} --config-file "
                 f"stacks/Pulumi.{stack}.yaml"
             )

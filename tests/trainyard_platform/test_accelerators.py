@@ -214,7 +214,7 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
         ),
         (
             {"accelerators": {"amd": {"mig": {"strategy": "single"}}}},
-            "accelerators.amd.mig: NVIDIA's accelerators alone have it",
+            "accelerators.amd.mig: only NVIDIA's accelerators have it",
         ),
         (
             {"accelerators": {"nvidia": {"mig": {"strategy": "mixed"}}}},

@@ -161,7 +161,7 @@ def test_every_claim_of_the_catalog_names_a_role_and_no_class(path: Any) -> None
         ),
         (
             {"className": "efs", "reclaimPolicy": "Retain"},
-            "a StorageClass that is there is as it is: className stands alone",
+            "a StorageClass that is there stays as it is: remove what stands beside className",
         ),
     ],
     ids=["nothing", "both", "one that is there, to be changed"],

@@ -147,7 +147,7 @@ def test_other_plugins_are_refused_with_the_way_out(host: Any, tmp_path: Path) -
         list(host.RunPlugin(request))
     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
     assert refused.value.details() == (
-        "this language host runs policy packs alone, not plug-ins of kind 'resource': "
+        "this language host runs only policy packs, not plug-ins of kind 'resource': "
         "install the official Pulumi distribution for those"
     )
 

@@ -32,7 +32,7 @@ HERE = {"PULUMI_OPTION_CONFIG_FILE": OWN}
 )
 def test_another_stack_does_not_get_the_stack_file_of_the_sandbox(arguments: list[str]) -> None:
     assert refusal(arguments, HERE, OWN) == (
-        "This sandbox has the stack 'sandbox' alone, and Pulumi would use its file for 'prod' too. "
+        "This sandbox has only the stack 'sandbox', and Pulumi would use its file for 'prod' too. "
         "To try the other file on this sandbox: pulumi ... --stack sandbox --config-file "
         "stacks/Pulumi.prod.yaml"
     )

@@ -23,7 +23,7 @@ def counted(
 ) -> QueuePlace:
     """By priority and age among the Workloads that wait for the same ClusterQueue.
 
-    `partial`: they are those of the Workload's own namespace alone.
+    `partial`: they are only those of the Workload's own namespace.
     """
     behind = {_place(queue): read.text(queue, "spec", "clusterQueue") for queue in queues}
     wanted = _queue(workload)

@@ -72,7 +72,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
 
 
 def _with_limits(trainer: Json, notes: Notes) -> dict[str, Any]:
-    """The resources, with limits for devices that are requested alone, which no pod can be."""
+    """The resources, with limits for devices that are only requested, which no pod may do."""
     path = _SPEC.child("trainer", "resourcesPerNode")
     resources = {**fields.mapping(trainer.get("resourcesPerNode"), path)}
     requests = fields.mapping(resources.get("requests"), path.child("requests"))

@@ -1,4 +1,4 @@
-"""JAXJob: workers alone, of which the first is the coordinator."""
+"""JAXJob: only workers, of which the first is the coordinator."""
 
 from __future__ import annotations
 

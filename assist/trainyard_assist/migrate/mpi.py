@@ -1,7 +1,7 @@
 """MPIJob of both operators: the training operator's (v1) and the MPI operator's (v2beta1).
 
 Always with a runtime of its own: launcher and workers are two pod templates,
-and a TrainJob speaks of the launcher alone. As in v2beta1 the ranks are
+and a TrainJob speaks only of the launcher. As in v2beta1 the ranks are
 started over SSH; v1 started them with `kubectl exec`, for which an image
 needed no SSH server.
 """
@@ -74,7 +74,7 @@ def convert_v2(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     path = _SPEC.child("mpiImplementation")
     implementation = fields.text(job.spec.get("mpiImplementation"), path)
     if implementation not in (None, "", "OpenMPI"):
-        notes.refused(path, "Trainer v2.3 speaks Open MPI alone: its hostfile and variables are no other's")
+        notes.refused(path, "Trainer v2.3 speaks only Open MPI: its hostfile and variables are no other's")
         return ()
     keys = fields.text(job.spec.get("sshAuthMountPath"), _SPEC.child("sshAuthMountPath"))
     both = fields.boolean(job.spec.get("runLauncherAsWorker"), _SPEC.child("runLauncherAsWorker"))

@@ -1,4 +1,4 @@
-"""What a cluster has beside a stack that may reach into it: with rights to read alone.
+"""What a cluster has beside a stack that may reach into it: with rights only to read.
 
 Called by `drift`. What counts is `trainyard_platform.drift.unmanaged`'s.
 """

@@ -1,6 +1,6 @@
 """Tenants of a stack whose namespaces are another tool's: looked up before anything is sent.
 
-Called by `rollout`. Asks the cluster with rights to read alone.
+Called by `rollout`. Asks the cluster with rights only to read.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
 
     Raises:
         PlatformError: The stack file or a runtime is wrong.
-        ApiError, CredentialsError: The cluster cannot be asked, for example with the right to read alone.
+        ApiError, CredentialsError: The cluster cannot be asked, for example with rights only to read.
     """
     settings = stackfile.read_as_pulumi(stack)
     registry = Artifacts(settings.artifacts, PROJECT).registry

@@ -1,4 +1,4 @@
-"""The TrainJobs of a cluster that have not finished, and what each hangs on: with rights to read alone.
+"""The TrainJobs of a cluster that have not finished, and what each hangs on: with rights only to read.
 
 Called by `impact`. What may not be seen is noted and does not end the look,
 but for the TrainJobs themselves.

@@ -207,7 +207,7 @@ def command(
 
     Compares what the stack asks for now with what it asked for where this
     branch left REF, and looks for running and queued TrainJobs that hang on
-    it, with rights to read alone. Exit code 2: it could not be asked.
+    it, with rights only to read. Exit code 2: it could not be asked.
 
     Example: trainyard impact --stack prod --since origin/main
     """

@@ -1,7 +1,7 @@
 """`trainyard runtimes jobs`: which content of a runtime each TrainJob on it has.
 
 Called by `main`, which adds `command` to the commands of `runtimes`. Asks the
-cluster, with rights to read alone, and prints.
+cluster, with rights only to read, and prints.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def down(name: Name = "default") -> None:
 
 @app.command()
 def build(control_plane_only: ControlPlaneOnly = False, kubernetes: Kubernetes = None) -> None:
-    """Build the toolchain and the images alone, so that a later `up` is quick."""
+    """Build only the toolchain and the images, so that a later `up` is quick."""
     version = kubernetes or cluster.USUAL_KUBERNETES
     with Progress() as progress:
         cluster.build(progress, control_plane_only=control_plane_only, kubernetes=version)

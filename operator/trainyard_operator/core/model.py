@@ -91,7 +91,7 @@ class JobSet:
     deleting: bool = False
     generation: int = 1
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """The `trainyard.dev/` annotations alone."""
+    """Only the `trainyard.dev/` annotations."""
     conditions: Sequence[Condition] = ()
     replicated_jobs_status: Sequence[ReplicatedJobStatus] = ()
     restarts: int = 0
@@ -110,7 +110,7 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """The slim view of a child beside the JobSet: PodGroup, Secret or ConfigMap, metadata alone."""
+    """The slim view of a child beside the JobSet: PodGroup, Secret or ConfigMap, only its metadata."""
 
     api_version: str
     kind: str
@@ -124,7 +124,7 @@ class Companion:
     """Name of the TrainJob that is its controller, None if it has another or none."""
     deleting: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """The `trainyard.dev/` annotations alone."""
+    """Only the `trainyard.dev/` annotations."""
 
     @property
     def identity(self) -> Identity:
@@ -202,7 +202,7 @@ class RuntimeProblem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """An answer of the API server to an earlier write that more tries alone will not change."""
+    """An answer of the API server to an earlier write that more tries will not change."""
 
     reason: Reason
     """JOBSET_REJECTED, FORBIDDEN, QUOTA_EXCEEDED, CRD_MISSING or JOBSET_CONFLICT."""
@@ -276,7 +276,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """DELETE with `preconditions.uid`, and of that version alone if it names one."""
+    """DELETE with `preconditions.uid`, and only of that version if it names one."""
 
     api_version: str
     kind: str

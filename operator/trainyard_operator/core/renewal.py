@@ -1,4 +1,4 @@
-"""Jobs that must be made anew before their JobSet is resumed, so that pods carry what is wanted alone.
+"""Jobs that must be made anew before their JobSet is resumed, so that pods carry only what is wanted.
 
 Called by `reconcile`. When JobSet (0.12) resumes a Job it adds its template's
 labels, annotations, node selector, tolerations and scheduling gates to what

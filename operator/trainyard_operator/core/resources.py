@@ -28,7 +28,7 @@ _POD_LEVEL_PREFIX: Final = "hugepages-"
 def per_node(info: Info) -> Json:
     """The resources that processes are counted by.
 
-    The TrainJob's own alone when it names any, else those of the first
+    Only the TrainJob's own when it names any, else those of the first
     container `node` that trains or works for a launcher (Trainer v2.3 does
     not merge the two).
     """

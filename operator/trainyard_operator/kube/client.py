@@ -105,7 +105,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """`group/version`, or the version alone for the core group."""
+        """`group/version`, or only the version for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

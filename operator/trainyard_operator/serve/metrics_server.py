@@ -1,4 +1,4 @@
-"""The metrics over HTTPS, for those alone whom the API server lets read them.
+"""The metrics over HTTPS, only for those whom the API server lets read them.
 
 As Kubernetes' own components do it: a TokenReview says whose the bearer token
 is, and a SubjectAccessReview whether they may `get` the path /metrics.

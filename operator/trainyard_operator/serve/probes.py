@@ -2,7 +2,7 @@
 
 `/healthz`: this process still works and a restart would not help; `/readyz`:
 it has what it needs to work or to take over; `/metrics`, unless they are
-served to those alone who may read them (`metrics_server`). A probe that fails
+served only to those who may read them (`metrics_server`). A probe that fails
 answers 503 and its reasons, one a line.
 """
 

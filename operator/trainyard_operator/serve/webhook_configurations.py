@@ -100,7 +100,7 @@ class Publisher:
         ]
         if not operations:
             return ()
-        # Positions are good for the version that they were read from alone.
+        # Positions are good only for the version that they were read from.
         version = configuration["metadata"]["resourceVersion"]
         return ({"op": "test", "path": "/metadata/resourceVersion", "value": version}, *operations)
 

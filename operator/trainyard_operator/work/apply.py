@@ -3,7 +3,7 @@
 Every write names the very object it was decided on (uid, resourceVersion), so
 that a stale decision is refused by the API server instead of carried out. The
 answers go into the cache, so that a lagging watch causes no second write. A
-refusal that more tries alone will not change becomes `RefusedError`.
+refusal that more tries will not change becomes `RefusedError`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from ..core.model import Json
 CONDITIONS = 1.0
 """Seconds from a write to the next one that changes conditions."""
 COUNTS = 2.0
-"""Seconds for which the first change of counts alone is held; doubled with each that is written."""
+"""Seconds for which the first change of only counts is held; doubled with each that is written."""
 LONGEST = 16.0
 
 

@@ -89,7 +89,7 @@ def image(reference: str) -> tuple[str, str]:
 
 
 def resources(compute: ComputeResources) -> dict[str, Any]:
-    """A container's resources: a limit of memory alone.
+    """A container's resources: a limit only of memory.
 
     Helm merges values: a CPU limit of the chart's own has to be taken away.
     """

@@ -12,7 +12,7 @@ A chart's CRDs are left out, for they are the `crds` component's, and so is
 what the arguments name: patterns of KIND/NAME.
 
 Its pods get what the stack says of the platform's pods (`--pods`, fields of a
-pod's spec as JSON), those of a DaemonSet the pull secrets alone: it runs where
+pod's spec as JSON), those of a DaemonSet only the pull secrets: it runs where
 its devices are. With `--budgets`, a drain takes one pod at a time of each
 Deployment that has several.
 

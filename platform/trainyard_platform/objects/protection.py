@@ -21,7 +21,7 @@ class Ports:
     """Those that API servers call, which are on nodes or outside of the cluster, where no selector finds
     them; and those for pods on the network of their node. They defend themselves."""
     pods: Sequence[int] = ()
-    """Those that other pods alone have business with: metrics."""
+    """Those that only other pods have business with: metrics."""
 
 
 def priority_class(name: str, labels: Mapping[str, str]) -> Manifest:
@@ -74,7 +74,7 @@ def flow_schemas(name: str, namespace: str, labels: Mapping[str, str]) -> Iterat
 
 
 def network_policy(namespace: str, ports: Ports) -> Manifest:
-    """That pods of the namespace are reached at these ports alone; by kubelet, on its own node, at all."""
+    """That pods of the namespace are reached only at these ports; by kubelet, on its own node, at all."""
     ingress: list[Manifest] = []
     if ports.everybody:
         ingress.append({"ports": _tcp(ports.everybody)})

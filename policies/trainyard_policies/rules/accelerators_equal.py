@@ -53,7 +53,7 @@ RULE = Rule(
     title="Accelerators are the same in requests and limits",
     why="Devices cannot be shared out beyond their number: the API server refuses every pod that asks for "
     "other than its limit, and the job hangs.",
-    remedy="Write the same amount under requests and limits, or under limits alone.",
+    remedy="Write the same amount under requests and limits, or only under limits.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     fixes=True,

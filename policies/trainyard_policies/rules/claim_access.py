@@ -17,7 +17,7 @@ _ON_MANY_NODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
 def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
-    """No claim that one node alone can mount is mounted by a step with more nodes."""
+    """No claim that only one node can mount is mounted by a step with more nodes."""
     for claim, path in workload.claims():
         metadata, _path = fields.below(claim, path, "metadata")
         name = metadata.get("name")

@@ -69,7 +69,7 @@ def _is_key(key: str) -> bool:
 RULE = Rule(
     id="name-form",
     title="Names and labels are ones that Kubernetes takes",
-    why="The API server asks about the object's own alone: with a wrong one inside, the TrainJob is taken, "
+    why="The API server asks only about the object's own: with a wrong one inside, the TrainJob is taken, "
     "and its JobSet or its pods are refused.",
     remedy="Write names in lower case letters, digits and '-', label values without spaces or '/', and keys "
     "as prefix/name.",

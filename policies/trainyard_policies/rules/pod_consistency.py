@@ -43,7 +43,7 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
 
 
 def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
-    """JobSet starts jobs in the order in which they stand, so one waits for those above it alone."""
+    """JobSet starts jobs in the order in which they stand, so one waits only for those above it."""
     at = job.path.child("dependsOn")
     for position, one in enumerate(fields.named_objects(job.value.get("dependsOn"), at)):
         if one["name"] not in above:

@@ -74,7 +74,7 @@ def _all_tolerated(pool: Pool, tolerations: Sequence[Json]) -> bool:
 
 
 def _repelling(pool: Pool) -> list[Taint]:
-    """The taints that keep pods off, unless by preference alone or until they are tolerated on the way."""
+    """The taints that keep pods off, unless only by preference or until they are tolerated on the way."""
     if pool.adds_tolerations:
         return []
     return [taint for taint in pool.taints if taint.effect != "PreferNoSchedule"]

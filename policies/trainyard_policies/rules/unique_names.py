@@ -12,7 +12,7 @@ from ..rule import Finding, Level, Severity, StackRule, Subject
 
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
-    """Kind, namespace and name are one object's alone."""
+    """Kind, namespace and name are only one object's."""
     seen: set[tuple[str, str, str | None, str]] = set()
     for manifest in manifests:
         if manifest.generated:

@@ -110,7 +110,7 @@ def _flaps(o: Observation, restarts: int, running: Json) -> bool:
 def _code(failure: Failure, code: int) -> str:
     """An exit code, with the signal that one above 128 stands for.
 
-    The kernel may kill for memory a child alone, or containerd may hear of it too late:
+    The kernel may kill only a child for memory, or containerd may hear of it too late:
     then the reason is not OOMKilled, and the signal is all that tells of it.
     """
     try:

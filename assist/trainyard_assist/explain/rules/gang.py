@@ -1,7 +1,7 @@
 """What a gang scheduler says: the PodGroup of a TrainJob waits until all of it can be placed.
 
 Volcano's (scheduling.volcano.sh/v1beta1) says so in its phase and the condition
-Unschedulable, that of coscheduling (scheduling.x-k8s.io/v1alpha1) in its phase alone.
+Unschedulable, that of coscheduling (scheduling.x-k8s.io/v1alpha1) only in its phase.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Torch: what `torchrun` reads to find its peers (Trainer v2.3, plugin `Torch`).
 
-Counts processes a node from the TrainJob's own resources alone when it names
+Counts processes a node only from the TrainJob's own resources when it names
 any, and knows a GPU by `gpu` in the resource's name, exactly as Trainer does.
 """
 

@@ -1,7 +1,7 @@
 """TrainJobStatus: how a training process reports its progress (Trainer v2.3, feature gate of that name).
 
 The trainer's containers learn where the status server is and whom to trust,
-and get a token that is good for this TrainJob's status alone.
+and get a token that is good only for this TrainJob's status.
 """
 
 from __future__ import annotations

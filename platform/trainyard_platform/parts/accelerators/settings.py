@@ -113,7 +113,7 @@ def problems(
         if accelerator.device_plugin is DevicePlugin.INSTALL and known.artifact is None:
             yield f"accelerators.{kind}.devicePlugin: must be shipped, by {known.shipped}"
         if accelerator.mig and known.partition is None:
-            yield f"accelerators.{kind}.mig: NVIDIA's accelerators alone have it"
+            yield f"accelerators.{kind}.mig: only NVIDIA's accelerators have it"
     for name, pool in pools.items():
         if pool.accelerator:
             place = f"nodePools.{name}.accelerator.resource"

@@ -55,7 +55,7 @@ def role() -> Manifest:
 
 
 def account(namespace: str) -> list[Manifest]:
-    """The initializer's ServiceAccount in a namespace, with its right in that namespace alone."""
+    """The initializer's ServiceAccount in a namespace, with its right only in that namespace."""
     metadata = {"name": ACCOUNT, "namespace": namespace}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},

@@ -1,6 +1,6 @@
 """Who provides the nodes of each pool.
 
-The package of a cloud is imported where a pool asks for it alone: the platform
+The package of a cloud is imported only where a pool asks for it: the platform
 runs without those of the others.
 """
 

@@ -94,7 +94,7 @@ def _placement(name: str, parent: pulumi.Resource) -> ec2.LaunchTemplatePlacemen
 
 
 def _interfaces(pool: NodePool, cluster: Eks) -> list[ec2.LaunchTemplateNetworkInterfaceArgs] | None:
-    """One for each network card; the first has the node's address too, the others EFA alone."""
+    """One for each network card; the first has the node's address too, the others only EFA."""
     return [
         ec2.LaunchTemplateNetworkInterfaceArgs(
             network_card_index=card,

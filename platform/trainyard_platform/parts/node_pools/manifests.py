@@ -89,7 +89,7 @@ def _shares(queue: str, pools: Mapping[str, NodePool]) -> Iterator[FlavorQuota]:
 def _with_quota(queue: ClusterQueue, shares: Sequence[FlavorQuota]) -> ClusterQueue:
     """The queue with the pools as its last flavors.
 
-    A resource is in one group alone, and every flavor of a group has quota for
+    A resource is only in one group, and every flavor of a group has quota for
     all of its resources: groups that the pools overlap become one, and what a
     flavor has nothing of is 0.
     """

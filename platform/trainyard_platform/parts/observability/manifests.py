@@ -89,7 +89,7 @@ def kueue_monitor(
     """How Kueue is scraped.
 
     It asks who reads, so Prometheus shows its token. The certificate is one that
-    Kueue has made for this port alone, anew at each start, and that nothing can
+    Kueue has made only for this port, anew at each start, and that nothing can
     know beforehand: there is no way to verify it.
     """
     endpoint = {

@@ -130,7 +130,7 @@ class OperatorArgs:
 
     @property
     def asks_readers(self) -> bool:
-        """Whether metrics are for those alone who may read them."""
+        """Whether metrics are only for those who may read them."""
         return self.configuration.metrics.authentication
 
     @property

@@ -32,9 +32,9 @@ CLUSTER: Rules = [
     # JobSet adds to the placement of a Job that it resumes. Where a queue moves a
     # job from one flavor to another, its suspended Jobs have to be made anew.
     {"api_groups": ["batch"], "resources": ["jobs"], "verbs": ["delete", "list"]},
-    # Pods that have failed alone are followed; RBAC cannot allow those alone.
+    # Only pods that have failed are followed; RBAC cannot allow only those.
     {"api_groups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
-    # Who cannot create a Job or its pods says so in an Event alone.
+    # Who cannot create a Job or its pods says so only in an Event.
     {"api_groups": [""], "resources": ["events"], "verbs": ["create", "get", "list", "patch"]},
     # MPI's list of hosts. And a job that upstream's controller started keeps its
     # runtime in a ConfigMap `<job>-runtime-snapshot` beside it; names made of
@@ -49,7 +49,7 @@ CLUSTER: Rules = [
 """TrainJobs, the runtimes they name, the JobSets they become and what these need, wherever they are."""
 
 SECRETS: Rules = [
-    # RBAC cannot allow the metadata alone, which is all that the operator gets;
+    # RBAC cannot allow only the metadata, which is all that the operator gets;
     # list and watch it may not.
     {"api_groups": [""], "resources": ["secrets"], "verbs": ["create", "get"]},
 ]
@@ -89,7 +89,7 @@ ADMISSION: Rules = [
 """To write the caBundle of the two webhook configurations, which are cluster-wide."""
 
 TRIALS: Rules = [{"api_groups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}]
-"""To have the API server judge the Jobs of a TrainJob in a dry run. RBAC cannot allow dry runs alone;
+"""To have the API server judge the Jobs of a TrainJob in a dry run. RBAC cannot allow only dry runs;
 whoever may create JobSets may create Jobs through them."""
 
 REPORTS: Rules = [
