@@ -125,7 +125,7 @@ def parse(arguments: Sequence[str] | None = None) -> Configuration:
 
 
 def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = None) -> Configuration:
-    """What a file says (None: nothing), and what flags say, which go before it.
+    """What a file says (None: nothing), and what flags say, which take precedence.
 
     `flags` has for a field, such as `webhook.port`, the flag that sets it and
     the value. Raises `SettingsError`.
@@ -217,7 +217,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help=f"{KIND} of {API_VERSION}; flags go before what it says (docs/configuration.md)",
+        help=f"{KIND} of {API_VERSION}; flags take precedence over it (docs/configuration.md)",
     )
     for flag in _FLAGS:
         parser.add_argument(flag.name, dest=flag.field, type=flag.read, metavar=flag.metavar, help=flag.help)

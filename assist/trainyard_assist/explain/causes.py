@@ -237,7 +237,7 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.EVICTED: About(
         At.PODS,
-        "a node has put a pod out, for want of disk or memory, or since it wrote more than it may",
+        "a node has put a pod out, because disk or memory ran short, or the pod wrote more than it may",
         "write less to the pod's own disk, or to a volume; or ask for more ephemeral-storage in "
         "resourcesPerNode",
     ),

@@ -31,7 +31,7 @@ class LastWords:
     at: datetime
     exit_code: int
     lost_others: bool
-    """It failed for want of another."""
+    """It failed as a consequence of another."""
     said: str
     """The traceback."""
     rank: int | None = None

@@ -190,7 +190,7 @@ class PodEnd:
     rank: int | None = None
     """Of the process that failed first in it, where its launcher tells."""
     lost_others: bool = False
-    """It failed for want of another."""
+    """It failed as a consequence of another."""
 
 
 class RuntimeProblem(StrEnum):

@@ -63,7 +63,7 @@ class _Step:
     events: tuple[EventNote, ...] = ()
     blocked: Cause | None = None
     wait: float | None = None
-    """Seconds until another look is due, even without an event; None: none is."""
+    """Seconds until another look is due, even without an event; None if none is due."""
     needs_jobs: bool = False
     """It cannot be told without a look at the JobSet's Jobs."""
     needs_refused: bool = False

@@ -210,7 +210,7 @@ CASES = (
         Finding(
             Reason.CONTAINER_EXITED,
             FIRST,
-            "container node exited with code 137 (SIGKILL, often for want of memory, its limit is 1Gi)",
+            "container node exited with code 137 (SIGKILL, often because memory ran out, its limit is 1Gi)",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
         ),
         State.FAILED,
@@ -221,7 +221,7 @@ CASES = (
         Finding(
             Reason.CONTAINER_EXITED,
             FIRST,
-            "container node exited with code 137 (SIGKILL, often for want of memory)",
+            "container node exited with code 137 (SIGKILL, often because memory ran out)",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
         ),
         State.FAILED,
@@ -254,7 +254,7 @@ CASES = (
         Finding(
             Reason.CONTAINER_EXITED,
             FIRST,
-            "container node exited with code 135 (SIGBUS, often for want of room in /dev/shm: "
+            "container node exited with code 135 (SIGBUS, often because /dev/shm is full: "
             "torch-shared-memory has more)",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
         ),

@@ -1,4 +1,4 @@
-"""Why containers end: the one that failed first, since the others fail for want of it."""
+"""Why containers end: the one that failed first, since the others fail as a consequence."""
 
 from __future__ import annotations
 
@@ -118,11 +118,11 @@ def _code(failure: Failure, code: int) -> str:
     except ValueError:
         return str(code)
     if signal is Signals.SIGBUS:
-        return f"{code} (SIGBUS, often for want of room in /dev/shm: torch-shared-memory has more)"
+        return f"{code} (SIGBUS, often because /dev/shm is full: torch-shared-memory has more)"
     if signal is not Signals.SIGKILL:
         return f"{code} ({signal.name})"
     limit = f", its limit is {failure.limit}" if failure.limit else ""
-    return f"{code} ({signal.name}, often for want of memory{limit})"
+    return f"{code} ({signal.name}, often because memory ran out{limit})"
 
 
 def _restarted(failure: Failure) -> str:

@@ -45,7 +45,9 @@ class StorageClass(Closed):
         if (self.class_name is None) is (self.provisioner is None):
             raise ValueError("needs either className, of a StorageClass that is there, or provisioner")
         if self.class_name is not None and self.model_fields_set != {"class_name"}:
-            raise ValueError("a StorageClass that is there stays as it is: remove what stands beside className")
+            raise ValueError(
+                "a StorageClass that is there stays as it is: remove what stands beside className"
+            )
         return self
 
 

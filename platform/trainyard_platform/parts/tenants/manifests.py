@@ -48,7 +48,7 @@ _COUNTED = {
     f"count/trainingruntimes.{names.TRAINER_GROUP}": "20",
 }
 """The most that a namespace holds of what the operator keeps in memory, and of what is large and may be
-made in any number; the stack file goes before it."""
+made in any number; the stack file takes precedence."""
 
 
 def roles() -> list[Manifest]:
