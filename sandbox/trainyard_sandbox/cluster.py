@@ -33,7 +33,7 @@ from .manifests import BOOTSTRAP, FAKE_NODES
 from .paths import Instance, cache_dir
 from .pki import Authority, write_private
 from .progress import Progress
-from .supervisor import State
+from .supervisor import ComponentState, State
 from .toolchain import Toolchain, kubernetes_versions
 
 CONTROL_PLANE_TOOLS = (
@@ -96,9 +96,9 @@ class Sandbox:
         running = self._supervisor_lives(state)
         if not running:
             for component in state.components.values():
-                component.state, component.pid = "gone", None
+                component.state, component.pid = ComponentState.GONE, None
         components = {name: vars(component) for name, component in state.components.items()}
-        ended = [name for name, component in state.components.items() if component.state == "ended"]
+        ended = state.those(ComponentState.ENDED)
         problem = state.error
         if not running:
             problem = problem or "Its supervisor was killed: run `trainyard sandbox up` to repair it."
@@ -254,7 +254,7 @@ class Sandbox:
                 "To have the new ones: trainyard sandbox down, then up."
             )
         before = State.read(self.instance.state_file)
-        ended = [name for name, c in before.components.items() if c.state == "ended"] if before else []
+        ended = before.those(ComponentState.ENDED) if before else []
         if before and ended:
             with progress.step(f"start again what ended: {', '.join(ended)}"):
                 os.kill(before.pid, signal.SIGHUP)
@@ -317,11 +317,11 @@ class Sandbox:
                 raise SandboxError(state.error)
             if supervisor and supervisor.poll() is not None:
                 raise SandboxError("The supervisor ended.", self.instance.logs / "supervisor.log")
-            if state and all(component.state == "ready" for component in state.components.values()):
+            late = sorted({*state.components} - {*state.those(ComponentState.READY)}) if state else []
+            if state and not late:
                 return
             self._fail_if_ended(state)
             if time.monotonic() > deadline:
-                late = [name for name, c in state.components.items() if c.state != "ready"] if state else []
                 name = late[0] if late else "supervisor"
                 raise SandboxError(
                     f"Not ready in time: {', '.join(late)}.", self.instance.logs / f"{name}.log"
@@ -330,7 +330,7 @@ class Sandbox:
 
     def _fail_if_ended(self, state: State | None) -> None:
         for name, component in state.components.items() if state else ():
-            if component.state == "ended":
+            if component.state is ComponentState.ENDED:
                 raise SandboxError(
                     f"{name} ended by itself (exit code {component.exit_code}).",
                     self.instance.logs / f"{name}.log",

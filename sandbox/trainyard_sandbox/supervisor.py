@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +87,24 @@ class Plan:
         return cls(components=components, spaces=spaces, **document)
 
 
+class ComponentState(StrEnum):
+    """How far a component is."""
+
+    WAITING = "waiting"
+    """For those that must answer before it starts."""
+    STARTING = "starting"
+    """It runs, and does not answer yet."""
+    READY = "ready"
+    ENDED = "ended"
+    GONE = "gone"
+    """With its supervisor, which can no longer tell how it ended."""
+
+
 @dataclass
 class Running:
-    """What is known of a component: `waiting`, `starting`, `ready` or `ended`."""
+    """What is known of a component."""
 
-    state: str = "waiting"
+    state: ComponentState = ComponentState.WAITING
     pid: int | None = None
     exit_code: int | None = None
     """As a shell would say it: negative for the signal that ended it."""
@@ -112,8 +126,15 @@ class State:
             document = json.loads(path.read_text())
         except FileNotFoundError:
             return None
-        components = {name: Running(**running) for name, running in document.pop("components").items()}
+        components = {
+            name: Running(**{**running, "state": ComponentState(running["state"])})
+            for name, running in document.pop("components").items()
+        }
         return cls(components=components, **document)
+
+    def those(self, state: ComponentState) -> list[str]:
+        """The names of the components in this state."""
+        return [name for name, component in self.components.items() if component.state is state]
 
     def write(self, path: Path) -> None:
         """Write it, whole or not at all."""
@@ -179,8 +200,8 @@ class Supervisor:
 
     def _restart_ended(self) -> None:
         for running in self._state.components.values():
-            if running.state == "ended":
-                running.state, running.exit_code = "waiting", None
+            if running.state is ComponentState.ENDED:
+                running.state, running.exit_code = ComponentState.WAITING, None
         self._tell()
 
     async def _start_all(self) -> None:
@@ -188,12 +209,12 @@ class Supervisor:
         while True:
             for component in self._plan.components:
                 running = self._state.components[component.name]
-                if running.state == "waiting" and all(
-                    self._state.components[name].state == "ready" for name in component.after
+                if running.state is ComponentState.WAITING and all(
+                    self._state.components[name].state is ComponentState.READY for name in component.after
                 ):
                     self._start(component, running)
-                if running.state == "starting" and await _answers(component.ready):
-                    running.state = "ready"
+                if running.state is ComponentState.STARTING and await _answers(component.ready):
+                    running.state = ComponentState.READY
                     self._tell()
             await asyncio.sleep(_POLL_SECONDS)
 
@@ -212,7 +233,7 @@ class Supervisor:
         self._names[process.pid] = component.name
         self._ended[process.pid] = asyncio.Event()
         process.returncode = 0  # we collect it ourselves; Popen must not
-        running.state, running.pid, running.since = "starting", process.pid, time.time()
+        running.state, running.pid, running.since = ComponentState.STARTING, process.pid, time.time()
         self._tell()
 
     def _entrance(self, component: Component) -> Callable[[], None]:
@@ -239,7 +260,7 @@ class Supervisor:
             if name := self._names.pop(pid, None):
                 self._ended.pop(pid).set()
                 running = self._state.components[name]
-                running.state, running.exit_code = "ended", os.waitstatus_to_exitcode(status)
+                running.state, running.exit_code = ComponentState.ENDED, os.waitstatus_to_exitcode(status)
                 running.since = time.time()
                 self._tell()
 

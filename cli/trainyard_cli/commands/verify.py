@@ -38,7 +38,6 @@ from .lint import Format, near, root
 
 SANDBOX: Final = "sandbox"
 """The stack that is for trying things out on one machine, and is delivered nowhere."""
-SCHEMA: Final = "schema.json"
 _PLACE: Final = re.compile(r".*?:(\d+)(?::(\d+))?: (.*)")
 """`file:line: ` or `file:line:column: ` before a sentence."""
 
@@ -93,7 +92,8 @@ def look(
     entries, stacks = _stacks(names, stacks_folder)
     files: dict[str, tuple[Document, ...]] = {}
     for path in paths:
-        said, documents = _file(path, catalog_folder / SCHEMA)
+        namesakes = [one for one in paths if one.name == path.name and one != path]
+        said, documents = _file(path, namesakes)
         entries += said
         files[path.stem] = documents
     unsound = any(not documents for documents in files.values())
@@ -124,22 +124,19 @@ def _stacks(names: Sequence[str], folder: Path) -> tuple[list[Entry], dict[str, 
     return entries, read
 
 
-def _file(path: Path, schema: Path) -> tuple[list[Entry], tuple[Document, ...]]:
+def _file(path: Path, namesakes: Sequence[Path]) -> tuple[list[Entry], tuple[Document, ...]]:
     """What is wrong with a file of the catalog; if nothing is, its runtime and the TrainJob in its header."""
     try:
         text = linted.read(path)
         documents = parse(text, str(path))
-        if len(documents) != 1:
-            return [_entry(path, 1, f"must hold one runtime, and holds {len(documents)}")], ()
-        [document] = documents
-        said = list(catalog_files.problems(path, text, document, schema))
+        said = list(catalog_files.problems(path, text, documents, namesakes))
     except DocumentError as error:
         return [_entry(path, error.position.line, error.problem, error.position.column)], ()
     except CannotLintError as error:
         line, _, why = str(error).removeprefix(f"{path}:").partition(":")
         return [_entry(path, int(line), why.strip())], ()
     entries = [catalog_files.judged(str(path), position, one) for position, one in said]
-    return entries, () if entries else (document, *catalog_files.example(path, text))
+    return entries, () if entries else (*documents, *catalog_files.example(path, text))
 
 
 def _rules(

@@ -1,8 +1,8 @@
 """The catalog: `runtimes/<framework>/<name>.yaml`, read, checked and adapted to a stack.
 
-Files are data: nothing here builds a runtime, it only refuses wrong ones with
-`file:line` and applies what the stack changes. Registering them with Pulumi is
-`parts.catalog`.
+Files are data: nothing here builds a runtime. What is wrong with one is
+`judge`'s to say; here it is refused with `file:line`, or gets what the stack
+changes. Registering them with Pulumi is `parts.catalog`.
 """
 
 import copy
@@ -13,22 +13,18 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_api.closed import nearest
-from trainyard_policies.shapes import check as shapes
 
 from .. import yamlfile
 from ..errors import PlatformError
 from ..settings import CONFIG_KEY
-from ..yamlfile import YamlFile
 from . import images as catalog_images
-from . import in_pods
+from . import in_pods, judge
 from . import overlay as overlays
 from .images import Images
 from .overlay import RuntimeOverlay
 
 AS_WRITTEN: Final = Images()
 """Images as the files name them."""
-
-_JOBS = ("spec", "template", "spec", "replicatedJobs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,60 +84,22 @@ def read_all(folder: Path) -> dict[str, Runtime]:
     runtimes: dict[str, Runtime] = {}
     paths: dict[str, Path] = {}
     for path in files:
-        runtime = read(path)
-        if runtime.name in runtimes:
-            raise PlatformError(
-                f"{yamlfile.display(path)}: the runtime {runtime.name!r} is already in "
-                f"{yamlfile.display(paths[runtime.name])}: names are unique in a cluster"
-            )
-        runtimes[runtime.name] = runtime
-        paths[runtime.name] = path
+        namesake = paths.setdefault(path.stem, path)
+        runtimes[path.stem] = read(path, "" if namesake == path else yamlfile.display(namesake))
     return runtimes
 
 
-def read(path: Path) -> Runtime:
-    """Read and check one file of the catalog."""
+def read(path: Path, namesake: str = "") -> Runtime:
+    """Read one file of the catalog; raises `PlatformError` for the first thing that is wrong with it.
+
+    Args:
+        path: Where it is, `<framework>/<name>.yaml` in the catalog.
+        namesake: Another file of the catalog that has its name; empty: none has.
+    """
     file = yamlfile.load(path)
-    manifest = file.value
-    framework, name = path.parent.name, path.stem
-    for field, expected in (
-        ("apiVersion", names.TRAINER_API_VERSION),
-        ("kind", names.CLUSTER_TRAINING_RUNTIME),
-    ):
-        if manifest.get(field) != expected:
-            raise file.error(f"{field} must be {expected}, is {manifest.get(field)!r}", [field])
-    for field in manifest:
-        if field not in ("apiVersion", "kind", "metadata", "spec"):
-            raise file.error(f"{field!r} is no field of a {names.CLUSTER_TRAINING_RUNTIME}", [field])
-    metadata = _mapping(file, ["metadata"])
-    if metadata.get("name") != name:
-        raise file.error(
-            f"metadata.name must be the file's name, {name!r}, is {metadata.get('name')!r}",
-            ["metadata", "name"],
-        )
-    if "namespace" in metadata:
-        raise file.error(
-            f"a {names.CLUSTER_TRAINING_RUNTIME} has no namespace: remove the field",
-            ["metadata", "namespace"],
-        )
-    labels = _mapping(file, ["metadata", "labels"])
-    if labels.get(names.FRAMEWORK_LABEL) != framework:
-        raise file.error(
-            f"the label {names.FRAMEWORK_LABEL} must be the folder's name, {framework!r}, "
-            f"is {labels.get(names.FRAMEWORK_LABEL)!r}",
-            ["metadata", "labels", names.FRAMEWORK_LABEL],
-        )
-    asked = in_pods.asked(manifest)
-    if asked not in (None, in_pods.PYTHON):
-        raise file.error(
-            f"the annotation {names.LAST_WORDS_ANNOTATION} must be {in_pods.PYTHON!r}, is {asked!r}",
-            ["metadata", "annotations", names.LAST_WORDS_ANNOTATION],
-        )
-    _mapping(file, ["spec", "mlPolicy"])
-    _check_jobs(file)
-    for finding in shapes.check(manifest):
+    for finding in judge.findings(path, file.value, namesake):
         raise file.error(f"{finding.path}: {finding.message}", finding.path.steps)
-    return Runtime(name=name, framework=framework, manifest=manifest)
+    return Runtime(name=path.stem, framework=path.parent.name, manifest=file.value)
 
 
 def adapt(runtime: Runtime, overlay: RuntimeOverlay, images: Images = AS_WRITTEN) -> Runtime:
@@ -150,41 +108,3 @@ def adapt(runtime: Runtime, overlay: RuntimeOverlay, images: Images = AS_WRITTEN
     catalog_images.apply(manifest, images)
     in_pods.add(manifest)
     return Runtime(name=runtime.name, framework=runtime.framework, manifest=overlays.apply(manifest, overlay))
-
-
-def _check_jobs(file: YamlFile) -> None:
-    jobs = _at(file, _JOBS)
-    if not isinstance(jobs, list) or not jobs:
-        raise file.error(f"{'.'.join(_JOBS)} must be a list with at least one job", _JOBS)
-    for index, job in enumerate(jobs):
-        containers = _at(file, (*_JOBS, index, "template", "spec", "template", "spec", "containers"))
-        if not isinstance(containers, list) or not all(isinstance(one, dict) for one in containers):
-            raise file.error(
-                f"{'.'.join(_JOBS)}[{index}] has no pod template with containers", (*_JOBS, index)
-            )
-        if not isinstance(job.get("name"), str):
-            raise file.error(f"{'.'.join(_JOBS)}[{index}] has no name", (*_JOBS, index))
-    trainers = [job["name"] for job in jobs if overlays.step(job) == names.ANCESTOR_TRAINER]
-    if len(trainers) != 1:
-        raise file.error(
-            "exactly one replicated job's template must carry the label "
-            f"{names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER}; here: {', '.join(trainers) or 'none'}",
-            _JOBS,
-        )
-
-
-def _at(file: YamlFile, field: tuple[str | int, ...]) -> object:
-    value: Any = file.value
-    for step in field:
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
-
-
-def _mapping(file: YamlFile, field: list[str]) -> dict[str, Any]:
-    value = _at(file, tuple(field))
-    if not isinstance(value, dict):
-        raise file.error(f"{'.'.join(field)} must be a mapping", field)
-    return value

@@ -27,10 +27,7 @@ _OF_ONE_FAMILY: Final = ("torch", "jax", "xgboost")
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """There is one, it is one that the operator knows, and the jobs that it needs are there."""
     if workload.spec.get("mlPolicy") is None:
-        wanted = KNOWN.get(workload.labels.get(names.FRAMEWORK_LABEL, ""))
-        least: dict[str, Any] = {"numNodes": 1} | ({wanted: {}} if wanted else {})
-        edits = (Edit(PATH, least),) if wanted != "mpi" else ()
-        yield Finding(PATH, "must be there, at least with numNodes", edits)
+        yield from missing(workload)
         return
     policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
     chosen = [name for name in POLICIES if policy.get(name) is not None]
@@ -42,6 +39,16 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     yield from _framework(workload, policy, chosen, parameters)
     if chosen:
         yield from _jobs(workload, chosen[0])
+
+
+def missing(workload: Workload) -> Iterator[Finding]:
+    """There is one."""
+    if workload.spec.get("mlPolicy") is not None:
+        return
+    wanted = KNOWN.get(workload.labels.get(names.FRAMEWORK_LABEL, ""))
+    least: dict[str, Any] = {"numNodes": 1} | ({wanted: {}} if wanted else {})
+    edits = (Edit(PATH, least),) if wanted != "mpi" else ()
+    yield Finding(PATH, "must be there, at least with numNodes", edits)
 
 
 def _framework(
