@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from . import site
-from .site import ROOT, STACK, edit
+from tests.support import site
+from tests.support.site import ROOT, STACK, edit
 
 GUIDE = (ROOT / "docs" / "change-a-runtime.md").read_text()
 OF_A_CLUSTER = "trainyard runtimes jobs "

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from . import site
-from .site import ROOT, SOURCES, edit, git
+from tests.support import site
+from tests.support.site import ROOT, SOURCES, edit, git
 
 CORE = "operator/trainyard_operator/core/plugins"
 RULES = "policies/trainyard_policies/rules"

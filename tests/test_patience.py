@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from tests import patience
-from tests.patience import Limit, eventually, looks, slowness
+from tests.support import patience
+from tests.support.patience import Limit, eventually, looks, slowness
 
 SHORT = Limit(0.2)
 

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from . import site
-from .site import ROOT, STACK, script
+from tests.support import site
+from tests.support.site import ROOT, STACK, script
 
 GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples/gitops/gitlab-ci.yml").read_text())
 PULUMI = """#!/bin/sh

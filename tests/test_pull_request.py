@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from . import site
-from .site import ROOT, STACK, edit, git, script
+from tests.support import site
+from tests.support.site import ROOT, STACK, edit, git, script
 
 REGISTRIES = "    policies: {parameters: {registries: [registry.example.com, docker.io, ghcr.io, nvcr.io]}}\n"
 BRANCH = "runtimes-for-vision"

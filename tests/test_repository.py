@@ -1,5 +1,6 @@
 """The repository keeps its own promises: layout, names, and what it never holds."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -147,6 +148,18 @@ def test_no_cloud_is_in_the_environment_in_which_pulumi_looks_for_plugins() -> N
     for cloud, package in (("eks", "aws"), ("gke", "gcp"), ("aks", "azure")):
         alone = (PROJECT / "requirements" / f"{cloud}.txt").read_text()
         assert re.findall(r"^[a-z]\S*==", alone, re.MULTILINE) == [f"pulumi-{package}=="]
+
+
+def test_what_folders_of_tests_share_is_in_support() -> None:
+    found = {}
+    for file in tracked("tests/*.py"):
+        path = file.relative_to(PROJECT)
+        statements = [one for one in ast.walk(ast.parse(file.read_text())) if isinstance(one, ast.ImportFrom)]
+        names = [f"{one.module}.{name.name}" for one in statements if not one.level for name in one.names]
+        rooms = {name.split(".")[1] for name in names if name.startswith("tests.")}
+        if others := rooms - {"support", "harness", path.parts[1]}:
+            found[str(path)] = others
+    assert found == {}
 
 
 def test_no_test_imports_a_test_module() -> None:

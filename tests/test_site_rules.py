@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from . import site
-from .site import ROOT, edit
+from tests.support import site
+from tests.support.site import ROOT, edit
 
 GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text().partition("## A rule of your own")[2]
 RULE, PARAMETERS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)[:2]

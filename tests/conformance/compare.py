@@ -4,9 +4,8 @@ import base64
 import json
 import re
 
+from tests.support.live import CHILDREN
 from trainyard_api import names
-
-from .live import CHILDREN
 
 NOBODY_CHOSE = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 SNAPSHOT = "-runtime-snapshot"

@@ -6,8 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from benchmarks import plane
-
-from . import live
+from tests.support import live
 
 
 @pytest.fixture(scope="package")

@@ -10,6 +10,7 @@ from base64 import b64encode
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from tests.support import live
 from trainyard_api import names
 from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.kube import credentials
@@ -22,8 +23,6 @@ from trainyard_operator.watch.cache import Cache
 from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
 from trainyard_policies import cluster
-
-from . import live
 
 LABEL = "gates"
 KINDS = ("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")

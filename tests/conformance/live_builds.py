@@ -1,8 +1,8 @@
 """The manifests that are built by both controllers."""
 
-from . import live
-from .corpus import GOLDEN, RUNTIMES, cases, load
-from .generated import COUNT, made
+from tests.support import live
+from tests.support.corpus import GOLDEN, RUNTIMES, cases, load
+from tests.support.generated import COUNT, made
 
 GENERATED = [f"made-{number:02d}" for number in range(COUNT)]
 

@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from tests.patience import eventually
-
-from . import live
+from tests.support import live
+from tests.support.patience import eventually
 
 THEN = "2026-01-02T03:04:05Z"
 """When the JobSet says that something happened."""

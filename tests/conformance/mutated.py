@@ -2,9 +2,8 @@
 
 from hypothesis import strategies as st
 
-from tests.trainyard_policies.examples import changed
-
-from .generated import pick, some
+from tests.support.generated import pick, some
+from tests.support.rule_examples import changed
 
 _JOB = "spec.template.spec.replicatedJobs[0]"
 _PATCH = "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0]"

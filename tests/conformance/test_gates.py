@@ -7,17 +7,18 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from benchmarks import plane
-from tests.patience import STARTED, eventually
-from tests.trainyard_policies.examples import OnThatDay, changed, of_workloads
-from tests.trainyard_policies.packs import applicable, arguments, named, policy_name, reported
-from tests.trainyard_policies.tables import cases
+from tests.support import live
+from tests.support.packs import applicable, arguments, named, policy_name, reported
+from tests.support.patience import STARTED, eventually
+from tests.support.rule_examples import OnThatDay, changed, of_workloads
+from tests.support.rule_tables import cases
 from trainyard_policies import engine, pack, rules
 from trainyard_policies.cel import Webhook
 from trainyard_policies.parameters import KUEUE
 from trainyard_policies.rule import Level, Subject
 from trainyard_policies.settings import Levels, Policies
 
-from . import gates, live, mutated
+from . import gates, mutated
 
 pytestmark = pytest.mark.sandbox
 

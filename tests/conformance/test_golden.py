@@ -4,9 +4,8 @@ import io
 
 import pytest
 
+from tests.support.corpus import GOLDEN, RUNTIMES, by_kind_and_name, cases, load, parsed
 from trainyard_cli.commands.render import run
-
-from .corpus import GOLDEN, RUNTIMES, by_kind_and_name, cases, load, parsed
 
 GATES = {"expected": "", "expected-status-gate": "TrainJobStatus=true"}
 """Folders of expectations, and the feature gates that they were recorded with."""

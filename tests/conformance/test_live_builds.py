@@ -6,13 +6,13 @@ No webhook is asked here: what admission refuses reaches the controllers too.
 import pytest
 
 from tests.harness.selection import core_if
-from tests.patience import NOTICED, looks
+from tests.support import live
+from tests.support.corpus import GOLDEN, cases
+from tests.support.generated import COUNT
+from tests.support.patience import NOTICED, looks
 
-from . import live
 from .compare import built, differences
-from .corpus import GOLDEN, cases
 from .exceptions import BUILDS
-from .generated import COUNT
 from .live_builds import GANGS, GENERATED, manifests
 
 pytestmark = pytest.mark.sandbox

@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.harness.selection import asked_for, core_if
-from tests.patience import eventually, nothing_comes
+from tests.support import live
+from tests.support.patience import eventually, nothing_comes
 
-from . import exceptions, live
+from . import exceptions
 from .compare import differences, normal
 from .live_status import (
     COMPLETE,

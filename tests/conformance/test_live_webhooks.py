@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from tests.harness.selection import core_if
-from tests.patience import eventually
+from tests.support import live
+from tests.support.corpus import GOLDEN, cases, load
+from tests.support.patience import eventually
 
-from . import live
 from .compare import plain
-from .corpus import GOLDEN, cases, load
 from .exceptions import ADMISSION
 from .live_builds import manifests
 

@@ -5,9 +5,8 @@ import json
 
 import pytest
 
+from tests.support.corpus import GOLDEN, RUNTIMES, cases, load
 from trainyard_cli.commands.validate import run
-
-from .corpus import GOLDEN, RUNTIMES, cases, load
 
 (EXPECTED,) = load(GOLDEN / "rejected-expected.yaml")
 

@@ -23,11 +23,11 @@ from kubeflow.trainer import (
 from kubeflow.trainer import options as given
 
 from benchmarks import plane
-from tests.patience import SOON, eventually
+from tests.support import live
+from tests.support.corpus import GOLDEN, load
+from tests.support.patience import SOON, eventually
 from trainyard_policies.settings import Policies
 
-from . import live
-from .corpus import GOLDEN, load
 from .live_status import COMPLETED, FAILED, jobset_of, jobset_says, see_jobset
 from .upstream_pods import node_pod, variables
 

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.patience import eventually, nothing_comes
+from tests.support import live
+from tests.support.corpus import GOLDEN, load
+from tests.support.patience import eventually, nothing_comes
 
-from . import live
-from .corpus import GOLDEN, load
 from .live_status import (
     COMPLETE,
     COMPLETED,

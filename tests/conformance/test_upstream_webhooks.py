@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.harness.selection import core_if
+from tests.support import live
+from tests.support.corpus import GOLDEN, load
 
-from . import live
-from .corpus import GOLDEN, load
 from .exceptions import LIMITS
 
 pytestmark = pytest.mark.sandbox

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.cluster import Cluster, Object
 from trainyard_cli.answers import Output
 from trainyard_cli.commands import explain
 
-from .cluster import Cluster, Object
 from .explained import JOB
 
 

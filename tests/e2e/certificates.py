@@ -6,11 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
-from tests.patience import eventually
+from tests.support.cluster import Cluster
+from tests.support.patience import eventually
 from trainyard_api.names import WEBHOOK_CERTIFICATE
 from trainyard_operator.serve import certificates
-
-from .cluster import Cluster
 
 
 def kept(platform: Cluster) -> dict[str, bytes]:

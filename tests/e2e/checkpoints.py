@@ -5,10 +5,9 @@ from pathlib import Path
 
 import yaml
 
-from tests.patience import LEARNED, STARTED, eventually
+from tests.support.cluster import Cluster, Object
+from tests.support.patience import LEARNED, STARTED, eventually
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import Cluster, Object
 
 EPOCHS = 80
 """Enough to be caught in the middle of it, on a fast machine too."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .cluster import Cluster, down, emptied, up
+from tests.support.cluster import Cluster, down, emptied, up
 
 
 @pytest.fixture(scope="session")

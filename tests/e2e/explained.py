@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import cluster
-from .cluster import Object
+from tests.support import cluster
+from tests.support.cluster import Object
 
 JOB = "job"
 GHOST = "ghost"

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import yaml
 
-from tests.patience import LEARNED, STARTED, Limit, eventually
+from tests.support.cluster import Cluster, Object, from_this_machine
+from tests.support.patience import LEARNED, STARTED, Limit, eventually
 from trainyard_sandbox.isolation import CLUSTER_ADDRESS
 from trainyard_sandbox.pki import Authority
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.supervisor import State
 from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
-
-from .cluster import Cluster, Object, from_this_machine
 
 NAMESPACE = "flux-system"
 BINARIES = {"flux-source": "source-controller", "flux-kustomize": "kustomize-controller"}

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
+from tests.support.cluster import Cluster, Object, runtime
 from trainyard_api.quantity import parse
-
-from .cluster import Cluster, Object, runtime
 
 
 @dataclass(frozen=True)

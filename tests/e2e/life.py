@@ -4,9 +4,8 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.patience import eventually
-
-from .cluster import Cluster, Object
+from tests.support.cluster import Cluster, Object
+from tests.support.patience import eventually
 
 
 def taken(platform: Cluster, manifest: Object) -> bool:

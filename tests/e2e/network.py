@@ -10,9 +10,8 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
 
+from tests.support.cluster import Cluster
 from trainyard_sandbox.isolation import CLUSTER_ADDRESS
-
-from .cluster import Cluster
 
 _CLONE_NEWNET = 0x40000000
 

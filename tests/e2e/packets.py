@@ -1,6 +1,6 @@
 """Pods that serve, and whether packets go from one to an address."""
 
-from .cluster import Cluster, Object
+from tests.support.cluster import Cluster, Object
 
 SERVE = """
 import sys, threading

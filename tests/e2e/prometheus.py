@@ -19,11 +19,10 @@ from typing import Any
 
 import yaml
 
-from tests.patience import eventually
+from tests.support.cluster import Cluster, Object
+from tests.support.patience import eventually
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain
-
-from .cluster import Cluster, Object
 
 SYSTEM = "trainyard-system"
 

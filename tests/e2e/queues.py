@@ -1,8 +1,7 @@
 """TrainJobs in queues, and what Kueue says of them."""
 
-from tests.patience import eventually
-
-from .cluster import Cluster, Object, trainjob
+from tests.support.cluster import Cluster, Object, trainjob
+from tests.support.patience import eventually
 
 
 def queued(name: str, cpu: str, script: str = "true", *, priority: str | None = None) -> Object:

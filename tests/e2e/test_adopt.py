@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.patience import eventually
+from tests.support.cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
+from tests.support.patience import eventually
 
-from .cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
 from .trainer import CONTROLLER, holder, installed
 
 pytestmark = pytest.mark.sandbox(area="migrate")

@@ -11,10 +11,19 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.patience import eventually
+from tests.support.cluster import (
+    QUICK,
+    UNTIL_TOLD,
+    Cluster,
+    Object,
+    finish,
+    runtime,
+    sandbox_of_its_own,
+    trainjob,
+)
+from tests.support.patience import eventually
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import QUICK, UNTIL_TOLD, Cluster, Object, finish, runtime, sandbox_of_its_own, trainjob
 from .life import taken
 from .trainer import CONTROLLER, NAMESPACE, base, holder, installed
 

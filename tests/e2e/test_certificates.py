@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.patience import eventually
+from tests.support.cluster import Cluster, trainjob
+from tests.support.patience import eventually
 from trainyard_operator.serve import certificates
 
 from .certificates import due, kept, renewed_since
-from .cluster import Cluster, trainjob
 from .life import accepted
 
 pytestmark = pytest.mark.sandbox(area="operator")

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.patience import LEARNED, eventually
+from tests.support.cluster import Cluster, Object, trainjob
+from tests.support.patience import LEARNED, eventually
 
 from .checkpoints import (
     EPOCHS,
@@ -15,7 +16,6 @@ from .checkpoints import (
     starts,
     wait_for_checkpoint,
 )
-from .cluster import Cluster, Object, trainjob
 
 pytestmark = pytest.mark.sandbox(area="operator")
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import eventually
+from tests.support.cluster import Cluster
+from tests.support.patience import eventually
 from trainyard_sandbox.paths import PROJECT
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain
-
-from .cluster import Cluster
 
 pytestmark = pytest.mark.sandbox(area="platform")
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.patience import STARTED, eventually
+from tests.support.cluster import Cluster, Object, trainjob
+from tests.support.patience import STARTED, eventually
 from trainyard_sandbox.paths import PROJECT
 
 from .certificates import due, renewed_since
-from .cluster import Cluster, Object, trainjob
 from .drift_changes import CHANGES, HAND, Change
 from .life import accepted
 

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from tests.harness.selection import asked_for, core_if
-from tests.patience import NOTICED, SOON, eventually, looks
+from tests.support.cluster import Cluster, Object, scaled_down
+from tests.support.patience import NOTICED, SOON, eventually, looks
 from trainyard_policies.parameters import KUEUE
 
 from .asked import Answer, ask, namespace
-from .cluster import Cluster, Object, scaled_down
 from .explained import CASES, GHOST, JOB, LABEL, Case, runtime, trainjob
 from .life import unchecked
 

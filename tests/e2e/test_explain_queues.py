@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from tests.patience import eventually
+from tests.support.cluster import UNTIL_TOLD, Cluster, Object, trainjob
+from tests.support.patience import eventually
 
 from .asked import ask
-from .cluster import UNTIL_TOLD, Cluster, Object, trainjob
 from .explained import JOB
 from .gangs import cpu_of_a_pod, gang_runtime
 from .queues import queued, said, workload

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.patience import STARTED, eventually
-
-from .cluster import Cluster, Object, emptied
+from tests.support.cluster import Cluster, Object, emptied
+from tests.support.patience import STARTED, eventually
 
 pytestmark = pytest.mark.sandbox(area="explain")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.patience import STARTED, eventually
+from tests.support.cluster import Cluster, sandbox_of_its_own, trainjob
+from tests.support.patience import STARTED, eventually
 from trainyard_sandbox.paths import PROJECT
 
 from . import flux
-from .cluster import Cluster, sandbox_of_its_own, trainjob
 
 pytestmark = pytest.mark.soak  # builds Flux, and rolls a whole platform out once more
 

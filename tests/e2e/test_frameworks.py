@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from tests.patience import LEARNED
-
-from .cluster import Cluster
+from tests.support.cluster import Cluster
+from tests.support.patience import LEARNED
 
 pytestmark = pytest.mark.sandbox(area="runtimes")
 

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from tests.harness.selection import core_if
-from tests.patience import eventually
+from tests.support.cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
+from tests.support.patience import eventually
 from trainyard_api.quantity import canonical
 
-from .cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
 from .gangs import VOLCANO, Scheduler, cpu_of_a_pod, gang_runtime
 
 pytestmark = pytest.mark.sandbox(area="queues")

@@ -3,9 +3,8 @@
 import pytest
 import yaml
 
-from tests.patience import STARTED
-
-from .cluster import Cluster, scaled_down, trainjob
+from tests.support.cluster import Cluster, scaled_down, trainjob
+from tests.support.patience import STARTED
 
 pytestmark = pytest.mark.sandbox(area="policies")
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.patience import eventually
+from tests.support.cluster import UNTIL_TOLD, Cluster, Object, sandbox_of_its_own, trainjob
+from tests.support.patience import eventually
 from trainyard_platform import plain
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import UNTIL_TOLD, Cluster, Object, sandbox_of_its_own, trainjob
 from .life import taken
 
 READER = "impact-reader"

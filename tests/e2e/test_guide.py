@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import LEARNED
+from tests.support.cluster import Cluster, trainyard
+from tests.support.patience import LEARNED
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import Cluster, trainyard
 
 pytestmark = pytest.mark.sandbox(area="tenants")
 

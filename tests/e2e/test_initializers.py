@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.patience import STARTED, eventually
+from tests.support.cluster import Cluster, Object
+from tests.support.patience import STARTED, eventually
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import Cluster, Object
 
 pytestmark = pytest.mark.sandbox(area="initializers")
 

@@ -5,9 +5,8 @@ import re
 
 import pytest
 
+from tests.support.cluster import sandbox_of_its_own
 from trainyard_sandbox.cluster import KUBERNETES, USUAL_KUBERNETES
-
-from .cluster import sandbox_of_its_own
 
 pytestmark = pytest.mark.soak  # builds Kubernetes twice more
 

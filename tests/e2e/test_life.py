@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.patience import eventually, looks
+from tests.support.cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, finish, runtime, trainjob
+from tests.support.patience import eventually, looks
 
-from .cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, finish, runtime, trainjob
 from .life import accepted, unchecked
 
 pytestmark = pytest.mark.sandbox(area="operator")

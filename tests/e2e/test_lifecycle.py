@@ -13,10 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import eventually
+from tests.support.cluster import (
+    LESS_GARBAGE,
+    UNTIL_TOLD,
+    Cluster,
+    Object,
+    finish,
+    sandbox_of_its_own,
+    trainjob,
+)
+from tests.support.patience import eventually
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import LESS_GARBAGE, UNTIL_TOLD, Cluster, Object, finish, sandbox_of_its_own, trainjob
 
 UP = ("make", "up", "STACK=sandbox")
 EVENTFUL = ("env", "PULUMI_DEBUG_COMMANDS=1", "pulumi", "up", "--stack", "sandbox", "--yes", "--skip-preview")

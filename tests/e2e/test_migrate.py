@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.patience import LEARNED
-
-from .cluster import Cluster, Object
+from tests.support.cluster import Cluster, Object
+from tests.support.patience import LEARNED
 
 pytestmark = pytest.mark.sandbox(area="migrate")
 

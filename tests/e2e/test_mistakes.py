@@ -20,9 +20,8 @@ import pytest
 from kubeflow.common.types import KubernetesBackendConfig
 from kubeflow.trainer import CustomTrainer, TrainerClient
 
-from tests.patience import LEARNED, eventually
-
-from .cluster import Cluster, Object, emptied
+from tests.support.cluster import Cluster, Object, emptied
+from tests.support.patience import LEARNED, eventually
 
 pytestmark = pytest.mark.sandbox(area="explain")
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.patience import eventually
+from tests.support.cluster import UNTIL_TOLD, Cluster, finish, sandbox_of_its_own, trainjob
+from tests.support.patience import eventually
 
-from .cluster import UNTIL_TOLD, Cluster, finish, sandbox_of_its_own, trainjob
 from .network import way_to
 
 pytestmark = pytest.mark.soak  # two sandboxes more, with a platform each

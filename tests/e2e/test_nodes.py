@@ -5,7 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.patience import LEARNED, NOTICED, eventually
+from tests.support.cluster import Cluster, Object, down, trainyard, up
+from tests.support.patience import LEARNED, NOTICED, eventually
 from trainyard_sandbox.isolation import kill_cgroup
 
 from .checkpoints import (
@@ -17,7 +18,6 @@ from .checkpoints import (
     starts,
     wait_for_checkpoint,
 )
-from .cluster import Cluster, Object, down, trainyard, up
 
 pytestmark = pytest.mark.sandbox(area="sandbox")
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.patience import STARTED, eventually
+from tests.support.cluster import UNTIL_TOLD, Cluster, Object, emptied, trainjob
+from tests.support.patience import STARTED, eventually
 from trainyard_platform.parts.observability import manifests as monitoring_manifests
 from trainyard_platform.parts.observability.settings import Observability
 
-from .cluster import UNTIL_TOLD, Cluster, Object, emptied, trainjob
 from .prometheus import SYSTEM, Prometheus, operator_metrics, tool, watching
 
 pytestmark = pytest.mark.sandbox(area="platform")

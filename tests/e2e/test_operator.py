@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.patience import eventually
+from tests.support.cluster import OPERATOR, Cluster, Object, trainjob
+from tests.support.patience import eventually
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import OPERATOR, Cluster, Object, trainjob
 
 pytestmark = pytest.mark.sandbox(area="operator")
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.patience import eventually
+from tests.support.cluster import Cluster, trainjob
+from tests.support.patience import eventually
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import Cluster, trainjob
 
 pytestmark = pytest.mark.sandbox(area="platform")
 

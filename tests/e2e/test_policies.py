@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.cluster import Cluster, Object, runtime, trainjob
 from trainyard_policies.shapes import check, made
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import Cluster, Object, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox(area="policies")
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.patience import eventually
-
-from .cluster import Cluster, Object, trainjob
+from tests.support.cluster import Cluster, Object, trainjob
+from tests.support.patience import eventually
 
 pytestmark = pytest.mark.sandbox(area="queues")
 

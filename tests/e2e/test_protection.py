@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.patience import STARTED, eventually
+from tests.support.cluster import Cluster, Object
+from tests.support.patience import STARTED, eventually
 
-from .cluster import Cluster, Object
 from .packets import connects, server
 
 pytestmark = pytest.mark.sandbox(area="operator")

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.cluster import Cluster, Object, runtime, trainjob
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import Cluster, Object, runtime, trainjob
 
 pytestmark = pytest.mark.sandbox(area="policies")
 

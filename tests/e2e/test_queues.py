@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.patience import eventually
+from tests.support.cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, emptied, finish, shows
+from tests.support.patience import eventually
 from trainyard_platform.parts.queues import manifests as queue_manifests
 from trainyard_platform.parts.queues.settings import Queues
 
-from .cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, emptied, finish, shows
 from .queues import queued, said, workload
 
 pytestmark = pytest.mark.sandbox(area="queues")

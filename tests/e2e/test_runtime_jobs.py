@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.patience import NOTICED, eventually
-
-from .cluster import Cluster, Object, runtime, trainjob
+from tests.support.cluster import Cluster, Object, runtime, trainjob
+from tests.support.patience import NOTICED, eventually
 
 pytestmark = pytest.mark.sandbox(area="platform")
 

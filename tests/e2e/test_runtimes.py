@@ -6,9 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from tests.patience import LEARNED, STARTED, eventually
-
-from .cluster import Cluster, Object, runtime
+from tests.support.cluster import Cluster, Object, runtime
+from tests.support.patience import LEARNED, STARTED, eventually
 
 pytestmark = pytest.mark.sandbox(area="runtimes")
 

@@ -18,12 +18,11 @@ import pytest
 
 from tests.harness import leftovers
 from tests.harness.leftovers import note
-from tests.patience import eventually
+from tests.support.cluster import Cluster, down, trainyard
+from tests.support.patience import eventually
 from trainyard_sandbox.isolation import cgroup_processes
 from trainyard_sandbox.paths import PROJECT
 from trainyard_sandbox.toolchain import Toolchain
-
-from .cluster import Cluster, down, trainyard
 
 pytestmark = pytest.mark.sandbox(area="sandbox")
 
@@ -122,7 +121,7 @@ def test_sandboxes_of_one_name_in_two_clones_live_side_by_side_and_know_nothing_
 KILLED = """
 import os, sys
 from pathlib import Path
-from tests.e2e.cluster import up
+from tests.support.cluster import up
 from tests.harness import leftovers
 
 with leftovers.noted() as run_file:

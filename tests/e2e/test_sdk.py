@@ -12,9 +12,8 @@ from kubeflow.trainer import (
     TrainerClient,
 )
 
-from tests.patience import STARTED, eventually
-
-from .cluster import Cluster, Object
+from tests.support.cluster import Cluster, Object
+from tests.support.patience import STARTED, eventually
 
 pytestmark = pytest.mark.sandbox(area="operator")
 

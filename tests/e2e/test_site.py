@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.patience import NOTICED, eventually
-from tests.trainyard_platform.site_stacks import stack_file
+from tests.support.cluster import Cluster, Object, sandbox_of_its_own, trainjob
+from tests.support.patience import NOTICED, eventually
+from tests.support.site_stacks import stack_file
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import Cluster, Object, sandbox_of_its_own, trainjob
 
 pytestmark = pytest.mark.sandbox(area="platform")
 

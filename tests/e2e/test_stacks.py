@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.cluster import Cluster, Object, sandbox_of_its_own
 from trainyard_platform.charts import values as chart_values
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import Cluster, Object, sandbox_of_its_own
 
 pytestmark = pytest.mark.sandbox(area="platform")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .cluster import Cluster, trainjob
+from tests.support.cluster import Cluster, trainjob
 
 pytestmark = pytest.mark.sandbox(area="runtimes")
 

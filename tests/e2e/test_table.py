@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.patience import eventually
-
-from .cluster import Cluster, Object, emptied, runtime, shows, trainjob
+from tests.support.cluster import Cluster, Object, emptied, runtime, shows, trainjob
+from tests.support.patience import eventually
 
 pytestmark = pytest.mark.sandbox(area="operator")
 

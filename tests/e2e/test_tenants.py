@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.patience import STARTED, eventually
+from tests.support.cluster import Cluster, Object
+from tests.support.patience import STARTED, eventually
 from trainyard_sandbox.paths import PROJECT
 
-from .cluster import Cluster, Object
 from .packets import connects, server
 
 pytestmark = pytest.mark.sandbox(area="tenants")

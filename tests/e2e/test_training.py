@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from tests.patience import eventually
-
-from .cluster import Cluster, Object
+from tests.support.cluster import Cluster, Object
+from tests.support.patience import eventually
 
 pytestmark = pytest.mark.sandbox(area="operator")
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.patience import eventually
+from tests.support.cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
+from tests.support.patience import eventually
 from trainyard_sandbox.paths import PROJECT
-
-from .cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
 
 pytestmark = pytest.mark.soak
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.patience import eventually
-
-from .cluster import Cluster, Object, emptied, runtime, trainjob
+from tests.support.cluster import Cluster, Object, emptied, runtime, trainjob
+from tests.support.patience import eventually
 
 pytestmark = pytest.mark.sandbox(area="explain")
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import yaml
 
-from tests.patience import STARTED, eventually
+from tests.support.cluster import Cluster, from_this_machine
+from tests.support.patience import STARTED, eventually
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
-
-from .cluster import Cluster, from_this_machine
 
 NAMESPACE = "kubeflow-system"
 CONTROLLER = "kubeflow-trainer-controller-manager"

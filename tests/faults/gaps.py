@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tests.conformance.live import JOBSET, done
+from tests.support.live import JOBSET, done
 
 from .lives import COMPLETED, PLAIN, outcome, violations
 from .scene import NAME, Case

@@ -1,6 +1,6 @@
 """What a hostile tenant is told."""
 
-from tests.conformance.live import TRAINER
+from tests.support.live import TRAINER
 
 
 def told(api, namespace, name):

@@ -7,7 +7,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tests.conformance.live import CHILDREN, TRAINER
+from tests.support.live import CHILDREN, TRAINER
 
 from . import rights
 from .scene import QUIET, Case

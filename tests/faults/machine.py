@@ -19,9 +19,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.trainyard_operator import objects
-from tests.trainyard_operator.controller_scene import START, Scene
-from tests.trainyard_operator.fake_api import FakeApi
+from tests.support import objects
+from tests.support.controller_scene import START, Scene
+from tests.support.fake_api import FakeApi
 from trainyard_operator.watch.cache import Key, revision_of
 from trainyard_operator.watch.informer import JobSetSink
 from trainyard_operator.work.queue import Workers

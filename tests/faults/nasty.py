@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.conformance import generated as api
+from tests.support import generated as api
 
 ROOM = 256 * 1024
 """Bytes of JSON that admission allows a TrainJob, and a runtime."""

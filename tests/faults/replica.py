@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 import yaml
 
-from tests.patience import eventually
+from tests.support.patience import eventually
 from trainyard_api.configuration import API_VERSION, KIND
 from trainyard_sandbox.assembly import free_port
 

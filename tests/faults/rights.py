@@ -1,6 +1,6 @@
 """The operator's account on a control plane, with the rights that the platform gives it."""
 
-from tests.conformance.live import Api, done
+from tests.support.live import Api, done
 from trainyard_platform.parts.operator import rbac
 
 NAMESPACE = "trainyard-system"

@@ -19,10 +19,10 @@ import yaml
 from urllib3.exceptions import HTTPError
 
 from benchmarks import plane
-from tests.conformance import live
-from tests.conformance.live import JOBSET, TRAINER, Api, done
-from tests.e2e.cluster import Cluster
-from tests.patience import STARTED, eventually
+from tests.support import live
+from tests.support.cluster import Cluster
+from tests.support.live import JOBSET, TRAINER, Api, done
+from tests.support.patience import STARTED, eventually
 from trainyard_sandbox.pki import Authority
 
 from . import rights

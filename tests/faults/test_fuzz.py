@@ -27,8 +27,8 @@ import yaml
 from urllib3.exceptions import HTTPError
 
 from benchmarks import audit, controllers, plane
-from tests.conformance import live
-from tests.conformance.live import JOBSET, TRAINER, done
+from tests.support import live
+from tests.support.live import JOBSET, TRAINER, done
 from trainyard_api import names, quantity
 from trainyard_api.configuration import LeaderElection
 from trainyard_platform.parts.operator.settings import Operator

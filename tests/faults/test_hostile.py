@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.live import TRAINER, done
-from tests.patience import eventually
+from tests.support.live import TRAINER, done
+from tests.support.patience import eventually
 
 from . import gaps, lives
 from .hostile import told

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from tests.trainyard_operator import objects
-from tests.trainyard_operator.fake_api import status
+from tests.support import objects
+from tests.support.fake_api import status
 from trainyard_api import names
 from trainyard_operator.core import plugins, revisions
 from trainyard_operator.core.info import DEFAULT_SETTINGS

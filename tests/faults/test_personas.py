@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.live import JOBSET, TRAINER, Api, at_once, done
-from tests.patience import eventually
+from tests.support.live import JOBSET, TRAINER, Api, at_once, done
+from tests.support.patience import eventually
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
 from trainyard_platform.parts.tenants.settings import Subject, SubjectKind, Tenant
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.patience import eventually, nothing_comes
+from tests.support.patience import eventually, nothing_comes
 
 from . import gaps
 from .lives import LIVES, all_at_once

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from tests.conformance.live import JOBSET, TRAINER, done
-from tests.patience import eventually
+from tests.support.live import JOBSET, TRAINER, done
+from tests.support.patience import eventually
 from trainyard_operator.core import progress
 from trainyard_sandbox.assembly import free_port
 

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from tests.conformance.live import TRAINER, done
-from tests.patience import eventually
+from tests.support.live import TRAINER, done
+from tests.support.patience import eventually
 from trainyard_api import names
 from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
 from trainyard_platform.parts.operator import rbac

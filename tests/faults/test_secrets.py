@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.live import TRAINER, done
+from tests.support.live import TRAINER, done
 
 from . import gaps, lives, rights
 from .proxy import Act, Fault

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.patience import NOTICED, eventually, nothing_comes
+from tests.support.patience import NOTICED, eventually, nothing_comes
 
 from . import gaps, lives
 from .lives import LIVES, all_at_once, violations

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.patience import eventually, nothing_comes
+from tests.support.patience import eventually, nothing_comes
 
 from .proxy import Act, Fault
 from .time_travel import FOOLED, STORIES, begin, happen, outcomes, unchanged

@@ -6,7 +6,7 @@ from io import BytesIO
 
 import pytest
 
-from tests.patience import eventually, nothing_comes
+from tests.support.patience import eventually, nothing_comes
 from trainyard_sandbox.paths import PROJECT
 
 from .gaps import complete, is_complete, run, running

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainyard_operator.junk import places, spoiled
+from tests.support.junk import places, spoiled
 from trainyard_api import documents
 from trainyard_assist.migrate import convert
 from trainyard_cli.commands import migrate, render, validate

@@ -2,11 +2,10 @@
 
 import pytest
 
+from tests.support.rendered import JOB, RUNTIME
 from trainyard_api import documents
 from trainyard_assist.offline import with_runtime_defaults, with_trainjob_defaults
 from trainyard_assist.render import NothingToRenderError, RenderError, render
-
-from .rendered import JOB, RUNTIME
 
 
 def parsed(*texts, source="file.yaml"):

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.trainyard_operator import fake_api
-from tests.trainyard_operator.fake_api import FakeApi, run, status
+from tests.support import fake_api
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_cli.answers import Output
 from trainyard_cli.cluster import drift_judge
 from trainyard_cli.cluster.drift_unmanaged import Beside

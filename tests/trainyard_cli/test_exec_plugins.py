@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.trainyard_assist.explain.objects import HEALTHY
-from tests.trainyard_operator.fake_api import FakeApi, run
+from tests.support.explained.objects import HEALTHY
+from tests.support.fake_api import FakeApi, run
 from trainyard_cli.cluster import connection
 from trainyard_cli.commands import explain
 from trainyard_operator.kube.credentials import CredentialsError

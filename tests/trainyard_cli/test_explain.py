@@ -14,9 +14,9 @@ import pytest
 from aiohttp import web
 from typer.testing import CliRunner
 
-from tests.trainyard_assist.explain.cases import INSUFFICIENT
-from tests.trainyard_assist.explain.cases_control import PREEMPTED
-from tests.trainyard_assist.explain.objects import (
+from tests.support.explained.cases import INSUFFICIENT
+from tests.support.explained.cases_control import PREEMPTED
+from tests.support.explained.objects import (
     HEALTHY,
     QUEUED,
     Object,
@@ -29,7 +29,7 @@ from tests.trainyard_assist.explain.objects import (
     trainjob,
     workload,
 )
-from tests.trainyard_operator.fake_api import FakeApi, run, status
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
 from trainyard_assist.explain.model import Mark, Stage, Unseen

@@ -1,6 +1,6 @@
 """Tenants whose namespaces are another tool's."""
 
-from tests.trainyard_operator.fake_api import FakeApi, run
+from tests.support.fake_api import FakeApi, run
 from trainyard_cli.cluster import foreign_namespaces
 
 

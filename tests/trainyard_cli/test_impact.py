@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainyard_platform.program import ROOT
+from tests.support.program import ROOT
 from trainyard_cli.answers import Output
 from trainyard_cli.cluster.workloads import Seen
 from trainyard_cli.commands import impact as command

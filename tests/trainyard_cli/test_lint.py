@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.trainyard_policies.examples import HERE
+from tests.support.rule_examples import HERE
 from trainyard_cli.commands import lint
 from trainyard_cli.commands.lint import Format
 from trainyard_cli.files.manifests import CATALOG

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tests.trainyard_assist.rendered import JOB, RUNTIME
+from tests.support.rendered import JOB, RUNTIME
 from trainyard_api import documents
 from trainyard_cli.commands.render import command, run
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.trainyard_operator.fake_api import FakeApi, status
-from tests.trainyard_operator.objects import RUNTIMES, runtime
+from tests.support.fake_api import FakeApi, status
+from tests.support.objects import RUNTIMES, runtime
 from trainyard_cli.cluster import connection, runtime_trials
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import Credentials

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.trainyard_operator import objects
-from tests.trainyard_operator.fake_api import FakeApi
-from tests.trainyard_operator.fake_api import run as run_test
+from tests.support import objects
+from tests.support.fake_api import FakeApi
+from tests.support.fake_api import run as run_test
 from trainyard_cli.answers import Output
 from trainyard_cli.cluster.workloads import Seen, look
 from trainyard_cli.commands import runtimes_jobs

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tests.trainyard_assist.rendered import JOB, RUNTIME
+from tests.support.rendered import JOB, RUNTIME
 from trainyard_cli.commands.validate import command, run
 
 GOOD = RUNTIME % "i"

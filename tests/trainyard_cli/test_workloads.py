@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.trainyard_operator import objects
-from tests.trainyard_operator.fake_api import FakeApi, run
+from tests.support import objects
+from tests.support.fake_api import FakeApi, run
 from trainyard_cli.cluster.workloads import Seen, look
 from trainyard_platform.impact import Job, Ref, State
 

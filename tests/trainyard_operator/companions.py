@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from . import objects
+from tests.support import objects
 
 SECRETS = "/api/v1/namespaces/team/secrets"
 

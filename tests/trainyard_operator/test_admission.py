@@ -19,6 +19,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_api import names
 from trainyard_operator.core import review, revisions, validation
 from trainyard_operator.core.info import DEFAULT_SETTINGS
@@ -42,9 +44,7 @@ from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
 from trainyard_policies.settings import Policies
 
-from . import objects
 from .admission_reviews import body
-from .fake_api import FakeApi, eventually, run, status
 
 TRAINJOB = f"{VALIDATE}trainjob"
 CLUSTER_RUNTIME = f"{VALIDATE}clustertrainingruntime"

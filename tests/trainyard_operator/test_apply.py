@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
 from trainyard_operator.core import model, revisions
 from trainyard_operator.kube.client import Client, error_from
@@ -17,9 +19,6 @@ from trainyard_operator.watch.cache import Cache, Key, trainjob_of
 from trainyard_operator.watch.informer import jobset_of
 from trainyard_operator.work.apply import Applier, RefusedError, Written, refusal
 from trainyard_operator.work.queue import RetryError
-
-from . import objects
-from .fake_api import FakeApi, run, status
 
 KEY = Key("team", "tj")
 PATH = f"{objects.JOBSETS}/tj"

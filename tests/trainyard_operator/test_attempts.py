@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.core_values import at, stamp, trainjob
 from trainyard_operator.core import attempts
 from trainyard_operator.core.model import Condition, EventNote, PodEnd
-
-from .core_values import at, stamp, trainjob
 
 
 def end(index: int, seconds: float, *, attempt: int = 0, **fields: Any) -> PodEnd:

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.support import objects
+from tests.support.controller_scene import JOB, JOBSET, Scene, scene
+from tests.support.fake_api import run, status
 from trainyard_operator.core.info import Settings
 from trainyard_operator.work.apply import Applier
 from trainyard_operator.work.authorities import AGAIN, Authorities
 from trainyard_operator.work.companions import Companions
-
-from . import objects
-from .controller_scene import JOB, JOBSET, Scene, scene
-from .fake_api import run, status
 
 CONFIG_MAP = "/api/v1/namespaces/team/configmaps/tj-tls-config"
 OLD = Settings(feature_gates=frozenset({"TrainJobStatus"}), status_server_ca="old")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from tests.support import objects
 from trainyard_operator.core.model import JobSet, TrainJob
 from trainyard_operator.watch.cache import Cache, Key, RuntimeKey, Store, trainjob_of
-
-from . import objects
 
 KEY = Key("team", "tj")
 

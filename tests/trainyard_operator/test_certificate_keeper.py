@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_api.names import WEBHOOK_CERTIFICATE
 from trainyard_operator.kube.client import Client
 from trainyard_operator.kube.resources import SECRETS
@@ -22,8 +23,6 @@ from trainyard_operator.serve import certificate_keeper, certificates, webhook_c
 from trainyard_operator.serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
 from trainyard_operator.serve.certificates import LIFETIME
 from trainyard_operator.serve.webhook_configurations import Publisher
-
-from .fake_api import FakeApi, eventually, run, status
 
 NAMES = ["trainyard-operator.trainyard-system.svc"]
 SECRET = SECRETS.path("trainyard-system", WEBHOOK_CERTIFICATE)

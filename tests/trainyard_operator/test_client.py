@@ -15,6 +15,8 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_operator.kube import credentials
 from trainyard_operator.kube.client import (
     ApiError,
@@ -29,9 +31,6 @@ from trainyard_operator.kube.client import (
 )
 from trainyard_operator.kube.credentials import Credentials, CredentialsError, TokenFile
 from trainyard_operator.serve import certificates
-
-from . import objects
-from .fake_api import FakeApi, run, status
 
 
 def test_a_path_is_spelled_as_the_api_server_spells_it() -> None:

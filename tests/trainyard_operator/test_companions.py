@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.support import objects
+from tests.support.controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_operator.work.queue import RetryError
 
-from . import objects
 from .companions import BESIDE, CONFIGMAPS, GROUP, GROUP_APIS, GROUPS, HOSTS, SECRET, SECRETS, runtime
-from .controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene
-from .fake_api import FakeApi, run, status
 
 CREATED = [("POST", path) for path in (objects.REVISIONS, SECRETS, CONFIGMAPS, GROUPS, objects.JOBSETS)]
 

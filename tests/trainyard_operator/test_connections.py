@@ -12,11 +12,10 @@ import pytest
 import uvloop
 from aiohttp import web
 
+from tests.support.fake_api import eventually
 from trainyard_operator.kube.credentials import as_file
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.connections import Bounds, Listener
-
-from .fake_api import eventually
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 QUICK = Bounds(keepalive=30.0, most=4, header_timeout=0.3)

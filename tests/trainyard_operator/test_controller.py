@@ -11,6 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support import objects
+from tests.support.controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene, scene
+from tests.support.fake_api import run, status
 from trainyard_api import names
 from trainyard_operator.core import revisions
 from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
@@ -28,10 +31,6 @@ from trainyard_operator.work.runtimes import (
     RevisionSink,
     Runtimes,
 )
-
-from . import objects
-from .controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene, scene
-from .fake_api import run, status
 
 
 def test_a_trainjob_becomes_a_jobset_of_its_own() -> None:

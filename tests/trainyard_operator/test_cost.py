@@ -13,13 +13,12 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.core_values import at, observed, replicated_job, runtime, trainjob
 from trainyard_operator.core import limits, plugins, review
 from trainyard_operator.core.info import Settings
 from trainyard_operator.core.model import Runtime, TrainJob
 from trainyard_operator.core.reconcile import companions, reconcile
 from trainyard_operator.core.validation import validate, validate_runtime
-
-from .core_values import at, observed, replicated_job, runtime, trainjob
 
 Json = Mapping[str, Any]
 Shape = Callable[[int], tuple[TrainJob, Runtime]]

@@ -8,13 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, eventually, run
 from trainyard_operator.kube.client import Client
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_operator.work.election import Election
 from trainyard_operator.work.lease import Timing
-
-from . import objects
-from .fake_api import FakeApi, eventually, run
 
 LEASE = f"{objects.SYSTEM_LEASES}/trainyard-operator"
 QUICK = Timing(duration=3.0, renew_deadline=2.4, retry=0.1)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_operator.core.model import EventNote, TrainJob
 from trainyard_operator.kube.client import Client
 from trainyard_operator.work.events import Events, event_name
-
-from . import objects
-from .fake_api import FakeApi, run, status
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 JOB = TrainJob("team", "tj", "job-uid", "7", NOW, {})

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.core_values import built, containers, replicated_job, runtime, trainjob
 from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.plugins.jax import JAX
 from trainyard_operator.core.plugins.torchtune import TorchTune
 from trainyard_operator.core.plugins.xgboost import XGBoost
 from trainyard_operator.core.validation import validate
-
-from .core_values import built, containers, replicated_job, runtime, trainjob
 
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 

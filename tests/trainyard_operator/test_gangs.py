@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.core_values import replicated_job, runtime, trainjob
 from trainyard_operator.core import gang, plugins
 from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.plugins.coscheduling import CoScheduling
 from trainyard_operator.core.plugins.volcano import Volcano
-
-from .core_values import replicated_job, runtime, trainjob
 
 
 def job(name, ancestor=None, pods=1, cpu="1", waits=(), **pod):

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import objects
 from trainyard_api.errors import InvalidFieldError
 from trainyard_operator.core import holding
-
-from . import objects
 
 GATES = "kueue.x-k8s.io/admission-gated-by"
 OURS = "trainyard.dev/sent-suspended"

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.core_values import at, observed, replicated_job, runtime, trainjob
+from tests.support.junk import DEEP, JOB, JUNK, places, spoiled
 from trainyard_operator.core import plugins
 from trainyard_operator.core.info import Settings
 from trainyard_operator.core.reconcile import reconcile
 from trainyard_operator.core.validation import validate, validate_runtime
-
-from .core_values import at, observed, replicated_job, runtime, trainjob
-from .junk import DEEP, JOB, JUNK, places, spoiled
 
 GATES = Settings(feature_gates=frozenset({"TrainJobStatus"}))
 CONTAINER = {

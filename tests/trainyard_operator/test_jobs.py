@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.core_values import jobset
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
 from trainyard_operator.core import model
 from trainyard_operator.work.apply import RefusedError
 from trainyard_operator.work.jobs import Jobs
-
-from .core_values import jobset
-from .fake_api import FakeApi, run, status
 
 PATH = "/apis/batch/v1/namespaces/team/jobs"
 

@@ -4,9 +4,8 @@ from typing import Any, cast
 
 import kopf
 
+from tests.support.objects import trainjob
 from trainyard_operator.watch.kopf_thread import kopf_settings
-
-from .objects import trainjob
 
 
 def test_nothing_of_an_object_is_compared_and_nothing_is_kept_on_it():

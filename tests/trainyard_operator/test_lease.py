@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_operator.kube.client import Client
 from trainyard_operator.work.lease import Elector, Timing, Upstream
-
-from . import objects
-from .fake_api import FakeApi, eventually, run, status
 
 LEASE = f"{objects.SYSTEM_LEASES}/trainyard-operator"
 UPSTREAM = "/apis/coordination.k8s.io/v1/namespaces/kubeflow-system/leases/trainer.kubeflow.org"

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.support.controller_scene import JOB, JOBSET, KEY, scene
+from tests.support.core_values import runtime, trainjob
+from tests.support.fake_api import run, status
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
 from trainyard_operator import gauges
 from trainyard_operator.core import plugins
@@ -20,10 +23,6 @@ from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.work.measured import measured
 from trainyard_operator.work.queue import Queue, RetryError
-
-from .controller_scene import JOB, JOBSET, KEY, scene
-from .core_values import runtime, trainjob
-from .fake_api import run, status
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 

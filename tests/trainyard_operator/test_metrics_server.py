@@ -12,12 +12,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.support.fake_api import OWN_AUDIENCE, FakeApi, run, status
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates, metrics_server
 from trainyard_operator.serve.metrics_server import RENDERED_FOR, Exposition, MetricsServer
 from trainyard_operator.serve.tokens import ATTEMPTS_BURST, KNOWN_FOR
-
-from .fake_api import OWN_AUDIENCE, FakeApi, run, status
 
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

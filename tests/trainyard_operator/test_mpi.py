@@ -2,14 +2,13 @@
 
 import pytest
 
+from tests.support.core_values import containers, replicated_job, runtime, trainjob
 from trainyard_api.errors import InvalidFieldError
 from trainyard_operator.core import plugins
 from trainyard_operator.core.info import DEFAULT_SETTINGS, Child, new_info
 from trainyard_operator.core.model import Generated
 from trainyard_operator.core.plugins.mpi import MPI
 from trainyard_operator.core.validation import validate
-
-from .core_values import containers, replicated_job, runtime, trainjob
 
 OWNER = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",

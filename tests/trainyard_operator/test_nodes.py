@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.core_values import at
 from trainyard_operator.core import nodes
 from trainyard_operator.core.model import EventNote
 from trainyard_operator.core.nodes import Nodes, Pod
-
-from .core_values import at
 
 FULL = "0/3 nodes are available: 3 Insufficient cpu."
 

@@ -15,6 +15,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, eventually, run
 from trainyard_api import names
 from trainyard_operator import main
 from trainyard_operator.kube.credentials import Credentials
@@ -27,9 +29,8 @@ from trainyard_operator.watch import kopf_thread
 from trainyard_operator.watch.cache import Key
 from trainyard_operator.work import authorities
 
-from . import companions, objects
+from . import companions
 from .admission_reviews import body
-from .fake_api import FakeApi, eventually, run
 
 LEASE = LEASES.path("trainyard-system", names.OPERATOR)
 SECRET = SECRETS.path("trainyard-system", names.WEBHOOK_CERTIFICATE)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.core_values import built, containers, counts, jobset, replicated_job, runtime, trainjob
 from trainyard_api.errors import InvalidFieldError
 from trainyard_operator.core import plugins
 from trainyard_operator.core.framework import Framework, UnsupportedPolicyError
@@ -19,8 +20,6 @@ from trainyard_operator.core.phases import (
 from trainyard_operator.core.plugins.jobset import JobSetPlugin, said_by
 from trainyard_operator.core.plugins.plainml import PlainML
 from trainyard_operator.core.plugins.torch import Torch
-
-from .core_values import built, containers, counts, jobset, replicated_job, runtime, trainjob
 
 RANK = {
     "name": "PET_NODE_RANK",

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.core_values import T0, at, jobset, stamp, trainjob
 from trainyard_operator.core.model import PodEnd
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.pod_ends import PodEnds
-
-from .core_values import T0, at, jobset, stamp, trainjob
 
 KEY = Key("team", "tj")
 ERROR = {"exitCode": 1, "reason": "Error", "finishedAt": stamp(5), "message": "ValueError: no"}

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 import yaml
 
+from tests.support.fake_api import run
 from trainyard_operator import main as main_module
 from trainyard_operator.logs import JsonFormatter
 from trainyard_operator.main import run as run_operator
@@ -18,8 +19,6 @@ from trainyard_operator.metrics import Metrics, describe
 from trainyard_operator.serve.metrics_server import Exposition
 from trainyard_operator.serve.probes import ProbeServer
 from trainyard_operator.settings import parse
-
-from .fake_api import run
 
 
 def test_a_log_record_is_one_json_object_on_one_line() -> None:

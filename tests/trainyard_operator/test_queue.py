@@ -7,9 +7,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.fake_api import eventually, run
 from trainyard_operator.work.queue import Backoff, Queue, RetryError, Workers
-
-from .fake_api import eventually, run
 
 
 class Clock:

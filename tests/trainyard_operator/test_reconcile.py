@@ -5,6 +5,17 @@ from typing import Any
 
 import pytest
 
+from tests.support.core_values import (
+    PLAIN,
+    at,
+    counts,
+    jobset,
+    observed,
+    replicated_job,
+    runtime,
+    stamp,
+    trainjob,
+)
 from trainyard_api.reasons import Reason
 from trainyard_operator.core import revisions
 from trainyard_operator.core.model import (
@@ -21,8 +32,6 @@ from trainyard_operator.core.model import (
     Update,
 )
 from trainyard_operator.core.reconcile import reconcile
-
-from .core_values import PLAIN, at, counts, jobset, observed, replicated_job, runtime, stamp, trainjob
 
 REVISION = revisions.name_of(PLAIN)
 RECORDED = replace(PLAIN, revision=REVISION)

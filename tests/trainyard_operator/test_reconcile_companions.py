@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from tests.support.core_values import at, jobset, observed, replicated_job, runtime, trainjob
 from trainyard_api.reasons import Reason
 from trainyard_operator.core import framework, plugins, reconcile
 from trainyard_operator.core.info import Settings
@@ -18,8 +19,6 @@ from trainyard_operator.core.model import (
     RuntimeProblem,
     Update,
 )
-
-from .core_values import at, jobset, observed, replicated_job, runtime, trainjob
 
 GPU_JOBS = [
     replicated_job("node", None, [{"name": "node", "image": "i", "resources": {"requests": {"cpu": "1"}}}]),

@@ -8,6 +8,20 @@ from typing import Any
 
 import pytest
 
+from tests.support import objects
+from tests.support.controller_scene import JOB, JOBSET, RUNTIME, Scene, scene
+from tests.support.core_values import (
+    PLAIN,
+    at,
+    counts,
+    jobset,
+    observed,
+    replicated_job,
+    runtime,
+    stamp,
+    trainjob,
+)
+from tests.support.fake_api import run, status
 from trainyard_api.reasons import Reason
 from trainyard_operator.core import refusals, revisions
 from trainyard_operator.core.model import (
@@ -24,11 +38,6 @@ from trainyard_operator.core.model import (
 )
 from trainyard_operator.core.reconcile import reconcile
 from trainyard_operator.core.refusals import Warned
-
-from . import objects
-from .controller_scene import JOB, JOBSET, RUNTIME, Scene, scene
-from .core_values import PLAIN, at, counts, jobset, observed, replicated_job, runtime, stamp, trainjob
-from .fake_api import run, status
 
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
 BAD = replace(PLAIN, changed=at(-60), created=at(-90))

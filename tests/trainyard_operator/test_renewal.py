@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.core_values import PLAIN, at, counts, jobset, observed, trainjob
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.model import Delete, Job, JobSet, Rejection, Update
 from trainyard_operator.core.reconcile import reconcile
-
-from .core_values import PLAIN, at, counts, jobset, observed, trainjob
 
 RECORDED = replace(PLAIN, revision="runtime-recorded")
 STAMP = "trainyard.dev/placement"

@@ -2,11 +2,10 @@
 
 import pytest
 
+from tests.support.core_values import replicated_job, runtime, trainjob
 from trainyard_operator.core import resources, templates
 from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.templates import SPEC_PATH
-
-from .core_values import replicated_job, runtime, trainjob
 
 
 def requests(**amounts):

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_api.configuration import Retention
 from trainyard_operator.core import retention
 from trainyard_operator.core.model import TrainJob
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key, trainjob_of
 from trainyard_operator.work.reaper import INTERVAL, SOONEST, Reaper
-
-from . import objects
-from .fake_api import FakeApi, eventually, run, status
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 HOUR = 3600.0

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import objects
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
 from trainyard_operator.core import review
 from trainyard_operator.core.model import Runtime, TrainJob
 from trainyard_operator.core.review import MalformedError, Request
 
-from . import objects
 from .admission_reviews import body, request
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

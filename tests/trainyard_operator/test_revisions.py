@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 import pytest
 import yaml
 
+from tests.support.core_values import at, jobset, stamp, trainjob
 from trainyard_operator.core import revisions
 from trainyard_operator.core.model import JobSet, Runtime, RuntimeProblem, TrainJob
 from trainyard_operator.core.revisions import Chosen
-
-from .core_values import at, jobset, stamp, trainjob
 
 LIVE = Runtime(
     kind="ClusterTrainingRuntime",

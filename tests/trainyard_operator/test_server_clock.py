@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, run
 from trainyard_operator.kube.server_clock import ServerClock
-
-from . import objects
-from .fake_api import FakeApi, run
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DATE = "Thu, 01 Jan 2026 12:00:00 GMT"

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.core_values import jobset, trainjob
 from trainyard_api import names
 from trainyard_operator.core import states
 from trainyard_operator.core.nodes import Nodes
-
-from .core_values import jobset, trainjob
 
 QUEUE = {names.QUEUE_LABEL: "default"}
 HELD = {names.QUEUE_GATES_ANNOTATION: names.SENT_SUSPENDED}

@@ -20,6 +20,8 @@ from kubeflow.trainer.backends.kubernetes import utils as sdk
 from transformers.integrations.integration_utils import KubeflowCallback
 from transformers.trainer_callback import TrainerState
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.rate import Buckets
 from trainyard_operator.core import progress
 from trainyard_operator.kube.client import Client
@@ -31,9 +33,6 @@ from trainyard_operator.serve.tokens import ATTEMPTS_BURST, KNOWN_FOR
 from trainyard_operator.watch.cache import Cache, Key, trainjob_of
 from trainyard_operator.watch.informer import jobset_of
 from trainyard_operator.work.apply import Applier
-
-from . import objects
-from .fake_api import FakeApi, run, status
 
 KEY = Key("team", "tj")
 JOB = f"{objects.JOBS}/tj"

@@ -7,11 +7,10 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 
+from tests.support import objects
+from tests.support.fake_api import FakeApi, eventually, run
 from trainyard_operator.kube.client import Resource
 from trainyard_operator.watch.sweep import Sweep
-
-from . import objects
-from .fake_api import FakeApi, eventually, run
 
 JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
 

@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
+from tests.support.fake_api import eventually, run
 from trainyard_operator.serve import tokens
 from trainyard_operator.serve.tokens import ATTEMPTS_BURST, KNOWN_FOR, REVIEWS_AT_A_TIME, RefusedTokenError
-
-from .fake_api import eventually, run
 
 
 class Scene:

@@ -1,10 +1,9 @@
 """How a training process is connected with the status server; the golden corpus has whole JobSets."""
 
+from tests.support.core_values import replicated_job, runtime, trainjob
 from trainyard_operator.core import plugins
 from trainyard_operator.core.info import Settings, new_info
 from trainyard_operator.core.plugins.trainjobstatus import TrainJobStatusPlugin
-
-from .core_values import replicated_job, runtime, trainjob
 
 ON = Settings(
     feature_gates=frozenset({"TrainJobStatus"}),

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
+from tests.support import program
+from tests.support.program import Registered
 from trainyard_platform import artifacts
 from trainyard_platform.artifacts import ArtifactPin
-
-from . import program
-from .program import Registered
 
 
 @pytest.fixture

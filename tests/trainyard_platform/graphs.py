@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from . import program
-from .program import Registered
+from tests.support import program
+from tests.support.program import Registered
 
 Graph = dict[str, Registered]
 

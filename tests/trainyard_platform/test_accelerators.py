@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import program
 from trainyard_api import names
 from trainyard_api.pools import NodePool
 from trainyard_platform import settings
@@ -13,8 +14,6 @@ from trainyard_platform.errors import PlatformError
 from trainyard_platform.parts.accelerators import manifests as accelerator_manifests
 from trainyard_platform.parts.accelerators import settings as accelerators
 from trainyard_platform.parts.accelerators.settings import Accelerator, AcceleratorKind
-
-from . import program
 
 NVIDIA, AMD = AcceleratorKind.NVIDIA, AcceleratorKind.AMD
 MIXED = {"mig": {"strategy": "mixed", "profiles": ["1g.10gb", "3g.40gb"]}}

@@ -1,5 +1,6 @@
 """What the platform calls by name has that name in the operator, though neither imports the other."""
 
+from tests.support.program import Registered
 from trainyard_operator.kube.client import Client
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_operator.serve import webhook_configurations
@@ -9,8 +10,6 @@ from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
 from trainyard_platform.parts.operator import rbac
 from trainyard_policies.settings import Policies
-
-from .program import Registered
 
 WEBHOOKS = "kubernetes:admissionregistration.k8s.io/v1:"
 

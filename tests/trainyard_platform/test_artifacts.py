@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.support import program
 from trainyard_platform import artifacts
 from trainyard_platform.artifacts import Artifacts, Chart
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import Artifacts as Source
-
-from . import program
 
 UPSTREAM = Source()
 MIRROR = Source.model_validate(

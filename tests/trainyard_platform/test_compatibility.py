@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.program import ROOT
 from trainyard_api.compatibility import Table
 from trainyard_platform import artifacts
 from trainyard_platform.artifacts import Artifacts
@@ -11,8 +12,6 @@ from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import Artifacts as Source
 from trainyard_platform.settings import StackSettings
 from trainyard_platform.versions import check, used
-
-from .program import ROOT
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 

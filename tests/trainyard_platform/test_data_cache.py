@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.support import program
+from tests.support.program import Registered
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.parts.data_cache import manifests
-
-from . import program
-from .program import Registered
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 QUEUES = {"kueue": {"enabled": True}, "queues": {"clusterQueues": {"all": {}}}}

@@ -7,13 +7,13 @@ import pulumi
 import pytest
 import yaml
 
+from tests.support import program
+from tests.support.program import CRDS, Registered
 from trainyard_api.configuration import Configuration, Retention
 from trainyard_operator import settings as operator_settings
 from trainyard_policies.settings import Policies
 
-from . import program
 from .graphs import MINIMAL, Graph, stack
-from .program import CRDS, Registered
 
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 RUNTIME = "kubernetes:trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime"

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.program import ROOT
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import overlay
 from trainyard_platform.catalog.overlay import RuntimeOverlay
-
-from .program import ROOT
 
 IMAGE = "docker.io/a/b:1"
 

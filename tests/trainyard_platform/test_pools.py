@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import program
 from trainyard_api.pools import NodePool, Provider
 from trainyard_platform import settings
 from trainyard_platform.errors import PlatformError
@@ -16,8 +17,6 @@ from trainyard_platform.parts.node_pools import manifests as pool_manifests
 from trainyard_platform.parts.node_pools import settings as clouds
 from trainyard_platform.parts.queues import manifests as queue_manifests
 from trainyard_platform.parts.queues.settings import Queues
-
-from . import program
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 KWOK: dict[str, Any] = {

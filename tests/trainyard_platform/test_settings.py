@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.program import ROOT
 from trainyard_platform import schema, settings
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import StackSettings
-
-from .program import ROOT
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 DURATION = "must be a duration such as 30m or 1h30m"

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support import program
+from tests.support.program import Registered
+from tests.support.site_stacks import stack_file
 from trainyard_cli.commands import verify
-
-from . import program
-from .program import Registered
-from .site_stacks import stack_file
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from .program import ROOT, Registered, run
-from .program import stack as settings_of
+from tests.support.program import ROOT, Registered, run
+from tests.support.program import stack as settings_of
 
 Graph = dict[str, Registered]
 GraphOf = Callable[[str], Graph]

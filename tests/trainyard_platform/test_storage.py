@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.program import ROOT
 from trainyard_api import names
 from trainyard_platform import settings
 from trainyard_platform.catalog import files as catalog
@@ -12,8 +13,6 @@ from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.parts.storage import manifests as storage_manifests
 from trainyard_platform.parts.storage.settings import Storage
-
-from .program import ROOT
 
 EFS = {
     "provisioner": "efs.csi.aws.com",

@@ -2,11 +2,10 @@
 
 import pytest
 
+from tests.support.program import ROOT
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import users
 from trainyard_platform.errors import PlatformError
-
-from .program import ROOT
 
 
 def test_groups_are_left_to_the_cluster_and_nothing_else_changes() -> None:

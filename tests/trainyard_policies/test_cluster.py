@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.rule_examples import changed, of_workloads
 from trainyard_api import names
 from trainyard_policies import cluster, rules
 from trainyard_policies.cel import Webhook
@@ -13,8 +14,6 @@ from trainyard_policies.parameters import KUEUE, Parameters
 from trainyard_policies.rule import Level, Subject
 from trainyard_policies.rules import well_formed
 from trainyard_policies.settings import DEFAULT, Levels, Policies
-
-from .examples import changed, of_workloads
 
 TODAY = date(2026, 11, 21)
 ADA = "ada"

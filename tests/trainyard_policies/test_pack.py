@@ -8,14 +8,13 @@ import pytest
 from pulumi.runtime.proto import analyzer_pb2
 from pulumi_policy.proxy import UnknownValueError, unknown_checking_proxy
 
+from tests.support.packs import applicable, arguments, named, policy_name, reported
+from tests.support.rule_examples import Example, OnThatDay, changed, manifest, of_the_stack
 from trainyard_api.pools import Taint
 from trainyard_policies import engine, pack, rules
 from trainyard_policies.parameters import Pool
 from trainyard_policies.rule import Subject
 from trainyard_policies.settings import DEFAULT
-
-from .examples import Example, OnThatDay, changed, manifest, of_the_stack
-from .packs import applicable, arguments, named, policy_name, reported
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 CONTAINER = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0]"

@@ -4,14 +4,13 @@ from datetime import date
 
 import pytest
 
+from tests.support.rule_examples import HERE, Example, of_workloads
 from trainyard_api import documents
 from trainyard_api.errors import FieldPath
 from trainyard_policies.lint import repair
 from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.rule import Edit
 from trainyard_policies.settings import DEFAULT
-
-from .examples import HERE, Example, of_workloads
 
 TODAY = date(2026, 11, 21)
 

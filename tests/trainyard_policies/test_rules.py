@@ -5,11 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.rule_examples import (
+    FOLDER,
+    HERE,
+    Example,
+    all_examples,
+    manifest,
+    of_the_stack,
+    of_workloads,
+)
 from trainyard_api import documents, names
 from trainyard_policies import engine, rules
 from trainyard_policies.rule import Level, Subject, edited
-
-from .examples import FOLDER, HERE, Example, all_examples, manifest, of_the_stack, of_workloads
 
 TODAY = date(2026, 11, 21)
 GOLDEN = HERE.parent / "conformance" / "golden" / "trainjobs"

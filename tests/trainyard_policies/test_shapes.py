@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from tests.support.rule_examples import changed
 from trainyard_api import names
 from trainyard_policies.shapes import check, made
-
-from .examples import changed
 
 CORE = "io.k8s.api.core.v1"
 JOBS = {

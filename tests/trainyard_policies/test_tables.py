@@ -9,15 +9,14 @@ from pathlib import Path
 import pulumi_policy as crossguard
 import pytest
 
-from tests.conformance.corpus import RUNTIMES, load
+from tests.support.corpus import RUNTIMES, load
+from tests.support.packs import arguments, reported
+from tests.support.rule_examples import TODAY, OnThatDay
+from tests.support.rule_tables import Case, cases
 from trainyard_api import documents
 from trainyard_cli.commands import lint
 from trainyard_policies import engine, pack
 from trainyard_policies.settings import Policies
-
-from .examples import TODAY, OnThatDay
-from .packs import arguments, reported
-from .tables import Case, cases
 
 FAULTY, HONEST = cases("faulty"), cases("honest")
 MANDATORY = crossguard.EnforcementLevel.MANDATORY

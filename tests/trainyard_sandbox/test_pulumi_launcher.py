@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import eventually
+from tests.support.patience import eventually
 from trainyard_sandbox import pulumi_launcher
 from trainyard_sandbox.pulumi_launcher import refusal
 

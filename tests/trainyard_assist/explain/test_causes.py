@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.explained import cases_containers, cases_control, cases_scheduling
+from tests.support.explained.cases import Case
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import State, explain
 from trainyard_assist.explain.causes import TABLE
 from trainyard_assist.explain.model import Mark
 from trainyard_assist.explain.rules import AFTER_THE_END, BEFORE_THE_END
-
-from . import cases_containers, cases_control, cases_scheduling
-from .cases import Case
 
 CASES = (*cases_control.CASES, *cases_scheduling.CASES, *cases_containers.CASES)
 OPERATOR_SAYS = {

@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainyard_api.reasons import Reason
-from trainyard_assist.explain import Diagnosis, Finding, State, Subject, explain
-from trainyard_assist.explain.model import Mark, Stage, Unseen
-
-from .cases import FITS, INSUFFICIENT, PODS, SECOND, SELF, queued
-from .cases_containers import initializer, of_framework, tried_again
-from .objects import (
+from tests.support.explained.cases import FITS, INSUFFICIENT, PODS, SECOND, SELF, queued
+from tests.support.explained.cases_containers import initializer, of_framework, tried_again
+from tests.support.explained.objects import (
     HEALTHY,
     QUEUED,
     ago,
@@ -33,6 +29,9 @@ from .objects import (
     waiting,
     workload,
 )
+from trainyard_api.reasons import Reason
+from trainyard_assist.explain import Diagnosis, Finding, State, Subject, explain
+from trainyard_assist.explain.model import Mark, Stage, Unseen
 
 FINE = {
     "two ranks that run": (HEALTHY, State.RUNNING, "runs: 2 of 2 pods are ready"),

@@ -8,10 +8,19 @@ from typing import Any
 
 import pytest
 
+from tests.support.explained.cases import ASKS, INSUFFICIENT, PODS, failed, queued
+from tests.support.explained.objects import (
+    QUEUED,
+    condition,
+    event,
+    homeless,
+    pod,
+    pod_group,
+    seen,
+    terminated,
+    trainjob,
+)
 from trainyard_assist.explain import explain, follow_ups
-
-from .cases import ASKS, INSUFFICIENT, PODS, failed, queued
-from .objects import QUEUED, condition, event, homeless, pod, pod_group, seen, terminated, trainjob
 
 
 def test_nothing_in_a_diagnosis_commands_a_terminal() -> None:

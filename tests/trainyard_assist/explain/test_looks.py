@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from trainyard_assist.explain import FollowUps, QueuePlace, follow_ups, queue_place
-from trainyard_assist.explain.follow_ups import LogOf
-
-from .cases import failed, queued
-from .cases_control import PREEMPTED
-from .objects import (
+from tests.support.explained.cases import failed, queued
+from tests.support.explained.cases_control import PREEMPTED
+from tests.support.explained.objects import (
     HEALTHY,
     Object,
     ago,
@@ -26,6 +23,8 @@ from .objects import (
     unbuilt,
     workload,
 )
+from trainyard_assist.explain import FollowUps, QueuePlace, follow_ups, queue_place
+from trainyard_assist.explain.follow_ups import LogOf
 
 LOOKS = {
     "nothing for a finished job": (

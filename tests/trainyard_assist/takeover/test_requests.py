@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.trainyard_operator import objects
-from tests.trainyard_operator.fake_api import FakeApi, run
+from tests.support import objects
+from tests.support.fake_api import FakeApi, run
 from trainyard_assist import takeover
 from trainyard_assist.takeover import State
 from trainyard_cli.cluster.takeover import carry_out, observe

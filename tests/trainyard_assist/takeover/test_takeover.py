@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from tests.trainyard_operator.core_values import PLAIN, T0, jobset, runtime, trainjob
+from tests.support.core_values import PLAIN, T0, jobset, runtime, trainjob
 from trainyard_assist import takeover
 from trainyard_assist.takeover import (
     Check,

@@ -18,12 +18,13 @@ import kubernetes
 import yaml
 
 from benchmarks import controllers, plane, webhooks
-from tests.e2e.cluster import Cluster, keep_logs
 from tests.harness.leftovers import note
-from tests.patience import STARTED, eventually
 from trainyard_policies import cluster as cluster_policies
 from trainyard_policies.settings import Policies
 from trainyard_sandbox.paths import PROJECT
+
+from .cluster import Cluster, keep_logs
+from .patience import STARTED, eventually
 
 NAMESPACE = "conformance"
 TRAINER = "trainer.kubeflow.org/v1alpha1"

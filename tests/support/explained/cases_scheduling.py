@@ -9,7 +9,17 @@ from trainyard_assist.explain import Finding, Ref
 from trainyard_operator.core.causes import MEND_CONTENT
 
 from .cases import ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, Case
-from .objects import claim, condition, event, homeless, mounts, node, pod, pod_group, seen
+from .objects import (
+    claim,
+    condition,
+    event,
+    homeless,
+    mounts,
+    node,
+    pod,
+    pod_group,
+    seen,
+)
 
 POOL = {"trainyard.dev/pool": "h100"}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from trainyard_api import documents
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "conformance" / "golden"
 RUNTIMES = sorted((GOLDEN / "runtimes").glob("*.yaml"))
 
 

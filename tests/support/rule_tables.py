@@ -8,7 +8,7 @@ from trainyard_api import documents
 from trainyard_policies.parameters import Parameters
 from trainyard_policies.settings import Policies
 
-from .examples import HERE, changed
+from .rule_examples import HERE, changed
 
 _JOB = "spec.template.spec.replicatedJobs[0]"
 _PATCH = "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0]"

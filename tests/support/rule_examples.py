@@ -21,7 +21,7 @@ from trainyard_policies.settings import Policies
 
 TODAY = date(2026, 11, 21)
 """The day of the examples."""
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "trainyard_policies"
 FOLDER = HERE / "examples"
 
 

@@ -10,7 +10,7 @@ from trainyard_api import names
 from trainyard_policies import engine, pack
 from trainyard_policies.settings import DEFAULT, Policies
 
-from .examples import Example, of_workloads
+from .rule_examples import Example, of_workloads
 
 
 def named(name: str, policies: Policies = DEFAULT) -> Any:

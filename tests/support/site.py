@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCES = ("api", "assist", "cli", "operator", "platform", "policies", "sandbox")
 COPIED = (*SOURCES, "examples", ".github", "runtimes", "stacks", "Makefile", "pyproject.toml", "requirements")
 STACK = "stacks/Pulumi.prod.yaml"

@@ -6,7 +6,19 @@ from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, Ref, State
 
 from .cases import FIRST, SECOND, SELF, Case, failed
-from .objects import Object, ago, condition, event, job, pod, seen, terminated, trainjob, unready, waiting
+from .objects import (
+    Object,
+    ago,
+    condition,
+    event,
+    job,
+    pod,
+    seen,
+    terminated,
+    trainjob,
+    unready,
+    waiting,
+)
 
 SAID = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no\n'
 FAILED_FIRST = f"rank 3 failed at 2026-01-01T12:00:00.5+00:00 with exit code 3\n{SAID}"

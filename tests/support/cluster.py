@@ -18,10 +18,11 @@ import yaml
 
 from tests.harness import rights
 from tests.harness.leftovers import note
-from tests.patience import STARTED, Limit, eventually
 from trainyard_sandbox.cluster import Sandbox
 from trainyard_sandbox.isolation import cgroup_processes
 from trainyard_sandbox.paths import PROJECT, Instance
+
+from .patience import STARTED, Limit, eventually
 
 Object = dict[str, Any]
 Objects = list[Object]
