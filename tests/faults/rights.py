@@ -19,12 +19,6 @@ CLUSTER = (
 )
 """With everything on that can be; upstream's Lease is looked for where it is in no namespace of ours."""
 OWN = rbac.OWN_NAMESPACE + rbac.CERTIFICATE
-_FIELDS = {
-    "api_groups": "apiGroups",
-    "resources": "resources",
-    "resource_names": "resourceNames",
-    "verbs": "verbs",
-}
 
 
 def grant(api: Api) -> str:
@@ -35,7 +29,7 @@ def grant(api: Api) -> str:
         within = "" if kind == "ClusterRole" else f"/namespaces/{NAMESPACE}"
         path = f"/apis/{GROUP}/v1{within}/{kind.lower()}"
         role = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": _named()}
-        done(api.call("POST", f"{path}s", {**role, "rules": [_rule(rule) for rule in rules]}))
+        done(api.call("POST", f"{path}s", {**role, "rules": rules}))
         reference = {"apiGroup": GROUP, "kind": kind, "name": NAME}
         binding = {"apiVersion": f"{GROUP}/v1", "kind": f"{kind}Binding", "metadata": _named()}
         done(api.call("POST", f"{path}bindings", {**binding, "roleRef": reference, "subjects": [account]}))
@@ -47,7 +41,3 @@ def grant(api: Api) -> str:
 
 def _named():
     return {"name": NAME, "namespace": NAMESPACE}
-
-
-def _rule(rule):
-    return {_FIELDS[field]: value for field, value in rule.items()}

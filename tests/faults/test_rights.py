@@ -96,7 +96,7 @@ def granted(rules):
     """By `group/resource`, the verbs."""
     found = {}
     for rule in rules:
-        for group in rule["api_groups"]:
+        for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 found.setdefault(f"{group}/{resource}", set()).update(rule["verbs"])
     return found
@@ -126,13 +126,13 @@ def test_the_rights_are_these_and_no_others():
 @pytest.mark.parametrize("rules", [rights.CLUSTER, rights.OWN])
 def test_no_right_is_one_with_which_to_get_others(rules):
     for rule in rules:
-        assert "*" not in [*rule["api_groups"], *rule["resources"], *rule["verbs"]]
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
         assert not set(rule["verbs"]) & {"bind", "escalate", "impersonate", "deletecollection"}
         if "pods" in rule["resources"]:
             assert not set(rule["verbs"]) & {"create", "update", "patch", "delete"}
         if "secrets" in rule["resources"]:
             assert not set(rule["verbs"]) & {"list", "watch", "delete"}
-    assert rbac.CERTIFICATE[1]["resource_names"] == [names.WEBHOOK_CERTIFICATE]
+    assert rbac.CERTIFICATE[1]["resourceNames"] == [names.WEBHOOK_CERTIFICATE]
 
 
 def _webhooks(scene):

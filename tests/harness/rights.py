@@ -76,7 +76,7 @@ def granted(rules: rbac.Rules) -> set[tuple[str, str]]:
     return {
         (f"{group}/{resource}", verb)
         for rule in rules
-        for group in rule["api_groups"]
+        for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }

@@ -159,7 +159,12 @@ def test_a_shipped_runtime_that_is_changed_renamed_or_removed_and_a_quota_that_i
             0,
             "there is no such field; did you mean containers?",
         ),
-        ("numNodes: 1", "numNodes: one", 0, "spec.mlPolicy.numNodes: must be a whole number"),
+        (
+            "numNodes: 1",
+            "numNodes: one",
+            0,
+            'spec.mlPolicy.numNodes: Invalid value: "one": must be an integer',
+        ),
         ("mlPolicy:", "mlPolcy:", 0, "spec.mlPolcy: there is no such field; did you mean mlPolicy?"),
         (
             "\n  name: torch-distributed",
@@ -200,6 +205,16 @@ def test_a_mistake_in_a_runtime_is_named_with_its_line(
     assert all(one.startswith(f"{DISTRIBUTED}:") for one in found), found
     if line:
         assert f"{DISTRIBUTED}:{line}:" in found[0]
+
+
+def test_a_runtime_that_two_files_have_is_refused_in_both(clone: Path) -> None:
+    second = Path("runtimes/jax/torch-distributed.yaml")
+    second.write_text(Path(DISTRIBUTED).read_text().replace("framework: torch", "framework: jax"))
+    said = "metadata.name: must be of one file of the catalog:"
+    assert refused(clone) == [
+        f"{second}:31: {said} {DISTRIBUTED} has it too",
+        f"{DISTRIBUTED}:31: {said} {second} has it too",
+    ]
 
 
 def test_a_file_with_two_runtimes_is_refused(clone: Path) -> None:

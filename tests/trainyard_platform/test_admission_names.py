@@ -29,5 +29,5 @@ def test_the_paths_that_are_called_are_those_that_are_served(graph: dict[str, Re
 
 
 def test_what_the_operator_may_touch_is_what_it_touches() -> None:
-    allowed = {(rule["resources"][0], rule["resource_names"][0]) for rule in rbac.ADMISSION}
+    allowed = {(rule["resources"][0], rule["resourceNames"][0]) for rule in rbac.ADMISSION}
     assert allowed == {(resource.plural, name) for resource, name in webhook_configurations.CONFIGURATIONS}

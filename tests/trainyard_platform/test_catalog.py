@@ -71,62 +71,64 @@ BROKEN = [
         id="another kind",
         edit=replace("\nkind: ClusterTrainingRuntime", "\nkind: TrainingRuntime"),
         line=line_of("kind: TrainingRuntime"),
-        message="kind must be ClusterTrainingRuntime, is 'TrainingRuntime'",
+        message="kind: must be ClusterTrainingRuntime, and is TrainingRuntime",
     ),
     Broken(
         id="another version",
         edit=replace("\napiVersion: trainer.kubeflow.org/v1alpha1", "\napiVersion: trainer.kubeflow.org/v2"),
         line=line_of("apiVersion: trainer.kubeflow.org/v2"),
-        message="apiVersion must be trainer.kubeflow.org/v1alpha1, is 'trainer.kubeflow.org/v2'",
+        message="apiVersion: must be trainer.kubeflow.org/v1alpha1, and is trainer.kubeflow.org/v2",
     ),
     Broken(
-        id="a field that no runtime has",
+        id="a status",
         edit=lambda text: text + "status: {}\n",
         line=line_of("status: {}"),
-        message="'status' is no field of a ClusterTrainingRuntime",
+        message="status: must be left out: it is not a file's to say",
     ),
     Broken(
         id="a name that is not the file's",
         edit=replace("\n  name: torch-distributed", "\n  name: torch"),
         line=line_of("  name: torch"),
-        message="metadata.name must be the file's name, 'torch-distributed', is 'torch'",
+        message="metadata.name: must be the file's name, torch-distributed, and is torch",
     ),
     Broken(
         id="a namespace",
         edit=replace("\n  name: torch-distributed", "\n  namespace: a\n  name: torch-distributed"),
         line=line_of("  namespace: a"),
-        message="a ClusterTrainingRuntime has no namespace: remove the field",
+        message="metadata.namespace: must be left out: a ClusterTrainingRuntime has no namespace",
     ),
     Broken(
         id="a framework that is not the folder's",
         edit=replace("framework: torch\n", "framework: pytorch\n"),
         line=line_of("    trainer.kubeflow.org/framework: pytorch"),
-        message="the label trainer.kubeflow.org/framework must be the folder's name, 'torch', is 'pytorch'",
+        message="metadata.labels[trainer.kubeflow.org/framework]: "
+        "must be the folder's name, torch, and is pytorch",
     ),
     Broken(
         id="no labels",
         edit=replace("\n  labels:\n    trainer.kubeflow.org/framework: torch", ""),
         line=line_of("metadata:"),
-        message="metadata.labels must be a mapping",
+        message="metadata.labels[trainer.kubeflow.org/framework]: "
+        "must have the label trainer.kubeflow.org/framework",
     ),
     Broken(
         id="no policy",
         edit=replace("\n  mlPolicy:\n    numNodes: 1\n    torch: {}", ""),
         line=line_of("spec:"),
-        message="spec.mlPolicy must be a mapping",
+        message="spec.mlPolicy: must be there, at least with numNodes",
     ),
     Broken(
         id="no trainer",
         edit=replace("trainjob-ancestor-step: trainer", "trainjob-ancestor-step: model-initializer"),
         line=line_of("      replicatedJobs:"),
-        message="exactly one replicated job's template must carry the label "
-        "trainer.kubeflow.org/trainjob-ancestor-step: trainer; here: none",
+        message="spec.template.spec.replicatedJobs: must have a ReplicatedJob whose template has the label "
+        "trainer.kubeflow.org/trainjob-ancestor-step: trainer",
     ),
     Broken(
         id="no containers",
         edit=lambda text: text[: text.index("                  containers:")],
-        line=line_of("        - name: node"),
-        message="spec.template.spec.replicatedJobs[0] has no pod template with containers",
+        line=line_of("                spec:"),
+        message="spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers: Required value",
     ),
     Broken(
         id="not YAML",
@@ -180,8 +182,8 @@ def test_a_name_in_two_folders_is_refused(catalog_folder: Path) -> None:
     with pytest.raises(PlatformError) as stopped:
         catalog.load(catalog_folder, {})
     assert str(stopped.value) == (
-        f"{second}: the runtime 'torch-distributed' is already in {catalog_folder / TORCH}: "
-        "names are unique in a cluster"
+        f"{second}:{line_of('  name: torch-distributed')(second.read_text())}: metadata.name: "
+        f"must be of one file of the catalog: {catalog_folder / TORCH} has it too"
     )
 
 
@@ -285,7 +287,7 @@ def test_last_words_that_nobody_knows_are_refused(catalog_folder: Path) -> None:
     file = catalog_folder / TORCH
     file.write_text(file.read_text().replace("last-words: python", "last-words: perl"))
     with pytest.raises(
-        PlatformError, match=r"torch-distributed.yaml:35: .*last-words must be 'python', is 'perl'"
+        PlatformError, match=r"torch-distributed.yaml:35: .*last-words\]: must be python, and is perl$"
     ):
         catalog.load(catalog_folder, {})
 

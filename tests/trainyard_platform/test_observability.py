@@ -119,7 +119,7 @@ def test_prometheus_may_find_its_targets_and_read_metrics_and_nothing_else() -> 
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": look},
     ]
     scraper = Scraper(namespace="monitoring", name="prometheus")
-    assert manifests.rights(scraper, [HOME]) == [
+    assert manifests.may_scrape(scraper, [HOME]) == [
         *pair(
             "ClusterRole",
             {"name": "trainyard-metrics"},

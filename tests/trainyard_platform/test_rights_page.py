@@ -26,8 +26,8 @@ def rights() -> Iterator[tuple[str, str, str]]:
     for where, rules in WHERE.items():
         for rule in rules:
             resources = ", ".join(f"`{resource}`" for resource in rule["resources"])
-            groups = ", ".join(group for group in rule["api_groups"] if group)
-            alone = "".join(f", `{name}` alone" for name in rule.get("resource_names", ()))
+            groups = ", ".join(group for group in rule["apiGroups"] if group)
+            alone = "".join(f", `{name}` alone" for name in rule.get("resourceNames", ()))
             yield (
                 where,
                 f"{resources} ({groups}){alone}" if groups else f"{resources}{alone}",

@@ -46,6 +46,8 @@ def place(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterator[
     ):
         if value.get(field) != wanted:
             yield Finding(FieldPath(field), f"must be {wanted}, and is {value.get(field)}")
+    if "status" in value:
+        yield Finding(FieldPath("status"), "must be left out: it is not a file's to say")
     metadata = _mapping(value.get("metadata"))
     if metadata.get("name") != path.stem:
         yield Finding(_NAME, f"must be the file's name, {path.stem}, and is {metadata.get('name')}")

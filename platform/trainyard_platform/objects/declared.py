@@ -6,11 +6,15 @@ from typing import Any
 import pulumi
 
 
-def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
-    """The object, named after its kind, namespace and name.
+def declare(
+    manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, called: str = ""
+) -> pulumi.CustomResource:
+    """The object as a resource of the provider (docs/adr/0027).
 
-    The provider's typed classes leave out what is only status, and its class
-    for custom resources all that is not `spec`; the engine takes both.
+    Args:
+        manifest: What the API server is to have.
+        opts: The resource's options.
+        called: The resource's name; if left out, made of the object's kind, namespace and name.
     """
     metadata = manifest["metadata"]
     scope = f"{metadata['namespace']}/" if "namespace" in metadata else ""
@@ -18,7 +22,7 @@ def declare(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi
     return pulumi.CustomResource(
         # Pulumi has the core group's name, where a manifest has none.
         f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}",
-        f"{manifest['kind'].lower()}-{scope}{metadata['name']}",
+        called or f"{manifest['kind'].lower()}-{scope}{metadata['name']}",
         dict(manifest),
         opts,
     )

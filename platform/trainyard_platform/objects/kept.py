@@ -10,21 +10,12 @@ existing object fails unless it is told `upsert_existing_objects`.
 The field manager has a fixed name, because Pulumi's own is drawn anew with
 each create and would then conflict with what the last one left behind; and
 the apply is forced, because whoever installed the CRDs before (kubectl, Helm)
-is replaced here on purpose.
+is replaced here on purpose. `annotations.KEPT` says both.
 """
 
 import pulumi
 
-from trainyard_api import names
-
-FORCE = {"pulumi.com/patchForce": "true"}
-"""Of what another writes into as well: the stack wins."""
-ANNOTATIONS = {"pulumi.com/patchFieldManager": names.PLATFORM_MANAGER, **FORCE}
-"""Of all that may be in the cluster already: left behind, or taken over (`trainyard adopt`)."""
-RETAINED = {names.HELM_RESOURCE_POLICY: names.HELM_KEEP}
-"""Of what `options` leaves behind, for whoever can't see those: Helm, and the rule `crds-retained`."""
-
 
 def options(parent: pulumi.Resource, after: list[pulumi.Resource]) -> pulumi.ResourceOptions:
     """Options of a child that stays in the cluster when it leaves the stack."""
-    return pulumi.ResourceOptions(parent=parent, depends_on=after, retain_on_delete=True)
+    return pulumi.ResourceOptions(parent=parent, depends_on=list(after), retain_on_delete=True)

@@ -1,21 +1,37 @@
-"""What a stack says of the platform's pods, for those that no chart renders."""
+"""What a stack says of the platform's pods, for those that no chart renders: pure."""
 
-from typing import Any
-
-from pulumi_kubernetes.core.v1 import LocalObjectReferenceArgs, TolerationArgs
+from typing import Final
 
 from ..controllers import Controllers
+from .manifest import Manifest
+
+RESTRICTED_CONTAINER: Final[Manifest] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+"""The security context of a container that needs nothing."""
 
 
-def spec(controllers: Controllers) -> dict[str, Any]:
-    """Arguments of a PodSpecArgs; those that say nothing are left out."""
+def spec(controllers: Controllers) -> Manifest:
+    """Fields of a pod's spec; those that say nothing are left out."""
     fields = {
-        "node_selector": dict(controllers.node_selector),
-        "tolerations": [
-            TolerationArgs(**one.model_dump(mode="json", exclude_none=True))
-            for one in controllers.tolerations
-        ],
-        "priority_class_name": controllers.priority_class,
-        "image_pull_secrets": [LocalObjectReferenceArgs(name=one) for one in controllers.pull_secrets],
+        "nodeSelector": dict(controllers.node_selector),
+        "tolerations": [one.model_dump(mode="json", exclude_none=True) for one in controllers.tolerations],
+        "priorityClassName": controllers.priority_class,
+        "imagePullSecrets": [{"name": one} for one in controllers.pull_secrets],
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def restricted(user: int | None) -> Manifest:
+    """The security context of a pod that meets the Pod Security Standard `restricted`.
+
+    Args:
+        user: Whom its containers run as, and which group; None where the cluster assigns them.
+    """
+    return {
+        "runAsNonRoot": True,
+        **({} if user is None else {"runAsUser": user, "runAsGroup": user}),
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }

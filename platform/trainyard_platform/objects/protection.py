@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Manifest = dict[str, Any]
+from .manifest import Manifest
 
 PRIORITY = 1_000_000
 """Above any training, and far below what the cluster itself needs."""

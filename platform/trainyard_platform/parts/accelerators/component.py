@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
-from pulumi_kubernetes.core.v1 import Namespace
-from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from trainyard_api.pools import NodePool
 
@@ -17,6 +15,8 @@ from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly
 from ...charts import helm
 from ...controllers import Controllers
+from ...objects import manifest
+from ...objects.declared import declare
 from ...settings import StackSettings
 from . import manifests
 from .settings import Accelerator, AcceleratorKind, DevicePlugin, facts
@@ -66,13 +66,11 @@ class Accelerators(pulumi.ComponentResource):
     def __init__(self, name: str, args: AcceleratorsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Accelerators", name, {}, opts)
         if args.plugins:
-            namespace = Namespace(
-                NAMESPACE,
+            namespace = declare(
                 # A device plugin talks to kubelet through a folder of the node.
-                metadata=ObjectMetaArgs(
-                    name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "privileged"}
-                ),
-                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+                manifest.namespace(NAMESPACE, "privileged"),
+                pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+                NAMESPACE,
             )
             self.namespaces = {NAMESPACE: namespace}
             for kind, plugin in args.plugins.items():

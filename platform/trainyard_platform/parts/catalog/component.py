@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.apiextensions import CustomResource
 
 from trainyard_api import names
 
 from ...assembly import Assembly
 from ...catalog.files import Runtime
-from ...objects import kept
+from ...objects.annotations import KEPT
+from ...objects.declared import declare
 from ..crds.component import Crds
 from ..jobset.component import JobSet
 from ..policies.component import PolicyRules
@@ -38,13 +38,10 @@ class Catalog(pulumi.ComponentResource):
     def __init__(self, name: str, args: CatalogArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Catalog", name, {}, opts)
         for runtime in args.runtimes:
-            CustomResource(
+            declare(
+                {**runtime.manifest, "metadata": _metadata(runtime.manifest["metadata"])},
+                pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
                 runtime.name,
-                api_version=runtime.manifest["apiVersion"],
-                kind=runtime.manifest["kind"],
-                metadata=_metadata(runtime.manifest["metadata"]),
-                spec=runtime.manifest["spec"],
-                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
         self.runtimes = [runtime.name for runtime in args.runtimes]
         self.register_outputs({"runtimes": self.runtimes})
@@ -67,5 +64,5 @@ def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **metadata,
         "labels": {**metadata["labels"], names.WEBHOOK_VALIDATION_LABEL: "disabled"},
-        "annotations": {**metadata.get("annotations", {}), **kept.ANNOTATIONS},
+        "annotations": {**metadata.get("annotations", {}), **KEPT},
     }

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.apiextensions import CustomResource
 
 from ...artifacts import Artifacts
 from ...assembly import Assembly
 from ...objects import kept
+from ...objects.annotations import KEPT, RETAINED
+from ...objects.declared import annotated, declare
 from ...settings import StackSettings
 from ..kueue import manifests as kueue
 from ..observability.settings import MonitoringCrds
@@ -60,20 +61,10 @@ class Crds(pulumi.ComponentResource):
         self.names = []
         for manifest in args.manifests:
             metadata = manifest["metadata"]
-            annotations = {**metadata.get("annotations", {}), **kept.ANNOTATIONS, **kept.RETAINED}
-            # The typed class would translate every key of a schema of 20,000
-            # lines; the untyped one has the same type token and takes it as it is.
-            CustomResource(
-                metadata["name"],
-                api_version=API_VERSION,
-                kind=KIND,
-                metadata={
-                    **metadata,
-                    "annotations": {**annotations, "pulumi.com/waitFor": "condition=Established"},
-                },
-                spec=manifest["spec"],
-                opts=kept.options(self, list(args.after)),
-            )
+            annotations = {**KEPT, **RETAINED, "pulumi.com/waitFor": "condition=Established"}
+            # Without the status that some of upstream's files have.
+            whole = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": manifest["spec"]}
+            declare(annotated(whole, annotations), kept.options(self, list(args.after)), metadata["name"])
             self.names.append(metadata["name"])
         self.register_outputs({"names": self.names})
 

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
-from pulumi_kubernetes.core.v1 import Namespace
-from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly
 from ...charts import helm
 from ...controllers import Controllers
+from ...objects import manifest
 from ...objects.declared import declare
 from ...settings import StackSettings
 from ..crds.component import Crds
@@ -58,13 +57,7 @@ class DataCache(pulumi.ComponentResource):
     def __init__(self, name: str, args: DataCacheArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:DataCache", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
-        namespace = Namespace(
-            NAMESPACE,
-            metadata=ObjectMetaArgs(
-                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted"}
-            ),
-            opts=inside,
-        )
+        namespace = declare(manifest.namespace(NAMESPACE), inside, NAMESPACE)
         repository, tag = helm.image(args.image)
         image = {
             "repository": repository,
@@ -87,8 +80,8 @@ class DataCache(pulumi.ComponentResource):
         self.namespaces = {NAMESPACE: namespace}
         role = declare(manifests.role(), inside)
         for tenant in args.tenants:
-            for manifest in manifests.account(tenant):
-                declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[role, *args.after]))
+            for one in manifests.account(tenant):
+                declare(one, pulumi.ResourceOptions(parent=self, depends_on=[role, *args.after]))
         self.register_outputs({})
 
 

@@ -1,18 +1,16 @@
 """What a cache's initializer may do, and which runtimes start one: pure."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from trainyard_api import names
 
 from ...catalog.files import Runtime
+from ...objects import rights
+from ...objects.manifest import Manifest
 from .settings import ACCOUNT
-
-Manifest = dict[str, Any]
 
 CACHE_IMAGE = "CACHE_IMAGE"
 """Variable that such an initializer is told the cache's image with."""
-RBAC = "rbac.authorization.k8s.io"
 
 
 def starts_cache(runtime: Runtime) -> bool:
@@ -39,19 +37,14 @@ def role() -> Manifest:
     owns, waits for the cache, and takes the ServiceAccount away if that fails.
     """
     rules = [
-        _rule("leaderworkerset.x-k8s.io", "leaderworkersets", "create", "get"),
-        _rule("", "services", "create"),
-        _rule("", "serviceaccounts", "create", "delete"),
-        _rule(names.TRAINER_GROUP, names.TRAINJOBS, "get"),
+        rights.rule("leaderworkerset.x-k8s.io", ["leaderworkersets"], ["create", "get"]),
+        rights.rule("", ["services"], ["create"]),
+        rights.rule("", ["serviceaccounts"], ["create", "delete"]),
+        rights.rule(names.TRAINER_GROUP, [names.TRAINJOBS], ["get"]),
         # For owner references, where OwnerReferencesPermissionEnforcement is on, as in OpenShift.
-        _rule(names.TRAINER_GROUP, f"{names.TRAINJOBS}/finalizers", "update"),
+        rights.rule(names.TRAINER_GROUP, [f"{names.TRAINJOBS}/finalizers"], ["update"]),
     ]
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": ACCOUNT},
-        "rules": rules,
-    }
+    return rights.role({"name": ACCOUNT}, rules)
 
 
 def account(namespace: str) -> list[Manifest]:
@@ -59,15 +52,5 @@ def account(namespace: str) -> list[Manifest]:
     metadata = {"name": ACCOUNT, "namespace": namespace}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "RoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": ACCOUNT},
-            "subjects": [{"kind": "ServiceAccount", **metadata}],
-        },
+        rights.binding(metadata, ACCOUNT, [rights.account(ACCOUNT, namespace)], kind="ClusterRole"),
     ]
-
-
-def _rule(group: str, resource: str, *verbs: str) -> Manifest:
-    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}

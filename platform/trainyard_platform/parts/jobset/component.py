@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.core.v1 import Namespace
-from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly, Served
 from ...charts import helm
 from ...controllers import Controllers
 from ...model import ComputeResources, PullPolicy
+from ...objects import manifest
+from ...objects.declared import declare
 from ...objects.protection import Ports
 from ...settings import StackSettings
 from ..crds.component import Crds
@@ -66,12 +66,10 @@ class JobSet(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: JobSetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:JobSet", name, {}, opts)
-        namespace = Namespace(
+        namespace = declare(
+            manifest.namespace(args.namespace),
+            pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             args.namespace,
-            metadata=ObjectMetaArgs(
-                name=args.namespace, labels={"pod-security.kubernetes.io/enforce": "restricted"}
-            ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
         repository, tag = helm.image(args.image)
         helm.install(

@@ -9,19 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
-from pulumi_kubernetes.core.v1 import ConfigMap, Namespace
-from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
-from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRefArgs, SubjectArgs
 
 from trainyard_api import names
 
 from ...artifacts import Artifacts
 from ...assembly import Assembly
 from ...objects import kept
-from ..operator import rbac
+from ...objects.declared import declare
 from ..operator.settings import KubeflowNamespace, Operator
-
-RBAC_GROUP = "rbac.authorization.k8s.io"
+from . import manifests
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,35 +46,11 @@ class Kubeflow(pulumi.ComponentResource):
     def _show_version(self, args: KubeflowArgs) -> None:
         after = list(args.after)
         if args.namespace is KubeflowNamespace.CREATE:
-            namespace = Namespace(
-                names.KUBEFLOW_NAMESPACE,
-                metadata=ObjectMetaArgs(name=names.KUBEFLOW_NAMESPACE, annotations=kept.ANNOTATIONS),
-                opts=kept.options(self, after),
-            )
+            namespace = declare(manifests.namespace(), kept.options(self, after), names.KUBEFLOW_NAMESPACE)
             after.append(namespace)
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
-        metadata = ObjectMetaArgs(
-            name=names.TRAINER_PUBLIC_CONFIG, namespace=names.KUBEFLOW_NAMESPACE, annotations=kept.ANNOTATIONS
-        )
-        ConfigMap(
-            names.TRAINER_PUBLIC_CONFIG,
-            metadata=metadata,
-            data={names.TRAINER_PUBLIC_VERSION: args.trainer_version},
-            opts=inside,
-        )
-        Role(
-            names.TRAINER_PUBLIC_CONFIG,
-            metadata=metadata,
-            rules=[PolicyRuleArgs(**rule) for rule in rbac.PUBLIC_VERSION],
-            opts=inside,
-        )
-        RoleBinding(
-            names.TRAINER_PUBLIC_CONFIG,
-            metadata=metadata,
-            role_ref=RoleRefArgs(api_group=RBAC_GROUP, kind="Role", name=names.TRAINER_PUBLIC_CONFIG),
-            subjects=[SubjectArgs(api_group=RBAC_GROUP, kind="Group", name="system:authenticated")],
-            opts=inside,
-        )
+        for manifest in manifests.version(args.trainer_version):
+            declare(manifest, inside, names.TRAINER_PUBLIC_CONFIG)
 
 
 def install(assembly: Assembly) -> None:

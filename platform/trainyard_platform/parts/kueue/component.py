@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import pulumi
 import yaml
-from pulumi_kubernetes.core.v1 import Namespace
-from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly, Served
 from ...charts import helm
 from ...controllers import Controllers
+from ...objects import manifest
+from ...objects.declared import declare
 from ...settings import StackSettings
 from ..crds.component import Crds
 from . import manifests
@@ -58,17 +58,15 @@ class KueueArgs:
 class Kueue(pulumi.ComponentResource):
     """Installs Kueue and waits until its webhooks answer."""
 
-    namespace: Namespace
+    namespace: pulumi.Resource
     served: Served
 
     def __init__(self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Kueue", name, {}, opts)
-        self.namespace = Namespace(
+        self.namespace = declare(
+            manifest.namespace(NAMESPACE),
+            pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             NAMESPACE,
-            metadata=ObjectMetaArgs(
-                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted"}
-            ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
         repository, tag = helm.image(args.image)
         manager = {

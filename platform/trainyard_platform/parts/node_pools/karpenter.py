@@ -12,7 +12,7 @@ import pulumi
 
 from trainyard_api.pools import NodePool
 
-from ...objects import kept
+from ...objects.annotations import KEPT
 from ...objects.declared import annotated, declare
 from . import karpenter_manifests
 from .settings import Karpenter
@@ -40,5 +40,5 @@ class KarpenterPool(pulumi.ComponentResource):
             stays = pulumi.ResourceOptions(
                 parent=self, depends_on=list(before), deleted_with=args.stays_without
             )
-            before.append(declare(annotated(manifest, kept.ANNOTATIONS), stays))
+            before.append(declare(annotated(manifest, KEPT), stays))
         self.register_outputs({})

@@ -6,11 +6,12 @@ for a newer image. Sources: karpenter.sh, NodePools, NodeClasses and Disruption
 (API karpenter.sh/v1, karpenter.k8s.aws/v1).
 """
 
-from typing import Any, Final
+from typing import Final
 
 from trainyard_api import names
 from trainyard_api.pools import NodePool, labels, taints
 
+from ...objects.manifest import Manifest
 from .settings import Karpenter
 
 API_VERSION: Final = "karpenter.sh/v1"
@@ -19,8 +20,6 @@ CLASS_KIND: Final = "EC2NodeClass"
 DISCOVERY: Final = "karpenter.sh/discovery"
 EMPTY_FOR: Final = "5m"
 """How long a node waits for the next job before it goes."""
-
-Manifest = dict[str, Any]
 
 
 def manifests(name: str, pool: NodePool, cluster: Karpenter) -> list[Manifest]:

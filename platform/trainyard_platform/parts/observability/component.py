@@ -90,5 +90,5 @@ def _manifests(args: ObservabilityArgs) -> list[Manifest]:
         )
         scraped.append(kueue.NAMESPACE)
     if settings.prometheus:
-        declared += manifests.rights(settings.prometheus, scraped)
+        declared += manifests.may_scrape(settings.prometheus, scraped)
     return declared

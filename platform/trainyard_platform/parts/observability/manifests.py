@@ -10,13 +10,12 @@ import yaml
 
 from trainyard_api import names
 
+from ...objects import rights
+from ...objects.manifest import Manifest
 from . import dashboards
 from .settings import Observability, Scraper
 
-Manifest = dict[str, Any]
-
 MONITORING = "monitoring.coreos.com/v1"
-RBAC = "rbac.authorization.k8s.io"
 NAME = "trainyard-metrics"
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 (the path of a token, not a token)
 
@@ -133,37 +132,16 @@ def dashboard_maps(namespace: str, parts: Sequence[str], settings: Observability
     ]
 
 
-def rights(scraper: Scraper, namespaces: Iterable[str]) -> list[Manifest]:
+def may_scrape(scraper: Scraper, namespaces: Iterable[str]) -> list[Manifest]:
     """That Prometheus may find the targets in these namespaces, and read metrics that ask who reads."""
-    subject = {"kind": "ServiceAccount", "name": scraper.name, "namespace": scraper.namespace}
-    read = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    subject = rights.account(scraper.name, scraper.namespace)
+    found = [({"name": NAME}, [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}])]
+    found += [({"name": NAME, "namespace": namespace}, _DISCOVERY) for namespace in namespaces]
     return [
-        {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": NAME}, "rules": read},
-        _binding("ClusterRole", {"name": NAME}, subject),
-        *(
-            manifest
-            for namespace in namespaces
-            for manifest in (
-                {
-                    "apiVersion": f"{RBAC}/v1",
-                    "kind": "Role",
-                    "metadata": {"name": NAME, "namespace": namespace},
-                    "rules": _DISCOVERY,
-                },
-                _binding("Role", {"name": NAME, "namespace": namespace}, subject),
-            )
-        ),
+        manifest
+        for metadata, rules in found
+        for manifest in (rights.role(metadata, rules), rights.binding(metadata, NAME, [subject]))
     ]
-
-
-def _binding(role: str, metadata: Mapping[str, str], subject: Mapping[str, str]) -> Manifest:
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": f"{role}Binding",
-        "metadata": dict(metadata),
-        "roleRef": {"apiGroup": RBAC, "kind": role, "name": NAME},
-        "subjects": [dict(subject)],
-    }
 
 
 def _monitor(

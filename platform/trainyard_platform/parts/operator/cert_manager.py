@@ -2,12 +2,12 @@
 
 cert-manager itself is the cluster's. It keeps the Secret fresh that the
 operator's pods mount, and writes the caBundle of the webhooks
-(`INJECT_FROM`), so that the operator needs no right to do either.
+(`INJECT_FROM`), so that the operator needs no right to do either. Pure.
 """
 
-import pulumi
-from pulumi_kubernetes.apiextensions import CustomResource
-from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+from collections.abc import Mapping
+
+from ...objects.manifest import Manifest
 
 API_VERSION = "cert-manager.io/v1"
 INJECT_FROM = "cert-manager.io/inject-ca-from"
@@ -15,21 +15,13 @@ INJECT_FROM = "cert-manager.io/inject-ca-from"
 YEAR = 365 * 24
 
 
-def certificate(
-    name: str, namespace: str, labels: dict[str, str], opts: pulumi.ResourceOptions
-) -> list[pulumi.Resource]:
-    """Have a certificate made for the Service `name`, in the Secret `secret(name)`."""
+def certificate(name: str, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
+    """That a certificate is made for the Service `name`, in the Secret `secret(name)`."""
     authority = f"{name}-ca"
 
-    def made(kind: str, called: str, spec: dict[str, object]) -> CustomResource:
-        return CustomResource(
-            f"{kind.lower()}-{called}",
-            api_version=API_VERSION,
-            kind=kind,
-            metadata=ObjectMetaArgs(name=called, namespace=namespace, labels=labels),
-            spec=spec,
-            opts=opts,
-        )
+    def made(kind: str, called: str, spec: Manifest) -> Manifest:
+        metadata = {"name": called, "namespace": namespace, "labels": dict(labels)}
+        return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
     return [
         made("Issuer", f"{name}-selfsigned", {"selfSigned": {}}),

@@ -13,6 +13,7 @@ import pulumi
 
 from ...assembly import Assembly
 from ...objects import kept
+from ...objects.annotations import KEPT
 from ...objects.declared import annotated, declare
 from ..crds.component import Crds
 from ..kueue.component import Kueue
@@ -47,7 +48,7 @@ class Queues(pulumi.ComponentResource):
         super().__init__("trainyard:platform:Queues", name, {}, opts)
         # It is there before Kueue and outlives it.
         for manifest in gate.manifests(args.looked_at):
-            declare(annotated(manifest, kept.ANNOTATIONS), kept.options(self, []))
+            declare(annotated(manifest, KEPT), kept.options(self, []))
         earlier: dict[str, list[pulumi.Resource]] = {}
         for manifest in manifests.manifests(args.queues):
             kind = manifest["kind"]
@@ -68,7 +69,7 @@ class Queues(pulumi.ComponentResource):
         )
         wait = _ACTIVE if queue and manifests.becomes_active(queue) else {}
         return declare(
-            annotated(manifest, {**kept.ANNOTATIONS, **wait}),
+            annotated(manifest, {**KEPT, **wait}),
             pulumi.ResourceOptions(parent=self, depends_on=after, deleted_with=args.stays_without),
         )
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from trainyard_api import names
 
+from ...objects.manifest import Manifest
 from . import multikueue_manifests
 from .settings import (
     AdmissionCheck,
@@ -19,8 +20,6 @@ from .settings import (
     StopPolicy,
     Topology,
 )
-
-Manifest = dict[str, Any]
 
 
 def manifests(queues: Queues) -> list[Manifest]:

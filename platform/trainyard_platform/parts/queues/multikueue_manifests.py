@@ -5,15 +5,14 @@ from typing import Any
 
 from trainyard_api import names
 
+from ...objects import rights
+from ...objects.manifest import Manifest
 from ..kueue.settings import Integration
 from .multikueue import MultiKueue
-
-Manifest = dict[str, Any]
 
 ACCOUNT = "trainyard-multikueue"
 """What a manager is in a worker."""
 
-_RBAC = "rbac.authorization.k8s.io"
 _RESOURCES = {
     Integration.TRAINJOB: (names.TRAINER_GROUP, names.TRAINJOBS),
     Integration.JOBSET: (names.JOBSET_GROUP, names.JOBSETS),
@@ -60,24 +59,16 @@ def worker(namespace: str, integrations: Iterable[Integration]) -> list[Manifest
     account = {"name": ACCOUNT, "namespace": namespace}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
-        {
-            "apiVersion": f"{_RBAC}/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": ACCOUNT},
-            "rules": [
-                _rule(names.KUEUE_GROUP, "workloads", *_SENT),
-                _rule(names.KUEUE_GROUP, "workloads/status", "get", "patch", "update"),
-                *(_rule(group, resource, *_SENT) for group, resource in jobs),
-                *(_rule(group, f"{resource}/status", "get") for group, resource in jobs),
+        rights.role(
+            {"name": ACCOUNT},
+            [
+                rights.rule(names.KUEUE_GROUP, ["workloads"], _SENT),
+                rights.rule(names.KUEUE_GROUP, ["workloads/status"], ["get", "patch", "update"]),
+                *(rights.rule(group, [resource], _SENT) for group, resource in jobs),
+                *(rights.rule(group, [f"{resource}/status"], ["get"]) for group, resource in jobs),
             ],
-        },
-        {
-            "apiVersion": f"{_RBAC}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": ACCOUNT},
-            "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": ACCOUNT},
-            "subjects": [{"kind": "ServiceAccount", **account}],
-        },
+        ),
+        rights.binding({"name": ACCOUNT}, ACCOUNT, [rights.account(**account)]),
     ]
 
 
@@ -88,7 +79,3 @@ def _object(kind: str, name: str, **spec: Any) -> Manifest:
         "metadata": {"name": name},
         "spec": spec,
     }
-
-
-def _rule(group: str, resource: str, *verbs: str) -> Manifest:
-    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from trainyard_api import names
 from trainyard_api.closed import nearest
@@ -11,9 +10,8 @@ from trainyard_api.names import StorageRole
 
 from ...catalog.files import Runtime
 from ...errors import PlatformError
+from ...objects.manifest import Manifest
 from .settings import ObjectStore, Storage, StorageClass
-
-Manifest = dict[str, Any]
 
 
 def class_name(role: StorageRole, settings: StorageClass) -> str:

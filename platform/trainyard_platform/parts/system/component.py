@@ -5,13 +5,13 @@ jobs were built from, and the next `up` needs them.
 """
 
 import pulumi
-from pulumi_kubernetes.core.v1 import Namespace
-from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 
 from trainyard_api import names
 
 from ...assembly import Assembly
-from ...objects import kept
+from ...objects import kept, manifest
+from ...objects.annotations import KEPT
+from ...objects.declared import declare
 
 
 class System(pulumi.ComponentResource):
@@ -19,18 +19,11 @@ class System(pulumi.ComponentResource):
 
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:System", name, {}, opts)
-        Namespace(
+        labels = {"app.kubernetes.io/name": names.OPERATOR, "app.kubernetes.io/part-of": "trainyard"}
+        declare(
+            manifest.namespace(names.SYSTEM_NAMESPACE, labels=labels, annotations=KEPT),
+            kept.options(self, []),
             names.SYSTEM_NAMESPACE,
-            metadata=ObjectMetaArgs(
-                name=names.SYSTEM_NAMESPACE,
-                labels={
-                    "app.kubernetes.io/name": names.OPERATOR,
-                    "app.kubernetes.io/part-of": "trainyard",
-                    "pod-security.kubernetes.io/enforce": "restricted",
-                },
-                annotations=kept.ANNOTATIONS,
-            ),
-            opts=kept.options(self, []),
         )
         self.register_outputs({})
 

@@ -12,6 +12,7 @@ import pulumi
 
 from ...assembly import Assembly
 from ...objects import kept
+from ...objects.annotations import KEPT
 from ...objects.declared import annotated, declare
 from ..operator import endpoints as operator
 from ..queues.component import Queues
@@ -52,7 +53,7 @@ class Tenants(pulumi.ComponentResource):
         self, name: str, tenant: Tenant, args: TenantsArgs, after: list[pulumi.Resource]
     ) -> pulumi.Resource:
         namespace = declare(
-            annotated(manifests.namespace(name, tenant, args.labels), kept.ANNOTATIONS),
+            annotated(manifests.namespace(name, tenant, args.labels), KEPT),
             kept.options(self, after),
         )
         further = [operator.REPORTING] if args.reports else []
@@ -62,7 +63,7 @@ class Tenants(pulumi.ComponentResource):
             stays = pulumi.ResourceOptions(
                 parent=self, depends_on=[namespace, *after], deleted_with=namespace
             )
-            declare(annotated(manifest, kept.ANNOTATIONS), stays)
+            declare(annotated(manifest, KEPT), stays)
         for manifest in manifests.bindings(name, tenant):
             declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[namespace, *after]))
         return namespace

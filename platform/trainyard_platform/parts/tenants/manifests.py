@@ -1,18 +1,16 @@
 """From a tenant's settings to its namespace and all that is in it: pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from trainyard_api import names
 
+from ...objects import rights
+from ...objects.manifest import Manifest
 from ..external_secrets import settings as external_secrets
 from ..queues import manifests as queue_manifests
 from ..queues.settings import LocalQueue
 from .settings import DEFAULT_ACCOUNT, Account, Egress, Right, Subject, Tenant
 
-Manifest = dict[str, Any]
-
-RBAC = "rbac.authorization.k8s.io"
 DATA_SCIENTIST = "trainyard-data-scientist"
 VIEWER = "trainyard-viewer"
 CLUSTER_VIEWER = "trainyard-runtime-viewer"
@@ -53,14 +51,14 @@ made in any number; the stack file takes precedence."""
 
 def roles() -> list[Manifest]:
     """The ClusterRoles that tenants' people are bound to, once for all tenants."""
-    look = [_rule(group, resources, _LOOK) for group, resources in _VISIBLE]
-    logs = _rule(*_LOGS, ["get"])
-    write = _rule(names.TRAINER_GROUP, [names.TRAINJOBS], ["create", "delete", "patch", "update"])
-    runtimes = _rule(names.TRAINER_GROUP, [names.CLUSTER_TRAINING_RUNTIMES], _LOOK)
+    look = [rights.rule(group, resources, _LOOK) for group, resources in _VISIBLE]
+    logs = rights.rule(*_LOGS, ["get"])
+    write = rights.rule(names.TRAINER_GROUP, [names.TRAINJOBS], ["create", "delete", "patch", "update"])
+    runtimes = rights.rule(names.TRAINER_GROUP, [names.CLUSTER_TRAINING_RUNTIMES], _LOOK)
     return [
-        _role(DATA_SCIENTIST, [*look, logs, write]),
-        _role(VIEWER, [*look, logs]),
-        _role(CLUSTER_VIEWER, [runtimes]),
+        rights.role({"name": DATA_SCIENTIST}, [*look, logs, write]),
+        rights.role({"name": VIEWER}, [*look, logs]),
+        rights.role({"name": CLUSTER_VIEWER}, [runtimes]),
     ]
 
 
@@ -125,20 +123,15 @@ def bindings(name: str, tenant: Tenant) -> Iterator[Manifest]:
     """Who may do what, in the namespace and with the catalog."""
     for role, people in ((DATA_SCIENTIST, tenant.data_scientists), (VIEWER, tenant.viewers)):
         if people:
-            yield _binding("RoleBinding", role, {"name": role, "namespace": name}, people)
+            yield _bound({"name": role, "namespace": name}, role, people, "ClusterRole")
     if tenant.rights and tenant.data_scientists:
         metadata = {"name": FURTHER_RIGHTS, "namespace": name}
-        rules = [_rule(*_RIGHTS[right]) for right in sorted(set(tenant.rights))]
-        yield {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
-        its_role = {"apiGroup": RBAC, "kind": "Role", "name": FURTHER_RIGHTS}
-        yield {
-            **_binding("RoleBinding", FURTHER_RIGHTS, metadata, tenant.data_scientists),
-            "roleRef": its_role,
-        }
+        yield rights.role(metadata, [rights.rule(*_RIGHTS[right]) for right in sorted(set(tenant.rights))])
+        yield _bound(metadata, FURTHER_RIGHTS, tenant.data_scientists)
     everybody = list(dict.fromkeys((*tenant.data_scientists, *tenant.viewers)))
     if everybody:
         metadata = {"name": f"{CLUSTER_VIEWER}-{name}"}
-        yield _binding("ClusterRoleBinding", CLUSTER_VIEWER, metadata, everybody)
+        yield _bound(metadata, CLUSTER_VIEWER, everybody)
 
 
 def _annotations(annotations: Mapping[str, str]) -> Manifest:
@@ -173,28 +166,14 @@ def _opened(egress: Egress) -> Manifest:
     return {"to": [{"ipBlock": {"cidr": egress.cidr, **excluded}}], **ports}
 
 
-def _rule(group: str, resources: list[str], verbs: list[str]) -> Manifest:
-    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
-
-
-def _role(name: str, rules: list[Manifest]) -> Manifest:
-    return {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
-
-
-def _binding(kind: str, role: str, metadata: Manifest, people: Sequence[Subject]) -> Manifest:
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": kind,
-        "metadata": metadata,
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": [_subject(one) for one in people],
-    }
+def _bound(metadata: Manifest, role: str, people: Sequence[Subject], kind: str = "") -> Manifest:
+    return rights.binding(metadata, role, [_subject(one) for one in people], kind=kind)
 
 
 def _subject(subject: Subject) -> Manifest:
     if subject.namespace is not None:
         return {"kind": str(subject.kind), "name": subject.name, "namespace": subject.namespace}
-    return {"kind": str(subject.kind), "name": subject.name, "apiGroup": RBAC}
+    return {"kind": str(subject.kind), "name": subject.name, "apiGroup": rights.RBAC}
 
 
 def _inside(namespace_name: str, version: str, kind: str, name: str, spec: Manifest) -> Manifest:

@@ -11,41 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.batch.v1 import Job, JobSpecArgs
-from pulumi_kubernetes.core.v1 import (
-    CapabilitiesArgs,
-    ContainerArgs,
-    EmptyDirVolumeSourceArgs,
-    Namespace,
-    PodSecurityContextArgs,
-    PodSpecArgs,
-    PodTemplateSpecArgs,
-    SeccompProfileArgs,
-    SecurityContextArgs,
-    ServiceAccount,
-    VolumeArgs,
-    VolumeMountArgs,
-)
-from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
-from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs, Role, RoleBinding, RoleRefArgs, SubjectArgs
 
 from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly, Served
 from ...charts import helm
 from ...controllers import Controllers
 from ...model import ComputeResources, PullPolicy
-from ...objects import pods
+from ...objects import manifest
+from ...objects.declared import declare
 from ...objects.protection import Ports
 from ...settings import StackSettings
 from ..crds.component import Crds
+from . import manifests
+from .manifests import CERTIFICATE_JOB, NAMESPACE, Image
 
 RELEASE = "volcano"
-NAMESPACE = "volcano-system"
 PORTS = Ports(everybody=(8443,), pods=(8080, 8081))
-SERVICE = f"{RELEASE}-admission-service"
-CERTIFICATE = "volcano-admission-secret"
-CERTIFICATE_JOB = f"{RELEASE}-admission-init"
-WEBHOOK_IMAGE = "volcanosh/vc-webhook-manager"
 USER = 1000
 
 _ASSIGNED = {
@@ -99,12 +80,10 @@ class Volcano(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: VolcanoArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Volcano", name, {}, opts)
-        namespace = Namespace(
+        namespace = declare(
+            manifest.namespace(NAMESPACE),
+            pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             NAMESPACE,
-            metadata=ObjectMetaArgs(
-                name=NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted"}
-            ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
         certificate = self._certificate(args, [namespace, *args.after])
         compute = helm.resources(args.resources)
@@ -135,32 +114,19 @@ class Volcano(pulumi.ComponentResource):
         self.served = Served(NAMESPACE, namespace, PORTS)
         self.register_outputs({})
 
-    def _certificate(self, args: VolcanoArgs, after: list[pulumi.Resource]) -> Job:
+    def _certificate(self, args: VolcanoArgs, after: list[pulumi.Resource]) -> pulumi.Resource:
         """The Job that makes the webhooks' certificate, with the rights to store it."""
-        metadata = ObjectMetaArgs(name=CERTIFICATE_JOB, namespace=NAMESPACE)
-        opts = pulumi.ResourceOptions(parent=self, depends_on=after)
-        account = ServiceAccount(CERTIFICATE_JOB, metadata=metadata, opts=opts)
-        rules = [PolicyRuleArgs(api_groups=[""], resources=["secrets"], verbs=["create", "get", "patch"])]
-        role = Role(CERTIFICATE_JOB, metadata=metadata, rules=rules, opts=opts)
-        binding = RoleBinding(
-            CERTIFICATE_JOB,
-            metadata=metadata,
-            role_ref=RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=CERTIFICATE_JOB),
-            subjects=[SubjectArgs(kind="ServiceAccount", name=CERTIFICATE_JOB, namespace=NAMESPACE)],
-            opts=opts,
-        )
-        return Job(
-            CERTIFICATE_JOB,
-            metadata=metadata,
-            spec=JobSpecArgs(
-                backoff_limit=3,
-                template=PodTemplateSpecArgs(metadata=ObjectMetaArgs(), spec=_certificate_pod(args)),
-            ),
-            opts=pulumi.ResourceOptions(
+        inside = pulumi.ResourceOptions(parent=self, depends_on=after)
+        rights = [declare(one, inside, CERTIFICATE_JOB) for one in manifests.job_rights()]
+        image = Image(registry=args.registry, tag=args.tag, pull_policy=args.image_pull_policy)
+        return declare(
+            manifests.job(image, args.controllers, args.user),
+            pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[account, role, binding, *after],
+                depends_on=[*rights, *after],
                 custom_timeouts=pulumi.CustomTimeouts(create="5m"),
             ),
+            CERTIFICATE_JOB,
         )
 
 
@@ -170,34 +136,3 @@ def install(assembly: Assembly) -> None:
         return
     args = VolcanoArgs.of(assembly.stack, assembly.artifacts, after=assembly.after(Crds))
     assembly.served.append(assembly.add(Volcano("volcano", args, assembly.options)).served)
-
-
-def _certificate_pod(args: VolcanoArgs) -> PodSpecArgs:
-    command = ["./gen-admission-secret.sh", "--service", SERVICE]
-    return PodSpecArgs(
-        service_account_name=CERTIFICATE_JOB,
-        restart_policy="Never",
-        **pods.spec(args.controllers),
-        security_context=PodSecurityContextArgs(
-            run_as_non_root=True,
-            run_as_user=args.user,
-            run_as_group=args.user,
-            seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
-        ),
-        containers=[
-            ContainerArgs(
-                name="main",
-                image=f"{args.registry}/{WEBHOOK_IMAGE}:{args.tag}",
-                image_pull_policy=str(args.image_pull_policy),
-                command=[*command, "--namespace", NAMESPACE, "--secret", CERTIFICATE],
-                security_context=SecurityContextArgs(
-                    allow_privilege_escalation=False,
-                    read_only_root_filesystem=True,
-                    capabilities=CapabilitiesArgs(drop=["ALL"]),
-                ),
-                # It writes keys before it stores them.
-                volume_mounts=[VolumeMountArgs(name="tmp", mount_path="/tmp")],  # noqa: S108 (the container's own)
-            )
-        ],
-        volumes=[VolumeArgs(name="tmp", empty_dir=EmptyDirVolumeSourceArgs(medium="Memory"))],
-    )

@@ -1,0 +1,143 @@
+"""The configurations of the operator's webhooks, named and shaped as Kubeflow Trainer's; pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trainyard_api import names
+
+from ...model import LabelSelector
+from ...objects.annotations import KEPT
+from ...objects.manifest import Manifest
+from ..operator import cert_manager
+from ..operator import endpoints as operator
+
+TIMEOUT_SECONDS: Final = 10
+CA_BUNDLES: Final = "webhooks[*].clientConfig.caBundle"
+
+_VERSION: Final = "admissionregistration.k8s.io/v1"
+_WAIT: Final = {"pulumi.com/waitFor": f"jsonpath={{.{CA_BUNDLES}}}"}
+_DASHED: Final = f"{names.TRAINER_GROUP.replace('.', '-')}-{names.TRAINER_VERSION}"
+_UNLESS_DISABLED: Final[Manifest] = {
+    "matchExpressions": [{"key": names.WEBHOOK_VALIDATION_LABEL, "operator": "NotIn", "values": ["disabled"]}]
+}
+# The garbage collector takes its finalizer away by an update: what is to go goes, even with nobody to ask.
+_UNLESS_IT_GOES: Final = {
+    "name": "unless-it-goes-unchanged",
+    "expression": "!(has(object.metadata.deletionTimestamp) && object.?spec == oldObject.?spec)",
+}
+_IF_THERE_IS_SOMETHING_TO_DEFAULT: Final = {
+    "name": "has-runtime-patches",
+    "expression": names.HAS_RUNTIME_PATCHES,
+}
+_SUSPENDED: Final = "object.?spec.?suspend.orValue(false) == true"
+_GATES: Final = f"object.metadata.?annotations[?'{names.QUEUE_GATES_ANNOTATION}'].orValue('')"
+_IF_IT_IS_HELD_OR_RESUMED: Final = {
+    "name": "comes-suspended-or-is-resumed",
+    "expression": f"oldObject == null ? {_SUSPENDED} : "
+    f"{_GATES}.contains('{names.SENT_SUSPENDED}') && !({_SUSPENDED})",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the API server asks the operator about."""
+
+    cert_manager: bool = False
+    """Whether cert-manager writes the caBundle, and not the operator."""
+    policies: bool = False
+    """Whether the operator answers for the policy rules that no admission policy holds."""
+    queued: LabelSelector | None = None
+    """The namespaces whose TrainJobs Kueue queues; None without it."""
+
+
+def mutating(asked: Asked) -> Manifest:
+    """Whom it asks to fill in what a TrainJob leaves out."""
+    return _configuration("Mutating", names.MUTATING_WEBHOOKS, asked, list(_mutators(asked)))
+
+
+def validating(asked: Asked) -> Manifest:
+    """Whom it asks whether a TrainJob or a runtime is right."""
+    webhooks = [*_validators(), *(_holders() if asked.policies else ())]
+    return _configuration("Validating", names.VALIDATING_WEBHOOKS, asked, webhooks)
+
+
+def _configuration(which: str, name: str, asked: Asked, webhooks: list[Manifest]) -> Manifest:
+    annotations = {**_WAIT, **KEPT}
+    if asked.cert_manager:
+        annotations[cert_manager.INJECT_FROM] = f"{names.SYSTEM_NAMESPACE}/{names.OPERATOR}"
+    return {
+        "apiVersion": _VERSION,
+        "kind": f"{which}WebhookConfiguration",
+        "metadata": {"name": name, "labels": operator.LABELS, "annotations": annotations},
+        "webhooks": webhooks,
+    }
+
+
+def _mutators(asked: Asked) -> Iterator[Manifest]:
+    yield _webhook(
+        f"defaulter.trainjob.{names.TRAINER_GROUP}",
+        "mutate",
+        "trainjob",
+        _IF_THERE_IS_SOMETHING_TO_DEFAULT,
+        reinvocationPolicy="IfNeeded",
+    )
+    if asked.queued is not None:
+        # Asked before Kueue's webhook, after which every job of a queue is suspended, and not again.
+        yield _webhook(
+            f"holder.trainjob.{names.OWN_PREFIX.removesuffix('/')}",
+            "hold",
+            "trainjob",
+            _IF_IT_IS_HELD_OR_RESUMED,
+            reinvocationPolicy="Never",
+            namespaceSelector=asked.queued.manifest(),
+        )
+
+
+def _validators() -> Iterator[Manifest]:
+    for singular, selector in (
+        ("clustertrainingruntime", {"objectSelector": _UNLESS_DISABLED}),
+        ("trainingruntime", {"objectSelector": _UNLESS_DISABLED}),
+        ("trainjob", {}),
+    ):
+        yield _webhook(f"validator.{singular}.{names.TRAINER_GROUP}", "validate", singular, **selector)
+
+
+def _holders() -> Iterator[Manifest]:
+    """A label that a namespace's users can set is no way round the rules."""
+    for singular, selector in (
+        ("clustertrainingruntime", {"objectSelector": _UNLESS_DISABLED}),
+        ("trainingruntime", {}),
+        ("trainjob", {}),
+    ):
+        yield _webhook(f"{singular}.{names.POLICY_DOMAIN}", "policies", singular, **selector)
+
+
+def _webhook(
+    name: str, asked: str, singular: str, *conditions: Mapping[str, str], **further: object
+) -> Manifest:
+    service = {
+        "name": names.OPERATOR,
+        "namespace": names.SYSTEM_NAMESPACE,
+        "path": f"/{asked}-{_DASHED}-{singular}",
+        "port": 443,
+    }
+    rule = {
+        "apiGroups": [names.TRAINER_GROUP],
+        "apiVersions": [names.TRAINER_VERSION],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [f"{singular}s"],
+        "scope": "*",
+    }
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": service},
+        "rules": [rule],
+        "failurePolicy": "Fail",
+        "matchConditions": [_UNLESS_IT_GOES, *conditions],
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+        **further,
+    }

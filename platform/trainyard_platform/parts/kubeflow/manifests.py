@@ -1,0 +1,33 @@
+"""The Trainer version, where Kubeflow's SDK looks for it, and that everybody may read it; pure."""
+
+from typing import Final
+
+from trainyard_api import names
+
+from ...objects import rights
+from ...objects.annotations import KEPT
+from ...objects.manifest import Manifest
+from ..operator import rbac
+
+_METADATA: Final = {
+    "name": names.TRAINER_PUBLIC_CONFIG,
+    "namespace": names.KUBEFLOW_NAMESPACE,
+    "annotations": KEPT,
+}
+
+
+def namespace() -> Manifest:
+    """The namespace of Kubeflow's components."""
+    metadata = {"name": names.KUBEFLOW_NAMESPACE, "annotations": KEPT}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def version(trainer_version: str) -> list[Manifest]:
+    """What says it, and who may read it: whoever may talk to the cluster."""
+    data = {names.TRAINER_PUBLIC_VERSION: trainer_version}
+    everybody = {"apiGroup": rights.RBAC, "kind": "Group", "name": "system:authenticated"}
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _METADATA, "data": data},
+        rights.role(_METADATA, rbac.PUBLIC_VERSION),
+        rights.binding(_METADATA, names.TRAINER_PUBLIC_CONFIG, [everybody]),
+    ]
