@@ -2,25 +2,32 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from trainyard_operator.core import plugins
 from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.core.model import JobSet, Observed, ReplicatedJobStatus, Runtime, TrainJob
 
+Object = dict[str, Any]
+
 T0 = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 JOB_UID = "job-uid"
 
 
-def at(seconds):
+def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
-def stamp(seconds):
+def stamp(seconds: float) -> str:
     return at(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def replicated_job(name="node", ancestor="trainer", containers=None, **spec):
-    metadata = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": ancestor}} if ancestor else {}
+def replicated_job(
+    name: str = "node", ancestor: str | None = "trainer", containers: list[Object] | None = None, **spec: Any
+) -> Object:
+    metadata: Object = (
+        {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": ancestor}} if ancestor else {}
+    )
     pod = {"containers": containers or [{"name": "node", "image": "img"}]}
     return {
         "name": name,
@@ -30,8 +37,8 @@ def replicated_job(name="node", ancestor="trainer", containers=None, **spec):
     }
 
 
-def runtime(ml_policy=None, jobs=None, **template):
-    spec = {"template": {**template, "spec": {"replicatedJobs": jobs or [replicated_job()]}}}
+def runtime(ml_policy: Object | None = None, jobs: list[Object] | None = None, **template: Any) -> Runtime:
+    spec: Object = {"template": {**template, "spec": {"replicatedJobs": jobs or [replicated_job()]}}}
     if ml_policy is not None:
         spec["mlPolicy"] = ml_policy
     return Runtime(kind="ClusterTrainingRuntime", name="rt", namespace=None, uid="rt-uid", spec=spec)
@@ -40,7 +47,7 @@ def runtime(ml_policy=None, jobs=None, **template):
 PLAIN = runtime({"numNodes": 1})
 
 
-def trainjob(spec=None, status=None, **others):
+def trainjob(spec: Object | None = None, status: Object | None = None, **others: Any) -> TrainJob:
     job = TrainJob(
         namespace="team",
         name="tj",
@@ -53,8 +60,8 @@ def trainjob(spec=None, status=None, **others):
     return replace(job, **others)
 
 
-def jobset(**fields):
-    values = {
+def jobset(**fields: Any) -> JobSet:
+    values: Object = {
         "namespace": "team",
         "name": "tj",
         "uid": "js-uid",
@@ -65,20 +72,22 @@ def jobset(**fields):
     return JobSet(**{**values, **fields})
 
 
-def counts(name="node", **fields):
+def counts(name: str = "node", **fields: int) -> ReplicatedJobStatus:
     return ReplicatedJobStatus(name, **fields)
 
 
-def observed(job=None, js=None, rt=PLAIN, **fields):
+def observed(
+    job: TrainJob | None = None, js: JobSet | None = None, rt: Runtime | None = PLAIN, **fields: Any
+) -> Observed:
     return Observed(trainjob=job or trainjob(), runtime=rt, jobset=js, **fields)
 
 
-def built(job, rt):
+def built(job: TrainJob, rt: Runtime) -> Object:
     """The JobSet that the framework builds."""
     return next(m for m in plugins.ALL.build(job, rt, DEFAULT_SETTINGS) if m["kind"] == "JobSet")
 
 
-def containers(job, rt, replicated="node"):
+def containers(job: TrainJob, rt: Runtime, replicated: str = "node") -> dict[str, Object]:
     """The containers by name, init containers included, of one ReplicatedJob of the JobSet."""
     jobs = {
         j["name"]: j["template"]["spec"]["template"]["spec"] for j in built(job, rt)["spec"]["replicatedJobs"]

@@ -5,10 +5,15 @@ in one container are not, from which the reference makes a JobSet that the API
 server refuses. What admission refuses is for the cases about that.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from .corpus import RUNTIMES
+
+Strategy = st.SearchStrategy[Any]
 
 COUNT = 60
 """Pairs of a runtime and a TrainJob."""
@@ -19,22 +24,27 @@ CORPUS = sorted(path.stem for path in RUNTIMES if path.stem not in ("mpi-nolaunc
 """Runtimes of the corpus from which something can be built without more ado."""
 
 
-def some(**fields):
+def some(**fields: Strategy) -> Strategy:
     """A mapping with some of these fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
-def pick(*values):
+def pick(*values: Any) -> Strategy:
+    """One of these values."""
     return st.sampled_from(values)
 
 
-def distinct(strategy, *keys, most=3):
+def distinct(strategy: Strategy, *keys: str, most: int = 3) -> Strategy:
     """A list in which no two have the same value, or the lack of one, in any of `keys`."""
-    by = tuple(lambda item, key=key: item.get(key) for key in keys or ("name",))
-    return st.lists(strategy, max_size=most, unique_by=by)
+
+    def by(key: str) -> Callable[[dict[str, Any]], Any]:
+        return lambda item: item.get(key)
+
+    return st.lists(strategy, max_size=most, unique_by=tuple(by(key) for key in keys or ("name",)))
 
 
-def constant(**fields):
+def constant(**fields: Any) -> Strategy:
+    """A mapping with these values."""
     return st.fixed_dictionaries({name: st.just(value) for name, value in fields.items()})
 
 
@@ -73,7 +83,8 @@ affinity = st.just(
 volumes = st.just([{"name": "scratch", "emptyDir": {}}, {"name": "more", "emptyDir": {"medium": "Memory"}}])
 
 
-def container(name, environment=env):
+def container(name: str, environment: Strategy = env) -> Strategy:
+    """A container of this name."""
     return st.fixed_dictionaries(
         {"name": st.just(name), "image": pick("img", "registry.example/img:1")},
         optional={
@@ -88,7 +99,7 @@ def container(name, environment=env):
     )
 
 
-def replicated_job(name, ancestor, *containers, **fields):
+def replicated_job(name: str, ancestor: str | None, *containers: Strategy, **fields: Strategy) -> Strategy:
     """A ReplicatedJob whose template is the given step of a TrainJob (None: no step)."""
     metadata = {"labels": st.just({ANCESTOR: ancestor})} if ancestor else {}
     pod = st.fixed_dictionaries(
@@ -137,7 +148,7 @@ gangs = st.one_of(
 
 
 @st.composite
-def runtimes(draw):
+def runtimes(draw: st.DrawFn) -> dict[str, Any]:
     """Spec of a runtime."""
     framework = draw(pick(*policies))
     policy = {**draw(policies[framework]), **draw(some(numNodes=pick(1, 2, 3)))}
@@ -162,7 +173,8 @@ initializer = some(
 )
 
 
-def patched_container(name, **fields):
+def patched_container(name: str, **fields: Strategy) -> Strategy:
+    """The patch of a container of this name."""
     return st.fixed_dictionaries({"name": st.just(name)}, optional=fields)
 
 
@@ -183,7 +195,7 @@ patched_pod = some(
 )
 
 
-def holding(name, strategy, **optional):
+def holding(name: str, strategy: Strategy, **optional: Strategy) -> Strategy:
     """A mapping with this field, and some others."""
     return st.fixed_dictionaries({name: strategy}, optional=optional)
 
@@ -223,9 +235,9 @@ tuned = st.fixed_dictionaries(
 
 
 @st.composite
-def trainjobs(draw, runtime):
+def trainjobs(draw: st.DrawFn, runtime: str) -> dict[str, Any]:
     """Spec of a TrainJob of the runtime named, less its `runtimeRef`."""
-    whole = {"suspend": st.booleans(), "activeDeadlineSeconds": st.just(3600)}
+    whole: dict[str, Strategy] = {"suspend": st.booleans(), "activeDeadlineSeconds": st.just(3600)}
     if not runtime or runtime.startswith("torchtune"):
         whole["initializer"] = some(dataset=initializer, model=initializer)
     often = {
@@ -233,30 +245,30 @@ def trainjobs(draw, runtime):
         "trainer": st.one_of(trainer, tuned) if runtime.startswith("torchtune") else trainer,
     }
     chosen = {name: field for name, field in often.items() if draw(pick(True, True, True, False))}
-    return draw(st.fixed_dictionaries(chosen, optional=whole))
+    return dict(draw(st.fixed_dictionaries(chosen, optional=whole)))
 
 
 @st.composite
-def pairs(draw):
+def pairs(draw: st.DrawFn) -> tuple[Any, dict[str, Any]]:
     """A runtime, or the name of one of the corpus, and a TrainJob."""
     of_the_corpus = draw(st.one_of(st.just(""), st.just(""), pick(*CORPUS)))
     runtime = of_the_corpus or draw(runtimes())
     return runtime, draw(trainjobs(of_the_corpus))
 
 
-def made():
+def made() -> list[Any]:
     """All pairs."""
     return [drawn(number) for number in range(COUNT)]
 
 
-def drawn(number):
+def drawn(number: int) -> Any:
     """The pair of this number."""
     return drawn_of(pairs(), number)
 
 
-def drawn_of(strategy, number):
+def drawn_of(strategy: Strategy, number: int) -> Any:
     """What is drawn for this number. Hypothesis starts with what is simplest; the last of a few is not."""
-    found = []
+    found: list[Any] = []
 
     @seed(number)
     @settings(
@@ -267,7 +279,7 @@ def drawn_of(strategy, number):
         deadline=None,
     )
     @given(strategy)
-    def collect(example):
+    def collect(example: Any) -> None:
         found.append(example)
 
     collect()

@@ -2,9 +2,13 @@
 
 import copy
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
+
+Path = tuple[str | int, ...]
+"""The way to a place: keys, and positions in lists."""
 
 JOB: dict[str, Any] = {
     "suspend": False,
@@ -68,14 +72,14 @@ JUNK = st.sampled_from(
 )
 
 
-def places(value, path=()):
+def places(value: Any, path: Path = ()) -> Iterator[Path]:
     yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield from places(item, (*path, key))
 
 
-def spoiled(value, path, junk):
+def spoiled(value: Any, path: Path, junk: Any) -> Any:
     if not path:
         return junk
     result = copy.copy(value)

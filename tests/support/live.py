@@ -6,12 +6,12 @@ itself. Each controller is the program that users run, as a process.
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import kubernetes
@@ -25,6 +25,10 @@ from trainyard_sandbox.paths import PROJECT
 
 from .cluster import Cluster, keep_logs
 from .patience import STARTED, eventually
+
+Object = dict[str, Any]
+T = TypeVar("T")
+R = TypeVar("R")
 
 NAMESPACE = "conformance"
 TRAINER = "trainer.kubeflow.org/v1alpha1"
@@ -62,36 +66,38 @@ class Answer:
     @property
     def reason(self) -> str:
         """`Forbidden`, `Invalid` and so on; `OK` if it was done."""
-        return "OK" if self.code < 300 else self.body.get("reason", "")
+        return "OK" if self.code < 300 else str(self.body.get("reason", ""))
 
     @property
     def message(self) -> str:
         """Why not; empty if it was done."""
-        return "" if self.code < 300 else self.body.get("message", "")
+        return "" if self.code < 300 else str(self.body.get("message", ""))
 
 
 class Api:
     """An API server, asked with as little between as there can be, about one namespace unless told."""
 
-    def __init__(self, kubeconfig, namespace=NAMESPACE):
+    def __init__(self, kubeconfig: Path | str, namespace: str = NAMESPACE) -> None:
         self._namespace = namespace
         client = kubernetes.config.new_client_from_config(str(kubeconfig))
         self._host, self._pool = client.configuration.host, client.rest_client.pool_manager
-        self._headers = {}
+        self._headers: dict[str, str] = {}
 
-    def impersonating(self, user, group=None):
+    def impersonating(self, user: str, group: str | None = None) -> "Api":
         """The same API server, asked as somebody else, whom the kubeconfig's may impersonate."""
         other = copy.copy(self)
         other._headers = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
         return other
 
-    def as_tables(self):
+    def as_tables(self) -> "Api":
         """The same API server, which answers reads with what kubectl shows: of large objects, little."""
         other = copy.copy(self)
         other._headers = {**self._headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
         return other
 
-    def call(self, method, path, body=None, *, content_type="application/json"):
+    def call(
+        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json"
+    ) -> Answer:
         """One request; its answer, whatever it is."""
         headers = {**self._headers, "Content-Type": content_type}
         answer = self._pool.request(method, self._host + path, json=body, headers=headers, timeout=60)
@@ -101,14 +107,16 @@ class Api:
         )
         return Answer(answer.status, answer.json(), warnings)
 
-    def create(self, manifest, *, dry_run=False):
+    def create(self, manifest: Object, *, dry_run: bool = False) -> Answer:
+        """The object, as a new one."""
         path = path_of(manifest["apiVersion"], manifest["kind"], namespace_of(manifest))
         return self.call("POST", path + ("?dryRun=All" if dry_run else ""), manifest)
 
-    def replace(self, manifest, *, dry_run=False):
+    def replace(self, manifest: Object, *, dry_run: bool = False) -> Answer:
+        """The object, in the place of the one that is there."""
         return self.call("PUT", path_to(manifest) + ("?dryRun=All" if dry_run else ""), manifest)
 
-    def apply(self, *manifests):
+    def apply(self, *manifests: Object) -> None:
         """Server-side apply; raises unless all of it is done."""
         for manifest in manifests:
             done(
@@ -120,25 +128,37 @@ class Api:
                 )
             )
 
-    def merge(self, api_version, kind, name, patch, *, sub="", namespace=None, dry_run=False):
+    def merge(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        patch: Object,
+        *,
+        sub: str = "",
+        namespace: str | None = None,
+        dry_run: bool = False,
+    ) -> Answer:
         """Merge patch of an object, or with `sub` of its status."""
         path = self._path(api_version, kind, namespace, name) + (f"/{sub}" if sub else "")
         path += "?dryRun=All" if dry_run else ""
         return self.call("PATCH", path, patch, content_type="application/merge-patch+json")
 
-    def get(self, api_version, kind, name, namespace=None):
+    def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Any:
         """The object, None if it is not there."""
         answer = self.call("GET", self._path(api_version, kind, namespace, name))
         return None if answer.code == 404 else done(answer)
 
-    def list(self, api_version, kind, namespace=None):
+    def list(self, api_version: str, kind: str, namespace: str | None = None) -> "list[Object]":
+        """All objects of the kind."""
         body = done(self.call("GET", self._path(api_version, kind, namespace)))
         return [{"apiVersion": api_version, "kind": kind, **item} for item in body["items"]]
 
-    def delete(self, api_version, kind, name, namespace=None):
+    def delete(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Answer:
+        """That the object goes."""
         return self.call("DELETE", self._path(api_version, kind, namespace, name))
 
-    def _path(self, api_version, kind, namespace, name=None):
+    def _path(self, api_version: str, kind: str, namespace: str | None, name: str | None = None) -> str:
         return path_of(api_version, kind, namespace or self._namespace, name)
 
 
@@ -154,17 +174,18 @@ class Side:
     """The rules that TrainJobs and runtimes are held to."""
 
 
-def done(answer):
+def done(answer: Answer) -> Any:
     """The body of an answer that has to be a good one."""
     assert answer.code < 300, (answer.code, answer.message)
     return answer.body
 
 
-def namespace_of(manifest):
-    return manifest["metadata"].get("namespace", NAMESPACE)
+def namespace_of(manifest: Object) -> str:
+    """Where the object is, or would be."""
+    return str(manifest["metadata"].get("namespace", NAMESPACE))
 
 
-def path_of(api_version, kind, namespace=NAMESPACE, name=None):
+def path_of(api_version: str, kind: str, namespace: str = NAMESPACE, name: str | None = None) -> str:
     """Path of a kind, or of an object of it."""
     root = "/apis/" if "/" in api_version else "/api/"
     ending = "es" if kind.endswith("s") else "s"
@@ -173,20 +194,20 @@ def path_of(api_version, kind, namespace=NAMESPACE, name=None):
     return f"{root}{api_version}{within}/{plural}" + (f"/{quote(name)}" if name else "")
 
 
-def path_to(manifest):
+def path_to(manifest: Object) -> str:
     """Path of this object."""
     metadata = manifest["metadata"]
     return path_of(manifest["apiVersion"], manifest["kind"], namespace_of(manifest), metadata["name"])
 
 
-def at_once(function, items):
+def at_once(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """The answers of `function` for each of `items`, asked for all together."""
     with ThreadPoolExecutor(16) as pool:
         return list(pool.map(function, items))
 
 
 @contextmanager
-def control_plane(name):
+def control_plane(name: str) -> Iterator[Cluster]:
     """A sandbox that runs no pods, with all CRDs and an empty namespace `conformance`."""
     note(name)
     with plane.control_plane(name):
@@ -200,7 +221,7 @@ def control_plane(name):
 
 
 @contextmanager
-def reference(folder):
+def reference(folder: Path) -> Iterator[Side]:
     """Kubeflow Trainer v2.3.0 as it comes, with a certificate for its webhooks given to it."""
     with control_plane("conf-ref") as cluster:
         controller = controllers.reference(cluster.sandbox.instance.kubeconfig, folder)
@@ -209,7 +230,7 @@ def reference(folder):
 
 
 @contextmanager
-def ours(folder, name="conf-ours", policies=None):
+def ours(folder: Path, name: str = "conf-ours", policies: Policies | None = None) -> Iterator[Side]:
     """Our operator, as `trainyard operator run` starts it; with `policies`, TrainJobs are held to them."""
     with control_plane(name) as cluster:
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "trainyard-system"}})
@@ -225,7 +246,7 @@ def ours(folder, name="conf-ours", policies=None):
 
 
 @contextmanager
-def _running(name, cluster, controller):
+def _running(name: str, cluster: Cluster, controller: controllers.Controller) -> Iterator[Side]:
     try:
         controller.start()
         api = Api(cluster.sandbox.instance.kubeconfig)
@@ -235,12 +256,12 @@ def _running(name, cluster, controller):
         controller.stop()
 
 
-def install_webhooks(side):
+def install_webhooks(side: Side) -> None:
     """Lead the API server to the controller's webhooks, and wait until it asks them."""
     for manifest in webhooks.configurations(side.controller, policies=side.policies is not None):
         done(side.api.create(manifest))
 
-    def asked():
+    def asked() -> bool:
         answer = side.api.create(trainjob("asks", runtime="nobody-has-made-this-runtime"), dry_run=True)
         assert answer.code == 403, answer.message
         return True
@@ -248,7 +269,7 @@ def install_webhooks(side):
     eventually(f"the webhooks of {side.name} answer", asked, within=STARTED)
 
 
-def install_policies(side):
+def install_policies(side: Side) -> None:
     """Have the API server hold what is written to the side's policies, and wait until it does."""
     side.api.apply(*cluster_policies.objects(side.policies, "trainyard-system"))
     wrong = trainjob("asks", runtime="any", trainer={"image": "registry.invalid/train:1", "numNodes": 1})
@@ -259,7 +280,7 @@ def install_policies(side):
     )
 
 
-def trainjob(name, runtime, kind="ClusterTrainingRuntime", **spec):
+def trainjob(name: str, runtime: str, kind: str = "ClusterTrainingRuntime", **spec: Any) -> Object:
     """A TrainJob in the namespace of these tests."""
     return {
         "apiVersion": TRAINER,

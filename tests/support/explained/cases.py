@@ -31,11 +31,11 @@ class Case:
     state: State = State.HELD
 
 
-def queued(*conditions: Object, **changed) -> Observation:
+def queued(*conditions: Object, **changed: Any) -> Observation:
     changed = {"workloads": (workload(*conditions),), **changed}
     return suspended(**{"trainjob": trainjob(suspend=True, more=QUEUED), **changed})
 
 
-def failed(*conditions: Object, **changed) -> Observation:
+def failed(*conditions: Object, **changed: Any) -> Observation:
     reason = condition("Failed", "FailedJobs", "jobset failed due to one or more job failures")
     return seen(**{"trainjob": trainjob(*(conditions or (reason,))), **changed})
