@@ -128,12 +128,12 @@ class Example(Closed):
 ''',
         f"{PLATFORM}/parts/example/manifests.py": '''"""The greeting's ConfigMap: pure."""
 
-from typing import Any
-
 from trainyard_api import names
 
+from ...objects.manifest import Manifest
 
-def greeting(words: str) -> dict[str, Any]:
+
+def greeting(words: str) -> Manifest:
     """The ConfigMap."""
     return {
         "apiVersion": "v1",
@@ -200,7 +200,7 @@ STEPS = (PLUGIN, RULE, PART, NEW_COMMAND)
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone in which all the steps have been followed."""
     made = site.made(tmp_path_factory.mktemp("contributing") / "clone")
-    for folder in ("tests/trainyard_platform", "tests/trainyard_policies/examples"):
+    for folder in ("tests/support", "tests/trainyard_platform", "tests/trainyard_policies/examples"):
         shutil.copytree(ROOT / folder, made / folder, ignore=shutil.ignore_patterns("__pycache__", "golden"))
     (made / "tests/__init__.py").touch()
     site.commit(made)

@@ -98,14 +98,14 @@ class Fault:
     happened: int = 0
     """How often it has."""
     lifted: bool = False
-    _met: int = field(default=0, repr=False)
+    _matched: int = field(default=0, repr=False)
 
     def strikes(self, request: Request) -> bool:
         """Whether it happens to this request; counts it."""
         if self.lifted or not self._fits(request):
             return False
-        self._met += 1
-        if self.nth not in (None, self._met):
+        self._matched += 1
+        if self.nth not in (None, self._matched):
             return False
         self.happened += 1
         return True
