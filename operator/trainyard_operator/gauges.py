@@ -1,4 +1,4 @@
-"""What is measured when the metrics are read: the state of a replica, and of the TrainJobs it knows."""
+"""Gauges, measured when the metrics are read: the state of a replica, and of the TrainJobs it knows."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def state(job: model.TrainJob) -> str:
 
 
 class TrainJobs(Collector):
-    """The TrainJobs of the cache by state, counted together at each reading.
+    """The TrainJobs of the cache by state, counted at each reading.
 
-    Of most TrainJobs nothing has changed since the last reading: their state
-    is known by their version.
+    Most TrainJobs have not changed since the last reading: their state is
+    known by their version.
     """
 
     def __init__(self, cache: Cache) -> None:

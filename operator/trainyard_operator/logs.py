@@ -1,4 +1,4 @@
-"""How the operator logs: one JSON object a line for machines, plain lines for a terminal."""
+"""How the operator logs: one JSON object per line for machines, plain lines for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 KOPF_SIGNALS: Final = "kopf._core.reactor.running"
-"""The logger of Kopf's that warns about signals: private, see docs/adr/0026."""
+"""Kopf's logger that warns about signals: private, see docs/adr/0026."""
 
 
 class JsonFormatter(logging.Formatter):

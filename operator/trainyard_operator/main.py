@@ -1,6 +1,6 @@
-"""Runs one operator process: starts its parts, and ends them in order when it is told to.
+"""Runs one operator process: starts its parts, and stops them in order on a signal.
 
-What the parts are and how they hang together is `wiring`.
+`wiring` says what the parts are and how they fit together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PATIENCE_IN_CLUSTER = 300.0
 STOP_TIMEOUT = 8.0
 """Seconds for an orderly stop; a second signal does not wait for it."""
 LINGER = 3.0
-"""Seconds for which a stopping pod still answers webhooks: until then nodes may lead to it."""
+"""Seconds for which a stopping pod still answers webhooks: until then nodes may route requests to it."""
 
 
 class StartError(Exception):
@@ -50,9 +50,9 @@ def run(settings: Configuration) -> int:
         print(f"trainyard operator: {error}", file=sys.stderr)
         return 2
     if any(thread.name == "kopf" for thread in threading.enumerate()):
-        logger.warning("Kopf has not ended in time")
+        logger.warning("Kopf did not stop in time")
         logging.shutdown()
-        os._exit(0)  # the Lease is released and nothing else is held: do not wait for it
+        os._exit(0)  # the Lease is released and nothing else is held: do not wait for Kopf
     return 0
 
 
@@ -109,7 +109,7 @@ class Operator(Wiring):
         self.tasks.append(self._election)
 
     async def _reach(self, client: Client) -> bool:
-        """Wait for the API server to answer; False if told to stop meanwhile."""
+        """Wait for the API server to answer; False if the operator is to stop meanwhile."""
         patience = PATIENCE_IN_CLUSTER if self.credentials.in_cluster else PATIENCE
         end = time.monotonic() + patience
         while not self.stopping.is_set():
@@ -149,11 +149,11 @@ class Operator(Wiring):
                 await self.webhook.stop()
                 await self.probes.stop()
         except TimeoutError:
-            logger.warning("not stopped in order within %.0f s", STOP_TIMEOUT)
+            logger.warning("did not stop in order within %.0f s", STOP_TIMEOUT)
         logger.info("stopped")
 
     async def _end_election(self) -> None:
-        """Release the Lease, and so stop the workers."""
+        """Release the Lease, which stops the workers."""
         if self._election is not None:
             self._election.cancel()
             await asyncio.gather(self._election, return_exceptions=True)
@@ -172,17 +172,17 @@ class Operator(Wiring):
 
 
 async def _supervise(name: str, task: Callable[[], Awaitable[None]]) -> None:
-    """Run a task for ever: one that fails is logged and started again."""
+    """Run a task forever: if it fails, log that and restart it."""
     while True:
         try:
             await task()
         except Exception:
-            logger.exception("task %s has failed and is started again", name)
+            logger.exception("task %s failed and is restarted", name)
         await asyncio.sleep(1.0)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where there is one."""
+    """uvloop if it is installed."""
     try:
         import uvloop  # noqa: PLC0415 - optional
     except ImportError:

@@ -23,7 +23,7 @@ _GATES: Final = "featureGates"
 
 
 class SettingsError(Exception):
-    """What the operator is told cannot be followed; each line names a place and the way out."""
+    """The operator's settings are invalid; each line names a place and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ _FLAGS: Final = (
         "--webhook-policies",
         "webhook.policies",
         "FILE",
-        "levels and parameters of the policy rules (default: the webhook asks none)",
+        "levels and parameters of the policy rules (default: the webhook applies none)",
     ),
     _Flag("--status-host", "statusServer.host", "ADDRESS", "address of the status server (default: all)"),
     _Flag(
@@ -113,7 +113,7 @@ _FLAGS: Final = (
 def parse(arguments: Sequence[str] | None = None) -> Configuration:
     """Read the command line (default: this process's) and the file that it names.
 
-    Exits with 2, and what is wrong on stderr, if it cannot be followed.
+    Exits with 2, and the errors on stderr, if they are invalid.
     """
     parser = _parser()
     found = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
@@ -125,7 +125,7 @@ def parse(arguments: Sequence[str] | None = None) -> Configuration:
 
 
 def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = None) -> Configuration:
-    """What a file says (None: nothing), and what flags say, which take precedence.
+    """The settings of a file, if any, and of flags, which take precedence.
 
     `flags` has for a field, such as `webhook.port`, the flag that sets it and
     the value. Raises `SettingsError`.
@@ -148,7 +148,7 @@ def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = 
 
 
 def load_policies(webhook: Webhook) -> Policies | None:
-    """What the file says that the webhook is told to read; None if it is told of none, or is off.
+    """What the webhook's policies file says; None if there is none, or the webhook is off.
 
     Raises `SettingsError`.
     """
@@ -174,7 +174,7 @@ def own_namespace() -> str:
 
 
 def _where(document: documents.Document | None, field: Sequence[str | int]) -> str:
-    """`file:line` of a field; without a file, what is at fault must be the flags."""
+    """`file:line` of a field; without a file, the flags must be at fault."""
     return "flags" if document is None else f"{document.source}:{document.position(field).line}"
 
 
@@ -202,7 +202,7 @@ def _document(name: str) -> documents.Document:
 
 
 def _with(value: Mapping[str, Any], path: Sequence[str], given: Any) -> Mapping[str, Any]:
-    """`value` with the field at `path` set; unchanged, which is an error, where something is in its way."""
+    """`value` with the field at `path` set; unchanged, which is an error, if something is in its way."""
     head, *rest = path
     if not rest:
         return {**value, head: given}

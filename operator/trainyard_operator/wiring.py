@@ -1,6 +1,6 @@
-"""The parts of one replica, and how they hang together.
+"""The parts of one replica, and how they fit together.
 
-Every replica keeps its caches warm, answers webhooks, takes reports of
+Every replica keeps its caches warm, answers webhooks, accepts reports of
 progress and answers probes; the Lease gates only the workers, so that a
 standby takes over without reading anything first.
 """
@@ -61,13 +61,13 @@ logger = logging.getLogger(__name__)
 GRACE = 2.0
 """Seconds for a reconciliation in the middle of its writes to end."""
 DEAD_AFTER = 180.0
-"""Seconds without any sign of life of a task after which only a restart helps."""
+"""Seconds without a sign of life from a task after which only a restart helps."""
 SILENT_AFTER = 180.0
-"""Seconds without a word of the API server after which a replica does not count as ready."""
+"""Seconds without an answer of the API server after which a replica is not ready."""
 CREDENTIALS_INTERVAL = 30.0
-"""Seconds between two looks at the files that say whom to trust and who we are."""
+"""Seconds between two looks at the files with the CA and our client certificate."""
 STUCK_AFTER = 600.0
-"""Seconds that the work on one TrainJob may take: its requests have bounds far below."""
+"""Seconds that the work on one TrainJob may take: its requests have much lower bounds."""
 COLLECT_INTERVAL = 30.0
 """Seconds between two looks for revisions to collect. A look at the cache; most lead to no request."""
 ELECTION_CONNECTIONS = 2
@@ -300,9 +300,9 @@ class Wiring:
         return found
 
     def dead(self) -> list[str]:
-        """What only a restart of the process would mend."""
+        """What only a restart of the process would fix."""
         if not self.tasks:
-            return []  # still waiting for the API server, which a restart would not bring nearer
+            return []  # still waiting for the API server, which a restart would not speed up
         now = time.monotonic()
         beats = {
             "the watch of JobSets": self.jobsets.beat,
@@ -318,7 +318,7 @@ class Wiring:
         ]
         reasons += self._silent(STUCK_AFTER)
         if self.queue.longest > STUCK_AFTER:
-            reasons.append(f"a worker has been at one TrainJob for {self.queue.longest:.0f} s")
+            reasons.append(f"a worker has been busy with one TrainJob for {self.queue.longest:.0f} s")
         if self.sweep.reverted:
             reasons.append(self.sweep.reverted)
         return reasons
@@ -329,13 +329,13 @@ class Wiring:
         if not self.tasks:
             reasons.append("waiting for the API server")
         if self.jobsets.state is State.STARTING:
-            reasons.append(f"JobSets are not read yet {self.jobsets.problem}".rstrip())
+            reasons.append(f"JobSets have not been read yet {self.jobsets.problem}".rstrip())
         if self.revisions.state is State.STARTING:
-            reasons.append(f"runtime revisions are not read yet {self.revisions.problem}".rstrip())
+            reasons.append(f"runtime revisions have not been read yet {self.revisions.problem}".rstrip())
         if self.kopf.reason:
             reasons.append(self.kopf.reason)
         elif not self.sweep.synced:
-            reasons.append("TrainJobs and runtimes are not all read yet")
+            reasons.append("not all TrainJobs and runtimes have been read yet")
         if self.tasks:
             reasons += self._silent(SILENT_AFTER)
         if self.upstream.reason:
@@ -345,13 +345,13 @@ class Wiring:
         if self.reporting:
             reasons += self.status.unready(self.certificates.problem)
             if self.status.good_until is not None and not self.certificates.authorities:
-                reasons.append("ca.crt is missing beside the certificate: training processes need it")
+                reasons.append("ca.crt is missing next to the certificate: training processes need it")
         if self.stopping.is_set():
             reasons.append("stopping")
         return reasons
 
     def _silent(self, after: float) -> list[str]:
-        """What the API server has said nothing about for so long; a watch that only tries still beats."""
+        """What the API server has said nothing about for too long; a watch that only retries still beats."""
         now = time.monotonic()
         heard = {
             "JobSets": self.jobsets.heard,
@@ -366,7 +366,7 @@ class Wiring:
 
     @property
     def synced(self) -> bool:
-        """True once the cache has held everything there was."""
+        """True once the cache has held everything that existed."""
         return (
             self.sweep.synced
             and self.jobsets.state is not State.STARTING
@@ -374,14 +374,14 @@ class Wiring:
         )
 
     async def _follow_failed_pods(self) -> None:
-        """Once it is known whose pods they are."""
+        """Follow them once it is known whose pods they are."""
         while not self.synced:  # noqa: ASYNC110 - synced is made of three streams
             await asyncio.sleep(0.1)
         await self.failed_pods.run()
 
     async def elect(self) -> None:
         """Take part in the election for the Lease until cancelled, which releases it."""
-        await self.upstream.step()  # the first try for the Lease is to know the answer
+        await self.upstream.step()  # the first try for the Lease needs the answer
         await self.election.run()
 
     async def _keep_certificates(self) -> None:
@@ -393,10 +393,10 @@ class Wiring:
         self._starting = asyncio.create_task(self._start_workers(), name="start-workers")
 
     async def _start_workers(self) -> None:
-        # What a TrainJob that may report is built with is known once there is a certificate.
+        # A TrainJob that may report is built with the authority, known once there is a certificate.
         while not self.synced or (self.reporting and not self.certificates.authorities):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
-        # A job that has failed meanwhile says why in its last status. Without the right to see, it goes on.
+        # A job that has failed meanwhile says why in its last status. Without the right to read pods, go on.
         while self.failed_pods.state is State.STARTING and not self.failed_pods.problem:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         self.controller.since = await self._present()
@@ -428,7 +428,7 @@ class Wiring:
         while (files := self.credentials.tls_files) is not None:
             try:
                 if files.reload():
-                    logger.info("new certificates of %s are in use", self.credentials.source)
+                    logger.info("now using new certificates of %s", self.credentials.source)
                 problem = ""
             except CredentialsError as error:
                 if str(error) != problem:
@@ -449,4 +449,4 @@ class Wiring:
 
     def _failed(self, key: Key, error: Exception, delay: float) -> None:
         self.metrics.reconcile_errors.labels("internal").inc()
-        logger.error("%s: unexpected failure, again in %.1f s", key, delay, exc_info=error)
+        logger.error("%s: unexpected error, trying again in %.1f s", key, delay, exc_info=error)

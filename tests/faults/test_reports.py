@@ -26,7 +26,7 @@ pytestmark = pytest.mark.sandbox
 
 LABELS = "jobset.sigs.k8s.io"
 API_SERVER = "https://kubernetes.default.svc.cluster.local"
-ANOTHERS, UNKNOWN = "the token is another TrainJob's", "the API server does not accept the token"
+ANOTHERS, UNKNOWN = "the token belongs to another TrainJob", "the API server does not accept the token"
 NOT_ITS_POD = "the token's pod belongs to no JobSet of this TrainJob"
 NOT_MEANT = "the token is not meant for {audience}"
 ANSWERS = {
@@ -39,7 +39,7 @@ ANSWERS = {
     "of its own pod, for its neighbour": (403, ANOTHERS),
     "of a pod that is gone": (401, UNKNOWN),
     "of its neighbour's pod": (403, NOT_ITS_POD),
-    "of an account, not of a pod": (403, "the token is not a pod's of this namespace"),
+    "of an account, not of a pod": (403, "the token does not belong to a pod of this namespace"),
     "none, but a word": (401, NOT_MEANT),
 }
 """By the token: how a report on a TrainJob is answered."""

@@ -684,7 +684,7 @@ def test_a_body_that_is_whole_makes_no_room_for_another(monkeypatch: pytest.Monk
             await begun.wait()
             assert (await hooks.send(TRAINJOB, b" " * 100)) == (
                 503,
-                "too much is sent at a time, try again\n",
+                "too much data is being sent, try again\n",
             )
             assert (await hooks.send(TRAINJOB, b" " * 99))[0] == 400, "there is room for this one"
             go.set()
@@ -790,7 +790,7 @@ def test_it_is_unready_until_it_listens_and_has_a_certificate_that_is_good() -> 
             await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting)
         issued = certificates.issue(["a"], now - certificates.LIFETIME - timedelta(hours=1))
         server.load(issued.certificate, issued.key)
-        assert server.unready("") == ["the webhook's certificate has run out"]
+        assert server.unready("") == ["the webhook's certificate has expired"]
         issued = certificates.issue(["a"], now)
         server.load(issued.certificate, issued.key)
         assert server.unready("") == []
@@ -845,7 +845,7 @@ def test_a_large_review_is_judged_aside_and_small_ones_do_not_wait_for_it(
             waiting = asyncio.create_task(hooks.send(TRAINJOB, body(large)))
             await asyncio.sleep(0.1)
             assert (await hooks.ask(TRAINJOB, objects.trainjob()))["allowed"]
-            assert await waiting == (504, "not done in time\n")
+            assert await waiting == (504, "not answered in time\n")
             released.set()
             assert (await hooks.ask(TRAINJOB, large))["allowed"]
 

@@ -126,7 +126,7 @@ def test_a_companion_that_exists_already_is_left_alone_and_looked_at_anew(kind: 
         api = FakeApi()
         there = api.put(path, companion(kind=kind, data={"key": "first"}))
         async with api.client() as client:
-            with pytest.raises(RetryError, match="exists already"):
+            with pytest.raises(RetryError, match="already exists"):
                 await Scene(client).applier.write(KEY, model.Create(companion(kind=kind, data={})))
         assert api.objects[path] == there
 
@@ -232,7 +232,7 @@ def test_a_delete_that_is_refused_though_the_object_is_the_same_is_tried_again()
         async with api.client() as client:
             scene = Scene(client)
             api.refuse_next("DELETE", PATH, status(409, "Conflict"))
-            with pytest.raises(RetryError, match="JobSet tj is still there"):
+            with pytest.raises(RetryError, match="JobSet tj still exists"):
                 await scene.applier.write(KEY, delete(stored["metadata"]["uid"]))
             assert scene.jobset is not None
             await scene.applier.write(KEY, delete(stored["metadata"]["uid"]))

@@ -148,7 +148,7 @@ def test_a_secret_that_cannot_be_used_is_made_anew_beside_what_else_is_in_it(
     with caplog.at_level(logging.DEBUG):
         run(test)
     assert "PRIVATE" not in caplog.text
-    missing = "not all of ca.crt, ca.key, tls.crt and tls.key are there"
+    missing = "not all of ca.crt, ca.key, tls.crt and tls.key exist"
     assert warnings(caplog) == [
         f"Secret trainyard-system/trainyard-operator-webhook: {missing}; written again"
     ]

@@ -1018,7 +1018,7 @@ def test_one_that_stood_still_past_its_lease_writes_nothing_more() -> None:
     async def test() -> None:
         async with scene() as s:
             s.leading = False
-            with pytest.raises(RetryError, match="the Lease may be another's by now"):
+            with pytest.raises(RetryError, match="another replica may hold the Lease by now"):
                 await s.controller.reconcile(KEY)
             assert s.api.writes() == []
 

@@ -206,7 +206,7 @@ def test_while_the_api_server_does_not_say_nobody_reads_and_it_is_asked_again(
     async def test() -> None:
         async with scene() as s:
             s.api.refuse_next("POST", ACCESS, status(500, "InternalError", "etcd is away"))
-            text = "the API server does not say whether you may read metrics, try again\n"
+            text = "could not ask the API server whether you may read metrics, try again\n"
             assert await s.get() == (503, text)
             assert s.retry_after == "1"
             assert (await s.get())[0] == 200
@@ -230,7 +230,7 @@ def test_an_api_server_that_does_not_answer_in_time_is_named_in_the_log(
             assert (await s.get())[0] == 503
 
     run(test)
-    assert caplog.messages == ["metrics: whether a reader may have them is not known: timed out"]
+    assert caplog.messages == ["metrics: could not check whether a reader may read them: timed out"]
 
 
 def test_metrics_are_made_once_a_second_however_often_they_are_read() -> None:

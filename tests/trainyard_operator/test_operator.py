@@ -345,7 +345,7 @@ def test_with_the_gate_on_and_no_authority_in_the_folder_it_says_so_and_starts_n
     async def test() -> None:
         api = FakeApi()
         async with api.client() as client, operator(client.credentials, options=options) as running:
-            missing = "ca.crt is missing beside the certificate: training processes need it"
+            missing = "ca.crt is missing next to the certificate: training processes need it"
             await eventually(lambda: running.elector.leading and running.unready() == [missing])
             assert not running.workers.running
 
@@ -409,7 +409,7 @@ def test_a_task_or_a_worker_that_is_stuck_is_no_life() -> None:
                 "the watch of revisions has shown no sign of life for 1000 s",
                 "the sweep has shown no sign of life for 1000 s",
                 "the election has shown no sign of life for 1000 s",
-                "a worker has been at one TrainJob for 1000 s",
+                "a worker has been busy with one TrainJob for 1000 s",
             ]
 
     run(test)

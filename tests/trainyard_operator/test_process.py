@@ -61,7 +61,7 @@ def test_an_unreachable_server_is_one_line_and_exit_code_2(
 
 def test_a_probe_says_its_reasons_line_by_line() -> None:
     async def test() -> None:
-        reasons = ["JobSets are not read yet", "upstream is alive"]
+        reasons = ["JobSets have not been read yet", "upstream is alive"]
         exposition = Exposition(Metrics())
         probes = ProbeServer(exposition, alive=list, ready=lambda: reasons, host="127.0.0.1", port=0)
         await probes.start()

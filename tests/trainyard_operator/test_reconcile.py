@@ -290,8 +290,8 @@ CASES = [
                 EventNote(
                     "Warning",
                     "RuntimeRevisionLost",
-                    'ClusterTrainingRuntime "rt" has changed since the TrainJob began, and its earlier '
-                    "content is not kept any more; the JobSet is built from the present one",
+                    'ClusterTrainingRuntime "rt" has changed since the TrainJob started, and its earlier '
+                    "content is no longer kept; the JobSet is built from the present one",
                 ),
             ),
         ),

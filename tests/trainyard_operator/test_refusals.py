@@ -49,7 +49,7 @@ GOOD = replace(
 OF_BAD = {"trainyard.dev/runtime-revision": str(BAD.revision)}
 MESSAGE = 'Job tj-node-0: pods "tj-node-0-..." is forbidden: no such volume'
 STEP = (
-    "have the runtime or the policy that refuses it corrected, and the job goes on by itself, "
+    "have the runtime or the policy that refuses it corrected, and the TrainJob continues by itself, "
     "or create it again without what the message names"
 )
 PODS = Refused(Reason.PODS_REFUSED, MESSAGE, first=at(2), started=at(1))
@@ -285,7 +285,8 @@ def test_that_it_is_built_from_another_content_is_said() -> None:
     (event,) = plan.events
     assert (event.type, event.reason) == ("Normal", "RuntimeRenewed")
     assert event.message == (
-        'what ClusterTrainingRuntime "rt" was when the TrainJob was sent is refused, and no pod has run; '
+        'the content that ClusterTrainingRuntime "rt" had when the TrainJob was created is refused, '
+        "and no pod has run; "
         "the JobSet is built from the present one"
     )
     assert plan.status == {"conditions": []}
@@ -428,4 +429,4 @@ def test_an_operator_that_may_not_list_events_goes_on_without(caplog: pytest.Log
             assert s.conditions() == {}
 
     run(test)
-    assert "team/tj: what holds it up cannot be seen: Forbidden" in caplog.text
+    assert "team/tj: could not read what blocks it: Forbidden" in caplog.text

@@ -374,7 +374,7 @@ NOT_ITS_POD = "the token's pod belongs to no JobSet of this TrainJob"
 REFUSED: dict[str, tuple[Callable[[Any], Any], Any, int]] = {
     "the token of another job's pod": (
         lambda s: (s.add("other"), s.pod("other"))[1],
-        refusal(403, "Forbidden", "the token is another TrainJob's"),
+        refusal(403, "Forbidden", "the token belongs to another TrainJob"),
         0,
     ),
     "a token for the API server": (
@@ -452,8 +452,11 @@ def test_nobody_but_a_pod_of_the_job_itself_may_report(case: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"username": "system:serviceaccount:other:default"}, "the token is not a pod's of this namespace"),
-        ({"extra": {}}, "the token is not a pod's of this namespace"),
+        (
+            {"username": "system:serviceaccount:other:default"},
+            "the token does not belong to a pod of this namespace",
+        ),
+        ({"extra": {}}, "the token does not belong to a pod of this namespace"),
         (
             {
                 "extra": {
@@ -590,7 +593,7 @@ def test_a_body_that_never_ends_is_given_up_on(monkeypatch: pytest.MonkeyPatch) 
     run(test)
 
 
-BUSY = refusal(503, "ServiceUnavailable", "the API server cannot take it now, try again")
+BUSY = refusal(503, "ServiceUnavailable", "the API server cannot store it now, try again")
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""What is decided: values in, values out, without I/O and without a clock."""
+"""Decisions: values in, values out, without I/O and without a clock."""

@@ -1,9 +1,9 @@
 """Which pod of a TrainJob failed first in each of its attempts, and how: docs/adr/0021.
 
-Called by the controller with what was seen of failed pods, and by `reconcile`
+Called by the controller with what it saw of failed pods, and by `reconcile`
 for the message of `Failed`. An attempt is all pods that JobSet's controller
-made together: the first until it made them anew, and so on. Its pods are gone
-soon after; what is said here stays in the TrainJob's status. Pure.
+created together; for the next attempt it recreates them. Its pods are gone
+soon after; what is recorded here stays in the TrainJob's status. Pure.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .model import Condition, EventNote, Json, PodEnd, TrainJob
 KEPT: Final = 8
 """Attempts that a status keeps: the first, and the last ones."""
 LAST_WORDS: Final = 2000
-"""Characters that a status keeps of what a container said at its end."""
+"""Characters that a status keeps of a container's termination message."""
 TERMINATED: Final = 143
-"""Exit code of what ended by SIGTERM."""
+"""Exit code of a process that SIGTERM ended."""
 
 
 def of(job: TrainJob) -> tuple[Json, ...]:
@@ -33,7 +33,7 @@ def of(job: TrainJob) -> tuple[Json, ...]:
 
 
 def with_ends(known: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]:
-    """The attempts with what else was seen: of each the pod that failed first."""
+    """The known attempts and those seen now: for each, the pod that failed first."""
     first = {attempt["attempt"]: attempt for attempt in known}
     for end in ends:
         said = _attempt(end)
@@ -52,7 +52,7 @@ def sentence(attempt: Json) -> str:
 
 
 def who(attempt: Json) -> str:
-    """What failed first in an attempt: a rank where that is known, and its pod's place."""
+    """What failed first in an attempt: its rank, if known, and its pod's place."""
     pod = f"{attempt['job']} {attempt['index']}"
     return f"rank {attempt['rank']} ({pod})" if "rank" in attempt else pod
 
@@ -72,7 +72,7 @@ def _where(attempt: Json) -> str:
 
 
 def told(terminal: Condition, attempts: Sequence[Json]) -> Condition:
-    """`Failed` with how the last attempt failed, behind the words of JobSet's controller."""
+    """`Failed` with how the last attempt failed, after the message of JobSet's controller."""
     if terminal.type != names.FAILED or not attempts:
         return terminal
     last = attempts[-1]
@@ -123,5 +123,5 @@ def _order(attempt: Json) -> tuple[Any, ...]:
 
 
 def order(at: datetime, exit_code: int, lost_others: bool) -> tuple[bool, datetime, bool, datetime]:
-    """Who failed first: not who lost others; and in one second not who was told to end."""
+    """Sorts by who failed first: who lost others comes last, and within a second who was told to end."""
     return lost_others, at.replace(microsecond=0), exit_code == TERMINATED, at

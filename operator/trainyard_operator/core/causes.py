@@ -1,6 +1,6 @@
-"""Why a TrainJob does not go on, in words: what is wrong with it, and the next step.
+"""Why a TrainJob does not continue: what is wrong with it, and the next step.
 
-Called by `reconcile`, which decides when which of them is due.
+Called by `reconcile`, which decides which of them is due, and when.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NEXT_STEPS: Final[Mapping[str, str]] = {
     Reason.QUOTA_EXCEEDED: "wait for other jobs to end, or have the namespace's ResourceQuota raised",
 }
 MEND_CONTENT: Final = (
-    "have the runtime or the policy that refuses it corrected, and the job goes on by itself, "
+    "have the runtime or the policy that refuses it corrected, and the TrainJob continues by itself, "
     "or create it again without what the message names"
 )
 """The next step where Jobs or pods are refused of a job that has never run."""
@@ -40,7 +40,7 @@ _SERVED_BY: Final = {
     "podgroups.scheduling.x-k8s.io": "the coscheduling plugin of scheduler-plugins",
     "podgroups.scheduling.volcano.sh": "Volcano",
 }
-"""Which installation brings a CRD."""
+"""Which component installs a CRD."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ OVERDUE: Final = Cause(Reason.DEADLINE_EXCEEDED, "TrainJob exceeded its active d
 
 
 def unsupported(job: TrainJob) -> Cause:
-    """The runtime is of a kind that nobody serves."""
+    """The runtime's kind is not supported."""
     group, kind, _ = revisions.reference(job)
     return Cause(Reason.RUNTIME_NOT_SUPPORTED, f"unsupported runtime: {kind}.{group}")
 
@@ -83,13 +83,13 @@ def policy_unsupported(runtime: Runtime, what: str, using: Framework) -> Cause:
 
 
 def foreign(kind: str, name: str) -> Cause:
-    """An object of the name that a child is to have belongs to somebody else."""
+    """An object with the name of a child belongs to another owner."""
     message = f'{kind} "{name}" exists and belongs to another owner'
     return Cause(Reason.JOBSET_CONFLICT, _worded(message, _NEXT_STEPS[Reason.JOBSET_CONFLICT]))
 
 
 def rejected(rejection: Rejection) -> Cause:
-    """The API server does not take what is written."""
+    """The API server rejects a write."""
     if rejection.reason == Reason.CRD_MISSING:
         what = _SERVED_BY.get(rejection.resource, "what serves it")
         step = f"install {what}, or have the platform team do so"
@@ -99,7 +99,7 @@ def rejected(rejection: Rejection) -> Cause:
 
 
 def refused(what: Sequence[Refused], standing: Cause | None, *, has_run: bool) -> Cause:
-    """Jobs of the JobSet or their pods are refused. Of several messages, the one that stands stays."""
+    """Jobs of the JobSet or their pods are refused. Of several messages, the one already reported stays."""
     step = _HAS_RUN if has_run else MEND_CONTENT
     steps: Mapping[str, str] = {Reason.PODS_OVER_QUOTA: _OVER_QUOTA}
     causes = [Cause(one.reason, _worded(one.message, steps.get(one.reason, step))) for one in what]
@@ -107,7 +107,7 @@ def refused(what: Sequence[Refused], standing: Cause | None, *, has_run: bool) -
 
 
 def standing(job: TrainJob) -> Cause | None:
-    """What the TrainJob says already about refused Jobs or pods."""
+    """What the TrainJob already reports about refused Jobs or pods."""
     blocked = conditions.find(conditions.of(job.status), names.BLOCKED) or {}
     if blocked.get("reason") not in refusals.OF_A_JOBSET:
         return None
@@ -115,18 +115,18 @@ def standing(job: TrainJob) -> Cause | None:
 
 
 def other_content(observed: Observed) -> tuple[EventNote, ...]:
-    """The Event for a JobSet that is built from another content than the TrainJob was sent or began with."""
+    """The Event for a JobSet built from other content than the TrainJob was created or started with."""
     what = _reference(observed.trainjob)
     if observed.runtime_renewed:
         message = (
-            f"what {what} was when the TrainJob was sent is refused, and no pod has run; "
+            f"the content that {what} had when the TrainJob was created is refused, and no pod has run; "
             "the JobSet is built from the present one"
         )
         return (EventNote("Normal", Reason.RUNTIME_RENEWED, message),)
     if observed.runtime_revision_lost:
         message = (
-            f"{what} has changed since the TrainJob began, and its earlier content "
-            "is not kept any more; the JobSet is built from the present one"
+            f"{what} has changed since the TrainJob started, and its earlier content "
+            "is no longer kept; the JobSet is built from the present one"
         )
         return (EventNote("Warning", Reason.RUNTIME_REVISION_LOST, message),)
     return ()
@@ -138,6 +138,6 @@ def _reference(job: TrainJob) -> str:
 
 
 def _worded(what: str, step: str) -> str:
-    """The sentence with the next step at its end, whatever must be cut before."""
+    """The sentence and the next step; if they are too long, the sentence is cut."""
     room = _LONGEST_MESSAGE - len(step) - 5
     return f"{what if len(what) <= room else what[:room] + '...'}; {step}"

@@ -31,13 +31,13 @@ def find(conditions: Sequence[Json], kind: str) -> Json | None:
 
 
 def is_true(conditions: Sequence[Json], kind: str) -> bool:
-    """Whether the condition of that type is there and True."""
+    """Whether the condition of that type is True."""
     found = find(conditions, kind)
     return found is not None and found.get("status") == "True"
 
 
 def finished(conditions: Sequence[Json]) -> bool:
-    """Whether the TrainJob has come to its end; it never starts again."""
+    """Whether the TrainJob has finished; it never starts again."""
     return any(is_true(conditions, kind) for kind in _TERMINAL)
 
 

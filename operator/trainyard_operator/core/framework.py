@@ -28,7 +28,7 @@ from .phases import (
 )
 
 Around = Callable[[str], AbstractContextManager[None]]
-"""What is entered while a plugin, of this name, takes part in building."""
+"""Returns what is entered while the plugin of this name takes part in building."""
 
 
 class UnsupportedPolicyError(ValueError):
@@ -39,14 +39,14 @@ class Framework:
     """Some plugins, in their order.
 
     Args:
-        plugins: By what they do (`phases`) they take part in it.
+        plugins: Each takes part in the phases whose methods it has (`phases`).
         around: Entered around each plugin's part in building, such as a clock.
     """
 
     def __init__(self, plugins: Sequence[Plugin], around: Around = lambda name: nullcontext()) -> None:
         self.plugins = tuple(plugins)
         self._around = around
-        # Sorted once: to ask an object for a Protocol's methods costs 20 µs.
+        # Sorted once: checking an object for a Protocol's methods costs 20 µs.
         self._validate = tuple(p for p in plugins if isinstance(p, Validate))
         self._trains = tuple(p for p in plugins if isinstance(p, Trains))
         self._ml_policy = tuple((p.name, p) for p in plugins if isinstance(p, EnforceMLPolicy))
@@ -57,26 +57,26 @@ class Framework:
         self._built_for = frozenset(entry for p in builders for entry in p.implements)
 
     def build(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> tuple[Json, ...]:
-        """The manifests of the `children`; raises like it."""
+        """The manifests of `children`; raises what it raises."""
         return tuple(child.manifest for child in self.children(trainjob, runtime, settings))
 
     def children(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> tuple[Child, ...]:
-        """The child objects of a TrainJob. What is asked for is decided in this order:
+        """The child objects of a TrainJob, built in this order:
 
-        1. nothing is asked for that no plugin implements;
+        1. what no plugin implements is refused;
         2. the runtime's template, runtimePatches, resourcesPerNode and pod counts become an `Info`;
         3. each plugin enforces the ML policy;
         4. each plugin enforces the pod group policy;
         5. the network is identified;
         6. each plugin builds its children.
 
-        Raises `UnsupportedPolicyError`, or `InvalidFieldError` for what cannot be built from.
+        Raises `UnsupportedPolicyError`, or `InvalidFieldError` if nothing can be built.
         """
         self.require_implemented(runtime)
         return self.children_of(self.info(trainjob, runtime, settings))
 
     def info(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
-        """What they ask for, before any plugin; raises `InvalidFieldError` for what cannot be worked with."""
+        """What both ask for, before any plugin; raises `InvalidFieldError` for an invalid field."""
         found = infos.new_info(trainjob, runtime, settings)
         return infos.with_resources(found, lambda job: any(p.trains(found, job) for p in self._trains))
 

@@ -3,8 +3,8 @@
 Called by the plugins of the gang schedulers. Without a `dependsOn` these are
 all pods, as in Trainer v2.3. With one, Trainer's count waits for pods that
 are not even created until others are ready, and nothing ever starts; here
-the gang is the trainers and what they wait for to be ready, less those that
-themselves wait so.
+the gang is the trainers and what they wait for to be ready, without those that
+wait like this themselves.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A TrainJob that is sent suspended to a queue waits until somebody resumes it (ADR 18).
+"""A TrainJob that is created suspended in a queue waits until somebody resumes it (ADR 18).
 
 Kueue suspends whatever it queues and resumes it when there is quota, whoever
-has suspended it before. What it leaves alone is a job with a gate, an
-annotation that has to be there when the job is created. So a job that comes
-suspended gets one, and loses it when its `spec.suspend` becomes false.
+suspended it. It leaves a job with a gate alone: an annotation that must be set
+when the job is created. So a job that is created suspended gets one, and loses
+it when its `spec.suspend` becomes false.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def patch(manifest: Json, old: Json | None) -> tuple[Json, ...]:
     """The JSON patch for a TrainJob that is created (`old` is None) or changed; empty for most.
 
     One that is resumed stays suspended if it has a queue: Kueue decides then
-    when it starts. Raises `InvalidFieldError` for what is no TrainJob.
+    when it starts. Raises `InvalidFieldError` for what is not a TrainJob.
     """
     return _held(manifest) if old is None else _let_go(manifest, old)
 
@@ -50,7 +50,7 @@ def _let_go(manifest: Json, old: Json) -> tuple[Json, ...]:
 
 
 def _is_sent_by_others(manifest: Json) -> bool:
-    """Whether MultiKueue sends it from another cluster, or it is another controller's affair."""
+    """Whether MultiKueue sends it from another cluster, or another controller owns it."""
     metadata = fields.mapping(manifest.get("metadata"), _METADATA)
     owners = fields.objects(metadata.get("ownerReferences"), _METADATA.child("ownerReferences"))
     return names.PREBUILT_WORKLOAD_LABEL in _texts(manifest, "labels") or any(

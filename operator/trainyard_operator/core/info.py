@@ -25,7 +25,7 @@ _RESOURCES_PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator is configured with and manifests depend on."""
+    """The part of the operator's configuration that manifests depend on."""
 
     feature_gates: frozenset[str] = frozenset()
     """The gates that are on."""
@@ -72,7 +72,7 @@ class Info:
 
     @property
     def trainer(self) -> Json | None:
-        """`spec.trainer`; None when absent, which an empty object is not."""
+        """`spec.trainer`; None if absent, but not if it is empty."""
         return fields.optional_mapping(self.trainjob.spec.get("trainer"), FieldPath("spec.trainer"))
 
     def policy(self, name: str) -> Json | None:
@@ -103,7 +103,7 @@ class Info:
         return f"{self.trainjob.name}-{pod_set.name}-0-{index}.{self.subdomain}"
 
     def with_count(self, pod_set: str, count: int) -> Info:
-        """With so many pods in the pod set of that name."""
+        """With this many pods in the pod set of that name."""
         sets = tuple(replace(p, count=count) if p.name == pod_set else p for p in self.pod_sets)
         return replace(self, pod_sets=sets)
 
@@ -116,7 +116,7 @@ class Info:
         return replace(self, jobs=tuple(edit(job) if job["name"] in wanted else job for job in self.jobs))
 
     def with_env(self, job: str, container: str, env: Iterable[Json]) -> Info:
-        """With the variables in that container, each in the place of its namesake."""
+        """With the variables in that container, each replacing the one of its name."""
         wanted = tuple(env)
         return self.with_job(
             job, lambda j: templates.with_container(j, container, lambda c: templates.with_env(c, wanted))
@@ -129,7 +129,7 @@ class Info:
         )
 
     def with_volumes(self, job: str, volumes: Sequence[Json]) -> Info:
-        """With the volumes in the pods of that ReplicatedJob, each in the place of its namesake."""
+        """With the volumes in the pods of that ReplicatedJob, each replacing the one of its name."""
 
         def edit(template: Json) -> Json:
             return {**template, "spec": templates.upserted(template["spec"], "volumes", "name", volumes)}
@@ -137,7 +137,7 @@ class Info:
         return self.with_job(job, lambda j: templates.with_pod_template(j, edit))
 
     def with_mounts(self, job: str, container: str, mounts: Sequence[Json]) -> Info:
-        """With the mounts in that container, each in the place of the one at its path."""
+        """With the mounts in that container, each replacing the one at its path."""
         return self.with_job(
             job,
             lambda j: templates.with_container(
@@ -152,7 +152,7 @@ class Child:
 
     manifest: Json
     generated: Generated | None = None
-    """What in it is drawn when it is created; such an object is never updated."""
+    """What is generated in it at creation; such an object is never updated."""
 
 
 def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
@@ -161,7 +161,7 @@ def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
     Follows `NewInfo` of Trainer v2.3: runtimePatches merge into the JobSet
     template in their order, ReplicatedJobs keep the runtime's order.
 
-    Raises `InvalidFieldError` for what cannot be worked with.
+    Raises `InvalidFieldError` for an invalid field.
     """
     template = fields.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
     metadata = fields.mapping(template.get("metadata"), FieldPath("spec.template.metadata"))
@@ -212,8 +212,8 @@ class _Stage(NamedTuple):
 
 
 def _checked(stages: Sequence[_Stage]) -> Json:
-    """The last stage, checked. Only if it is wrong is the patch looked for that made it so, by halving:
-    to check after each patch would take as many times as long."""
+    """The last stage, checked. If it is wrong, a binary search finds the patch that made it so:
+    checking after each patch would take many times as long."""
     if len(stages) == 1:
         return stages[0].spec
 
@@ -250,7 +250,7 @@ def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
 
     Args:
         info: What is asked for.
-        trains: Whether a ReplicatedJob trains that is not the trainer's step.
+        trains: Whether a ReplicatedJob other than the trainer's step trains.
     """
     given = fields.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _RESOURCES_PATH)
     if given is None or info.ml_policy is None:

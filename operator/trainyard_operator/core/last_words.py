@@ -1,8 +1,8 @@
-"""What a container's termination message tells beside what it says: docs/adr/0022.
+"""How a container failed, as its termination message records it: docs/adr/0022.
 
-The catalog's containers that run Python leave, before the traceback, a line of
-who failed, when and how; the module that writes it is
-`trainyard_platform.catalog.in_pods.sitecustomize`. Pure.
+The catalog's containers that run Python leave a line before the traceback that
+says who failed, when and how;
+`trainyard_platform.catalog.in_pods.sitecustomize` writes it. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FIRST: Final = re.compile(
     r" at (?P<at>[\dT:.-]{19,26}\+00:00) with exit code (?P<code>\d{1,3})"
 )
 EXIT_CODES: Final = (1, 42)
-"""Those of a container that has left such a line: what ended otherwise left it before, of another program."""
+"""Of a container that left such a line; with any other exit code, an earlier program left it."""
 _SHORT: Final = 300
 """Characters of a line, and of a place."""
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"<]+)", line (?P<line>\d{1,9})')
@@ -26,7 +26,7 @@ _LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/|/lib/python3")
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """What is told of the end of a program."""
+    """How a program ended."""
 
     at: datetime
     exit_code: int
@@ -35,11 +35,11 @@ class LastWords:
     said: str
     """The traceback."""
     rank: int | None = None
-    """Of the process, among all that torchrun started; None: there are no ranks."""
+    """The process's, among all that torchrun started; None if there are no ranks."""
 
 
 def of(exit_code: int, message: str) -> LastWords | None:
-    """What the message of a container that ended with that exit code tells; None if it has no such line."""
+    """What the message of a container with that exit code tells; None if it has no such line."""
     if exit_code not in EXIT_CODES:
         return None
     first, _, said = message.partition("\n")
@@ -55,7 +55,7 @@ def of(exit_code: int, message: str) -> LastWords | None:
 
 
 def short(said: str) -> str:
-    """The last line, with the last place of the user's own that a traceback names; empty: none."""
+    """The last line, with the last place in the user's code that a traceback names; empty if none."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if not lines:
         return ""

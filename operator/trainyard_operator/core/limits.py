@@ -27,12 +27,12 @@ REPLICATED_JOBS: Final = 32
 """In a runtime, or in one of the runtimePatches: more have no use, but each costs the operator time."""
 
 AMOUNTS: Final = 2_000
-"""Limits and requests of resources, in a runtime or in a TrainJob: each is parsed several times a look."""
+"""Limits and requests of resources in a runtime or TrainJob: they are parsed several times a look."""
 
 _SPEC: Final = FieldPath("spec")
 _NODES: Final = FieldPath("spec.trainer.numNodes")
 _RANDOM_SUFFIX: Final = "-abcde"
-"""What the Job controller puts behind the index of a pod."""
+"""What the Job controller appends to the index of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ def of_runtime(runtime: Runtime, limits: Limits) -> Iterator[FieldError]:
 
 
 def sizes(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
-    """What is too large in a TrainJob, to be asked before anything that takes long."""
+    """What is too large in a TrainJob; checked before anything that takes long."""
     yield from _size_errors(job.spec, limits.max_trainjob_bytes)
     for spec, path in _patched(job):
         yield from _number_errors(spec, path)
 
 
 def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
-    """What is too much in the TrainJob itself, and what in it is the operator's to say."""
+    """What is too much in the TrainJob itself, and what in it only the operator may set."""
     trainer = fields.mapping(job.spec.get("trainer"), FieldPath("spec.trainer"))
     nodes = fields.integer(trainer.get("numNodes"), _NODES)
     if nodes is not None and nodes < 0:
@@ -168,7 +168,7 @@ def _number_errors(spec: Json, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _parallelism_errors(spec: Json, path: FieldPath, limits: Limits) -> Iterator[FieldError]:
-    """Numbers of pods beyond the limit, also where a later patch says another: that may be withdrawn."""
+    """Pod counts beyond the limit, even where a later patch overrides them: that patch may be withdrawn."""
     path = path.child("replicatedJobs")
     for position, job in enumerate(fields.objects(spec.get("replicatedJobs"), path)):
         inner, at = fields.below(job, path.index(position), "template", "spec")

@@ -1,7 +1,7 @@
-"""What the operator notes on a TrainJob's children, so that a later look knows what they are.
+"""What the operator notes on a TrainJob's children, so that it later knows what they are.
 
-Called by `reconcile`. Notes say how a child was built, never what to do: with
-all of them gone, the next look would make the same of it.
+Called by `reconcile`. Notes say how a child was built, never what to do:
+without them, the next reconciliation would decide the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def labelled(manifest: Json, job: TrainJob) -> Json:
 
 
 def marked(manifest: Json, revision: str | None = None, gates: Iterable[str] = ()) -> Json:
-    """The child with what it was built from and with, if told, and a digest of it all."""
+    """The child with the revision and gates it was built with, if given, and a digest of it all."""
     given = manifest["metadata"].get("annotations", {})
     annotations = {name: text for name, text in given.items() if not name.startswith(names.OWN_PREFIX)}
     if revision is not None:
@@ -44,8 +44,8 @@ def marked(manifest: Json, revision: str | None = None, gates: Iterable[str] = (
 def as_begun(settings: Settings, jobset: JobSet | None) -> Settings:
     """The settings with the feature gates that the JobSet was created with.
 
-    Its pods are immutable: what a gate that is turned on later adds to them
-    would be refused, and the TrainJob blocked that waits suspended.
+    Its pods are immutable: what a gate adds to them that is turned on later
+    would be refused, and would block a suspended TrainJob.
     """
     if jobset is None:
         return settings

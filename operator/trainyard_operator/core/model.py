@@ -95,9 +95,9 @@ class JobSet:
     conditions: Sequence[Condition] = ()
     replicated_jobs_status: Sequence[ReplicatedJobStatus] = ()
     restarts: int = 0
-    """How often JobSet's controller has made all its Jobs anew, because one failed."""
+    """How often JobSet's controller has recreated all its Jobs because one failed."""
     nodes: int = 0
-    """How many pods it has in all but its initializers."""
+    """How many pods it has, without those of its initializers."""
 
 
 class Identity(NamedTuple):
@@ -142,7 +142,7 @@ class Job:
     resource_version: str
     suspended: bool
     active: int
-    """How many of its pods are there and not on their way out."""
+    """How many of its pods exist and are not terminating."""
     finished: bool
     deleting: bool = False
     placement: str | None = None
@@ -153,15 +153,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What could not be made for a JobSet that should run (see `refusals`)."""
+    """What could not be created for a JobSet that should run (see `refusals`)."""
 
     reason: Reason
     """JOBS_REFUSED, PODS_REFUSED or PODS_OVER_QUOTA."""
     message: str
     first: datetime | None = None
-    """When that is known to have been said first; None: not known."""
+    """When it was first reported; None if that is unknown."""
     started: datetime | None = None
-    """When the Job started whose pods are refused."""
+    """When the Job whose pods are refused started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +169,14 @@ class PodEnd:
     """How a pod of a JobSet failed."""
 
     job: str
-    """The ReplicatedJob that it is of."""
+    """Its ReplicatedJob."""
     index: int
     """Its place in that: its number where there are several."""
     attempt: int
-    """How often its JobSet had been made anew before."""
+    """How often its JobSet had restarted before."""
     pod: str
     node: str
-    """Where it was; empty if it was nowhere."""
+    """Where it ran; empty if no node was assigned."""
     container: str
     """The one that failed first; empty if the pod failed and none of them did."""
     exit_code: int
@@ -184,11 +184,11 @@ class PodEnd:
     """In Kubernetes' words: OOMKilled, Evicted, Error, ..."""
     at: datetime
     signal: str = ""
-    """Name of the signal that ended the container; empty: none did."""
+    """Name of the signal that ended the container; empty if none did."""
     message: str = ""
-    """What it said at its end."""
+    """Its termination message."""
     rank: int | None = None
-    """Of the process that failed first in it, where its launcher tells."""
+    """Of the process that failed first in it, if its launcher tells."""
     lost_others: bool = False
     """It failed as a consequence of another."""
 
@@ -202,13 +202,13 @@ class RuntimeProblem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """An answer of the API server to an earlier write that more tries will not change."""
+    """The API server's refusal of an earlier write, which retries will not change."""
 
     reason: Reason
     """JOBSET_REJECTED, FORBIDDEN, QUOTA_EXCEEDED, CRD_MISSING or JOBSET_CONFLICT."""
     message: str
     at: datetime | None = None
-    """When it was refused; None: just now, in the try before this reconciliation."""
+    """When it was refused; None: just now, by the write before this reconciliation."""
     resource: str = ""
     """With CRDMissing: the name of that CRD, `<plural>.<group>`."""
 
@@ -229,21 +229,21 @@ class Observed:
     companions: Sequence[Companion] = ()
     """What exists of the children beside the JobSet; `reconcile.companions` tells which are asked for."""
     jobs: Sequence[Job] | None = None
-    """The Jobs of the JobSet; None: not looked at, which few plans need (`Plan.needs_jobs`)."""
+    """The Jobs of the JobSet; None: not read, since few plans need them (`Plan.needs_jobs`)."""
     idle: float = 0.0
     """Seconds for which the JobSet has had no pod, though it should run; see `refusals.is_idle`."""
     refused: Sequence[Refused] | None = None
-    """What is refused to the JobSet; None: not looked at, which few plans need (`Plan.needs_refused`)."""
+    """What is refused to the JobSet; None: not read, since few plans need it (`Plan.needs_refused`)."""
     newest: Runtime | None = None
-    """The runtime as it is now, looked at together with `refused`."""
+    """The runtime as it is now, read together with `refused`."""
     attempts: Sequence[Json] = ()
     """How each attempt failed, as far as it was seen (see `attempts`)."""
     runtime_renewed: bool = False
-    """`runtime` is the live one, since what the job was sent with was refused before a pod of it ran."""
+    """`runtime` is the live one, since what the job was created with was refused before any pod ran."""
 
 
 class Generated(StrEnum):
-    """Something random in an object, which whoever creates the object draws."""
+    """Something random in an object, generated by whoever creates the object."""
 
     SSH_KEY = "ssh-key"
     """In `data`: `ssh-privatekey`, an ECDSA P-521 key as PEM, and `ssh-publickey`, its line for
@@ -256,7 +256,7 @@ class Create:
 
     manifest: Json
     generated: Generated | None = None
-    """What is to be drawn and put in the place of the manifest's placeholders; None: nothing."""
+    """What to generate in place of the manifest's placeholders; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ class Delete:
     uid: str
     resource_version: str | None = None
     foreground: bool = False
-    """It stays until what it owns has gone, so that nobody meets the remains in its next of that name."""
+    """It stays until what it owns is gone, so that a new object of its name does not meet the remains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,9 +319,9 @@ class Plan:
     requeue_after: float | None = None
     """Seconds after which to look again though nothing has changed."""
     needs_jobs: bool = False
-    """Nothing is decided yet: ask again with `Observed.jobs`."""
+    """Nothing is decided yet: call again with `Observed.jobs`."""
     needs_refused: bool = False
-    """Nothing is decided yet: ask again with `Observed.refused` and `Observed.newest`."""
+    """Nothing is decided yet: call again with `Observed.refused` and `Observed.newest`."""
 
 
 NOTHING = Plan()
@@ -332,5 +332,5 @@ class TrainJobStatus:
     """What a child object says about its TrainJob."""
 
     terminal: Condition | None
-    """The Complete or Failed condition, None while it goes on."""
+    """The Complete or Failed condition, None until it has ended."""
     jobs_status: tuple[Json, ...]

@@ -19,7 +19,7 @@ from .model import EventNote
 UNSCHEDULABLE: Final = "Unschedulable"
 """Reason of a pod's condition PodScheduled while the scheduler finds no node for it."""
 PATIENCE: Final = timedelta(seconds=20)
-"""For as long a scheduler that finds no node is nothing to tell: others may be about to leave one."""
+"""How long a pod may fit no node before that is reported: others may be about to leave one."""
 _FIRST_LOOK: Final = 15.0
 _LONGEST: Final = 120.0
 
@@ -30,7 +30,7 @@ class Pod:
 
     name: str
     job: str
-    """The ReplicatedJob that it is of."""
+    """Its ReplicatedJob."""
     ready: bool = False
     unschedulable: str = ""
     """What the scheduler says if it finds no node for it."""
@@ -44,7 +44,7 @@ class Nodes:
 
     ready: int
     unschedulable: str = ""
-    """Which pod fits no node, and why; empty: none is known to."""
+    """Which pod fits no node, and why; empty if none is known."""
 
 
 def seen(pods: Iterable[Pod], now: datetime) -> Nodes:
@@ -61,7 +61,7 @@ def _sentence(stuck: list[Pod]) -> str:
 
 
 def after(looks: int) -> float:
-    """Seconds from a look to the next, or from when the job began to start to the first: 15, 15, 30, 60, 120.
+    """Seconds to the next look, for the first one from the job's start: 15, 15, 30, 60, 120.
 
     Args:
         looks: How often its pods have been looked at.

@@ -1,10 +1,10 @@
-"""What a TrainJob's runtimePatches say, and what they may be, whatever the runtime (Trainer v2.3).
+"""What a TrainJob's runtimePatches say, and what is allowed in them, whatever the runtime (Trainer v2.3).
 
 Called by `framework` before a patch is merged, by the JobSet plugin's
 `validate`, and by `validation` where there is no runtime to look at. Upstream
 also has rules against names that the runtime does not know, but validates the
-runtime after the patches have been merged into it, so that they never apply;
-nor are they here.
+runtime after merging the patches into it, so these rules never apply. They are
+left out here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def what_is_said(patch: Any) -> Any:
     """A patch, or part of one, as Trainer merges it: what is empty changes nothing.
 
     Trainer reads a patch into Kubernetes' types and writes it again, and these
-    leave out empty lists and the zero values of fields that are no pointers.
+    leave out empty lists and the zero values of fields that are not pointers.
     So `tolerations: []` keeps the runtime's, and does not take them away.
     """
     if isinstance(patch, list):
@@ -79,7 +79,7 @@ def _patches(job: TrainJob) -> Sequence[Json]:
 
 
 def _without_times(patches: Sequence[Json]) -> list[Any]:
-    """The patches without when they were made, which admission itself notes."""
+    """The patches without their times, which admission itself sets."""
     return [{name: value for name, value in patch.items() if name != _TIME} for patch in patches]
 
 

@@ -16,7 +16,7 @@ from .model import JobSet, Json, TrainJob
 
 
 class Plugin(Protocol):
-    """What every plugin says of itself."""
+    """What every plugin declares."""
 
     @property
     def name(self) -> str:
@@ -25,16 +25,16 @@ class Plugin(Protocol):
     @property
     def implements(self) -> frozenset[str]:
         """What stays unsupported without it: `mlPolicy.<source>`, `podGroupPolicy.<source>`,
-        `featureGates.<gate>`. Where none of it is asked for, such a plugin builds nothing."""
+        `featureGates.<gate>`. If none of it is asked for, the plugin builds nothing."""
 
 
 @runtime_checkable
 class Defaults(Protocol):
-    """A policy of which the CRD's schema knows what is left out."""
+    """A policy whose defaults the CRD's schema knows."""
 
     @property
     def defaults(self) -> tuple[tuple[str, Json], ...]:
-        """Paths of objects in a runtime's spec, each with the fields that it has unless it says otherwise."""
+        """Paths of objects in a runtime's spec, each with the defaults of its fields."""
 
 
 @runtime_checkable
@@ -58,15 +58,15 @@ class EnforceMLPolicy(Protocol):
     """Pod counts, and what the training framework reads: variables, ports, files."""
 
     def enforce_ml_policy(self, info: Info) -> Info:
-        """`info` with the runtime's mlPolicy worked in; unchanged where it is not this plugin's."""
+        """`info` with the runtime's mlPolicy applied; unchanged where it is not this plugin's."""
 
 
 @runtime_checkable
 class EnforcePodGroupPolicy(Protocol):
-    """Labels and annotations by which a gang scheduler knows the pods."""
+    """Labels and annotations by which a gang scheduler recognizes the pods."""
 
     def enforce_pod_group_policy(self, info: Info) -> Info:
-        """`info` with the runtime's podGroupPolicy worked in; unchanged where it is not this plugin's."""
+        """`info` with the runtime's podGroupPolicy applied; unchanged where it is not this plugin's."""
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ _Short = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
 
 class InvalidReportError(ValueError):
-    """A body that is no report; the message says where and why."""
+    """A body that is not a report; the message says where and why."""
 
 
 class _Metric(msgspec.Struct):
@@ -42,7 +42,7 @@ class _Report(msgspec.Struct, rename="camel"):
 
 
 class _Claims(msgspec.Struct):
-    """Of a JWT's claims the one that is read here (RFC 7519, section 4.1.3)."""
+    """The one claim of a JWT that is read here (RFC 7519, section 4.1.3)."""
 
     aud: str | list[str]
 
@@ -57,7 +57,7 @@ def audience(namespace: str, name: str) -> str:
 
 
 def claimed_audiences(token: str) -> tuple[str, ...]:
-    """Whom a token says that it is meant for, believed by nobody yet; empty for what is no JWT."""
+    """The audiences that a token claims, not yet verified; empty for what is not a JWT."""
     try:
         payload = token.split(".")[1]
         found = _claims_decoder.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))).aud
@@ -114,6 +114,6 @@ def answer(code: int, reason: str, message: str) -> Json:
 
 
 def echo(status: Json | None) -> Json:
-    """The answer to a report that is taken."""
+    """The answer to a report that is accepted."""
     reported: dict[str, Any] = {name: value for name, value in (status or {}).items() if value is not None}
     return {"trainerStatus": reported} if status is not None else {}

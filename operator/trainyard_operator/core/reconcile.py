@@ -48,9 +48,9 @@ from .model import (
 from .plugins.jobset import said_by
 
 RETRY_SECONDS: Final = 30.0
-"""After how long what blocks a TrainJob is tried again."""
+"""How long until a blocked TrainJob is tried again."""
 COLLECT_SECONDS: Final = 3.0
-"""After how long what is on its way is looked at again: no watch tells of companions and Jobs."""
+"""How long until a pending change is looked at again: companions and Jobs are not watched."""
 
 _LONGEST_WAIT: Final = 86400.0
 
@@ -65,9 +65,9 @@ class _Step:
     wait: float | None = None
     """Seconds until another look is due, even without an event; None if none is due."""
     needs_jobs: bool = False
-    """It cannot be told without a look at the JobSet's Jobs."""
+    """It cannot be decided without the JobSet's Jobs."""
     needs_refused: bool = False
-    """It cannot be told without a look at what is refused to the JobSet."""
+    """It cannot be decided without what is refused to the JobSet."""
 
 
 def reconcile(
@@ -124,10 +124,10 @@ def companions(
     settings: Settings = DEFAULT_SETTINGS,
     using: Framework = plugins.ALL,
 ) -> tuple[Identity, ...]:
-    """The children beside the JobSet that the next `reconcile` wants to know of.
+    """The children beside the JobSet that the next `reconcile` needs to know of.
 
-    The shell looks them up, and says in `observed.companions` which there
-    are. None for most TrainJobs, and for any whose JobSet runs.
+    The shell looks them up, and says in `observed.companions` which exist.
+    None for most TrainJobs, and for any whose JobSet runs.
     """
     job = observed.trainjob
     if job.deleting or not is_managed(job) or conditions.finished(conditions.of(job.status)):
@@ -166,7 +166,7 @@ def _after_the_end(
 ) -> Plan:
     """A finished TrainJob starts nothing; past its deadline, what still runs is removed.
 
-    That it is suspended is still said, as Trainer does: whoever suspends a job
+    Its suspension is still reported, as Trainer does: whoever suspends a job
     that is just ending waits for it.
     """
     after = conditions.without(_suspension(job, before, now), names.BLOCKED)
@@ -174,7 +174,7 @@ def _after_the_end(
     writes: tuple[Write, ...] = ()
     if jobset is not None and not jobset.deleting and failed.get("reason") == Reason.DEADLINE_EXCEEDED:
         writes = (_deletion(jobset),)
-    # One that has not ended is about to go, or is seen late, as it was before: its counts are no news.
+    # A JobSet that has not ended is about to be deleted, or is seen as it was before: its counts are old.
     last = jobset if jobset is not None and _has_ended(jobset) else None
     return Plan(writes=writes, status=_status(job, after, last))
 
@@ -219,7 +219,7 @@ def _with_blocked(
 
 
 def _announced(before: conditions.Conditions, blocked: Cause) -> tuple[EventNote, ...]:
-    """The Event for a block that is new or another than before."""
+    """The Event for a block that is new or differs from the one before."""
     old = conditions.find(before, names.BLOCKED) or {}
     if (old.get("reason"), old.get("message")) == (blocked.reason, blocked.message):
         return ()
@@ -272,7 +272,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
     if jobset is not None and _runs(observed):
         return _running_step(observed, jobset)
     if isinstance(observed.runtime, RuntimeProblem):
-        # What is as suspended as it should be needs no runtime now.
+        # A JobSet that is already suspended or resumed as wanted needs no runtime now.
         if jobset is not None and jobset.suspend == _is_suspended(job):
             return _Step()
         return _Step(blocked=causes.runtime_missing(job))
@@ -304,7 +304,7 @@ def _runs(observed: Observed) -> bool:
 
 
 def _running_step(observed: Observed, jobset: JobSet) -> _Step:
-    """Nothing, while something runs; else what is refused is said, and got round if that may be."""
+    """Nothing while something runs; else it reports what is refused, and renews the JobSet if possible."""
     if not refusals.is_idle(jobset):
         return _Step()
     standing = causes.standing(observed.trainjob)
@@ -328,7 +328,7 @@ def _blocked_since(job: TrainJob, standing: Cause | None) -> datetime | None:
 
 
 def _is_outdated(jobset: JobSet, newest: Runtime | None) -> bool:
-    """Whether the runtime has other content by now than the JobSet was built from."""
+    """Whether the runtime's content now differs from what the JobSet was built from."""
     built_from = jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
     return newest is not None and built_from is not None and built_from != revisions.name_of(newest)
 
@@ -342,7 +342,7 @@ def _identity(manifest: Json) -> Identity:
 
 
 def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
-    """What makes the children beside the JobSet what they should be."""
+    """What brings the children beside the JobSet to their wanted state."""
     job = observed.trainjob
     seen = {found.identity: found for found in observed.companions}
     writes: list[Write] = []
@@ -352,7 +352,7 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
         if found is None:
             writes.append(Create(wanted, child.generated))
         elif found.deleting or (found.owner_uid != job.uid and found.of_trainjob == job.name):
-            # It goes with the TrainJob of this name that was there before.
+            # It is removed with the earlier TrainJob of this name.
             return _Step(wait=COLLECT_SECONDS)
         elif found.owner_uid != job.uid:
             return _Step(blocked=causes.foreign(found.kind, found.name))
@@ -366,7 +366,7 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
 def _jobset_step(
     observed: Observed, runtime: Runtime, wanted: Json, first: tuple[Write, ...], settings: Settings
 ) -> _Step:
-    """What makes the JobSet what it should be, behind its companions."""
+    """What brings the JobSet to its wanted state, after its companions."""
     record: tuple[Write, ...] = ()
     revision = runtime.revision
     if revision is None and runtime.uid:
@@ -390,7 +390,7 @@ def _jobset_step(
 def _writes(
     observed: Observed, record: tuple[Write, ...], first: tuple[Write, ...], marked: Json
 ) -> tuple[Write, ...]:
-    """What makes the JobSet this, behind what comes first; empty if everything is as it should be."""
+    """What makes the JobSet this manifest, after what comes first; empty if nothing has to change."""
     jobset = observed.jobset
     if jobset is None:
         return (*record, *first, Create(marked))

@@ -1,15 +1,15 @@
-"""A JobSet that should run and of which nothing does: who refuses its Jobs or their pods, and what follows.
+"""A JobSet that should run, but none of whose pods do: who refuses its Jobs or pods, and what follows.
 
 Called by `reconcile` and `revisions`. A TrainJob keeps the runtime that it was
-sent with. Where that very content is refused, trying again changes nothing,
-and a runtime that is put right would never reach the job. So, as long as no
-pod of it has run:
+created with. If that content is refused, retrying changes nothing, and a
+corrected runtime would never reach the job. So, as long as no pod of it has
+run:
 
 1. `Blocked` says what is refused, and stays until something runs;
 2. the JobSet is deleted once the runtime has other content than the JobSet;
 3. a job without a JobSet whose content was refused is built from the runtime as it is now.
 
-Each step is decided on what is there: it does not matter where an operator is
+Each step is decided on what exists, so it does not matter where an operator is
 killed. Pure.
 """
 
@@ -28,31 +28,31 @@ from . import conditions
 from .model import Job, JobSet, Json, Refused, TrainJob
 
 PATIENCE: Final = 30.0
-"""Seconds for which a JobSet without a pod is nothing unusual: it starts, ends or makes its next Jobs."""
+"""Seconds for which a JobSet may well have no pod: it starts, ends or creates its next Jobs."""
 AT_THE_START: Final = timedelta(seconds=120)
-"""Pods that were refused by then after their Job started have never run."""
+"""If pods are refused within this time after their Job started, none has run."""
 
 OF_A_JOBSET: Final = frozenset({Reason.JOBS_REFUSED, Reason.PODS_REFUSED, Reason.PODS_OVER_QUOTA})
-"""Why a JobSet that was taken comes to nothing, as reasons of `Blocked`."""
+"""Why an accepted JobSet does not run, as reasons of `Blocked`."""
 _OF_CONTENT: Final = OF_A_JOBSET | {
     Reason.JOBSET_REJECTED,
     Reason.RUNTIME_INVALID,
     Reason.POLICY_UNSUPPORTED,
     Reason.FORBIDDEN,
 }
-"""What another content of the runtime may mend."""
+"""What a change of the runtime may fix."""
 
 JOBSET_EVENTS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed")
 """Reasons of JobSet's events (0.12) about children that it could not create."""
 JOB_EVENT: Final = "FailedCreate"
 """Reason of a Job's events about pods that could not be created."""
 SAID_OF_A_JOB: Final = re.compile(r"^(\(combined from similar events\): )?Error creating: ")
-"""What such an event says before why; see client-go's EventAggregator."""
+"""What such an event says before the cause; see client-go's EventAggregator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """An Event of type Warning. Times are None where it does not tell."""
+    """An Event of type Warning. A time that it lacks is None."""
 
     about: str
     """uid of the object."""
@@ -70,7 +70,7 @@ def is_idle(jobset: JobSet) -> bool:
 
 
 def found(jobset: JobSet, jobs: Sequence[Job], events: Collection[Warned]) -> tuple[Refused, ...]:
-    """What could not be made for the JobSet: why its Jobs have no pods, else why there are no Jobs."""
+    """What could not be created for the JobSet: why its Jobs have no pods, else why there are no Jobs."""
     of_jobs = [refused for job in sorted(jobs, key=_name) for refused in _of_job(job, events)]
     if of_jobs:
         return tuple(of_jobs)
@@ -109,7 +109,7 @@ def _of_job(job: Job, events: Collection[Warned]) -> Iterator[Refused]:
     if not said or job.active or job.suspended or job.finished:
         return
     newest = max(said, key=lambda event: (event.last is not None, event.last, event.message))
-    # Each pod has another name: the same refusal of the next one is the same message.
+    # Each pod has its own name: without it, the same refusal of the next pod is the same message.
     message = re.sub(
         rf'"{re.escape(job.name)}-[^"]*"', f'"{job.name}-..."', SAID_OF_A_JOB.sub("", newest.message)
     )

@@ -1,24 +1,24 @@
-"""Jobs that must be made anew before their JobSet is resumed, so that pods carry only what is wanted.
+"""Jobs that must be recreated before their JobSet is resumed, so that pods carry only what is wanted.
 
 Called by `reconcile`. When JobSet (0.12) resumes a Job it adds its template's
 labels, annotations, node selector, tolerations and scheduling gates to what
-the Job has, and takes nothing away: a job that its queue moves to another
-flavor would ask for the nodes of both. A Job that is made anew has what the
-template says. So a JobSet that has run, and is to be resumed as something else,
+the Job has, and removes nothing: a job that its queue moves to another flavor
+would ask for the nodes of both. A recreated Job has what the template says. So
+a JobSet that has run, and is to be resumed as something else,
 
 1. is written as it is to run, but still suspended, with a stamp of that on
    the template of its pods;
 2. loses its suspended Jobs without that stamp, which JobSet's controller then
-   makes again;
+   recreates;
 3. is resumed.
 
-Each step is decided on what is there, so it does not matter where an operator
-is killed. The controller may make a Job from a template that it remembers and
-that is older; the stamp tells, and the Job goes again. What ran is noted on
+Each step is decided on what exists, so it does not matter where an operator is
+killed. The controller may create a Job from an older template that it has
+cached; the stamp shows it, and the Job is deleted again. What ran is noted on
 the JobSet when it is suspended: a job that comes back as it was, to the same
-flavor, keeps its Jobs, and nobody asks for them.
+flavor, keeps its Jobs, and they are not read.
 
-The JobSet itself is never deleted: volumes that are its own would go with it. Pure.
+The JobSet itself is never deleted: its own volumes would be deleted with it. Pure.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def over(jobset: JobSet, manifest: Json) -> Json:
 
 
 def is_due(jobset: JobSet, manifest: Json) -> bool:
-    """Whether the JobSet is to be resumed as something else than it ran as."""
+    """Whether the JobSet is to be resumed as something other than what it ran as."""
     ran = jobset.annotations.get(names.RAN_AS_ANNOTATION)
     resumes = jobset.suspend and not manifest["spec"]["suspend"]
     return resumes and ran is not None and ran != marks.digest(manifest["metadata"]["annotations"])
@@ -63,11 +63,11 @@ def held(manifest: Json) -> Json:
 
 
 def deletions(jobset: JobSet, manifest: Json, jobs: Sequence[Job]) -> tuple[Delete, ...] | None:
-    """What must go before the JobSet is resumed, nothing if it can be; None: wait for JobSet's controller.
+    """What to delete before the JobSet is resumed, perhaps nothing; None: wait for JobSet's controller.
 
-    It has to suspend the Jobs and to see that they are suspended before they
-    go, and to see that they are gone afterwards: what it then makes has a
-    stamp to tell by, or is made from what it is resumed with.
+    It must suspend the Jobs and see them suspended before they are deleted,
+    and then see that they are gone: what it creates after that has a stamp, or
+    is built from what the JobSet is resumed with.
     """
     stamp = _stamp(manifest)
     counted = sum(counts.suspended for counts in jobset.replicated_jobs_status)

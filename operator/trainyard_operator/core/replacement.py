@@ -1,8 +1,8 @@
-"""What to PUT over a JobSet that exists: what is wanted, with the defaults that it has got.
+"""What to PUT over a JobSet that exists: what is wanted, with the defaults that it already has.
 
 Called by `apply`. JobSet's webhook fills in defaults when a JobSet is created
-and never again, and then holds every field immutable but the few that a queue
-places a suspended job with. A PUT of the bare manifest would therefore change
+and never again, and then every field is immutable but the few with which a
+queue places a suspended job. A PUT of the bare manifest would therefore change
 what nobody asked to change, and be refused. So whatever the wanted manifest is
 silent about stays as it is; only those few fields are exactly as wanted, so
 that an evicted job loses the node selector of the flavor it had. Pure.

@@ -1,8 +1,8 @@
-"""What pods ask for: GPUs, and the sums that gang schedulers are told.
+"""What pods ask for: GPUs, and the sums for gang schedulers.
 
-Called by the plugins. Follows Trainer v2.3, which knows a GPU by `gpu` in the
-resource's name, and Kubernetes' own sum of a pod's requests. Quantities are
-canonical text, as `templates.checked` leaves them.
+Called by the plugins. Follows Trainer v2.3, which recognizes a GPU by `gpu` in
+the resource's name, and Kubernetes' own sum of a pod's requests. Quantities
+are canonical text, as `templates.checked` leaves them.
 """
 
 from __future__ import annotations

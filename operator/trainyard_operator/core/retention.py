@@ -3,7 +3,7 @@
 Called by the `reaper` with every TrainJob there is; what is decided depends on
 nothing else but the settings and the time, so that a restart forgets nothing.
 The annotation `trainyard.dev/retention` of a TrainJob takes precedence over the
-settings, and takes it out of the count of its namespace.
+settings, and excludes it from the count of its namespace.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ KEEP: Final = "keep"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to delete, those that ended first at the front, and when to look again."""
+    """What to delete, the earliest end first, and when to look again."""
 
     delete: tuple[TrainJob, ...] = ()
     next_in: float | None = None
-    """Seconds until the next TrainJob is due; None if the time brings none nearer."""
+    """Seconds until the next TrainJob is due; None if none will be."""
 
 
 def decide(jobs: Iterable[TrainJob], policy: Retention, now: datetime) -> Decision:
-    """Those of the jobs that are to go now.
+    """Which of the jobs to delete now.
 
     Left alone: what has not finished, what is being deleted already, what is
     managed elsewhere (`spec.managedBy`), and what has an annotation that
@@ -69,7 +69,7 @@ def decide(jobs: Iterable[TrainJob], policy: Retention, now: datetime) -> Decisi
 
 
 def finished_at(job: TrainJob) -> datetime | None:
-    """When the TrainJob came to its end; None if it has not, or does not say when."""
+    """When the TrainJob finished; None if it has not, or does not say when."""
     for kind in (names.COMPLETE, names.FAILED):
         found = conditions.find(conditions.of(job.status), kind)
         if found is not None and found.get("status") == "True":
@@ -82,7 +82,7 @@ def finished_at(job: TrainJob) -> datetime | None:
 
 
 def readable(annotation: str) -> bool:
-    """Whether the annotation says something."""
+    """Whether the annotation is valid."""
     return annotation == KEEP or wanted(annotation) is not None
 
 

@@ -1,10 +1,10 @@
-"""AdmissionReviews: what one asks, and the answer to it. Values in, values out.
+"""Reads AdmissionReviews and builds their answers. Values in, values out.
 
-Called by `admission`, which serves them. What is allowed is `validation`'s to
-say; here is how the API server asks and wants to be answered, and the one
-thing that Trainer's mutating webhook does: it notes when a runtime patch was
-made. Nothing that an object may hold makes a function here fail otherwise
-than with `MalformedError` or `InvalidFieldError`.
+Called by `admission`, which serves them. `validation` decides what is allowed;
+here is how the API server asks and expects its answer, and the one thing that
+Trainer's mutating webhook does: it notes when a runtime patch was made.
+Whatever an object holds, functions here raise only `MalformedError` or
+`InvalidFieldError`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PATCHES: Final = "runtimePatches"
 
 
 class MalformedError(ValueError):
-    """What was sent is no AdmissionReview that can be answered; the message is one line."""
+    """The body is not an AdmissionReview that can be answered; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def read(body: bytes | bytearray) -> Request:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise MalformedError("the body is not JSON") from None
     if not isinstance(review, dict) or (review.get("apiVersion"), review.get("kind")) != (API_VERSION, KIND):
-        raise MalformedError(f"the body is no {KIND} of {API_VERSION}")
+        raise MalformedError(f"the body is not an {KIND} of {API_VERSION}")
     request = review.get("request")
     if not isinstance(request, dict):
         raise MalformedError("the review has no request")
@@ -85,13 +85,13 @@ def read(body: bytes | bytearray) -> Request:
     }
     for field, value in texts.items():
         if not isinstance(value, str):
-            raise MalformedError(f"request.{field} is no text")
+            raise MalformedError(f"request.{field} is not a string")
     if not texts["uid"]:
         raise MalformedError("request.uid is empty")
     wanted = {CREATE: ("object",), UPDATE: ("object", "oldObject")}.get(str(texts["operation"]), ())
     for field in wanted:
         if not isinstance(request.get(field), dict):
-            raise MalformedError(f"request.{field} is no object")
+            raise MalformedError(f"request.{field} is not an object")
     return Request(
         **texts,
         manifest=request.get("object") or {},
@@ -101,7 +101,7 @@ def read(body: bytes | bytearray) -> Request:
 
 
 def concerns(request: Request) -> bool:
-    """Whether there is anything to decide: deletes and subresources are nobody's business here."""
+    """Whether there is anything to decide: deletes and subresources are not checked here."""
     return request.operation in {CREATE, UPDATE} and not request.subresource
 
 
@@ -109,7 +109,7 @@ def trainjob(request: Request, manifest: Json, now: datetime) -> TrainJob:
     """A TrainJob of the request, as far as one exists before it is stored.
 
     On a create it may have no uid yet, nor a time of creation: that is now.
-    Raises `InvalidFieldError` for what is none.
+    Raises `InvalidFieldError` for what is not one.
     """
     metadata = fields.mapping(manifest.get("metadata"), _METADATA)
     return TrainJob(
@@ -125,7 +125,7 @@ def trainjob(request: Request, manifest: Json, now: datetime) -> TrainJob:
 
 
 def runtime(request: Request, manifest: Json, kind: str) -> Runtime:
-    """A runtime of the request; raises `InvalidFieldError` for what is none."""
+    """A runtime of the request; raises `InvalidFieldError` for what is not one."""
     metadata = fields.mapping(manifest.get("metadata"), _METADATA)
     return Runtime(
         kind=kind,
@@ -140,10 +140,10 @@ def runtime(request: Request, manifest: Json, kind: str) -> Runtime:
 def defaults(manifest: Json, old: Json | None, now: datetime) -> tuple[Json, ...]:
     """The JSON patch that notes in a TrainJob's runtimePatches when each was made.
 
-    A patch that is new and says no time, or has changed, is of now; one that
-    is as it was keeps its time, whatever the request says. What is no list of
-    objects is left for the schema to refuse. Raises `InvalidFieldError` for
-    what is nested too deep to be compared.
+    A patch that is new and has no time, or that has changed, gets the present
+    time; an unchanged one keeps its time, whatever the request says. What is
+    not a list of objects is left for the schema to refuse. Raises
+    `InvalidFieldError` for what is nested too deep to be compared.
     """
     for asked in (manifest, old or {}):
         fields.require_shallow(asked.get("spec"), FieldPath("spec"))

@@ -33,7 +33,7 @@ KIND: Final = "ControllerRevision"
 SNAPSHOT_SUFFIX: Final = "-runtime-snapshot"
 """What follows the TrainJob's name in the name of Trainer v2.3's snapshot ConfigMap."""
 MAX_SNAPSHOT: Final = 256 * 1024
-"""Characters. A larger snapshot is not read: to parse 1 MiB of YAML can take seconds and much memory."""
+"""Characters. A larger snapshot is not read: parsing 1 MiB of YAML can take seconds and much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Chosen:
 
     runtime: Runtime | RuntimeProblem
     lost: bool = False
-    """The content that the job started with, or was created for, is not known any more."""
+    """The content that the job started with, or was created for, is no longer known."""
     renewed: bool = False
     """What the job was created for was refused before a pod of it ran; this is the present content."""
 
@@ -127,9 +127,9 @@ def read_snapshot(config_map: Json, trainjob: TrainJob) -> Runtime | None:
     """The runtime in the ConfigMap that Trainer v2.3 kept for a JobSet of its own making.
 
     It has no uid: users can write ConfigMaps, so what it says of its identity
-    is not believed, and it is never recorded as a revision.
+    is not trusted, and it is never recorded as a revision.
 
-    To parse the largest one takes half a second: call it in a thread.
+    Parsing the largest one takes half a second: call it in a thread.
 
     Returns:
         None if the ConfigMap is not this TrainJob's, is too large, cannot be
@@ -188,7 +188,7 @@ def choose(
 
     1. the revision that its annotation names;
     2. without that annotation Trainer v2.3 made it: the `snapshot`;
-    3. else the live runtime, and what it started with is lost.
+    3. else the live runtime, and what the job started with is lost.
 
     Without one, what was in force when the job was created:
 

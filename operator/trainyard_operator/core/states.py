@@ -2,8 +2,8 @@
 
 Called by the controller for each status that it writes, and by the gauges. Trainer's conditions
 say nothing while a job starts or runs, and a printer column shows one field.
-The word is made of the rest of the status, and of what its pods show while it starts. It is read back
-only where nobody has looked at them yet. Pure.
+The state follows from the rest of the status, and from what the pods show while the job starts. It is
+read back only if nobody has looked at the pods yet. Pure.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def of(job: TrainJob, status: Json, seen: nodes.Nodes | None = None) -> State:
 
 
 def is_starting(job: TrainJob, status: Json) -> bool:
-    """Whether pods of it are there and not all ready, so that a look at them tells more than the counts."""
+    """Whether it has pods that are not all ready, so that a look at them tells more than the counts."""
     return _of(job, status) in (State.STARTING, State.INITIALIZING) and _waits(status["jobsStatus"])
 
 
@@ -96,12 +96,12 @@ def _told(job: TrainJob) -> Json:
 def changed(
     job: TrainJob, patch: Json | None, jobset: JobSet | None = None, seen: nodes.Nodes | None = None
 ) -> Json:
-    """What to merge into the field of our own so that it is true of the patched status; empty: nothing.
+    """What to merge into our own field so that it matches the patched status; empty: nothing.
 
     Args:
         job: The TrainJob.
         patch: The fields of its status that change otherwise.
-        jobset: Its JobSet; None: it has none. Nodes are told once its controller has counted it.
+        jobset: Its JobSet; None: it has none. Nodes are reported once its controller has counted it.
         seen: See `of`.
     """
     told, status = _told(job), {**job.status, **(patch or {})}

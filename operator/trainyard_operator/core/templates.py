@@ -28,7 +28,7 @@ def checked(spec: Json, path: FieldPath) -> dict[str, Any]:
     Quantities are canonical, and the objects that are always printed
     (`resources`, the metadata of templates, the status of volume claims) exist.
 
-    Raises `InvalidFieldError` for what cannot be built from.
+    Raises `InvalidFieldError` if nothing can be built from it.
     """
     fields.require_shallow(spec, path)
     jobs = fields.named_objects(spec.get("replicatedJobs"), path.child("replicatedJobs"))
@@ -106,7 +106,7 @@ def with_containers(job: Json, wanted: Set[str], edit: Edit) -> Json:
 
 
 def with_env(target: Json, env: Iterable[Json]) -> Json:
-    """The container with each variable in the place of its namesake, else at the end."""
+    """The container with each variable replacing the one of its name, else at the end."""
     return upserted(target, "env", "name", env)
 
 
@@ -129,7 +129,7 @@ def with_port(target: Json, port: int) -> Json:
 
 
 def upserted(target: Json, field: str, key: str, items: Iterable[Json]) -> Json:
-    """The object with each item in its list `field`: in the place of its equal by `key`, else at the end."""
+    """The object with each item in its list `field`: replacing its equal by `key`, else at the end."""
     result = list(target.get(field) or ())
     places: dict[Any, int] = {}
     for position, other in enumerate(result):
@@ -146,7 +146,7 @@ def upserted(target: Json, field: str, key: str, items: Iterable[Json]) -> Json:
 def environment(value: Any, path: FieldPath) -> tuple[Json, ...]:
     """Variables as a TrainJob gives them, in the form that Trainer v2.3 copies them in.
 
-    The apiVersion of a fieldRef is left out: there is but one, the default.
+    The apiVersion of a fieldRef is left out: only the default exists.
     """
     return tuple(
         item if item.get("valueFrom") is None else _variable(item, path.index(i))

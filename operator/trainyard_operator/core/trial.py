@@ -1,9 +1,9 @@
-"""The Jobs of a TrainJob before there are any, for the API server to judge in a dry run.
+"""The Jobs that a TrainJob would get, for the API server to judge in a dry run.
 
-JobSet creates the Jobs once a queue has given the TrainJob its quota. A Job
-that Kubernetes refuses is refused again for ever, and the quota is held. So
-the webhook has the Jobs judged when a TrainJob or a runtime is sent. Here is
-which Jobs these are, and what an answer means; `trials` asks. Values in,
+JobSet creates the Jobs once a queue has given the TrainJob its quota.
+Kubernetes refuses an invalid Job again and again while the TrainJob holds its
+quota. So the webhook has the Jobs judged when a TrainJob or a runtime is sent.
+This module builds these Jobs and reads the answers; `trials` asks. Values in,
 values out.
 """
 
@@ -23,7 +23,7 @@ from .info import Settings
 from .model import Json, Runtime, TrainJob
 
 NAME: Final = "trial"
-"""What the TrainJob is called, so that those that differ only in their names have one trial."""
+"""The TrainJob's name here, so that those that differ only in their names share one trial."""
 
 _JOBSET_DEFAULTS: Final = {"completionMode": "Indexed"}
 _POD_DEFAULTS: Final = {"restartPolicy": "OnFailure"}
@@ -39,7 +39,7 @@ class Trial:
 
     replicated_job: str
     position: int
-    """Which of the ReplicatedJobs it is of."""
+    """The position of its ReplicatedJob."""
     manifest: Json
 
 
@@ -52,7 +52,7 @@ def trainjob_on(runtime: Runtime, namespace: str) -> TrainJob:
 def of(job: TrainJob, runtime: Runtime, settings: Settings) -> tuple[Trial, ...]:
     """One Job of each ReplicatedJob, as JobSet would create it.
 
-    There is none if the job cannot be built at all: that is said elsewhere.
+    There is none if the job cannot be built at all: that is reported elsewhere.
     """
     if not revisions.supported(job):
         return ()
@@ -69,10 +69,10 @@ def refusals(trial: Trial, details: Mapping[str, Any], *, of_runtime: bool) -> t
     Args:
         trial: The Job.
         details: The `details` of the Status with which a 422 was answered.
-        of_runtime: Whether the runtime itself is judged: fields are said as the runtime has them.
+        of_runtime: Whether the runtime itself is judged: fields are named as in the runtime.
 
     Returns:
-        Nothing where it is not Kubernetes' own validation of a Job that refuses it.
+        Nothing unless Kubernetes' own validation of a Job refuses it.
     """
     causes = details.get("causes")
     if details.get("kind") != "Job" or not isinstance(causes, list):
@@ -116,7 +116,7 @@ def _of_jobset(jobset: Json) -> Iterator[Trial]:
 
 
 def _claims(spec: Json) -> Iterator[str]:
-    """Names of the claims that JobSet makes, and gives to pods as volumes of these names."""
+    """Names of the claims that JobSet creates, and mounts in pods as volumes of these names."""
     for policy in fields.objects(spec.get("volumeClaimPolicies"), _POLICIES):
         for template in fields.objects(policy.get("templates"), _POLICIES.child("templates")):
             name = fields.below(template, _POLICIES.child("templates"), "metadata")[0].get("name")

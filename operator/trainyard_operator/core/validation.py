@@ -2,12 +2,12 @@
 
 Called by the webhooks and by `trainyard validate`. Texts and field paths are
 those of Trainer v2.3's webhooks, because people and tools match on them; what
-the CRD schema refuses is the API server's business, and not repeated here.
+the CRD schema refuses is left to the API server, and not repeated here.
 
-An update is never refused because of a runtime unless it needs one: what
-touches no spec passes, and a TrainJob can be suspended, and runtimePatches taken
-back with that, whatever has become of its runtime. Trainyard's own `limits` are
-for what is new: every spec that is created or changed is held to them. Sizes
+An update is never refused because of a runtime unless it needs one: an update
+that changes no spec passes, and a TrainJob can be suspended, and its
+runtimePatches withdrawn with that, whatever has happened to its runtime.
+Trainyard's own `limits` hold for every spec that is created or changed. Sizes
 come first, so that nothing takes long for what is refused anyway.
 """
 
@@ -128,7 +128,7 @@ def _only_resumes(job: TrainJob, old: TrainJob | None) -> bool:
 
 
 def _only_suspends(job: TrainJob, old: TrainJob) -> bool:
-    """Whether nothing else is done, or patches are taken back with it, as Kueue does when it evicts a job."""
+    """Whether it only suspends, perhaps withdrawing patches, as Kueue does when it evicts a job."""
     if not _suspends(job, old):
         return False
     rest = (_SUSPEND, _PATCHES)
@@ -161,7 +161,7 @@ def _warnings(prefix: str, runtime: Runtime) -> Iterator[str]:
 
 
 def _retention_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
-    """What cannot be read is no reason to refuse a TrainJob: it is kept, as the safer reading."""
+    """An annotation that cannot be read is no reason to refuse a TrainJob: to keep it is safer."""
     name = names.RETENTION_ANNOTATION
     text = job.annotations.get(name)
     if text is None or (old is not None and old.annotations.get(name) == text):
@@ -214,7 +214,7 @@ def _runtime_errors(runtime: Runtime, using: Framework) -> Iterator[FieldError]:
 
 
 def _policy_errors(runtime: Runtime, policy: str, using: Framework) -> Iterator[FieldError]:
-    """What no plugin implements, as Flux: a TrainJob with it would be refused."""
+    """What no plugin implements, such as Flux: a TrainJob with it would be refused."""
     known = using.implemented(policy)
     path = FieldPath("spec").child(policy)
     for source, value in fields.mapping(runtime.spec.get(policy), path).items():

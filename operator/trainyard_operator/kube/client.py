@@ -1,7 +1,8 @@
 """A small typed client of the Kubernetes API.
 
-Used by everything in the shell. It does one request a call: no cache, no
-retries, no decisions; those are `queue`'s and `apply`'s. Bodies are JSON by
+Used by everything in the shell. Each call is one request: no cache, no
+retries, no decisions; those are left to `queue` and `apply`. Bodies are JSON
+by
 msgspec: plain values, or the msgspec type the caller asks for.
 """
 
@@ -27,15 +28,15 @@ REQUEST_TIMEOUT = 30.0
 """Seconds for one request with an answer of known length."""
 CONNECT_TIMEOUT = 10.0
 MAX_RETRY_AFTER = 60.0
-"""Seconds; a server that asks for more is asked again after this."""
+"""Seconds; a server that asks for more gets the next request after this."""
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""The Accept header for an answer of which the metadata are enough."""
+"""The Accept header for an answer with metadata only."""
 MAX_WATCH_LINE = 64 * 1024 * 1024
 """Bytes; a watch event cannot be longer: etcd holds objects of 1.5 MiB."""
 
 
 class ApiError(Exception):
-    """The API server said no.
+    """The API server refused a request, or did not answer.
 
     `code` is the HTTP status (0: no answer), `reason` the machine-readable
     word of the Status object (`AlreadyExists`, `Invalid`, ...), `details` its
@@ -121,8 +122,8 @@ class Resource:
     def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
         """The path of an object or, without `name`, of the collection (of all namespaces without one).
 
-        Raises `NotFoundError` for what no object can be called: the name of a
-        runtime is whatever a user has written, and must not lead elsewhere.
+        Raises `NotFoundError` for a name that no object can have: the name of
+        a runtime is whatever a user has written, and must not lead elsewhere.
         """
         for segment in (namespace, name):
             if segment and not _SEGMENT.fullmatch(segment):
@@ -411,7 +412,7 @@ class Client:
 
 
 def _of_a_write(manager: str | None, *, dry_run: bool = False) -> dict[str, str]:
-    """The query of a write. Warnings about unknown fields, which nobody would read, cost the server time."""
+    """The query of a write. It asks for no warnings about unknown fields: nobody would read them."""
     query = {"fieldValidation": "Ignore"}
     if manager:
         query["fieldManager"] = manager

@@ -3,8 +3,8 @@
 Read once at start by `main`; `client` and the Kopf thread open their sessions
 with the result. TLS is always verified: a kubeconfig that asks for less is
 rejected. The operator runs no programs to get its credentials: a kubeconfig
-with an exec plugin works only where the caller of `load` brings what runs it,
-as the command does (docs/adr/0015).
+with an exec plugin works only where the caller of `load` passes something to
+run it, as the command does (docs/adr/0015).
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class TokenSource(Protocol):
         """The token to send now; empty if the client certificate says who we are.
 
         Raises:
-            CredentialsError: There is no token to be had.
+            CredentialsError: No token is available.
             OSError: The token's file cannot be read.
         """
         ...
 
     def replaces(self, refused: str) -> bool:
-        """Look for another token after the API server rejected this one; False if there is none to try."""
+        """Look for another token after the API server rejected this one; False if there is none."""
         ...
 
 
@@ -78,7 +78,7 @@ class ExecPlugin:
 
 
 RunPlugin = Callable[[ExecPlugin], TokenSource]
-"""Runs a plugin once, so that what is wrong with it is said before any request."""
+"""Runs a plugin once, so that its errors are reported before any request."""
 
 
 @dataclass(slots=True)
@@ -115,12 +115,12 @@ class TokenFile:
 
 
 Pems = tuple[bytes | None, bytes | None, bytes | None]
-"""The cluster's CA, a client certificate and its key; None for what there is not."""
+"""The cluster's CA, a client certificate and its key; None for what is missing."""
 
 
 @dataclass(slots=True)
 class TlsFiles:
-    """What a TLS context was filled from, which somebody else may change while we run."""
+    """What a TLS context was loaded from, which somebody else may change while we run."""
 
     context: ssl.SSLContext
     read: Callable[[], Pems]
@@ -129,17 +129,17 @@ class TlsFiles:
     def reload(self) -> bool:
         """Read again; if something changed, new connections use it, and the answer is True.
 
-        A CA that is no longer there stays trusted until the process ends: a
-        context can learn to trust, but not to stop.
+        A CA that is removed stays trusted until the process ends: a context
+        can only add trust.
 
         Raises:
-            CredentialsError: What is there now cannot be used; the context is as it was.
+            CredentialsError: What it reads cannot be used; the context is unchanged.
         """
         try:
             found = self.read()
             if found == self.loaded:
                 return False
-            _fill(ssl.create_default_context(), found)  # one that fails half-way must not be the one in use
+            _fill(ssl.create_default_context(), found)  # must not fail in the one in use
             _fill(self.context, found)
         except (OSError, ssl.SSLError, UnicodeDecodeError, binascii.Error) as error:
             raise CredentialsError(f"certificates of the API server: {error}") from error
@@ -165,10 +165,10 @@ class Credentials:
     tls: ssl.SSLContext | None
     """Verifying context, with the client certificate if there is one; None for plain HTTP on loopback."""
     tls_files: TlsFiles | None = None
-    """What `tls` is filled from."""
+    """What `tls` is loaded from."""
     token: str | None = None
     token_source: TokenSource | None = None
-    """What gives the token if it changes over time, in place of `token`."""
+    """Gives the token if it changes over time, in place of `token`."""
     keep_alive: bool = True
     """False where the client certificate changes over time: a connection keeps the one that it began with."""
     proxy: str | None = None
@@ -302,7 +302,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
 def from_kubeconfig(
     paths: list[Path], context: str | None = None, run_plugin: RunPlugin | None = None
 ) -> Credentials:
-    """Read one or more kubeconfig files (the first one that names a thing wins)."""
+    """Read one or more kubeconfig files (the first one that names an entry takes precedence)."""
     merged: dict[str, dict[str, tuple[Mapping[str, Any], Path]]] = {
         "contexts": {},
         "clusters": {},
@@ -415,7 +415,7 @@ def _credentials(
 
 
 def _require_acceptable(server: str, cluster: Mapping[str, Any], user: Mapping[str, Any], where: str) -> None:
-    """Raise `CredentialsError` for what is not safe, or not known, to any client of ours."""
+    """Raise `CredentialsError` for what is unsafe or not supported."""
     url = urlsplit(server)
     if url.scheme not in {"https", "http"} or not url.hostname:
         raise CredentialsError(f"{where}: server {server!r} is not a URL")

@@ -1,8 +1,8 @@
-"""The messages of API servers and webhooks, made fit to be logged, told and stored.
+"""Makes the messages of API servers and webhooks fit to log, report and store.
 
-They are others' words about what was rejected, and some repeat all of it: a
-JobSet with the environment of its containers, tokens included. So the values
-go and the sentence stays: which field is wrong, and what is allowed.
+Some messages repeat all of what was rejected: a JobSet with the environment of
+its containers, tokens included. So the values are removed and the sentence
+stays: which field is wrong, and what is allowed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PART = re.compile(r'"(?:[^"\\]|\\.)*+"|["{}\[\]]|[:,] ', re.DOTALL)
 
 
 def without_values(message: str) -> str:
-    """The message on one line, with `(not shown)` in the place of values, and cut to `LONGEST`."""
+    """The message on one line, with `(not shown)` in place of values, and cut to `LONGEST`."""
     kept = []
     at = 0
     while len(message) > at and (found := _VALUE.search(message, at)) is not None:
@@ -35,7 +35,7 @@ def without_values(message: str) -> str:
 
 
 def _end(message: str, at: int, depth: int) -> int:
-    """Where the value ends that goes on at `at`, within so many brackets."""
+    """Where the value that continues at `at` ends, inside `depth` brackets."""
     inside = depth > 0
     for part in _PART.finditer(message, at):
         text = part.group()

@@ -1,4 +1,4 @@
-"""The kinds that we ask an API server for, each as its paths spell it."""
+"""The kinds that we read or write, each as the API server's paths spell it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ CLUSTER_TRAINING_RUNTIMES: Final = Resource(
 RUNTIMES: Final = {one.kind: one for one in (TRAINING_RUNTIMES, CLUSTER_TRAINING_RUNTIMES)}
 """The two kinds of runtimes, by kind."""
 
-# Of the controllers beside it
+# Of the controllers that work with it
 JOBSETS: Final = Resource(names.JOBSET_GROUP, "v1alpha2", names.JOBSETS, names.JOBSET)
 VOLCANO_POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", names.POD_GROUP)
 COSCHEDULING_POD_GROUPS: Final = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", names.POD_GROUP)

@@ -1,4 +1,4 @@
-"""The time as the API server has it, by which what it creates is dated.
+"""The API server's time, by which it dates what it creates.
 
 Kept by `client` from the answers to its requests. Deadlines and retention are
 counted from a server's dates, so a node whose clock is wrong must not end jobs
@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 TOLERATED = 2.0
-"""Seconds by which this machine's clock may differ and still be believed: an answer counts whole seconds."""
+"""Seconds by which this machine's clock may differ and still be used: an answer counts whole seconds."""
 
 
 class ServerClock:
@@ -34,7 +34,7 @@ class ServerClock:
             self._heard = (date, self._steady())
 
     def now(self) -> datetime:
-        """The server's time; this machine's where that is near enough, or no answer has come."""
+        """The server's time; this machine's if it is close enough, or no answer has come."""
         local = self._local()
         date, at = self._heard
         try:

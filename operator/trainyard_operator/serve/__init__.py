@@ -1,1 +1,1 @@
-"""What others ask: webhooks, reports of progress, probes, and the certificates for them."""
+"""What others call: webhooks, reports of progress, probes, and the certificates for them."""

@@ -1,14 +1,14 @@
 """The webhooks: upstream's paths over HTTPS, on every replica.
 
 `Decider` answers a request, from the caches and with `validation`; the
-`WebhookServer` takes requests from the network and lets nothing that is sent
-do harm: connections, bodies and times have bounds, and what cannot be answered
-gets a code and one line.
+`WebhookServer` accepts requests from the network and lets none do harm:
+connections, bodies and times have bounds, and what cannot be answered gets a
+code and one line.
 
 Most reviews are small and are answered in the event loop. A large one is read
-and judged in a thread, one at a time: the loop goes on and answers "not done
+and judged in a thread, one at a time: the loop continues and answers "not done
 in time" when the time is up, and small reviews do not wait for large ones. A
-thread cannot be stopped, so it is the bounds on sizes that make its work end.
+thread cannot be stopped, so only the bounds on sizes make its work end.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ HOLD_TRAINJOB = "/hold-trainer-kubeflow-org-v1alpha1-trainjob"
 VALIDATE = "/validate-trainer-kubeflow-org-v1alpha1-"
 POLICIES = "/policies-trainer-kubeflow-org-v1alpha1-"
 ANSWER_TIMEOUT = 4.0
-"""Seconds; with those of the body below the 10 s after which the API server gives up."""
+"""Seconds; together with those for the body, less than the 10 s after which the API server gives up."""
 SMALL = 32 * 1024
 """Bytes of a review that is answered in the event loop."""
 LOOKS_QPS, LOOKS_BURST = 20.0, 200
-"""Reads of the API server for all callers, who need not have said who they are. A runtime that
-the cache lacks and that exists was made within the last second, so honest callers need few."""
+"""Reads of the API server for all callers, who need not be authenticated. A runtime that
+exists but is not in the cache was created within the last second, so honest callers need
+few."""
 LOOKS_FOR_ONE_QPS, LOOKS_FOR_ONE_BURST = 0.2, 20
 """Of these, reads of one runtime."""
 KEEPALIVE = 300.0
@@ -66,7 +67,7 @@ KEEPALIVE = 300.0
 
 _TRIED = "Kubernetes would refuse the Jobs"
 _OF_THE_CLUSTER = "default"
-"""Where Jobs of a runtime without a namespace are tried; every cluster has it."""
+"""The namespace in which Jobs of a runtime without one are tried; every cluster has it."""
 
 Decide = Callable[[Request], Awaitable[model.Json]]
 P = ParamSpec("P")
@@ -74,13 +75,13 @@ T = TypeVar("T")
 
 
 class Aside:
-    """Work of which the event loop is spared, in one thread."""
+    """Runs work for the event loop in one thread."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="admission")
 
     async def run(self, size: int, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call it, in the thread if it is about more than `SMALL` bytes."""
+        """Call it, in the thread if `size` is more than `SMALL` bytes."""
         if size <= SMALL:
             return call(*args, **options)
         loop = asyncio.get_running_loop()
@@ -90,7 +91,7 @@ class Aside:
 class Decider:
     """Answers requests about TrainJobs and runtimes; by the rules too, if there are `policies`.
 
-    With `trials` it has Kubernetes judge their Jobs where the rules have nothing against them.
+    With `trials` it has Kubernetes judge their Jobs if the rules refuse nothing.
 
     `synced` says whether the caches hold everything: until then JobSets are
     read from the API server.
@@ -146,7 +147,7 @@ class Decider:
         return review.allowed(request, patch)
 
     async def hold_trainjob(self, request: Request) -> model.Json:
-        """Keep back a job that is sent suspended to a queue, until it is resumed; see `holding`."""
+        """Hold a job that is created suspended in a queue, until it is resumed; see `holding`."""
         patch = await self._aside.run(request.size, holding.patch, request.manifest, request.old)
         return review.allowed(request, patch)
 
@@ -181,7 +182,7 @@ class Decider:
         return _answered(request, answer)
 
     async def hold_to_policies(self, request: Request) -> model.Json:
-        """What the rules say that no admission policy asks; see `trainyard_policies.cluster`."""
+        """What the rules say that no admission policy checks; see `trainyard_policies.cluster`."""
         if self._policies is None:
             return review.allowed(request)
         today = self._now().date()
@@ -203,7 +204,7 @@ class Decider:
         return review.allowed(request, warnings=said.warnings)
 
     async def _refused_by_kubernetes(self, request: Request, trials: Trials) -> tuple[str, ...]:
-        """What Kubernetes would refuse in the Jobs that come of it, and would not have refused before."""
+        """What Kubernetes would refuse in the Jobs built from it, and would not have refused before."""
         spec, before = request.manifest.get("spec"), (request.old or {}).get("spec")
         if spec == before:
             return ()
@@ -228,7 +229,7 @@ class Decider:
             jobset = None if request.old is None else await self._jobset(job)
             chosen, _ = await self._runtime(job, jobset)
         except ApiError:
-            return ()  # whoever validates the job says so
+            return ()  # the validation of the job reports it
         if chosen is None:
             return ()
         return await trials.refusals(job, chosen, of_runtime=False, run=run)
@@ -250,9 +251,9 @@ class Decider:
     async def _runtime(
         self, job: model.TrainJob, jobset: model.JobSet | None
     ) -> tuple[model.Runtime | None, bool]:
-        """What the job is built from, as `revisions.choose` has it; its labels are the live one's.
+        """What the job is built from, as `revisions.choose` says; its labels are the live one's.
 
-        And whether that is known: not if the cache lacks it and too many look for runtimes now.
+        And whether that is known: not if the cache lacks it and too many requests look for runtimes now.
         """
         known = True
 
@@ -320,12 +321,12 @@ class WebhookServer(TlsServer):
         except RefusedBodyError as error:
             return _said(error.code, str(error), close=True), error.outcome
         except TimeoutError:
-            return _said(504, "not done in time", close=True), "timeout"
+            return _said(504, "not answered in time", close=True), "timeout"
         except MalformedError as error:
             return _said(400, str(error)), "malformed"
         except Exception:
             logger.exception("admission of a %s failed", kind)
-            return _said(500, "unexpected failure, see the operator's log"), "failed"
+            return _said(500, "unexpected error, see the operator's log"), "failed"
 
     async def _decided(self, body: bytearray, kind: str, decide: Decide) -> tuple[web.Response, str]:
         asked = await self._aside.run(len(body), review.read, body)
@@ -351,7 +352,7 @@ def _answered(request: Request, answer: Answer) -> model.Json:
 
 
 def _too_many_looks() -> RetriableError:
-    return RetriableError("too much is asked that the caches do not hold yet", code=429)
+    return RetriableError("too many requests for objects that are not in the cache yet", code=429)
 
 
 def _said(code: int, message: str, *, close: bool = False) -> web.Response:

@@ -1,9 +1,9 @@
-"""The bodies of requests, within bounds of size, of time, and of what they take together.
+"""The bodies of requests, within bounds of size, of time, and of their total size.
 
-Whoever sends a body need not have said who he is. So what all bodies take
-together has a bound, and when it is reached it is not the next caller who is
-turned away: the address that holds most loses its largest unfinished body. A
-caller that sends much and slowly makes room for callers that send little.
+Callers need not be authenticated. So the total size of all bodies has a bound,
+and when it is reached, the next caller is not turned away: the address that
+holds most loses its largest unfinished body. A caller that sends much and
+slowly makes room for callers that send little.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BODY_TIMEOUT: Final = 5.0
 
 
 class RefusedBodyError(Exception):
-    """The body is not read to its end. `code` is the HTTP status, `outcome` a word for the metrics."""
+    """The body is not read completely. `code` is the HTTP status, `outcome` a word for the metrics."""
 
     def __init__(self, code: int, message: str, outcome: str) -> None:
         super().__init__(message)
@@ -97,4 +97,4 @@ class Bodies:
 
 
 def _overloaded() -> RefusedBodyError:
-    return RefusedBodyError(503, "too much is sent at a time, try again", "overloaded")
+    return RefusedBodyError(503, "too much data is being sent, try again", "overloaded")

@@ -1,10 +1,10 @@
 """Where the servers' certificate comes from, and how it is kept fresh.
 
 `SecretKeeper`: our own authority, in a Secret that all replicas share; each of
-them may make or renew it, and the API server's preconditions see to it that
-one of them wins and the others read what it wrote. `FolderKeeper`: files that
-somebody else keeps, as cert-manager does. Both hand what they have to `serve`,
-at once and whenever it changes.
+them may create or renew it, and the API server's preconditions ensure that one
+of them succeeds and the others read what it wrote. `FolderKeeper`: files that
+somebody else, such as cert-manager, keeps. Both pass what they have to
+`serve`, at once and whenever it changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RETRY = 2.0
 FOLDER_INTERVAL = 10.0
 
 Serve = Callable[[bytes, bytes], None]
-"""Takes a certificate chain and its key, as PEM; raises ValueError or OSError if they are none."""
+"""Takes a certificate chain and its key, as PEM; raises ValueError or OSError if they are invalid."""
 
 _FIELDS = {
     "ca.crt": "authorities",
@@ -49,7 +49,7 @@ class Keeper(Protocol):
     """A source of certificates."""
 
     problem: str
-    """Why there is none, or none newer, in words; empty if all is well."""
+    """Why there is no certificate, or no newer one; empty if all is well."""
 
     @property
     def authorities(self) -> bytes | None:
@@ -92,7 +92,7 @@ class SecretKeeper:
             await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - spread, not secrecy
 
     async def step(self) -> None:
-        """Read the Secret, make or renew what it holds if that is due, and serve it."""
+        """Read the Secret, create or renew what it holds if that is due, and serve it."""
         try:
             issued = await self._read()
         except ConflictError:
@@ -104,7 +104,7 @@ class SecretKeeper:
         if issued != self.issued:
             self._serve(issued.certificate, issued.key)
             until = certificates.good_until(issued.certificate)
-            logger.info("certificate in place, good until %s", until.date())
+            logger.info("serving a certificate that is valid until %s", until.date())
             self.issued = issued
         self._report("")
 
@@ -114,7 +114,7 @@ class SecretKeeper:
             secret = await self._client.get(path)
         except NotFoundError:
             now = self._now()  # the server's time, which is known once it has answered
-            # Deleted while we had it: callers trust what we hold, so it is what is kept again.
+            # Deleted while we had it: callers trust what we hold, so we write that again.
             issued = self.issued or certificates.issue(self._names, now)
             await self._client.create(SECRETS.path(self._namespace), self._manifest(issued))
             return issued
@@ -135,11 +135,11 @@ class SecretKeeper:
         return fresh
 
     def _instead(self, secret: dict[str, Any], now: datetime) -> Issued:
-        """What takes the place of an unusable Secret, so that callers go on trusting us if that can be.
+        """What replaces an unusable Secret, so that callers continue to trust us if possible.
 
         First what this replica holds, cross-signed authority and all; then
         what the authority in the Secret signs; only then a new authority,
-        which callers must be told of first.
+        which callers do not trust yet.
         """
         if self.issued is not None:
             with contextlib.suppress(UnusableError):
@@ -169,7 +169,7 @@ class FolderKeeper:
     def __init__(self, folder: Path, serve: Serve) -> None:
         self.problem = ""
         self.authorities: bytes | None = None
-        """See `Keeper`. Whoever keeps the files also tells the API server whom to trust."""
+        """See `Keeper`. Whoever writes the files also tells the API server whom to trust."""
         self._folder = folder
         self._serve = serve
         self._served: tuple[bytes, bytes] | None = None
@@ -192,7 +192,7 @@ class FolderKeeper:
             self.authorities = authorities.read_bytes() if authorities.exists() else None
             self._report("")
         except (OSError, ValueError) as error:
-            # A pair that does not fit: it is being replaced at this moment, and read again soon.
+            # A pair that does not match is being replaced at this moment, and is read again soon.
             what = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
             self._report(f"{self._folder}: tls.crt and tls.key cannot be used: {what}")
 
@@ -205,7 +205,7 @@ class FolderKeeper:
 def _issued(secret: dict[str, Any]) -> Issued:
     found = _decoded(secret)
     if not all(getattr(found, field) for field in _FIELDS.values()):
-        raise UnusableError("not all of ca.crt, ca.key, tls.crt and tls.key are there")
+        raise UnusableError("not all of ca.crt, ca.key, tls.crt and tls.key exist")
     return found
 
 

@@ -4,7 +4,7 @@ Called by `certificate_keeper`, which keeps them in a Secret. Times are
 arguments. Nothing here is logged or written anywhere.
 
 A new authority is signed by the one before it too, and that cross-signed
-certificate is served behind the serving one. So whoever trusts only the old
+certificate is served after the serving one. So whoever trusts only the old
 authority still accepts what the new one signs, and nothing has to happen in a
 certain order, or on all replicas at once, when the authority changes.
 """
@@ -40,18 +40,18 @@ class Issued:
     """Everything that the replicas share; all of it PEM."""
 
     authorities: bytes
-    """Whom to trust: the present authority, then those before it that have not run out."""
+    """Whom to trust: the present authority, then those before it that have not expired."""
     authority_key: bytes
     certificate: bytes
-    """What is served: the serving certificate, and behind it the cross-signed authority if there is one."""
+    """What is served: the serving certificate, then the cross-signed authority if there is one."""
     key: bytes
 
     def __repr__(self) -> str:
-        return "Issued(...)"  # a key must not get into a log by way of a traceback
+        return "Issued(...)"  # a traceback must not log a key
 
 
 class UnusableError(ValueError):
-    """What was kept is no set of certificates that belong together."""
+    """What was stored is not a set of certificates that belong together."""
 
 
 def issue(names: Sequence[str], now: datetime) -> Issued:
@@ -61,24 +61,24 @@ def issue(names: Sequence[str], now: datetime) -> Issued:
 
 
 def renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | None:
-    """What takes the place of `issued`; None while it is good for these names and for some time.
+    """What replaces `issued`; None while it is valid for these names and for some time.
 
-    Names that it has and that are not asked for are kept: replicas that know
-    different names would otherwise take turns for ever.
+    Names that it has but that are not asked for are kept: replicas that know
+    different names would otherwise renew it in turn forever.
 
     Raises `UnusableError` for what cannot be renewed.
     """
     try:
         return _renewed(issued, names, now)
     except (ValueError, IndexError, TypeError, x509.ExtensionNotFound) as error:
-        # Their texts may quote what they could not read.
+        # Their messages may quote what they could not read.
         raise UnusableError(f"the certificates cannot be read ({type(error).__name__})") from None
 
 
 def signed_again(issued: Issued, names: Sequence[str], now: datetime) -> Issued:
     """A new serving certificate of the authority in `issued`, whose serving certificate is unusable.
 
-    A cross-signed authority behind the old serving certificate is kept if it
+    A cross-signed authority after the old serving certificate is kept if it
     can be read. Raises `UnusableError` if the authority is unusable too.
     """
     try:
@@ -109,7 +109,7 @@ def _crosses(chain: bytes, authority: x509.Certificate, now: datetime) -> list[x
 
 
 def good_until(chain: bytes) -> datetime:
-    """When the first certificate of a PEM chain runs out. Raises `UnusableError`."""
+    """When the first certificate of a PEM chain expires. Raises `UnusableError`."""
     try:
         return x509.load_pem_x509_certificates(chain)[0].not_valid_after_utc
     except (ValueError, IndexError) as error:

@@ -1,4 +1,4 @@
-"""Connections of an HTTP server within bounds: how many, and how long each may say nothing.
+"""Connections of an HTTP server within bounds: how many, and how long each may be silent.
 
 A server that anybody in the cluster can reach, and that cannot tell who calls
 before it has read a request, must not be filled by callers that only connect.
@@ -28,7 +28,7 @@ from aiohttp import web
 logger = logging.getLogger(__name__)
 
 MOST = 512
-"""Connections at a time. An idle one with TLS takes about 60 KiB."""
+"""Connections at a time. An idle one with TLS needs about 60 KiB."""
 HEADER_TIMEOUT = 5.0
 """Seconds for a handshake, and again for the headers of a request from its first byte."""
 LOOK = 1.0
@@ -78,7 +78,7 @@ class Listener:
             access_log=None,
             shutdown_timeout=shutdown_timeout,
             keepalive_timeout=bounds.keepalive,
-            lingering_time=0,  # the rest of a body that was rejected is not waited for
+            lingering_time=0,  # do not wait for the rest of a rejected body
         )
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class Listener:
             try:
                 accepted, address = await loop.sock_accept(listening)
             except OSError as error:  # out of file descriptors, or the caller has gone already
-                logger.warning("port %d: a connection is not taken: %s", self.port, error.strerror)
+                logger.warning("port %d: could not accept a connection: %s", self.port, error.strerror)
                 await asyncio.sleep(0.1)
                 continue
             peer = str(address[0])
@@ -146,7 +146,7 @@ class Listener:
                 ssl_handshake_timeout=self._bounds.header_timeout if self._tls is not None else None,
             )
         except (OSError, ssl.SSLError, EOFError, asyncio.CancelledError):
-            # A handshake that failed, or took too long, is the caller's to notice.
+            # A handshake that failed, or took too long, is left to the caller to notice.
             connection.ended()
             accepted.close()
 
@@ -185,7 +185,7 @@ class Listener:
 
 
 class _Connection(asyncio.Protocol):
-    """Passes on to aiohttp's protocol what comes, and remembers when that was."""
+    """Passes data on to aiohttp's protocol, and remembers when it came."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class _Connection(asyncio.Protocol):
         self.ended = ended
         self.transport: asyncio.Transport | None = None
         self.since = clock()
-        """When it began to wait for its caller: since it was made, its last answer, or a request's start."""
+        """When it began to wait for its caller: as it was made, after an answer, or at a request's start."""
         self.between = False
         """Whether it has been answered and nothing has come since."""
         self.answering = False
@@ -209,7 +209,7 @@ class _Connection(asyncio.Protocol):
         self._accepted = accepted
 
     def close(self) -> None:
-        """Close it without a word: its caller may not be listening."""
+        """Close it without an answer: its caller may not be listening."""
         self.ended()
         if self.transport is not None:
             self.transport.abort()

@@ -1,4 +1,4 @@
-"""The metrics over HTTPS, only for those whom the API server lets read them.
+"""The metrics over HTTPS, only for those whom the API server allows to read them.
 
 As Kubernetes' own components do it: a TokenReview says whose the bearer token
 is, and a SubjectAccessReview whether they may `get` the path /metrics.
@@ -29,15 +29,15 @@ logger = logging.getLogger(__name__)
 
 PATH: Final = "/metrics"
 TIMEOUT: Final = 10.0
-"""Seconds for a request, and what it costs to answer it."""
+"""Seconds for a request and its answer."""
 BOUNDS: Final = Bounds(keepalive=75.0, most=64)
-"""Who reads metrics is a handful of callers."""
+"""Only a handful of callers read metrics."""
 RENDERED_FOR: Final = 1.0
-"""Seconds for which metrics are served as they were, however often they are asked for."""
+"""Seconds for which metrics are served unchanged, however often they are requested."""
 
 
 class Exposition:
-    """The metrics as text, made anew once a second at most. `clock` gives seconds that never go back."""
+    """The metrics as text, rendered at most once a second. `clock` gives seconds that never go back."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics = metrics
@@ -54,7 +54,7 @@ class Exposition:
 
 
 class MetricsServer(TlsServer):
-    """Serves them; see `TlsServer` for what else it is told."""
+    """Serves them; see `TlsServer` for the other arguments."""
 
     what = "the metrics server"
 
@@ -72,7 +72,7 @@ class MetricsServer(TlsServer):
         self._client = client
         self._exposition = exposition
         self._readers: Tokens[bool] = Tokens(clock)
-        """By token: whether whose it is may read metrics."""
+        """By token: whether its user may read metrics."""
 
     def application(self) -> web.Application:
         """See `TlsServer`."""
@@ -88,8 +88,10 @@ class MetricsServer(TlsServer):
             answer = _refusal(error.code, str(error), error.retry_after)
         except (ApiError, TimeoutError) as error:
             why = str(error) or "timed out"
-            logger.warning("metrics: whether a reader may have them is not known: %s", why)
-            answer = _refusal(503, "the API server does not say whether you may read metrics, try again", 1.0)
+            logger.warning("metrics: could not check whether a reader may read them: %s", why)
+            answer = _refusal(
+                503, "could not ask the API server whether you may read metrics, try again", 1.0
+            )
         if self.closing:
             answer.force_close()
         return answer

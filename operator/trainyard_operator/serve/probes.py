@@ -18,10 +18,10 @@ from .connections import Bounds, Listener
 from .metrics_server import Exposition
 
 BOUNDS = Bounds(keepalive=75.0, most=64)
-"""Kubelet and whoever reads metrics are a handful of callers."""
+"""The kubelet and a handful of others call it."""
 
 Reasons = Callable[[], Sequence[str]]
-"""Asked at each probe: what speaks against it, in words; nothing if all is well."""
+"""Called at each probe: the reasons why it fails, in words; none if all is well."""
 
 
 class ProbeServer:

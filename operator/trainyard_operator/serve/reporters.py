@@ -1,9 +1,9 @@
 """Who reports: from a pod's token to the TrainJob that the pod trains for.
 
-A token says a namespace and whom it is meant for, and anybody who may create
-pods can have one made for any TrainJob there. So the pod itself is looked at:
-the API server vouches for token and pod (TokenReview), and pod, Job, JobSet
-and TrainJob are held together by their uids.
+A token names a namespace and an audience, and anybody who may create pods can
+get one for any TrainJob there. So the pod itself is checked: the API server
+vouches for token and pod (TokenReview), and pod, Job, JobSet and TrainJob are
+held together by their uids.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Reporters:
         claimed = progress.claimed_audiences(token)
         if wanted not in claimed:
             if any(progress.is_trainjob_audience(other) for other in claimed):
-                raise RefusedTokenError(403, "the token is another TrainJob's")
+                raise RefusedTokenError(403, "the token belongs to another TrainJob")
             raise RefusedTokenError(401, f"the token is not meant for {wanted}")
-        # The audience in it is the TrainJob's own, so a known token is known for no other.
+        # Its audience is this TrainJob, so a known token is known for no other.
         jobset = await self._jobsets.find(token, address, lambda: self._jobset_uid(token, key, wanted))
         trainjob = self._cache.trainjobs.get(key)
         if trainjob is None:
@@ -58,10 +58,10 @@ class Reporters:
         return await self._owning_jobset(await self._pod(token, key, wanted), key)
 
     async def _owning_jobset(self, pod: dict[str, Any], key: Key) -> str:
-        """The uid of the JobSet whose Job made the pod.
+        """The uid of the JobSet whose Job created the pod.
 
-        Labels say what their writer likes, and whoever may create Jobs writes
-        the labels of their pods. Owners are known by uid.
+        Labels prove nothing: whoever may create Jobs writes the labels of
+        their pods. Owners are known by uid.
         """
         owner = _controller(pod, JOBS)
         labels = pod["metadata"].get("labels") or {}
@@ -76,14 +76,14 @@ class Reporters:
         raise _belongs_to_none()
 
     async def _pod(self, token: str, key: Key, wanted: str) -> dict[str, Any]:
-        """The metadata of the pod that the API server says the token is of."""
+        """The metadata of the pod that the token belongs to, as the API server says."""
         user = await reviewed(self._client, token, wanted)
         extra = user.get("extra") or {}
         names: list[str] = extra.get(POD_NAME) or []
         uids: list[str] = extra.get(POD_UID) or []
         of_namespace = str(user.get("username")).startswith(f"system:serviceaccount:{key.namespace}:")
         if not of_namespace or len(names) != 1 or len(uids) != 1:
-            raise RefusedTokenError(403, "the token is not a pod's of this namespace")
+            raise RefusedTokenError(403, "the token does not belong to a pod of this namespace")
         try:
             pod = await self._client.get(PODS.path(key.namespace, names[0]), accept=METADATA)
         except NotFoundError:

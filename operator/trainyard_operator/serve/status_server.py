@@ -1,10 +1,10 @@
 """The status server: training processes report their progress, on every replica.
 
-Trainer v2.3's endpoint (feature gate TrainJobStatus), at its path and with
-its bodies. Who may report is `reporters`' to say, what a report is
-`progress`'; here are the network, its bounds, and the one write. Nothing of a
-body is read before it is known whose it is, and a TrainJob that reports too
-often is turned away before it costs the API server anything.
+Trainer v2.3's endpoint (feature gate TrainJobStatus), at its path and with its
+bodies. `reporters` says who may report, `progress` what a report is; here are
+the network, its bounds, and the one write. No body is read before its sender
+is known, and a TrainJob that reports too often is turned away before it costs
+the API server anything.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ logger = logging.getLogger(__name__)
 PATH: Final = "/apis/" + progress.audience("{namespace}", "{name}")
 MAX_BODY: Final = 64 * 1024
 TIMEOUT: Final = 10.0
-"""Seconds for a request: its body, and what it costs to answer it."""
+"""Seconds for a request: its body and its answer."""
 KEEPALIVE: Final = 120.0
 TRIES: Final = 4
-"""Of a write that others' writes of the same status get in the way of."""
+"""Of a write that conflicts with others' writes of the same status."""
 REASONS: Final = {401: "Unauthorized", 403: "Forbidden", 429: "TooManyRequests"}
 
 
 class StatusServer(TlsServer):
-    """Takes reports; `qps` and `burst` are those of one TrainJob. See `TlsServer` for the rest."""
+    """Accepts reports; `reports` limits those of one TrainJob. See `TlsServer` for the rest."""
 
     what = "the status server"
 
@@ -87,14 +87,14 @@ class StatusServer(TlsServer):
             async with asyncio.timeout(TIMEOUT):
                 answer = await self._answer(request)
         except TimeoutError:
-            answer = _refusal(504, "Timeout", "not done in time")
+            answer = _refusal(504, "Timeout", "not answered in time")
         except RefusedTokenError as error:
             answer = _refusal(error.code, REASONS[error.code], str(error), error.retry_after)
         except InvalidReportError as error:
             answer = _refusal(422, "Invalid", str(error))
         except RetriableError as error:
             logger.warning("a report on %s: %s", request.path, error)
-            answer = _refusal(503, "ServiceUnavailable", "the API server cannot take it now, try again")
+            answer = _refusal(503, "ServiceUnavailable", "the API server cannot store it now, try again")
         except ApiError as error:
             if error.code != 422:
                 logger.warning("a report on %s: %s", request.path, error)
@@ -143,11 +143,11 @@ class StatusServer(TlsServer):
             except RetryError:
                 continue  # the cache has the newer one now
             return key in self._cache.trainjobs
-        raise RetriableError("others write the TrainJob's status all the time")
+        raise RetriableError("others keep writing the TrainJob's status")
 
 
 async def _body(request: web.Request) -> bytes | None:
-    """What was sent, None if it is too much."""
+    """The body, None if it is too large."""
     body = bytearray()
     async for chunk in request.content.iter_any():
         body += chunk
@@ -161,5 +161,5 @@ def _refusal(code: int, reason: str, message: str, retry_after: float = 0.0) -> 
     response = web.Response(status=code, body=body, content_type="application/json")
     if retry_after > 0:
         response.headers["Retry-After"] = str(math.ceil(retry_after))
-    response.force_close()  # whatever is left of the body is not waited for
+    response.force_close()  # do not wait for the rest of the body
     return response

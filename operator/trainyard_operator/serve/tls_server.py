@@ -1,4 +1,4 @@
-"""An HTTPS server whose certificate comes later, and comes anew.
+"""An HTTPS server whose certificate comes later, and is replaced while it runs.
 
 The base of the webhooks and of the status server, which share a certificate.
 """
@@ -19,9 +19,9 @@ from .connections import Bounds, Listener
 class TlsServer:
     """Serves `application()` on `host:port` between `start` and `stop`; port 0 picks a free one, see `port`.
 
-    It listens at once, but completes no handshake before `load` has brought a
-    certificate. `load` may be called again at any time: connections made
-    after it see the new one. `bounds` says what connections may cost.
+    It listens at once, but completes no handshake before `load` has loaded a
+    certificate. `load` may be called again at any time: connections made after
+    it see the new one. `bounds` says what connections may cost.
     """
 
     what = "the server"
@@ -69,7 +69,7 @@ class TlsServer:
         Raises ValueError or OSError, and changes nothing, if it cannot be served.
         """
         until = certificates.good_until(certificate)
-        _load(_context(), certificate, key)  # one that fails half-way must not be the one in use
+        _load(_context(), certificate, key)  # a failure half-way must not affect the context in use
         _load(self._context, certificate, key)
         self.good_until = until
 
@@ -80,7 +80,7 @@ class TlsServer:
         if self.good_until is None:
             return [f"{self.what} has no certificate yet {problem}".rstrip()]
         if self.good_until <= self._now():
-            return [f"{self.what}'s certificate has run out {problem}".rstrip()]
+            return [f"{self.what}'s certificate has expired {problem}".rstrip()]
         return []
 
 

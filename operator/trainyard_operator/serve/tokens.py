@@ -1,4 +1,4 @@
-"""What the API server has said of bearer tokens, so that not every request asks it again."""
+"""What the API server has said of bearer tokens, so that not every request queries it again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..kube.resources import TOKEN_REVIEWS
 T = TypeVar("T")
 
 KNOWN_FOR: Final = 60.0
-"""Seconds for which a token is not asked about again; one that is taken back is good for as much longer."""
+"""Seconds for which a token is not reviewed again; a revoked one stays valid for that much longer."""
 MOST_KNOWN: Final = 10_000
 REVIEWS_AT_A_TIME: Final = 8
 ATTEMPTS_QPS, ATTEMPTS_BURST = 5.0, 20
@@ -25,7 +25,7 @@ ATTEMPTS_QPS, ATTEMPTS_BURST = 5.0, 20
 
 
 class RefusedTokenError(Exception):
-    """This token does not do for this. `code` is the HTTP status; `retry_after` in seconds."""
+    """The token is refused. `code` is the HTTP status; `retry_after` in seconds."""
 
     def __init__(self, code: int, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class _Known(Generic[T]):
 
 
 class Tokens(Generic[T]):
-    """Remembers what was found out of each token; `clock` gives seconds that never go back."""
+    """Remembers what was found out about each token; `clock` gives seconds that never go back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class Tokens(Generic[T]):
         self._reviews = asyncio.Semaphore(REVIEWS_AT_A_TIME)
 
     async def find(self, token: str, address: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """What `ask` says of the token, or has said within the last minute.
+        """What `ask` says about the token, or has said within the last minute.
 
         `address` is the peer's. Raises `RefusedTokenError` if it tries too
         many, and what `ask` raises, which is not remembered.
@@ -76,7 +76,7 @@ def bearer(header: str | None) -> str | None:
 
 
 async def reviewed(client: Client, token: str, audience: str | None = None) -> dict[str, Any]:
-    """The user that the API server says the token is of, as in a TokenReview's status.
+    """The user whom the token belongs to, as in a TokenReview's status.
 
     `audience` is whom the token must be meant for, None for the API server
     itself. Raises `RefusedTokenError`, and the client's errors.

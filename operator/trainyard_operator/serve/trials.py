@@ -1,9 +1,9 @@
-"""Whether Kubernetes would have the Jobs of a TrainJob or a runtime: asked of the API server, in dry runs.
+"""Whether Kubernetes would accept the Jobs of a TrainJob or a runtime: the API server says so in dry runs.
 
-An answer that is anything but Kubernetes' own refusal of a field lets the
-request pass: that no trial could be made keeps nobody from working. What has
-passed once is not tried again, and what may be tried in a second is bounded,
-so that whoever sends TrainJobs cannot keep the API server busy with it.
+Any answer but Kubernetes' own refusal of a field lets the request pass: a
+trial that fails keeps nobody from working. What has passed once is not tried
+again, and the number of trials per second is bounded, so that whoever sends
+TrainJobs cannot keep the API server busy with them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ TIMEOUT: Final = 1.0
 QPS, BURST = 20.0, 200
 """Dry runs, for all callers."""
 MOST_PASSED: Final = 2_000
-"""How many that have passed are remembered."""
+"""How many passed trials are remembered."""
 _UNSEEN: Final = frozenset({"suspend", "managedBy"})
-"""Fields of a TrainJob's spec that no Job shows."""
+"""Fields of a TrainJob's spec that do not reach its Jobs."""
 _WORDS: Final = frozenset({"command", "args"})
-"""Fields of a trainer of whose texts Kubernetes takes any: a sweep is many TrainJobs that differ there."""
+"""Fields of a trainer in which Kubernetes accepts any text: a sweep is many TrainJobs that differ there."""
 
 
 Run = Callable[..., Awaitable[Any]]
@@ -67,8 +67,8 @@ class Trials:
         Args:
             job: The TrainJob; nothing in it is nested too deep.
             runtime: What it is built from.
-            of_runtime: Whether it is the runtime that somebody sends.
-            run: Calls a function that takes long where what was sent is large.
+            of_runtime: Whether the runtime is what was sent.
+            run: Calls a function that takes long if what was sent is large.
 
         Raises:
             InvalidFieldError: The TrainJob cannot be read.
@@ -100,7 +100,7 @@ class Trials:
                 return None
             if error.code != 422 and not self._told:
                 self._told = True
-                logger.warning("Jobs are not judged before they are created: %s", error)
+                logger.warning("Jobs are not checked before they are created: %s", error)
             return error
         return None
 
@@ -115,7 +115,7 @@ def _said(jobs: Sequence[Trial], answers: Sequence[ApiError | None], *, of_runti
 
 
 def _key(job: model.TrainJob, runtime: model.Runtime) -> bytes:
-    """What the Jobs are made of, in short."""
+    """A digest of what the Jobs are built from."""
     spec = {name: value for name, value in job.spec.items() if name not in _UNSEEN}
     patches = fields.objects(spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
     spec["runtimePatches"] = [{**patch, "time": None} for patch in patches]
@@ -126,7 +126,7 @@ def _key(job: model.TrainJob, runtime: model.Runtime) -> bytes:
 
 
 def _as_judged(trainer: model.Json, path: FieldPath) -> model.Json:
-    """A trainer without the texts that Kubernetes takes whatever they say; empty values stay empty."""
+    """A trainer without the texts that Kubernetes accepts whatever they say; empty values stay empty."""
     env = [
         {**one, "value": bool(one["value"])} if "value" in one else one
         for one in fields.objects(trainer.get("env"), path.child("env"))

@@ -1,8 +1,8 @@
 """Tells the API server whom to trust when it calls our webhooks: caBundle, and nothing else.
 
-The configurations are the platform's, which creates them without a caBundle
-and ignores it afterwards. Only the replica that holds the Lease writes, only
-where the webhook is ours, and only what differs.
+The platform creates the configurations without a caBundle and ignores it
+afterwards. Only the replica that holds the Lease writes, only where the
+webhook is ours, and only what differs.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SOON = 3.0
 
 
 class Publisher:
-    """Writes `bundle()` (PEM) into the webhooks that lead to us, while `leading()`.
+    """Writes `bundle()` (PEM) into our webhooks, while `leading()`.
 
-    Ours is a webhook of the Service `service` in `namespace`, or one whose
-    URL has one of `hosts`.
+    Ours are the webhooks of the Service `service` in `namespace`, and those whose URL has one
+    of `hosts`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Publisher:
         self._problems: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Keep them as they should be until cancelled."""
+        """Keep them up to date until cancelled."""
         while True:
             pause = INTERVAL if await self.step() else SOON
             await asyncio.sleep(pause)
@@ -76,7 +76,7 @@ class Publisher:
         try:
             found = await self._client.get(path)
             if not any(self._is_ours(webhook["clientConfig"]) for webhook in found.get("webhooks") or ()):
-                return False  # it leads to somebody whose place we are about to take
+                return False  # it still calls the webhook that we are about to replace
             operations = self._operations(found, wanted)
             if operations:
                 await self._client.patch(path, operations, kind="json", manager=MANAGER)

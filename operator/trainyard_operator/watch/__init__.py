@@ -1,1 +1,1 @@
-"""What the cluster says: watches that bring it, and the slim cache that keeps it."""
+"""The state of the cluster: watches that read it, and the slim cache that keeps it."""

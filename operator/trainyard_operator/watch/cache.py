@@ -5,8 +5,8 @@ whoever else reads an object from the API server; read by the controller.
 Never goes back in time: resourceVersions of one kind are integers that only
 grow, and an older view of an object is refused.
 
-Whatever changes here wakes the TrainJobs that it concerns, whoever brought
-it: its watch does not tell a second time of a change that is here already.
+Whatever changes here wakes the TrainJobs that it concerns, whoever brought it:
+a watch does not report a change that is here already.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Versioned(Protocol):
 
 
 def version(text: str) -> int:
-    """A resourceVersion as a number; 0 for one that is none."""
+    """A resourceVersion as a number; 0 for one that is not a number."""
     return int(text) if text.isdigit() else 0
 
 
@@ -70,11 +70,11 @@ V = TypeVar("V", bound=Versioned)
 class Store(Generic[K, V]):
     """The latest view of each object of one kind.
 
-    `seen` is the highest resourceVersion that its stream has delivered: what
-    the stream has passed, it knows better than the answer to one of our writes.
+    `seen` is the highest resourceVersion that its stream has delivered: up to
+    there, the stream takes precedence over the answer to one of our writes.
 
     Args:
-        changed: Called with the key, and what was there before, when an object is new, other or gone.
+        changed: Called with the key and the former object when an object is new, changed or gone.
     """
 
     def __init__(self, changed: Callable[[K, V | None], None] = lambda key, before: None) -> None:
@@ -100,7 +100,7 @@ class Store(Generic[K, V]):
         return self._objects.values()
 
     def observe(self, key: K, value: V) -> bool:
-        """Take in a view from the stream; False if what we have is as new."""
+        """Take in a view from the stream; False if ours is as new."""
         number = version(value.resource_version)
         self.seen = max(self.seen, number)
         current = self._objects.get(key)
@@ -116,13 +116,13 @@ class Store(Generic[K, V]):
         Args:
             key: The object's key.
             value: The object as it was answered.
-            news: False for the answer to a write of ours that was guarded by the version that is here: it
-                holds nothing that we do not know.
+            news: False for the answer to a write of ours that was guarded by the version held here: it
+                holds nothing new.
         """
         number = version(value.resource_version)
         current = self._objects.get(key)
         if current is None and number <= self.seen:
-            return False  # the stream has shown this version, and then its end
+            return False  # the stream has shown this version, and then its deletion
         if current is not None and version(current.resource_version) >= number:
             return False
         self._objects[key] = value
@@ -182,7 +182,7 @@ class Revision:
     runtime: model.Runtime | None
     """What it keeps; None if it is not what its own name and label say."""
     unreferenced_since: str | None = None
-    """Since when no JobSet has named it, as it is noted on it."""
+    """Since when no JobSet has named it, as its annotation says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class Cache:
         self.runtimes: Store[RuntimeKey, VersionedRuntime] = Store(self._runtime_changed)
         self.revisions: Store[str, Revision] = Store()
         self.revisions_used: dict[str, float] = {}
-        """When each revision was last recorded or chosen by us, on a monotonic clock."""
+        """When we last recorded or chose each revision, on a monotonic clock."""
         self.trainjob_gone: Callable[[Key], None] = lambda key: None
         """Called when a TrainJob has left the cache, whoever found out."""
         self.trainjob_over: Callable[[Key], None] = lambda key: None
@@ -227,11 +227,11 @@ class Cache:
         return set(self._users.get(runtime, ()))
 
     def ended(self, trainjob: model.TrainJob) -> model.JobSet | None:
-        """The JobSet of the TrainJob that has ended and is gone, as long as the TrainJob does not say so.
+        """The TrainJob's JobSet that has ended and is gone, while the TrainJob's status does not say so yet.
 
-        A JobSet with a short TTL may be gone before anybody has looked at its
-        end, or while nobody leads. Without its last words it would be made
-        again, and the job would train twice.
+        A JobSet with a short TTL may be gone before anybody has seen it end,
+        or while nobody leads. Without its last state it would be recreated,
+        and the job would train twice.
         """
         found = self._ended.get(Key.of(trainjob))
         return found if found is not None and found.owner_uid == trainjob.uid else None
@@ -301,7 +301,7 @@ _READ_ANNOTATIONS = frozenset({names.QUEUE_GATES_ANNOTATION, names.RETENTION_ANN
 
 
 def _status(status: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is read of a status: of a TrainJob that has ended not how its attempts failed, which is long."""
+    """What is read of a status; once a TrainJob has ended, not how its attempts failed, which is long."""
     found = _only(status, _READ_STATUS)
     if names.STATUS_FIELD in found and conditions.finished(conditions.of(found)):
         found[names.STATUS_FIELD] = _only(found[names.STATUS_FIELD], frozenset({"state"}))
@@ -313,7 +313,7 @@ def _only(fields: Mapping[str, Any] | None, wanted: frozenset[str]) -> dict[str,
 
 
 def trainjob_of(manifest: model.Json) -> model.TrainJob:
-    """The slim view of a TrainJob. Raises KeyError, TypeError or ValueError for what is none."""
+    """The slim view of a TrainJob. Raises KeyError, TypeError or ValueError for what is not one."""
     metadata = manifest["metadata"]
     return model.TrainJob(
         namespace=metadata["namespace"],
@@ -330,7 +330,7 @@ def trainjob_of(manifest: model.Json) -> model.TrainJob:
 
 
 def runtime_of(manifest: model.Json, kind: str) -> VersionedRuntime:
-    """The slim view of a live runtime. Raises KeyError or TypeError for what is none."""
+    """The slim view of a live runtime. Raises KeyError or TypeError for what is not one."""
     runtime = revisions.live({**manifest, "kind": kind})
     return VersionedRuntime(packed(runtime), manifest["metadata"]["resourceVersion"])
 
@@ -342,7 +342,7 @@ def packed(runtime: model.Runtime) -> model.Runtime:
 
 
 def revision_of(manifest: model.Json) -> Revision:
-    """The view of a ControllerRevision. Raises KeyError, TypeError or ValueError for what is none."""
+    """The view of a ControllerRevision. Raises KeyError, TypeError or ValueError for what is not one."""
     metadata = manifest["metadata"]
     runtime = revisions.read(manifest)
     return Revision(
@@ -356,7 +356,7 @@ def revision_of(manifest: model.Json) -> Revision:
 
 
 def companion_of(identity: model.Identity, manifest: model.Json) -> model.Companion:
-    """The slim view of a child beside the JobSet. Raises KeyError or TypeError for what is no object."""
+    """The slim view of a child beside the JobSet. Raises KeyError or TypeError for what is not an object."""
     metadata = manifest["metadata"]
     owners = metadata.get("ownerReferences") or ()
     owner: model.Json = next((owner for owner in owners if owner.get("controller")), {})

@@ -1,7 +1,7 @@
 """The Kopf handlers, and nothing else: what Kopf sees is passed on as it is.
 
 Only `on.event`: such handlers add no finalizer and no annotation, so Kopf
-never writes to an object. What an event means is the controller's to decide.
+never writes to an object. The controller decides what an event means.
 """
 
 from __future__ import annotations

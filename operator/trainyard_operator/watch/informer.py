@@ -37,7 +37,7 @@ FIRST_RETRY, LAST_RETRY = 0.2, 30.0
 SHORTEST_STREAM = 5.0
 """Seconds; a stream that the server ends earlier is resumed after a pause, which grows each time."""
 MISSING_RETRY = 2.0
-"""Seconds between looks at a resource that nobody serves yet."""
+"""Seconds between looks at a resource that is not served yet."""
 PAGE = 500
 EVENT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -79,7 +79,7 @@ class Informed(Protocol[K, V]):
     """Where an informer puts what it finds: one kind's decoder and its store."""
 
     def decode(self, raw: msgspec.Raw | bytes) -> tuple[K, V]:
-        """Read one object. Raises ValueError, KeyError or TypeError for what is none."""
+        """Read one object. Raises ValueError, KeyError or TypeError for what is not one."""
         ...
 
     def key(self, namespace: str, name: str) -> K:
@@ -87,7 +87,7 @@ class Informed(Protocol[K, V]):
         ...
 
     def upsert(self, key: K, value: V) -> None:
-        """An object is there, new or changed."""
+        """An object is new or has changed."""
         ...
 
     def remove(self, key: K, uid: str, resource_version: str) -> None:
@@ -103,12 +103,12 @@ class Informed(Protocol[K, V]):
         ...
 
     def changed(self, state: State) -> None:
-        """The informer's state is a new one."""
+        """The informer's state has changed."""
         ...
 
 
 class Informer(Generic[K, V]):
-    """Follows one resource for ever. `run` is its task.
+    """Follows one resource forever. `run` is its task.
 
     `namespace`, `selector` (of labels) and `fields` (a field selector) narrow what is followed;
     `inactivity` is in seconds; `clock` gives seconds that never go back.
@@ -130,11 +130,11 @@ class Informer(Generic[K, V]):
         self.resource = resource
         self.state = State.STARTING
         self.problem = ""
-        """What went wrong last, empty once something has come since."""
+        """What went wrong last; empty once something has come since."""
         self.restarts = 0
         self.undecodable = 0
         self.beat = clock()
-        """When the task last got anywhere: an event, a bookmark or a new try."""
+        """When the task last made progress: an event, a bookmark or a new try."""
         self.heard = self.beat
         """When the API server last said something about the resource."""
         self._client = client
@@ -165,13 +165,13 @@ class Informer(Generic[K, V]):
                 since = self._clock()
                 await self._follow()
                 self._failures = 0
-                # The server ends streams as a rule: resume at once, unless it ends one right after the other.
+                # The server usually ends streams: resume at once, unless it ends one right after the other.
                 self._short = self._short + 1 if self._clock() - since < SHORTEST_STREAM else 0
                 if self._short > 1:
                     await self._pause(self._short - 1)
                 continue
             except GoneError:
-                logger.info("%s: the version to resume from is gone, reading all again", self.name)
+                logger.info("%s: the version to resume from is gone, listing again", self.name)
                 self._resume = None
             except NotFoundError as error:
                 self._resume = None
@@ -193,7 +193,7 @@ class Informer(Generic[K, V]):
                 self._complain(error)
                 self._resume = None
             except Exception:
-                logger.exception("%s: unexpected failure, reading all again", self.name)
+                logger.exception("%s: unexpected error, listing again", self.name)
                 self._resume = None
             self.restarts += 1
             self._failures += 1
@@ -206,7 +206,7 @@ class Informer(Generic[K, V]):
     async def _list(self) -> None:
         objects: dict[K, V] = {}
         at = 0
-        # Version 0 is any that the server has in memory; a store that has seen more refuses what is older.
+        # Version 0 is any that the server has in memory; a store that is ahead refuses older objects.
         async for page in self._client.list(self._path, limit=PAGE, params=self._params):
             self.beat = self.heard = self._clock()
             at = version(page.metadata.resource_version)
@@ -262,12 +262,12 @@ class Informer(Generic[K, V]):
         return False
 
     def _apply(self, event: _Event, meta: _Meta) -> None:
-        """Pass an event on that came after the list."""
+        """Pass on an event that came after the list."""
         if event.type == "BOOKMARK":
             self._sink.progress(version(meta.resource_version))
             return
         with self._guarded(f"{meta.namespace}/{meta.name}"):
-            self._sink.upsert(*self._sink.decode(event.object))  # of one that is deleted: its last state
+            self._sink.upsert(*self._sink.decode(event.object))  # for a deleted object, its last state
         if event.type == "DELETED":
             self._sink.remove(self._sink.key(meta.namespace, meta.name), meta.uid, meta.resource_version)
 
@@ -290,7 +290,7 @@ class Informer(Generic[K, V]):
             self._sink.changed(state)
 
     async def _is_missing(self) -> bool:
-        """A 404 empties the store, so believe it only if the resource is not in discovery either."""
+        """A 404 empties the store, so trust it only if the resource is not in discovery either."""
         try:
             group = await self._client.get(self.resource.base)
         except NotFoundError:
@@ -386,7 +386,7 @@ _jobset_decoder = msgspec.json.Decoder(_JobSet)
 
 
 def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
-    """The slim view of a JobSet's JSON. Raises msgspec.DecodeError for what is none."""
+    """The slim view of a JobSet's JSON. Raises msgspec.DecodeError for what is not one."""
     decoded = _jobset_decoder.decode(raw)
     meta = decoded.metadata
     owner = next((o for o in meta.owner_references or () if o.controller), None)

@@ -1,4 +1,4 @@
-"""Kopf's memory of what it has handled, left out: handlers that only look at events need none.
+"""Turns off Kopf's memory of what it has handled: handlers of bare events need none.
 
 Kopf keeps an object's last handled state and the progress of its handlers in
 annotations, and copies every object several times over to compare them with
@@ -14,7 +14,7 @@ import kopf
 
 
 class NoDiff(kopf.DiffBaseStorage):
-    """Finds every object as empty as it was last time."""
+    """Finds every object empty, as it was last time."""
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:
         """What is compared of an object: nothing."""
@@ -29,7 +29,7 @@ class NoDiff(kopf.DiffBaseStorage):
 
 
 class NoProgress(kopf.ProgressStorage):
-    """Knows of no handler that was begun."""
+    """Knows of no handler that has started."""
 
     def fetch(self, *, key: Any, body: kopf.Body) -> None:
         """How far a handler is: nowhere."""

@@ -1,8 +1,8 @@
 """Kopf as an informer of TrainJobs and runtimes, in a thread and an event loop of its own.
 
-Kopf cancels every task it does not know when it ends, and ends a stream for
-good on errors it deems fatal; so it gets its own loop, and is started again in
-process whenever one of its streams is missing.
+When Kopf ends, it cancels every task it does not know, and it ends a stream
+for good on errors that it deems fatal; so it gets its own loop, and is
+restarted in process whenever one of its streams is missing.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 
 WATCHED = (TRAINJOBS, TRAINING_RUNTIMES, CLUSTER_TRAINING_RUNTIMES)
 STREAM_TASK = "watcher for "
-"""What Kopf's streaming tasks are called; their number tells whether a stream has ended."""
+"""How the names of Kopf's streaming tasks begin; their number tells whether a stream has ended."""
 START_TIMEOUT = 10.0
 """Seconds for Kopf to open its streams."""
 STOP_TIMEOUT = 5.0
 """Seconds to wait for the thread when the process stops."""
 END_TIMEOUT = 3.0
-"""Seconds for Kopf to end by itself once it is to."""
+"""Seconds for Kopf to end by itself once it is told to."""
 FIRST_RETRY, LAST_RETRY = 0.5, 30.0
 INACTIVITY = 70.0
 
@@ -91,7 +91,7 @@ class KopfThread:
                 await ended.wait()
             finally:
                 await self._shut_down(ended)
-            self.reason = "Kopf's streams have ended and are started again"
+            self.reason = "Kopf's streams have ended and are restarted"
             logger.warning("%s", self.reason)
             self._restarted()
             delay = FIRST_RETRY if self._clock() - since > 60 else min(LAST_RETRY, delay * 2)
@@ -111,7 +111,7 @@ class KopfThread:
     def _signal(self) -> None:
         loop, stop = self._loop, self._stop
         if loop is not None and stop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended and closed its loop by itself
+            with contextlib.suppress(RuntimeError):  # it has already ended and closed its loop
                 loop.call_soon_threadsafe(stop.set)
 
     async def _served(self) -> bool | None:
@@ -178,7 +178,7 @@ class KopfThread:
             watchdog.cancel()
 
     async def _watch_over(self, stop: asyncio.Event, ended: asyncio.Event) -> None:
-        """Announce that the streams are open; end Kopf once one of them is not any more."""
+        """Announce that the streams are open; end Kopf once one of them has ended."""
         since = self._clock()
         announced = False
         while not stop.is_set():
@@ -194,10 +194,10 @@ class KopfThread:
                 self.reason = f"Kopf has {streams} of {len(WATCHED)} streams"
                 logger.warning("%s", self.reason)
                 stop.set()
-        # Kopf can wait for ever, while ending, for a login that it has ended already. This task is
+        # While ending, Kopf can wait forever for a login that it has already ended. This task is
         # cancelled if it does end.
         await asyncio.sleep(END_TIMEOUT)
-        logger.warning("Kopf does not end and is left behind")
+        logger.warning("Kopf does not stop; its thread is abandoned")
         self._in_main(ended.set)
         asyncio.get_running_loop().stop()
 
@@ -220,7 +220,7 @@ def kopf_settings(*, streaming: bool) -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.persistence.diffbase_storage = NoDiff()
     settings.persistence.progress_storage = NoProgress()
-    settings.scanning.disabled = True  # CRDs that come and go are our own watch's business
+    settings.scanning.disabled = True  # our own watch follows CRDs that come and go
     settings.watching.initial_streaming = streaming
     settings.watching.chunk_size = 500
     settings.watching.server_timeout = 280
@@ -230,7 +230,7 @@ def kopf_settings(*, streaming: bool) -> kopf.OperatorSettings:
     settings.networking.request_timeout = 30
     settings.networking.error_backoffs = (1, 1, 2, 3, 5)
     settings.queueing.exit_timeout = 1
-    settings.queueing.idle_timeout = 0.1  # so long a task of its own keeps an event whole
+    settings.queueing.idle_timeout = 0.1  # how long the task of an object outlives its last event
     settings.queueing.worker_limit = None  # a limit below the number of objects can deadlock
-    settings.process.ultimate_exiting_timeout = None  # else it kills the whole process, not its thread
+    settings.process.ultimate_exiting_timeout = None  # else it kills the whole process, not only its thread
     return settings

@@ -2,7 +2,7 @@
 
 The specs of TrainJobs and runtimes are by far the most that the cache holds,
 and few looks need them. Decoded, a spec of 250 KB can take 13 MiB; as bytes it
-takes its size, compressed mostly a tenth of it.
+takes its size, compressed usually a tenth of it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import msgspec
 COMPRESSED_FROM: Final = 2048
 """Bytes; what is smaller stays as it is, since compression would cost more time than it saves memory."""
 DECODED: Final = 8
-"""Objects that stay decoded, those that were used last: one look asks for the same ones many times."""
+"""Objects that stay decoded, those used last: one look needs the same ones many times."""
 
 
 class Packed(Mapping[str, Any]):
-    """A JSON object, decoded when it is asked for anything beyond its head.
+    """A JSON object, decoded when anything beyond its head is read.
 
     Args:
         value: The object. It is not kept.
@@ -64,6 +64,6 @@ class Packed(Mapping[str, Any]):
 
 @lru_cache(maxsize=DECODED)
 def _decoded(content: bytes) -> dict[str, Any]:
-    """The object; never to be changed, for others are given it too."""
+    """The object; never change it, for others get it too."""
     found: dict[str, Any] = msgspec.json.decode(content if content[:1] == b"{" else zlib.decompress(content))
     return found

@@ -1,8 +1,8 @@
-"""How pods of TrainJobs fail, noted while they are there: docs/adr/0021.
+"""How pods of TrainJobs fail, noted while they exist: docs/adr/0021.
 
-An informer follows failed pods only; a pod that runs or has succeeded never
-comes. Nothing of it is kept but how the first of each attempt failed, and
-that until its TrainJob has ended or gone.
+An informer follows failed pods only, never pods that run or have succeeded.
+Only how the first of each attempt failed is kept, until its TrainJob has ended
+or is gone.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _DISRUPTED: Final = "DisruptionTarget"
 _UNKNOWN: Final = "ContainerStatusUnknown"
-"""What kubelet says of a container that was not there when its pod came to its end."""
+"""The kubelet's reason for a container that did not exist when its pod ended."""
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _DIGITS: Final = 9
-"""Of a number that a label holds: anybody may have written it, and a status takes no larger ones."""
+"""Of a number in a label: anybody may have written it, and a status accepts no larger ones."""
 _SIGNALLED: Final = 128
-"""What an exit code is above the number of the signal that ended the process."""
+"""Added to the number of the signal that ended a process, it is the exit code."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -94,13 +94,13 @@ _decoder = msgspec.json.Decoder(_Pod)
 
 
 Found = tuple[Key, str, model.PodEnd | None]
-"""Key and uid of its JobSet, and how the pod failed; None if it was told to end."""
+"""Key and uid of its JobSet, and how the pod failed; None if it was terminated."""
 
 
 class PodEnds:
     """Where the informer of failed pods puts what it finds; see `Informed`.
 
-    Of pods whose TrainJob is not in the cache, or has ended, nothing is kept.
+    It keeps nothing of pods whose TrainJob is not in the cache, or has ended.
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -194,7 +194,7 @@ def _end(pod: _Pod) -> model.PodEnd | None:
 
 
 def _failure(container: _Container) -> _Terminated | None:
-    """How a container failed, at last or before it was to be started again; None if it did not."""
+    """How a container failed, now or before its last restart; None if it did not."""
     how = container.state.terminated
     if how is None or how.reason == _UNKNOWN:
         how = container.last_state.terminated
@@ -202,7 +202,7 @@ def _failure(container: _Container) -> _Terminated | None:
 
 
 def _befallen(pod: _Pod) -> tuple[str, str] | None:
-    """What befell the pod as a whole, and what was said of it; None if nothing did."""
+    """Reason and message of what ended the pod as a whole; None if nothing did."""
     if pod.status.reason:
         return pod.status.reason, pod.status.message
     for condition in pod.status.conditions or ():

@@ -3,7 +3,7 @@
 Kopf reports no deletion that happened while a stream was down, and cannot say
 when its first list is complete. A sweep drops what has vanished, tells when
 the cache has caught up, and finds streams that are silently dead. It lists
-metadata alone, in pages.
+only metadata, in pages.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Swept(Protocol):
 
 
 class Sweep:
-    """Sweeps kinds for ever. `run` is its task.
+    """Sweeps kinds forever. `run` is its task.
 
     `late` is called with the plural of a kind whose stream is behind for more
     than `PATIENCE`; `beating` is when the task last got a turn.
@@ -80,10 +80,10 @@ class Sweep:
         self.synced = False
         """True once the cache has held everything that a list showed."""
         self.reverted = ""
-        """What shows that etcd was restored from a backup, in words; empty as long as nothing does."""
+        """What shows that etcd was restored from a backup; empty as long as nothing does."""
         self.dropped = 0
         self.beat = clock()
-        """When the last sweep got anywhere."""
+        """When a sweep last made progress."""
         self.heard = self.beat
         """When the API server last answered a list."""
         self._client = client
@@ -157,7 +157,7 @@ class Sweep:
         return {key: version for key, version in listed.items() if known.get(key, -1) < version}
 
     def _compare_versions(self, plural: str, at: int, known: Mapping[Hashable, int]) -> None:
-        """Versions only grow, and every event with a lower one is refused: restored ones go unheard."""
+        """Versions only grow, and the cache refuses lower ones: after a restore it would miss events."""
         highest = max(self._highest.get(plural, 0), *known.values(), 0)
         self._highest[plural] = max(at, highest)
         if at < highest and not self.reverted:

@@ -1,9 +1,9 @@
 """From a Plan's writes to guarded requests.
 
 Every write names the very object it was decided on (uid, resourceVersion), so
-that a stale decision is refused by the API server instead of carried out. The
-answers go into the cache, so that a lagging watch causes no second write. A
-refusal that more tries will not change becomes `RefusedError`.
+that the API server refuses a stale decision. The answers go into the cache, so
+that a lagging watch causes no second write. A refusal that retries will not
+change becomes `RefusedError`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ RESOURCES = {
 
 
 class Stripped(NamedTuple):
-    """Annotations of a child that were sent and that the answer does not have."""
+    """Annotations of a child that were sent but are missing in the answer."""
 
     identity: model.Identity
     uid: str
@@ -68,20 +68,20 @@ class Stripped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came of a write."""
+    """The result of a write."""
 
     changed: bool = True
     """False: everything was as wanted, and nothing was sent."""
     companion: model.Companion | None = None
     """The companion of the JobSet that was made or changed."""
     checked_jobset: tuple[str, int] | None = None
-    """Uid and generation of the JobSet, whose spec is as it should be."""
+    """Uid and generation of the JobSet, whose spec is as wanted."""
     stripped: Stripped | None = None
-    """What the cluster has removed from the child; None for a write that is of no child."""
+    """What the cluster has removed from the child; None if the write is not of a child."""
 
 
 class RefusedError(Exception):
-    """The API server will not have this write, however often it is sent."""
+    """The API server refuses this write, however often it is sent."""
 
     def __init__(self, rejection: model.Rejection) -> None:
         super().__init__(f"{rejection.reason}: {rejection.message}")
@@ -111,8 +111,8 @@ class Applier:
     async def write(self, key: Key, write: model.Write) -> Written:
         """Carry out one write of the TrainJob `key`.
 
-        Raises `RefusedError`, `RetryError` if what was observed is not so any more (the
-        cache then has what is), or the client's errors.
+        Raises `RefusedError`, `RetryError` if what was observed has changed (the cache
+        then has the current state), or the client's errors.
         """
         match write:
             case model.Create(manifest, generated):
@@ -128,7 +128,7 @@ class Applier:
     async def status(self, trainjob: model.TrainJob, status: model.Json) -> model.Json | None:
         """Merge-patch the status of this very version of the TrainJob.
 
-        The status that it has then; None if the TrainJob is gone. Raises like `write`.
+        Returns the status that it then has; None if the TrainJob is gone. Raises like `write`.
         """
         key = Key(trainjob.namespace, trainjob.name)
         path = TRAINJOBS.path(key.namespace, key.name)
@@ -150,13 +150,13 @@ class Applier:
         try:
             live = await self._client.get(TRAINJOBS.path(key.namespace, key.name))
         except NotFoundError:
-            if before is not None:  # one of its name may have been made while the answer was on its way
+            if before is not None:  # one of its name may have been created in the meantime
                 self._cache.trainjobs.remove(key, uid=before.uid)
             return
         self._cache.trainjobs.answered(key, trainjob_of(live))
 
     async def refresh_jobset(self, key: Key) -> SeenJobSet | None:
-        """Read the JobSet itself into the cache; what is there then."""
+        """Read the JobSet itself into the cache; returns what the cache then has."""
         before = self._cache.jobsets.get(key)
         try:
             live = await self._client.get(JOBSETS.path(key.namespace, key.name))
@@ -178,14 +178,14 @@ class Applier:
             manifest = ssh_keys.drawn(manifest)
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
-        # Of companions the metadata are enough, and a key is not sent back.
+        # For companions the metadata is enough, and a key is not sent back.
         accept = "application/json" if resource is JOBSETS else METADATA
         try:
             path = resource.path(namespace)
             live = await self._client.create(path, manifest, manager=MANAGER, accept=accept)
         except ConflictError as conflict:
-            if resource is not JOBSETS:  # left by an earlier try of ours, or somebody else's: look again
-                raise RetryError(f"{resource.kind} {name} exists already") from conflict
+            if resource is not JOBSETS:  # left by an earlier try, or somebody else's: look again
+                raise RetryError(f"{resource.kind} {name} already exists") from conflict
             live = await self._client.get(resource.path(namespace, name))
             self._remember(key, resource, live)
             raise _taken(live) from None
@@ -242,11 +242,11 @@ class Applier:
         except NotFoundError:
             answer = {"kind": "Status"}
         except ConflictError as conflict:
-            # Most likely another of its name, which is not ours to delete; but it may be this one still.
+            # Most likely another of its name, which is not ours to delete; but it may still be this one.
             live = await self._client.get(resource.path(write.namespace, write.name))
             self._remember(key, resource, live)
             if live["metadata"]["uid"] == write.uid:
-                raise RetryError(f"{resource.kind} {write.name} is still there") from conflict
+                raise RetryError(f"{resource.kind} {write.name} still exists") from conflict
             return
         except ApiError as error:
             raise refusal(error, resource, write.name) from error
@@ -259,7 +259,7 @@ class Applier:
 
     async def _record(self, write: model.RecordRevision) -> None:
         self._cache.revisions_used[write.name] = self._clock()
-        async with self._recording:  # many jobs of a new runtime come at once: one records it
+        async with self._recording:  # many jobs of a new runtime may come at once: only one records it
             await self._record_once(write)
 
     async def _record_once(self, write: model.RecordRevision) -> None:
@@ -278,7 +278,7 @@ class Applier:
     def _child_written(
         self, key: Key, resource: Resource, live: Mapping[str, Any], manifest: model.Json
     ) -> Written:
-        """The object is as the manifest wants it, in this very answer, but for what the cluster strips."""
+        """The answer shows the object as the manifest wants it, except for what the cluster strips."""
         metadata = live["metadata"]
         kept = metadata.get("annotations") or {}
         wanted = manifest["metadata"].get("annotations") or {}
@@ -301,7 +301,7 @@ class Applier:
         )
 
     def _remember(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
-        """The JobSet goes into the cache; of others, which have none, the view is returned."""
+        """Puts a JobSet into the cache; returns the view of others, which have no cache."""
         if resource is JOBSETS:
             self._cache.jobsets.answered(key, jobset_of(msgspec.json.encode(live)))
             return None
@@ -318,7 +318,7 @@ def resource_of(api_version: str, kind: str) -> Resource:
 
 
 def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
-    """The exception for a failed write: `RefusedError` if no further try will change the answer."""
+    """The exception for a failed write: `RefusedError` if no retry will change the answer."""
     if isinstance(error, RetriableError | ConflictError):
         return error
     what = f"{resource.kind} {name}"
@@ -348,9 +348,9 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
 
 
 def _taken(live: Mapping[str, Any]) -> Exception:
-    """Why there is a JobSet already: a TrainJob's is in the cache now, a stranger's is kept in none."""
+    """Why there is already a JobSet: the cache now has it if a TrainJob owns it."""
     if _controller(live).get("kind") == names.TRAINJOB:
-        return RetryError("the JobSet exists already")
+        return RetryError("the JobSet already exists")
     what = f'JobSet "{live["metadata"]["name"]}" exists and belongs to another owner'
     return RefusedError(model.Rejection(Reason.JOBSET_CONFLICT, what))
 
@@ -361,7 +361,7 @@ def _controller(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _has(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether the labels and annotations that are wanted are there."""
+    """Whether it has the wanted labels and annotations."""
     return all(
         (wanted.get(part) or {}).items() <= (metadata.get(part) or {}).items()
         for part in ("labels", "annotations")
@@ -369,7 +369,7 @@ def _has(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _content(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What a manifest wants, less who it is and what others report on it."""
+    """A manifest without its identity, its metadata and its status."""
     return {
         part: body
         for part, body in manifest.items()

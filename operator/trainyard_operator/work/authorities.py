@@ -1,9 +1,9 @@
-"""Brings a renewed authority of the status server to the training processes that run.
+"""Brings a renewed authority of the status server to running training processes.
 
 `reconcile` does not change a running JobSet's companions, so a job that runs for
 longer than an authority would end up trusting nobody, and its reports of
-progress would fail. Here the one ConfigMap with the authorities is brought up
-to date; kubelet brings its content to running pods, which mount it.
+progress would fail. This module updates the one ConfigMap with the
+authorities; the kubelet updates it in the running pods that mount it.
 
 Looks only after the authorities have changed, and once when this replica
 begins to lead, for another may have led when they did. Only metadata is read:
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL: Final = 10.0
 AGAIN: Final = 60.0
-"""Seconds until a second look: a job may just be being built with the old authorities, or not be writable."""
+"""Seconds until a second look: a job may be built with the old authorities just now, or not be writable."""
 
 
 class Authorities:
@@ -41,7 +41,7 @@ class Authorities:
         applier: Writes, guarded by uid and resourceVersion.
         settings: What manifests depend on, as it is now; the authorities are in it.
         working: Whether this replica's workers run.
-        leading: Asked before each write: a process that stood still may not lead any more.
+        leading: Checked before each write: a process that stood still may no longer lead.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Authorities:
         self._known = ""
 
     async def run(self) -> None:
-        """Look whenever it is due, until cancelled."""
+        """Look whenever that is due, until cancelled."""
         while True:
             await self.step()
             await asyncio.sleep(INTERVAL)

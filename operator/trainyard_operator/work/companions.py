@@ -1,8 +1,8 @@
-"""What there is of the children beside a JobSet: its PodGroup, and MPI's Secret and ConfigMap.
+"""Which children beside a JobSet exist: its PodGroup, and MPI's Secret and ConfigMap.
 
 Called by the controller when the core asks. They are read one by one and as
-metadata alone: nothing is watched, so that no Secret or ConfigMap of the
-cluster is ever held in memory, and no key ever travels back here.
+metadata only: nothing is watched, so that no Secret or ConfigMap of the
+cluster is ever held in memory, and no key is ever sent back here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .apply import RefusedError, refusal, resource_of
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a look found, and why it could not find out more, if so."""
+    """What a look found, and why it could not find more, if so."""
 
     companions: tuple[model.Companion, ...] = ()
     rejection: model.Rejection | None = None
@@ -37,9 +37,9 @@ class Companions:
         wanted: Iterable[model.Identity],
         known: Mapping[model.Identity, model.Companion],
     ) -> Found:
-        """Those of the wanted that exist, of which the known ones are not asked for.
+        """Those of the wanted that exist; the known ones are not read again.
 
-        Raises the client's errors, and `RetryError`, for what another try may mend.
+        Raises the client's errors, and `RetryError`, for what a retry may fix.
         """
         found = []
         rejection = None

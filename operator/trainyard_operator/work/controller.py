@@ -1,4 +1,4 @@
-"""One reconciliation of one TrainJob: observe, ask the core, carry out its plan.
+"""One reconciliation of one TrainJob: observe, let the core decide, carry out its plan.
 
 Called by the queue's workers. Decides nothing about TrainJobs itself; what it
 adds to the core is order, memory of refusals, and the pace of status writes.
@@ -46,9 +46,9 @@ class Controller:
     """Everything between an event and a write.
 
     `working` says whether this replica's workers run: while they do not,
-    nothing is queued, and everything is when they start. `leading` is asked
-    before each write: a process that stood still may not lead any more, though
-    its workers run. `settings` are asked for at each look: the status server's
+    nothing is queued, and everything is when they start. `leading` is checked
+    before each write: a process that stood still may no longer lead, though
+    its workers run. `settings` are read at each look: the status server's
     authority in them may be renewed.
     """
 
@@ -76,9 +76,9 @@ class Controller:
     ) -> None:
         self.jobsets = State.STARTING
         self.unreadable: dict[tuple[str, Key | RuntimeKey], int] = {}
-        """Objects that could not be read, at the version that could not."""
+        """Objects that could not be read, and their version."""
         self.relisted: Callable[[], None] = lambda: None
-        """Called when a stream has begun anew and deletions may have been missed."""
+        """Called when a stream has restarted and deletions may have been missed."""
         self.since = 0
         """The version that TrainJobs were at when this replica began to lead (see `_is_current`)."""
         self._cache = cache
@@ -102,7 +102,7 @@ class Controller:
         self._memories = memories
         self._milestones = Milestones(metrics)
         self._dropped: set[str] = set()
-        """What the CRD lacks of the field of our own, so that it is dropped from what is written."""
+        """Parts of our own field that the CRD lacks, so that they are not written."""
 
     def touched(self, key: Key) -> None:
         """Something that the TrainJob depends on has changed."""
@@ -137,7 +137,7 @@ class Controller:
             else:
                 key = RuntimeKey(KINDS[plural], metadata.get("namespace"), metadata.get("name", ""))
             self.unreadable[plural, key] = version(str(metadata.get("resourceVersion")))
-            logger.error("%s %s is not readable: %r", plural, key, error)
+            logger.error("%s %s cannot be read: %r", plural, key, error)
 
     def _seen_trainjob(self, kind: str | None, manifest: Mapping[str, Any]) -> None:
         trainjob = trainjob_of(manifest)
@@ -169,7 +169,7 @@ class Controller:
         self._cache.runtimes.remove(key, resource_version=at)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one TrainJob; returns the seconds after which it is to be looked at again."""
+        """Reconcile one TrainJob; returns the seconds until the next look."""
         start = self._clock()
         try:
             return await self._reconcile(key)
@@ -214,7 +214,7 @@ class Controller:
             except RefusedError as refusal:
                 refused = True
                 self._remember_refusal(memory, observed, refusal.rejection)
-                # The plan was made for a world in which its writes succeed: ask again in this one.
+                # The plan assumed that its writes succeed: plan again without that.
                 plan = self._plan(replace(observed, rejection=refusal.rejection))
                 break
             memory.wrote(done)
@@ -231,18 +231,19 @@ class Controller:
             await self._events.post(trainjob, note)
         if written and not refused:
             memory.companions = tuple(done.companion for done in written if done.companion is not None)
-            self._queue.add(key)  # decided on what was: look once more at what is
+            self._queue.add(key)  # decided before these writes: look again
         retry = RETRY_REFUSED if memory.refusal is not None else None
         return min((s for s in (plan.requeue_after, look, waiting, retry) if s is not None), default=None)
 
     async def _is_current(self, memory: Memory, observed: model.Observed) -> bool:
         """Whether what is known of the TrainJob is recent enough to write to its children.
 
-        Only this replica can have ended what was written since it leads. Of
-        what is older the cache may show a past in which another leader had not
-        finished it yet. And a JobSet that is gone may have gone with its
-        TrainJob, of which another stream tells. Both are read once from the API
-        server itself, and False says to decide again.
+        Only this replica can have finished a TrainJob written since it leads.
+        For an older one, the cache may show a past in which another leader had
+        not finished it yet. And a JobSet that is gone may have been deleted
+        with its TrainJob, which another stream reports. In both cases the
+        TrainJob is read once from the API server itself, and False says to
+        decide again.
         """
         trainjob = observed.trainjob
         lost = observed.jobset is None and memory.had_jobset
@@ -256,7 +257,7 @@ class Controller:
 
     def _must_lead(self) -> None:
         if not self._leading():
-            raise RetryError("the Lease may be another's by now")
+            raise RetryError("another replica may hold the Lease by now")
 
     def _plan(self, observed: model.Observed) -> model.Plan:
         return reconcile.reconcile(observed, self._now(), self._settings(), self._using)
@@ -268,7 +269,7 @@ class Controller:
             jobset = None if seen is None else seen.jobset
             return model.Observed(trainjob, model.RuntimeProblem.NOT_FOUND, jobset)
         if seen is not None and seen.jobset.owner_uid != trainjob.uid and memory.foreign_jobset != seen.uid:
-            # Most likely of a TrainJob that was here before, and its end has not been told yet.
+            # Most likely of an earlier TrainJob, and its deletion has not been reported yet.
             memory.foreign_jobset = seen.uid
             seen = await self._applier.refresh_jobset(key)
         jobset = self._cache.ended(trainjob) if seen is None else memory.complete(seen.jobset)
@@ -308,7 +309,7 @@ class Controller:
         try:
             refused = await self._refusals.of(jobset)
         except RefusedError as error:
-            logger.warning("%s: what holds it up cannot be seen: %s", Key.of(jobset), error)
+            logger.warning("%s: could not read what blocks it: %s", Key.of(jobset), error)
             return replace(observed, refused=())
         live = self._cache.runtimes.get(runtime_key(observed.trainjob))
         return replace(observed, refused=refused, newest=None if live is None else live.runtime)
@@ -340,7 +341,7 @@ class Controller:
         memory.refusal = Refusal(replace(rejection, at=self._now()), _digest(trainjob, observed.runtime))
 
     async def _look_at_pods(self, memory: Memory, observed: model.Observed, plan: model.Plan) -> float | None:
-        """Look at them while they start, now and then; returns the seconds to the next look."""
+        """Look at its pods now and then while they start; returns the seconds to the next look."""
         trainjob, jobset = observed.trainjob, _own(observed)
         status = {**trainjob.status, **(plan.status or {})}
         if jobset is None or not _builds(trainjob) or not states.is_starting(trainjob, status):
@@ -356,7 +357,7 @@ class Controller:
     def _failures(
         self, memory: Memory, observed: model.Observed, waiting: float | None
     ) -> tuple[model.EventNote, ...]:
-        """What to say of attempts that have failed, once: before it is written, another may be the first."""
+        """Events about failed attempts, once each: until the status is written, another may be first."""
         if waiting is not None:
             return ()
         known = memory.attempts | {one["attempt"] for one in attempts.of(observed.trainjob)}
@@ -364,7 +365,7 @@ class Controller:
         return attempts.notes(known, observed.attempts)
 
     async def _write_status(self, memory: Memory, observed: model.Observed, plan: model.Plan) -> float | None:
-        """Patch the status; returns the seconds to wait with it if it is not due yet."""
+        """Patch the status; returns the seconds to wait if it is not due yet."""
         trainjob = observed.trainjob
         status = self._with_ours(memory, observed, plan.status)
         if status is None:
@@ -388,7 +389,7 @@ class Controller:
     def _with_ours(
         self, memory: Memory, observed: model.Observed, status: model.Json | None
     ) -> model.Json | None:
-        """The patch with what changes in the field of our own: where it stands, and the attempts."""
+        """The patch with what changes in our own field: where the TrainJob stands, and the attempts."""
         trainjob = observed.trainjob
         if trainjob.deleting or not reconcile.is_managed(trainjob):
             return status
@@ -412,7 +413,7 @@ def _own(observed: model.Observed) -> model.JobSet | None:
 
 
 def _digest(trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem) -> str:
-    """Of what children are built from: the same as long as a refused write would be the same."""
+    """Of what children are built from: unchanged as long as a refused write would be the same."""
     content = revisions.name_of(runtime) if isinstance(runtime, model.Runtime) else str(runtime)
     return revisions.digest({"spec": dict(trainjob.spec), "runtime": content})
 

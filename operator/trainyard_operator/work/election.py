@@ -1,4 +1,4 @@
-"""The election in a thread of its own, so that no work for tenants can cost the Lease.
+"""The election in a thread of its own, so that no other work can cost the Lease.
 
 The thread has an event loop and connections that nothing else uses. However
 long the main loop is held, and however many requests wait for the API server,
@@ -25,7 +25,7 @@ class Election:
     """Runs an `Elector` in a thread, and calls `started` and `stopped` in the loop that `run` belongs to.
 
     `elector` may be read from any thread: its fields are single values. For the
-    parameters see `Elector`; `client` is opened here and must be nobody else's.
+    parameters see `Elector`; `client` is opened here and must not be shared.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Election:
         try:
             with asyncio.Runner(loop_factory=lambda: loop) as runner:
                 runner.run(self._take_part(stop))
-        except Exception as error:  # the task that waits for it raises it, and is started again
+        except Exception as error:  # the task that waits for it raises it, and is restarted
             failure = error
         with contextlib.suppress(RuntimeError):  # the process is ending and its loop is closed
             ended.get_loop().call_soon_threadsafe(_end, ended, failure)
@@ -86,14 +86,14 @@ class Election:
             await asyncio.wait((election, stopping), return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             if not election.done():
-                election.cancel()  # it must not take the Lease again that is released
+                election.cancel()  # it must not take the released Lease again
                 await asyncio.wait((election,))
                 await self.elector.release()
             elif (error := election.exception()) is not None:
                 raise error
 
     def _begun(self, call: Callback) -> Callable[[], Awaitable[None]]:
-        """Has it called in the main loop, and does not wait: a loop that is held would hold up renewals."""
+        """Calls it in the main loop, and does not wait: a busy loop would hold up renewals."""
 
         async def begun() -> None:
             self._in_main(call)
@@ -101,7 +101,7 @@ class Election:
         return begun
 
     def _done(self, call: Callback) -> Callable[[], Awaitable[None]]:
-        """Has it called in the main loop, and waits: the Lease is only released once the work has stopped."""
+        """Calls it in the main loop, and waits: the Lease is released only once the work has stopped."""
 
         async def done() -> None:
             await asyncio.wrap_future(self._in_main(call))
@@ -110,7 +110,7 @@ class Election:
 
     def _in_main(self, call: Callback) -> concurrent.futures.Future[None]:
         if self._main is None:
-            raise RuntimeError("the election has not begun")
+            raise RuntimeError("the election has not started")
         return asyncio.run_coroutine_threadsafe(call(), self._main)
 
 

@@ -1,4 +1,4 @@
-"""core/v1 Events about TrainJobs, one object for each thing said, counted when said again.
+"""core/v1 Events about TrainJobs, one object for each message, counted when it is repeated.
 
 An Event is a courtesy: no failure to write one ever fails a reconciliation.
 """
@@ -22,9 +22,9 @@ from ..kube.resources import EVENTS
 logger = logging.getLogger(__name__)
 
 REMEMBERED = 4096
-"""Events whose count is kept; the one said longest ago is forgotten first."""
+"""Events whose count is kept; the one used longest ago is forgotten first."""
 QUIET = 60.0
-"""Seconds between two updates of one Event; what is said in between is counted."""
+"""Seconds between two updates of one Event; repetitions in between are counted."""
 MAX_MESSAGE = 1024
 """Characters; the API server refuses longer ones."""
 
@@ -52,7 +52,7 @@ class Events:
         self._said: OrderedDict[tuple[str, str], _Said] = OrderedDict()
 
     async def post(self, trainjob: model.TrainJob, note: model.EventNote) -> None:
-        """Say `note` about the TrainJob."""
+        """Write the Event `note` about the TrainJob."""
         name = event_name(trainjob, note)
         key = (trainjob.namespace, name)
         said = self._said.get(key)
@@ -81,12 +81,12 @@ class Events:
                 await self._client.patch(path, {"count": count, "lastTimestamp": now})
                 return count
             except NotFoundError:
-                logger.debug("event %s has expired, saying it anew", name)
+                logger.debug("event %s has expired, creating it again", name)
         try:
             await self._client.create(EVENTS.path(trainjob.namespace), _manifest(trainjob, note, name, now))
             return 1
         except ConflictError:
-            # Said before a restart: the name is made of what is said, so it is the same Event.
+            # Created before a restart: the name is a hash of the content, so it is the same Event.
             count = int((await self._client.get(path)).get("count") or 1) + 1
             await self._client.patch(path, {"count": count, "lastTimestamp": now})
             return count

@@ -1,7 +1,7 @@
 """The Jobs of a JobSet, read when the core asks for them.
 
-Called for a JobSet that was suspended and is to be resumed as something else,
-and for one that runs nothing. Nothing is watched: a cluster has very many Jobs, and the
+Called for a JobSet that was suspended and is to be resumed with other content, and for
+one that runs nothing. Nothing is watched: a cluster has very many Jobs, and the
 JobSet's status tells when they change.
 """
 
@@ -78,7 +78,7 @@ class Jobs:
         """The Jobs that the JobSet owns.
 
         Raises `RefusedError` if they may not be listed, and the client's errors for what
-        another try may mend.
+        a retry may fix.
         """
         params = {"labelSelector": f"{names.JOBSET_UID_LABEL}={jobset.uid}"}
         found = []

@@ -1,8 +1,8 @@
 """Which replica works: a Lease in the operator's namespace, as client-go's leader election keeps it.
 
 `Elector` holds and renews ours; `Upstream` watches for a living holder of the
-Lease of Kubeflow Trainer's own controller, beside which we must not work.
-Time is monotonic throughout: other machines' clocks are compared with nothing.
+Lease of Kubeflow Trainer's own controller, beside which we must not work. Time
+is monotonic: other machines' clocks do not count.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Timing:
 class Elector:
     """Holds the Lease for as long as it can be renewed.
 
-    `identity` must differ between replicas. `allowed` is asked before the
-    Lease is taken or renewed; while it says no, the Lease is given up.
+    `identity` must differ between replicas. `allowed` is checked before the
+    Lease is taken or renewed; while it is False, the Lease is given up.
     `started` and `stopped` are called when this replica begins and ends to
     lead; `stopped` is called before the Lease can be anybody else's.
     """
@@ -63,7 +63,7 @@ class Elector:
         self.leading = False
         self.holder = ""
         self.problem = ""
-        """Why the Lease could not be read or written last time, empty if it could."""
+        """Why the Lease could not be read or written last time; empty if it could."""
         self.beat = clock()
         """When the last try began."""
         self._client = client
@@ -82,7 +82,7 @@ class Elector:
 
     @property
     def safe(self) -> bool:
-        """Whether this replica leads and nobody else can yet, even if the process has just stood still."""
+        """Whether this replica leads and no other can yet, even if the process has just stood still."""
         return self.leading and self._clock() - self._renewed_at < self._timing.renew_deadline
 
     async def run(self) -> None:
@@ -107,7 +107,7 @@ class Elector:
                 held = await self._try()
             self._report("")
         except ConflictError:
-            self._report("")  # somebody else was faster; the next step sees who
+            self._report("")  # another replica was faster; the next step sees which
         except TimeoutError:
             self._report("no answer in time to renew it")
         except ApiError as error:
@@ -139,7 +139,7 @@ class Elector:
                 await self._client.replace(LEASES.path(self._namespace, names.OPERATOR), lease)
             logger.info("lease released")
         except (ApiError, TimeoutError) as error:
-            logger.warning("lease not released, it will run out: %s", error)
+            logger.warning("lease not released, it will expire: %s", error)
 
     async def _lose(self) -> None:
         self.leading = False
@@ -205,8 +205,8 @@ class Elector:
 class Upstream:
     """Whether Kubeflow Trainer's controller is alive, by its Lease.
 
-    `reason` says so in words while it is, or while that cannot be found out
-    for the first time; empty: the field is ours.
+    `reason` says so while it is alive, or while that is not known for the
+    first time; empty: we may work.
     """
 
     def __init__(
@@ -229,17 +229,17 @@ class Upstream:
 
     @property
     def absent(self) -> bool:
-        """True if nothing speaks against our working."""
+        """True if we may work."""
         return not self.reason
 
     async def run(self) -> None:
-        """Look again and again until cancelled."""
+        """Look at intervals until cancelled."""
         while True:
             await self.step()
             await asyncio.sleep(self._interval)
 
     async def step(self) -> None:
-        """Look once. If the Lease cannot be read the last answer stands."""
+        """Look once. If the Lease cannot be read, the last answer stays valid."""
         try:
             lease = await self._client.get(LEASES.path(self._namespace, names.TRAINER_LEASE))
         except NotFoundError:
@@ -247,7 +247,7 @@ class Upstream:
             return
         except ApiError as error:
             if self.reason:
-                self._say(f"cannot tell whether Kubeflow Trainer's controller runs: {error}")
+                self._say(f"could not find out whether Kubeflow Trainer's controller runs: {error}")
             return
         holder = (lease.get("spec") or {}).get("holderIdentity")
         if holder and self._alive(lease["spec"]):
@@ -259,7 +259,7 @@ class Upstream:
             self._say("")
 
     def _alive(self, spec: dict[str, Any]) -> bool:
-        """By its own clock within the duration, or seen to renew within it: either is a sign of life."""
+        """Alive if it renewed within the duration, by its own clock or as seen from here."""
         lasts = float(spec.get("leaseDurationSeconds") or 15)
         renewal = str(spec.get("renewTime") or "")
         if renewal != self._renewal:

@@ -1,4 +1,4 @@
-"""How long plugins take, and how often they fail, though they know no clock themselves."""
+"""Measures how long plugins take, and how often they fail: they have no clock themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..metrics import Metrics
 
 
 def measured(framework: Framework, metrics: Metrics) -> Framework:
-    """The same plugins, of which each part in building counts into the metrics."""
+    """The same plugins, with each one's part in building counted in the metrics."""
     names = [plugin.name for plugin in framework.plugins]
     seconds = {name: metrics.plugin_seconds.labels(name) for name in names}
     errors = {name: metrics.plugin_errors.labels(name) for name in names}

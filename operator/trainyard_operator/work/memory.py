@@ -1,7 +1,7 @@
 """What this process remembers of each TrainJob from one look to the next, beyond what the cache shows.
 
-Nothing here is needed to be right: a replica that has just started knows none
-of it. It saves requests, spaces writes and shows refusals.
+Correctness needs nothing of it: a replica that has just started knows none of
+it. It saves requests, spaces writes and shows refusals.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NONE: Mapping[model.Identity, Stripped] = {}
 
 
 class Refusal(NamedTuple):
-    """A write that was refused, and a digest of what it was made of."""
+    """A write that was refused, and a digest of what it was built from."""
 
     rejection: model.Rejection
     inputs: str
@@ -43,9 +43,9 @@ class Memory:
     companions: tuple[model.Companion, ...] = ()
     """As the last writes left them; only the look that follows at once relies on them."""
     stripped: Mapping[model.Identity, Stripped] = field(default_factory=lambda: _NONE)
-    """Children from which the cluster removes annotations of ours."""
+    """Children from which the cluster removes our annotations."""
     checked_jobset: tuple[str, int] | None = None
-    """Uid and generation of the JobSet whose spec was last seen to be as it should be."""
+    """Uid and generation of the JobSet when its spec was last seen as wanted."""
     foreign_jobset: str | None = None
     """Uid of the JobSet of another owner that was read from the API server itself."""
     had_jobset: bool = False
@@ -60,7 +60,7 @@ class Memory:
     milestones: frozenset[str] = frozenset()
     """Those that have been counted."""
     attempts: frozenset[int] = frozenset()
-    """Those of which an Event has said how they failed."""
+    """Those about whose failure there has been an Event."""
     start: Start | None = None
     """What is known of its pods while not all of them are ready."""
     pace: Pace = field(default_factory=Pace)
@@ -89,14 +89,14 @@ class Memory:
         return None if self.start is None else self.start.seen
 
     def unschedulable(self) -> tuple[model.EventNote, ...]:
-        """What to say of pods that fit no node, once for each time that they come to do so."""
+        """The Event about pods that fit no node, once for each time that this begins."""
         if self.start is None or self.start.seen is None:
             return ()
         told, self.start.told = self.start.told, bool(self.start.seen.unschedulable)
         return () if told or not self.start.told else (nodes.note(self.start.seen),)
 
     def is_checked(self, jobset: model.JobSet) -> bool:
-        """Whether nobody has edited its spec since it was as it should be."""
+        """Whether nobody has edited its spec since it was as wanted."""
         return self.checked_jobset == (jobset.uid, jobset.generation)
 
     def complete(self, child: C) -> C:
@@ -108,7 +108,7 @@ class Memory:
 
 
 class Memories:
-    """The `Memory` of each TrainJob of the cache; it goes when its TrainJob goes."""
+    """The `Memory` of each TrainJob in the cache, removed with its TrainJob."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -119,7 +119,7 @@ class Memories:
         return len(self._of)
 
     def of(self, trainjob: model.TrainJob) -> Memory:
-        """The memory of this TrainJob; an empty one that nobody keeps if it is not in the cache."""
+        """The memory of this TrainJob; if it is not in the cache, an empty one that is not kept."""
         key = Key(trainjob.namespace, trainjob.name)
         found = self._of.get(key)
         if found is not None and found.uid == trainjob.uid:
@@ -135,7 +135,7 @@ class Memories:
         self._of.pop(key, None)
 
     def begin_to_lead(self) -> None:
-        """Others may have led meanwhile: what they can have changed is not relied on."""
+        """Others may have led meanwhile: forget what they may have changed."""
         for memory in self._of.values():
             memory.companions = ()
             memory.confirmed = False

@@ -1,4 +1,4 @@
-"""How long TrainJobs take to get somewhere, as the controller's writes show it.
+"""How long TrainJobs take to reach milestones, as the controller's writes show it.
 
 Each milestone of a TrainJob is counted by the replica that leads when it is
 reached, and once while that replica runs. Pods that run are not watched: `running` is

@@ -4,9 +4,9 @@ The counts of its pods change with every pod that starts, gets ready or ends,
 and a write of them costs the API server as much as one that says something
 new. So the first status and the one that finishes a TrainJob are written at
 once, other conditions a second after the last write at the earliest, and a
-change of counts alone is held for 2, 4, 8, then 16 seconds, and written as it
+change of only counts is held for 2, 4, 8, then 16 seconds, and written as it
 is then: a job of a thousand pods costs a handful of writes, and no count is
-older than 16 seconds. A condition begins it anew.
+older than 16 seconds. A condition resets the delay.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pace:
     written_at: float | None = None
     hold: float = COUNTS
     changed_at: float | None = None
-    """When counts became other than what was written."""
+    """When counts began to differ from what was written."""
 
     def wait(self, status: Json, now: float) -> float:
         """Seconds until a status, given as the fields that change, may be written: 0 for now."""
@@ -50,5 +50,5 @@ class Pace:
         self.changed_at = None
 
     def unchanged(self) -> None:
-        """There is nothing to write: counts that were held are as before again."""
+        """There is nothing to write: the counts that were held have changed back."""
         self.changed_at = None

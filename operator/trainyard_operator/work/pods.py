@@ -55,10 +55,10 @@ class Start:
     """What is known of a JobSet that starts. `at` and `since` are seconds of one monotonic clock."""
 
     of: tuple[str, int]
-    """Uid of the JobSet, and how often it had been made anew."""
+    """Uid of the JobSet, and how often it had restarted."""
     since: float
     at: float
-    """When its pods were last looked at; at first when it began to start."""
+    """When its pods were last looked at; at first, when it began to start."""
     looks: int = 0
     seen: nodes.Nodes | None = None
     told: bool = False
@@ -82,7 +82,7 @@ class Pods:
     async def follow(self, start: Start | None, jobset: model.JobSet) -> tuple[Start, float]:
         """Look at the pods of a JobSet that starts, if that is due.
 
-        Returns what is known then, and after how many seconds the next look is due. One that
+        Returns what is then known, and the seconds until the next look is due. A look that
         fails changes nothing: it is a courtesy.
         """
         this, clock = (jobset.uid, jobset.restarts), self._clock()
@@ -95,7 +95,7 @@ class Pods:
         try:
             start.seen = nodes.seen(await self._of(jobset), self._now())
         except ApiError as error:
-            logger.info("%s: its pods cannot be seen: %s", Key.of(jobset), error)
+            logger.info("%s: its pods cannot be listed: %s", Key.of(jobset), error)
         return start, nodes.after(start.looks)
 
     async def _of(self, jobset: model.JobSet) -> list[nodes.Pod]:

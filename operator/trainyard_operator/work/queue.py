@@ -1,9 +1,9 @@
-"""The work queue between what was observed and who acts on it.
+"""The work queue between those who observe and those who act.
 
 A key is in the queue at most once, and never worked on by two workers: one
 that changes while it is being worked on is worked on again afterwards. A key
 whose work fails comes back after a backoff of its own, so that one bad object
-costs nobody else anything. Knows nothing of Kubernetes.
+does not affect others. Knows nothing of Kubernetes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class RetryError(Exception):
-    """Raised by the work to have its key again, without it counting as an error.
+    """Raised by the work to get its key again, without counting as an error.
 
     `after` is in seconds, None for the key's next backoff, which is then at
     least `at_least` seconds; `reason` is for the log.
@@ -79,7 +79,7 @@ class Queue(Generic[K]):
             self._changed.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Queue the key in `seconds`, or when an earlier delay for it says so."""
+        """Queue the key in `seconds`, or earlier if a delay in force says so."""
         if seconds <= 0:
             self.add(key)
             return
@@ -101,7 +101,7 @@ class Queue(Generic[K]):
         return delay
 
     def forget(self, key: K) -> None:
-        """The key's work went well: its next failure is a first one."""
+        """The key's work succeeded: its next failure is a first one."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
@@ -174,7 +174,7 @@ class Queue(Generic[K]):
 
     @property
     def longest(self) -> float:
-        """Seconds that the longest work on a key goes on; 0 if there is none."""
+        """Seconds that the longest work on a key has taken so far; 0 if there is none."""
         return self._clock() - next(iter(self._since.values())) if self._since else 0.0
 
     def _promote(self) -> float | None:
@@ -196,7 +196,7 @@ class Workers(Generic[K]):
     """A number of tasks that take keys from a queue and hand them to `work`.
 
     `work` returns the number of seconds after which it wants the key again
-    (None: not without cause), or raises: `RetryError` to come back, anything else to be
+    (None: not by itself), or raises: `RetryError` to come back, anything else to be
     reported to `failed` and come back after the key's backoff.
     """
 
@@ -220,7 +220,7 @@ class Workers(Generic[K]):
         return bool(self._tasks)
 
     def start(self) -> None:
-        """Start the workers; without effect while they run."""
+        """Start the workers; no effect while they run."""
         if not self._tasks:
             self._tasks = [
                 asyncio.create_task(self._loop(), name=f"worker-{number}") for number in range(self._count)
@@ -232,7 +232,7 @@ class Workers(Generic[K]):
         if grace > 0:
             end = time.monotonic() + grace
             self._queue.clear()
-            while self._queue.running and time.monotonic() < end:  # noqa: ASYNC110 - at shutdown alone
+            while self._queue.running and time.monotonic() < end:  # noqa: ASYNC110 - only at shutdown
                 await asyncio.sleep(0.01)
         for task in tasks:
             task.cancel()

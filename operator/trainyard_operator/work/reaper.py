@@ -1,8 +1,8 @@
 """Deletes the finished TrainJobs that `retention` says have stayed long enough.
 
 Only where the Lease is held. Each is deleted as the very object that was
-decided on: one that was changed since, say to be kept, or made anew under its
-name, stays.
+decided on: one that has changed since, for example to be kept, or was
+recreated under its name, stays.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class Reaper:
                 resource_version=job.resource_version,
             )
         except (NotFoundError, ConflictError):
-            return  # gone, changed, or another's: the next look sees what is
+            return  # gone, changed, or recreated: the next look sees the current state
         except ApiError as error:
-            logger.warning("%s is not deleted: %s", key, error)
+            logger.warning("%s could not be deleted: %s", key, error)
             return
         self._metrics.retired.inc()
-        logger.info("%s deleted: it has been finished for long enough", key)
+        logger.info("%s deleted: it was retained for long enough after it finished", key)

@@ -1,8 +1,8 @@
 """What is refused to a JobSet, read when the core asks for it.
 
-Called by the controller, for a JobSet that should run and of which nothing
-does. Who cannot create a Job or a pod says so in an Event and nowhere else.
-Nothing is watched: a namespace has very many Events, and few of them are asked for.
+Called by the controller, for a JobSet that should run but has no running pod. A
+controller that cannot create a Job or a pod says so only in an Event. Nothing is
+watched: a namespace has very many Events, and few of them are needed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Series(msgspec.Struct, rename="camel"):
 
 
 class _Event(msgspec.Struct, rename="camel"):
-    """An Event of core/v1, whichever of its two generations of fields its author has filled."""
+    """An Event of core/v1, with either of its two generations of fields filled."""
 
     metadata: _Meta
     involved_object: _About
@@ -55,10 +55,10 @@ class Refusals:
         self._jobs = jobs
 
     async def of(self, jobset: model.JobSet) -> tuple[model.Refused, ...]:
-        """Why the JobSet has no Jobs, or these no pods; empty if nobody says so.
+        """Why the JobSet has no Jobs, or these have no pods; empty if no Event says so.
 
         Raises `RefusedError` if Jobs or Events may not be listed, and the
-        client's errors for what another try may mend.
+        client's errors for what a retry may fix.
         """
         jobs = await self._jobs.of(jobset)
         if jobs:

@@ -1,9 +1,9 @@
 """Where runtimes and their revisions are found, kept and collected.
 
-`revisions` says what a revision is and which one is a job's; this module has
-what that takes at hand: the live runtimes and recorded revisions of the cache,
-a look at the API server before something is called missing, and the snapshots
-that Kubeflow Trainer's controller left behind.
+`revisions` says what a revision is and which one belongs to a job; this module
+provides what that needs: the live runtimes and recorded revisions of the
+cache, a look at the API server before something is called missing, and the
+snapshots that Kubeflow Trainer's controller left behind.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNREFERENCED = 24 * 3600.0
 KEPT = 20
 """Unreferenced revisions of one runtime that are kept for that time: the newest ones."""
 IN_USE = 60.0
-"""Seconds after it was recorded or chosen in which a revision stays: its JobSet may be on its way."""
+"""Seconds for which a revision that was recorded or chosen stays: its JobSet may be about to be created."""
 
 
 class Runtimes:
@@ -74,7 +74,7 @@ class Runtimes:
     ) -> revisions.Chosen:
         """The runtime to build this job from, or why there is none.
 
-        `may_look` says whether the API server may be asked for a runtime that the cache lacks.
+        `may_look` says whether the API server may be queried for a runtime that the cache lacks.
         """
         if not revisions.supported(trainjob):
             return revisions.choose(trainjob, jobset, None, ())
@@ -129,7 +129,7 @@ class Runtimes:
             self._cache.revisions.answered(name, revision_of(found))
 
     async def _snapshot(self, trainjob: model.TrainJob) -> model.Runtime | None:
-        """What Trainer kept for the job; read once, for it never changes it either."""
+        """What Trainer kept for the job; read once, for it never changes."""
         memory = self._memories.of(trainjob)
         if memory.snapshot is None:
             path = CONFIGMAPS.path(trainjob.namespace, trainjob.name + revisions.SNAPSHOT_SUFFIX)
@@ -181,14 +181,13 @@ class RevisionSink:
 
 
 class Collector:
-    """Deletes revisions that nothing has named for a day, and what is above `KEPT` without the wait.
+    """Deletes revisions that nothing has named for a day, and those beyond `KEPT` at once.
 
-    Whoever may edit a runtime can make a revision with each edit; the number
-    bounds what that takes of the cluster's store and of every replica's memory.
-
-    Since when nothing names a revision is noted on the revision itself, so
-    that the day does not start again with each leader. `now` is the API
-    server's time, `clock` the one by which `Cache.revisions_used` is kept.
+    Whoever may edit a runtime can create a revision with each edit; the number
+    bounds what that takes of etcd and of every replica's memory. Since when
+    nothing names a revision is noted on the revision itself, so that the day
+    does not restart with each leader. `now` is the API server's time, `clock`
+    the one by which `Cache.revisions_used` is kept.
     """
 
     def __init__(
@@ -247,9 +246,9 @@ class Collector:
         }
 
     def _group(self, runtime: model.Runtime) -> Hashable:
-        """What the number is counted for: a runtime, or all runtimes of a namespace that are gone.
+        """What revisions are counted by: a runtime, or all runtimes of a namespace that are gone.
 
-        Else a runtime that is deleted and recreated, with a new uid, would start a new count.
+        Otherwise a runtime that is recreated, with a new uid, would start a new count.
         """
         live = self._cache.runtimes.get(RuntimeKey(runtime.kind, runtime.namespace, runtime.name))
         return runtime.uid if live is not None and live.uid == runtime.uid else (runtime.namespace,)
@@ -261,7 +260,7 @@ class Collector:
         return (self._now() - revision.created).total_seconds() < IN_USE
 
     async def _note(self, revision: Revision, since: datetime | None) -> None:
-        """Write down, or strike out, since when nothing names this very version of the revision."""
+        """Note, or remove, since when nothing names this very version of the revision."""
         told = None if since is None else conditions.timestamp(since)
         metadata = {
             "resourceVersion": revision.resource_version,
@@ -271,9 +270,9 @@ class Collector:
         try:
             live = await self._client.patch(path, {"metadata": metadata}, manager=MANAGER)
         except (NotFoundError, ConflictError):
-            return  # it has changed: the next round sees what is
+            return  # it has changed: the next round sees the current state
         except ApiError as error:
-            logger.warning("revision %s is not marked: %s", revision.name, error)
+            logger.warning("revision %s could not be marked: %s", revision.name, error)
             return
         self._cache.revisions.answered(revision.name, revision_of(live))
 
@@ -287,7 +286,7 @@ class Collector:
         except (NotFoundError, ConflictError):
             return 0
         except ApiError as error:
-            logger.warning("revision %s not collected: %s", revision.name, error)
+            logger.warning("revision %s could not be collected: %s", revision.name, error)
             return 0
         self._cache.revisions.remove(revision.name, uid=revision.uid)
         self._cache.revisions_used.pop(revision.name, None)
@@ -301,7 +300,7 @@ def _age(revision: Revision) -> tuple[datetime, str]:
 
 
 def _moment(text: str | None) -> datetime | None:
-    """The time that a revision is marked with; None for what is no time."""
+    """The time that a revision is marked with; None for what is not a time."""
     try:
         return None if text is None else time_of(text)
     except ValueError:

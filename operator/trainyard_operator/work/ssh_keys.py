@@ -1,7 +1,7 @@
 """The SSH keys by which an MPI launcher reaches its workers.
 
-Called by `apply` when it creates the Secret that holds one. A key is drawn
-once, kept nowhere else, and in no log and no error.
+Called by `apply` when it creates the Secret that holds one. A key is generated
+once, kept nowhere else, and appears in no log and no error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..core.model import Json
 
 
 def drawn(secret: Json) -> Json:
-    """The manifest of the Secret with a new key in the place of its placeholders."""
+    """The manifest of the Secret with a new key in place of its placeholders."""
     key = ec.generate_private_key(ec.SECP521R1())
     # The old PEM form, `EC PRIVATE KEY`, is what Trainer writes and any sshd reads.
     private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())

@@ -43,7 +43,7 @@ class JobSetPlugin:
         return replace(info, subdomain=network.get("subdomain") or info.trainjob.name)
 
     def build(self, info: Info) -> Sequence[Child]:
-        """The JobSet; raises `InvalidFieldError` if the runtime has no place for what `spec.trainer` asks."""
+        """The JobSet; raises `InvalidFieldError` if the runtime has no place for `spec.trainer`."""
         if info.trainer is not None:
             _require_trainer(info)
         metadata = owned.metadata(info.trainjob)
@@ -118,7 +118,7 @@ def _initializer_problem(job: Json | None, name: str, field: str, uri: str | Non
 def _is_cached(container: Json, uri: str | None) -> bool:
     """Whether the data goes into a cache of its own and so needs no volume.
 
-    Trainer v2.3 asks for the volume all the same, and refuses its own runtime with a cache.
+    Trainer v2.3 still requires the volume, and refuses its own runtime with a cache.
     """
     found = [variable.get("value") for variable in container.get("env") or () if variable["name"] == _URI]
     return str(uri if uri is not None else next(iter(found), "")).startswith(_CACHE_SCHEME)
@@ -151,7 +151,7 @@ def _replicated_job(job: Json, count: int, edits: Mapping[str, templates.Edit]) 
 
 
 def _initializer_edit(trainjob: TrainJob, which: str) -> templates.Edit:
-    """What the TrainJob's initializer makes of its container."""
+    """What the TrainJob's initializer changes in its container."""
     path = FieldPath("spec.initializer")
     initializer = fields.mapping(trainjob.spec.get("initializer"), path)
     path = path.child(which)
@@ -173,7 +173,7 @@ def _initializer_edit(trainjob: TrainJob, which: str) -> templates.Edit:
 
 
 def _trainer_edit(trainer: Json) -> templates.Edit:
-    """What the TrainJob's trainer makes of the container that trains."""
+    """What the TrainJob's trainer changes in the container that trains."""
     set_fields: dict[str, Any] = {}
     image = fields.text(trainer.get("image"), _TRAINER.child("image"))
     if image is not None:

@@ -1,8 +1,8 @@
 """MPI: the key, the hosts and the variables by which a launcher starts processes (Trainer v2.3, `MPI`).
 
 The workers are the ReplicatedJob `node`, the launcher is the one of that
-name; both train in their container `node`. The SSH key is drawn when its
-Secret is created, by whoever writes it, and never again.
+name; both train in their container `node`. Whoever creates the Secret
+generates the SSH key, once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from . import owned, reserved
 MAX_HOSTFILE_BYTES: Final = 1_000_000
 """A ConfigMap holds 1 MiB."""
 PLACEHOLDER: Final = "(generated)"
-"""Stands in the Secret until the key is drawn."""
+"""Stands in the Secret until the key is generated."""
 
 _TRAINER: Final = FieldPath("spec.trainer")
 _POLICY: Final = FieldPath("spec.mlPolicy.mpi")
@@ -99,8 +99,8 @@ class MPI:
     def build(self, info: Info) -> Sequence[Child]:
         """The Secret with the key and the ConfigMap with the hosts.
 
-        Raises `InvalidFieldError` for more hosts than a ConfigMap holds; the
-        file is not even begun then.
+        Raises `InvalidFieldError` for more hosts than a ConfigMap holds,
+        before the file is built.
         """
         policy = info.policy("mpi")
         if policy is None:
@@ -215,7 +215,7 @@ def _line(host: str, slots: int) -> str:
 
 
 def _require_room(info: Info, pod_sets: Sequence[PodSet], slots: int) -> None:
-    """Refuse what is too long by the length of its lines, before there are any."""
+    """Refuse a file that would be too long, before it is built."""
     pods = sum(pod_set.count for pod_set in pod_sets)
     longest = max(
         (len(_line(info.endpoint(pod_set, pod_set.count - 1), slots)) for pod_set in pod_sets), default=1

@@ -1,6 +1,6 @@
 """PlainML: pod count and variables for runtimes whose framework needs nothing else.
 
-Runs where no framework with a plugin of that duty has taken over: for torch,
+Runs where no framework's own plugin does so: for torch,
 mpi and jax it does nothing, for xgboost and for runtimes without an mlPolicy
 it does (Trainer v2.3, plugin `PlainML`).
 """

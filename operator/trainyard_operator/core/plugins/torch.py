@@ -1,7 +1,8 @@
 """Torch: what `torchrun` reads to find its peers (Trainer v2.3, plugin `Torch`).
 
 Counts processes a node only from the TrainJob's own resources when it names
-any, and knows a GPU by `gpu` in the resource's name, exactly as Trainer does.
+any, and recognizes a GPU by `gpu` in the resource's name, exactly as Trainer
+does.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def _missing_targets(info: Info, policy: Json) -> Iterator[FieldError]:
 
 
 def _injected(info: Info, policy: Json, env: tuple[Json, ...]) -> Info:
-    """`info` with the variables in all targets, each of which must be there."""
+    """`info` with the variables in all targets, each of which must exist."""
     known = _containers(info)
     wanted: dict[str, set[str]] = {}
     for target in _injection_targets(policy):

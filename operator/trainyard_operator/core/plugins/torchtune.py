@@ -1,7 +1,7 @@
 """TorchTune: the recipe and configuration that a TrainJob's settings stand for (Trainer v2.3, `Torch`).
 
-Runs behind `Torch`, for TrainJobs whose command is `tune run` and nothing
-more. The pretrained model is read off the runtime's name, as Trainer does.
+Runs after `Torch`, for TrainJobs whose command is `tune run` and nothing more.
+The pretrained model is read from the runtime's name, as Trainer does.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _qlora_errors(info: Info, trainer: Json, model: str, arguments: Sequence[str
 
 
 def _model(info: Info) -> str:
-    """The pretrained model, as `torchtune-llama3.2-1b` says `llama3_2/1B`; empty for other names."""
+    """The pretrained model: `llama3_2/1B` for `torchtune-llama3.2-1b`; empty for other names."""
     parts = revisions.reference(info.trainjob).name.split("-")
     return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
 

@@ -1,7 +1,7 @@
 """Volcano: a PodGroup for that scheduler (Trainer v2.3, plugin `Volcano`).
 
-The pods' schedulerName is the runtime's business. Whether a PriorityClass
-exists is not asked: the API server refuses pods that name a missing one.
+The runtime sets the pods' schedulerName. Whether a PriorityClass exists is not
+checked: the API server refuses pods that name a missing one.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Volcano:
     defaults = (("podGroupPolicy.volcano.networkTopology", _TOPOLOGY_DEFAULTS),)
 
     def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
-        """A queue that is named but has no name.
+        """A queue annotation without a name.
 
-        The field is the one that says so, where Trainer v2.3 names one that does not exist.
+        The error names the field that sets it; Trainer v2.3 names one that does not exist.
         """
         if info.pod_group("volcano") is None or info.annotations.get(names.VOLCANO_QUEUE_ANNOTATION) != "":
             return ()
