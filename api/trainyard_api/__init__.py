@@ -1,4 +1,4 @@
-"""The words that everybody shares, free of I/O.
+"""The vocabulary that all packages share, free of I/O.
 
 `names` holds groups, kinds, label keys and other constants of the wire;
 `quantity` Kubernetes quantities; `merge` the strategic merge patch; `errors`

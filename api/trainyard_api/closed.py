@@ -1,9 +1,9 @@
-"""Settings that people write: closed models, and sentences about what does not fit them.
+"""Settings that people write: closed models, and sentences about what is wrong in them.
 
 Called by the platform for stack files and by the operator for its
 configuration file, so that both say the same about the same mistake. A
-sentence names what is allowed and the nearest right name; where it stands is
-the caller's to say.
+sentence names what is allowed and the nearest right name; the caller adds the
+place.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Closed(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _a_switch_is_true_or_false(cls, value: object, info: ValidationInfo) -> object:
-        """A text or a number is none: pydantic would take `"yes"` and `1` for true, not `"enabled"`."""
+        """Not a text or a number: pydantic would read `"yes"` and `1` as true, but not `"enabled"`."""
         switch = cls.model_fields[str(info.field_name)].annotation in (bool, bool | None)
         if switch and value is not None and not isinstance(value, bool):
             raise ValueError(f"must be true or false, without quotes; is {value!r}")
@@ -54,7 +54,7 @@ def sentences(
     for problem in problems:
         location = problem["loc"]
         inside = [one for one in problems if len(one["loc"]) > len(location)]
-        # A list none of whose items is right is said to be empty, too.
+        # pydantic also calls a list empty if none of its items is valid.
         if problem["type"] == "too_short" and any(one["loc"][: len(location)] == location for one in inside):
             continue
         yield location, _sentence(problem, model, patterns or {})
@@ -69,7 +69,7 @@ def path(root: str, location: Sequence[str | int]) -> str:
 
 
 def nearest(name: str, allowed: Sequence[str]) -> str:
-    """`; did you mean 'x'?` if one of the allowed names is near, else nothing."""
+    """`; did you mean 'x'?` if one of the allowed names is close, else nothing."""
     close = difflib.get_close_matches(name, allowed, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -107,7 +107,7 @@ class Table:
 
 
 def minor(version: str) -> str:
-    """`v0.19.0` and `0.19` as `0.19`; what is no version, as it is."""
+    """`v0.19.0` and `0.19` as `0.19`; what is not a version, unchanged."""
     found = _MINOR.fullmatch(version)
     return found[1] if found else version
 

@@ -4,9 +4,9 @@ Called by the command line with text that it has read, and for the runtime
 snapshots that Kubeflow Trainer keeps as YAML. Reads no files itself.
 
 It differs from PyYAML's safe loader where kubectl does: `n` and `y` are
-booleans, dates stay text, `1:30` is no number, `1e3` is one, keys become
-text. What a manifest has no use for is refused: aliases (a few lines of them
-unfold to gigabytes), duplicate keys, nesting beyond 50, more than 3 MiB.
+booleans, dates stay text, `1:30` is not a number, `1e3` is one, keys become
+text. It refuses what no manifest needs: aliases (a few lines of them expand to
+gigabytes), duplicate keys, nesting beyond 50, more than 3 MiB.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOT_CLOSED: Final = {
     "expected ',' or '}', but got '<stream end>'": "an object begins here, and no '}' closes it",
     "found unexpected end of stream": "a quoted text begins here, and no quote closes it",
 }
-"""What PyYAML says at a text's end, and what we say where it began."""
+"""What PyYAML says at the end of a text, and what we say where the value began."""
 _WORDS: Final = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
@@ -45,16 +45,16 @@ _WORDS: Final = tuple(
         ),
         (
             r"expected <block end>",
-            "no entry can begin here: look at the indentation, and at quotes before it",
+            "no entry can begin here: check the indentation, and quotes before it",
         ),
         (r"found character '\\t'", "a tab is not allowed here: indent with spaces"),
-        (r"found character '([@`%])'", "a value that begins so must be quoted"),
+        (r"found character '([@`%])'", "a value that begins with this character must be quoted"),
         (
             r"mapping values are not allowed here",
-            "no entry can begin inside a value: quote it, or set the indentation right",
+            "no entry can begin inside a value: quote it, or correct the indentation",
         ),
         (r"could not find expected ':'", "an entry must be 'key: value'"),
-        (r"could not determine a constructor for the tag", "tags of YAML are not allowed"),
+        (r"could not determine a constructor for the tag", "YAML tags are not allowed"),
     )
 )
 """What PyYAML says, by how it begins, and what we say instead."""
@@ -93,10 +93,10 @@ START: Final = Position(1, 1)
 
 
 class DocumentError(ValueError):
-    """Text that is no manifest: one sentence, after `source:line:column:`.
+    """Text that is not a manifest: one sentence, after `source:line:column:`.
 
     Args:
-        source: Where the text is from.
+        source: Where the text comes from.
         position: The place in it.
         problem: What is wrong there.
     """
@@ -108,7 +108,7 @@ class DocumentError(ValueError):
 
     @classmethod
     def of(cls, error: yaml.YAMLError, text: str, source: str) -> DocumentError:
-        """What PyYAML says of a text, with its place, in words that need no knowledge of parsers."""
+        """PyYAML's error with its place, without the words of parsers."""
         if isinstance(error, yaml.reader.ReaderError):
             before = text[: error.position]
             place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
@@ -156,7 +156,7 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
     """The documents in `text`, empty ones left out; `source` names it in messages.
 
     Raises `DocumentError` when the text is not YAML, when a document is not an
-    object, or when it holds what is refused.
+    object, or when it contains something refused.
     """
     if len(text.encode()) > MAX_BYTES:
         raise DocumentError(source, START, _TOO_LARGE)
@@ -167,7 +167,7 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
 
 
 def _parse_in_words(text: str, source: str) -> tuple[Document, ...]:
-    """Like `parse`, by the parser in Python: a quarter as fast, and its errors say more."""
+    """Like `parse`, with the parser in Python: a quarter as fast, but its errors say more."""
     try:
         return tuple(_documents(_Loader(text), source))
     except yaml.YAMLError as error:
@@ -175,9 +175,9 @@ def _parse_in_words(text: str, source: str) -> tuple[Document, ...]:
 
 
 def read(text: str) -> Json:
-    """The one document in `text`, for text whose errors nobody is told of.
+    """The one document in `text`, for text whose errors are not reported.
 
-    It is not read again for better words of an error, as `parse` does.
+    Unlike `parse`, it does not read the text again for a better error.
 
     Raises:
         DocumentError: The text is not YAML, or is refused, or does not hold exactly one object.
@@ -194,7 +194,7 @@ def read(text: str) -> Json:
 
 
 def dump(documents: Iterable[Json]) -> str:
-    """The objects as YAML documents, keys sorted, quoted wherever kubectl would read no text."""
+    """The objects as YAML documents, keys sorted, quoted wherever kubectl would not read text."""
     return yaml.dump_all(list(documents), Dumper=_Dumper, sort_keys=True, width=2**20, allow_unicode=True)
 
 
@@ -269,7 +269,7 @@ class _Loader(yaml.SafeLoader):
             number = math.inf
         if not math.isfinite(number):
             raise yaml.constructor.ConstructorError(
-                None, None, f"{node.value} is no JSON number", node.start_mark
+                None, None, f"{node.value} is not a JSON number", node.start_mark
             )
         return number
 

@@ -16,7 +16,7 @@ _LONGEST: Final = 100 * 365 * 86400
 
 
 def seconds(text: object) -> float:
-    """The seconds of a duration. Raises ValueError, in words, for what is none or is above 100 years."""
+    """The seconds of a duration. Raises ValueError for what is not one or is above 100 years."""
     if isinstance(text, str) and len(text) <= 40 and re.fullmatch(PATTERN, text, re.ASCII):
         total = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
         if total <= _LONGEST:

@@ -56,7 +56,7 @@ class FieldPath:
 
     @property
     def end(self) -> str:
-        """The last two fields, which say to people what it is: `containers[0].image`."""
+        """The last two fields, which tell people what it is: `containers[0].image`."""
         return "".join(_FIELD.findall(self.text)[-2:]).removeprefix(".")
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class FieldError:
 
 
 class InvalidFieldError(ValueError):
-    """Raised where a value cannot be worked with; carries the field errors."""
+    """Raised for invalid values; carries the field errors."""
 
     def __init__(self, *errors: FieldError) -> None:
         super().__init__("; ".join(str(error) for error in errors))

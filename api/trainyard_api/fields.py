@@ -3,8 +3,8 @@
 Called wherever a manifest is taken apart. Each reader takes a value and its
 path, treats null as absent, and raises `InvalidFieldError` naming the path
 when the value has another type; so a malformed manifest becomes a sentence,
-never a TypeError somewhere below. Lists may be very long: the path of an item
-is made only for an item that is wrong.
+never a TypeError further down. Lists may be very long: the path of an item is
+built only if the item is wrong.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def mapping(value: Any, path: FieldPath) -> Json:
 
 
 def optional_mapping(value: Any, path: FieldPath) -> Json | None:
-    """The object at `path`; None when absent, which an empty object is not."""
+    """The object at `path`; None when absent, but not when empty."""
     return None if value is None else mapping(value, path)
 
 
 def below(value: Json, path: FieldPath, *steps: str) -> tuple[Json, FieldPath]:
-    """The object so many steps below, empty if it is not there, and where it is."""
+    """The object at the end of the steps, empty if absent, and its path."""
     for step in steps:
         path = path.child(step)
         value = mapping(value.get(step), path)
@@ -92,7 +92,7 @@ def text(value: Any, path: FieldPath) -> str | None:
 
 
 def required_text(value: Any, path: FieldPath) -> str:
-    """The text at `path`, which must be there and not be empty."""
+    """The text at `path`, which must exist and not be empty."""
     found = text(value, path)
     if not found:
         raise required(path)
@@ -130,7 +130,7 @@ def require_shallow(value: Any, path: FieldPath) -> None:
 
 
 def objects_in(value: Any) -> Iterator[Json]:
-    """All objects in a value that is not nested too deep, the value itself among them."""
+    """All objects in a value that is not nested too deep, including the value itself."""
     level = [value]
     while level:
         yield from (item for item in level if isinstance(item, _OBJECTS))
@@ -138,9 +138,9 @@ def objects_in(value: Any) -> Iterator[Json]:
 
 
 _OBJECTS = (dict, Mapping)
-"""A `dict` is asked for first, because that is quick."""
+"""`dict` comes first, because that check is quick."""
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-"""What holds no other values. To look a type up is five times as fast as `isinstance` with a `Mapping`."""
+"""What holds no other values. Looking a type up is five times as fast as `isinstance` with a `Mapping`."""
 
 
 def _children(value: Any) -> Iterable[Any]:

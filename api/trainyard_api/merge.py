@@ -39,7 +39,7 @@ class Schema:
 
 
 def strategic_merge(live: Json, patch: Json, schema: Schema, path: FieldPath = _ROOT) -> dict[str, Any]:
-    """`live` changed by `patch`; neither is touched, though the result shares their values.
+    """`live` changed by `patch`; neither is modified, though the result shares their values.
 
     Raises `InvalidFieldError` naming the place in `patch` that cannot be
     applied: an element without its merge key, an unknown directive.
@@ -120,7 +120,7 @@ def _ordered(
     touched: Sequence[int],
     first: Mapping[Any, int],
 ) -> list[Any]:
-    """The elements in order; `touched` are the positions in `live` of what is patched, `first` by name."""
+    """The elements in order; `touched`: patched positions in `live`, `first`: the first of them by name."""
     repeated: dict[Any, list[Any]] = {}
     for position in touched:
         if position != first[names[position]]:
@@ -138,7 +138,7 @@ def _ordered(
 
 
 def _keys(items: Sequence[Any], key: str, path: FieldPath) -> list[Any]:
-    """What each item is matched by; quick for what is in order, because lists may be very long."""
+    """What each item is matched by; quick for valid items, because lists may be very long."""
     try:
         found = [item[key] for item in items]
         if None not in found:
@@ -162,7 +162,7 @@ def _retained(live: Json, patch: Json, path: FieldPath) -> dict[str, Any]:
 
 
 def _new_value(value: Any) -> Any:
-    """What the patch brings where there was nothing: without nulls and directives."""
+    """What the patch adds where there was nothing: without nulls and directives."""
     if type(value) in _HASHABLE or value is None:
         return value
     if isinstance(value, list | tuple):

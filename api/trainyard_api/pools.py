@@ -1,4 +1,4 @@
-"""GPU pools, each declared once: what kind of node, how many, where, and how near each other.
+"""GPU pools, each declared once: what kind of node, how many, where, and how close together.
 
 From a declaration follow the labels, taints and resources of its nodes (here),
 the nodes themselves, Kueue's flavor, topology and quota (the platform's), and
@@ -188,9 +188,9 @@ EFA = "vpc.amazonaws.com/efa"
 _PINNED_ALIAS = re.compile(r"[a-z0-9]+@v[0-9][0-9.]*")
 
 SIMULATED = Taint(key="kwok.x-k8s.io/node", value="fake")
-"""Keeps every pod away from nodes on which nothing runs, but for those that Kueue admits to them."""
+"""Keeps pods away from nodes on which nothing runs, except those that Kueue admits to them."""
 GKE_GPU = Taint(key=NVIDIA_GPU, value="present")
-"""GKE's own, on nodes with NVIDIA's GPUs beside others; declared, so that it is there in every order."""
+"""GKE's own, on nodes with NVIDIA's GPUs; declared, so that it exists whatever the order."""
 AKS_SPOT = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot")
 """AKS's own, on spot nodes; a label too."""
 
@@ -201,7 +201,7 @@ def taints(pool: NodePool) -> tuple[Taint, ...]:
 
 
 def labels(name: str, pool: NodePool) -> dict[str, str]:
-    """The labels that all of its nodes have in common."""
+    """The labels that all its nodes have."""
     if pool.provider is Provider.EXISTING:
         return dict(pool.node_labels)
     accelerator = {names.ACCELERATOR_LABEL: pool.accelerator.type} if pool.accelerator else {}
@@ -220,7 +220,7 @@ def selector(name: str, pool: NodePool) -> dict[str, str]:
 
 
 def resources(pool: NodePool) -> dict[str, str]:
-    """What a node has for pods, and so what quota of the pool is made of."""
+    """What a node has for pods, and so what the pool's quota consists of."""
     accelerator = {pool.accelerator.resource: str(pool.accelerator.count)} if pool.accelerator else {}
     return {
         **accelerator,
@@ -254,15 +254,15 @@ def _taints_of_provider(pool: NodePool) -> Iterator[Taint]:
 
 
 def _problems(pool: NodePool) -> Iterator[str]:
-    """What its settings have against each other."""
+    """Contradictions in its settings."""
     yield from _missing(pool)
     yield from _useless(pool)
     yield from _ambiguous(pool)
     if pool.min_nodes is not None and pool.min_nodes > pool.nodes:
-        yield f"minNodes is {pool.min_nodes}, of {pool.nodes} nodes"
+        yield f"minNodes is {pool.min_nodes}, but there are only {pool.nodes} nodes"
     if pool.elastic and pool.topology:
         yield (
-            "topology needs nodes that are there, for Kueue places by their labels: "
+            "topology needs nodes that exist, since Kueue places pods by their labels: "
             "leave it out where nodes come and go (provider karpenter, minNodes)"
         )
     taken = sum(pool.nodes_of(one) for one in pool.quota)
@@ -322,7 +322,7 @@ def _useless(pool: NodePool) -> Iterator[str]:
 
 
 def _ambiguous(pool: NodePool) -> Iterator[str]:
-    """What is said twice, and so perhaps in two ways."""
+    """What is set twice, and so perhaps differently."""
     own = {names.POOL_LABEL, names.CAPACITY_TYPE_LABEL, names.ACCELERATOR_LABEL} & pool.node_labels.keys()
     if own and pool.provider is not Provider.EXISTING:
         yield f"nodeLabels has {min(own)}, which follows from the pool: remove it"

@@ -1,7 +1,7 @@
 """Kubernetes quantities: `500m`, `1.5Gi`, `2`, `12e6`.
 
 Called by whoever compares, adds or prints resources. Numbers are accepted
-beside text, because the Kubeflow SDK sends `2.0`. The printed form is the
+besides text, because the Kubeflow SDK sends `2.0`. The printed form is the
 canonical one of `k8s.io/apimachinery/pkg/api/resource`: no fraction, the
 largest suffix that needs none, in the notation that the value was given in.
 """
@@ -20,7 +20,7 @@ _MAX: Final = (2**63 - 1) * NANO
 _MAX_LENGTH: Final = 64
 _MAX_EXPONENT: Final = 200
 _REMEMBERED: Final = 4096
-"""Quantities of which the meaning is kept: manifests say the same few again and again."""
+"""Parsed quantities that are kept: manifests repeat the same few again and again."""
 
 _PATTERN = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
@@ -72,10 +72,10 @@ ZERO: Final = Quantity(0)
 def parse(value: Any) -> Quantity:
     """Read a quantity given as int, float or text.
 
-    As the API server does, what is finer than a billionth is rounded away
-    from zero, and what exceeds 2^63-1 is capped.
+    Like the API server, it rounds what is finer than a billionth away from
+    zero, and caps what exceeds 2^63-1.
 
-    Raises `ValueError` when it is no quantity.
+    Raises `ValueError` when it is not a quantity.
     """
     return _parsed(_as_text(value))
 

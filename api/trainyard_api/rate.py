@@ -1,4 +1,4 @@
-"""How often somebody may ask: a token bucket each. Knows nothing of Kubernetes."""
+"""Rate limits: a token bucket for each key. Knows nothing of Kubernetes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ K = TypeVar("K", bound=Hashable)
 class Buckets(Generic[K]):
     """`qps` a second in the long run and `burst` at once, for each key.
 
-    At most `most` keys are remembered; the one that was quiet the longest is forgotten first.
+    At most `most` keys are remembered; the one unused for the longest is forgotten first.
     """
 
     def __init__(

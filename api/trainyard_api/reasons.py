@@ -1,4 +1,4 @@
-"""Why something is as it is, in a word: the reasons of conditions, events and explain.
+"""Why something is as it is, in one word: the reasons of conditions, events and explain.
 
 Stable: people and programs look for them. Called by the operator, which writes
 them to TrainJobs, and by explain, which finds the rest.

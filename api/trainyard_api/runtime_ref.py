@@ -1,7 +1,7 @@
 """Which runtime a TrainJob names, with the defaults of its CRD's schema.
 
 Called by whoever reads a `runtimeRef`: the operator, explain and the rules. It
-takes what anybody can write: a value of the wrong type reads as left out.
+accepts whatever anybody writes: a value of the wrong type counts as absent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class RuntimeRef(NamedTuple):
     """Empty where none is named."""
 
     def namespace(self, of_trainjob: str) -> str | None:
-        """Where the runtime is, of a TrainJob in that namespace; None for a runtime of the whole cluster."""
+        """The runtime's namespace, for a TrainJob in that namespace; None for a cluster-scoped runtime."""
         return of_trainjob if self.kind == names.TRAINING_RUNTIME else None
 
 
