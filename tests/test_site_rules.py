@@ -114,7 +114,7 @@ def test_parameters_of_the_site_hold_where_a_stack_says_nothing_else(clone: Path
         (
             "again",
             RULE,
-            "site/cost_center.py:1: there is a rule cost-center already: give this one another id",
+            "site/cost_center.py:1: there is already a rule cost-center: give this one another id",
         ),
         (
             "again",

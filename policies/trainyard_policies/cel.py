@@ -1,12 +1,12 @@
-"""What a rule says to the API server: CEL beside its Python, or why it needs the webhook.
+"""A rule for the API server: CEL besides its Python, or why it needs the webhook.
 
 A rule's CEL speaks about one `o`bject with its `jobs`, one `j`ob or one
 `c`ontainer, taken apart here as `manifest` does it, and gives what its Python
 gives: a list of texts, each the path of a field and a sentence. `params.data`
-has the parameters, see `cluster.data`. No more of CEL is used than Kubernetes
-1.32 has. What an optional index (`[?...]`) finds is made `dyn` again before a
-function with overloads gets it: the type checker takes the first overload's
-type for it, and only the cluster tells.
+has the parameters, see `cluster.data`. It uses only the CEL of Kubernetes
+1.32. What an optional index (`[?...]`) finds is made `dyn` again before it is
+passed to a function with overloads: the type checker would assume the first
+overload's type, and only a cluster shows that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Of(StrEnum):
     CONTAINER = "container"
     """`c`: path, value, trains, resources, resourcesPath, security, podSecurity, patch."""
     IMAGE = "image"
-    """`i`, the image of a container that says one: path, text, repository, tagged, tag, digest."""
+    """`i`, the image of a container that has one: path, text, repository, tagged, tag, digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Cel:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A rule that admission policies cannot hold: the operator's webhook asks its Python."""
+    """A rule that admission policies cannot enforce: the operator's webhook runs its Python."""
 
     why: str
-    """What CEL cannot say, as a sentence without a full stop."""
+    """What CEL cannot express, as a sentence without a full stop."""
 
 
 def quoted(text: str) -> str:
@@ -64,7 +64,7 @@ def found(parts: Sequence[Cel], root: str, jobs: str) -> str:
 def jobs(root: str) -> str:
     """The ReplicatedJobs that an object brings, in lists: one of a runtime, one for each patch of a TrainJob.
 
-    One list more has a job with nothing but a TrainJob's trainer and initializers as containers.
+    One more list has a job with only a TrainJob's trainer and initializers as containers.
     """
     patch = _map(
         path="'spec.runtimePatches[' + string(n) + '].trainingRuntimeSpec'",
@@ -90,7 +90,7 @@ def jobs(root: str) -> str:
 
 
 def _map(**entries: str) -> str:
-    """A map whose values may have any type, each told to be of none: CEL wants them alike."""
+    """A map whose values may have any type, each made `dyn`: CEL requires equal types."""
     return "{" + ", ".join(f"'{key}': dyn({value})" for key, value in entries.items()) + "}"
 
 
@@ -170,7 +170,7 @@ def _own(root: str) -> str:
 
 
 def _over(part: Cel, root: str, jobs: str) -> str:
-    """What an expression says about everything that it is about, in lines."""
+    """What an expression finds in everything that it is about, in lines."""
     lines = f"({part.wrong.strip()}).join({_NEWLINE})"
     if part.of is Of.OBJECT:
         return f"[{root}].map(o, [{jobs}].map(jobs, {lines})[0])[0]"

@@ -1,11 +1,11 @@
 """The gate in the cluster: admission policies, and what they leave to the operator's webhook.
 
-`objects` makes, for a stack, a ValidatingAdmissionPolicy of each rule that CEL
-can say, a binding for each subject with the action that the level asks for,
-and the ConfigMap with the parameters. `answer` is what the webhook says: about
-the other rules, and about exceptions, because CEL knows no date. Both ask only
-about what a request changes for the worse: what was wrong before stays
-somebody's to put right, but keeps nobody from suspending a job.
+`objects` builds, for a stack, a ValidatingAdmissionPolicy for each rule that
+CEL can express, a binding for each subject with the action of its level, and
+the ConfigMap with the parameters. `answer` is what the webhook says about the
+other rules, and about exceptions, because CEL knows no date. Both check only
+what a request makes worse: what was wrong before still has to be fixed, but
+keeps nobody from suspending a job.
 
 Called by the platform and by the operator. Values in, values out.
 """
@@ -34,7 +34,7 @@ RESOURCES: Final = {
     Subject.RUNTIMES: (names.CLUSTER_TRAINING_RUNTIMES, names.TRAINING_RUNTIMES),
     Subject.TRAINJOBS: (names.TRAINJOBS,),
 }
-"""What a subject's objects are called in requests."""
+"""The resources of a subject in requests."""
 
 _SUFFIXES: Final = {Subject.RUNTIMES: "", Subject.TRAINJOBS: "-of-trainjobs"}
 _ACTIONS: Final = {
@@ -46,7 +46,7 @@ _ACTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the webhook says: why it refuses, and what it lets pass with a word."""
+    """What the webhook says: why it refuses, and what it lets pass with a warning."""
 
     refusals: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -101,13 +101,13 @@ def answer(value: Json, old: Json | None, user: str, today: date, policies: Poli
 
 
 def _left(value: Json, today: date, policies: Policies) -> Iterator[Violation]:
-    """What the rules say that no admission policy asks."""
+    """What the rules say that no admission policy checks."""
     left = [rule for rule in rules.OF_WORKLOADS if not _held(rule) or _excepted(rule, value, policies)]
     yield from engine.check(value, today, policies, left)
 
 
 def _held(rule: Rule) -> bool:
-    """Whether admission policies hold a rule."""
+    """Whether admission policies enforce a rule."""
     return not isinstance(rule.cluster, cel.Webhook)
 
 
@@ -145,7 +145,7 @@ def _of(rule: Rule, policies: Policies, namespace: str) -> Iterator[dict[str, An
 
 
 def _policy(rule: Rule, parts: tuple[Cel, ...], resources: list[str]) -> dict[str, Any]:
-    # The API server would check fields against the schema of one kind; these are for three.
+    # The API server would check fields against the schema of one kind; these policies are for three.
     found = cel.found(parts, "dyn(object)", "variables.jobs")
     before = cel.found(parts, "dyn(oldObject)", "variables.jobsBefore")
     annotation = f".?metadata.?annotations[?{cel.quoted(exceptions.PREFIX + rule.id)}].hasValue()"

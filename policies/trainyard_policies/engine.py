@@ -1,6 +1,6 @@
 """Rules over manifests, at the levels of a stack, with exceptions taken into account.
 
-Values in, values out: today is a value too. All gates ask here, so they agree.
+Values in, values out: today is a value too. All gates use it, so they agree.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class Violation:
     exemption: Exemption | None = None
     """The exception that holds, if one does."""
     note: str = ""
-    """Why an exception that is written does not hold."""
+    """Why an exception that is declared does not hold."""
 
     @property
     def refuses(self) -> bool:
-        """Whether a gate that cannot repair says no."""
+        """Whether a gate that cannot repair refuses the manifest."""
         return self.exemption is None and self.level in (Level.MANDATORY, Level.REMEDIATE)
 
     @property
     def message(self) -> str:
-        """Field and sentence, and what became of an exception."""
+        """Field and sentence, and why an exception does not hold."""
         return self._said(self.finding.path.text)
 
     @property
@@ -89,7 +89,7 @@ def check(
             rule, workload, today, policies.parameters, asked=asked, found=found.values()
         )
         for about, finding in findings or _found(rule, workload, policies.parameters):
-            # Several rules may stumble over one field that cannot be read, each in its own words.
+            # Several rules may report one field that cannot be read, each in its own words.
             said = "" if about is well_formed.RULE else finding.message
             key = (about.id, finding.path.text, said)
             level = policies.level(about, whose)
@@ -107,7 +107,7 @@ def check_all(
 ) -> tuple[tuple[int, Violation], ...]:
     """What the rules say about all manifests together, each with the position of the one it is about.
 
-    A manifest that cannot be read is left out: `check` has said so.
+    A manifest that cannot be read is left out: `check` reports it.
     """
     manifests: dict[int, Manifest] = {}
     for position, value in enumerate(values):
@@ -140,7 +140,7 @@ def _about_exceptions(
         mistakes = exceptions.mistakes(workload, today, parameters.longest_exception)
         return [(rule, finding) for finding in mistakes]
     if workload.kind not in parameters.exceptions_in:
-        return []  # which is said where one is needed
+        return []  # reported where one is needed
     if rule is exception_due.RULE:
         return [(rule, finding) for finding in exceptions.due(workload, today)]
     if rule is exception_unused.RULE:
@@ -150,7 +150,7 @@ def _about_exceptions(
 
 
 def _found(rule: Rule, workload: Workload, parameters: Parameters) -> Iterator[tuple[About, Finding]]:
-    """A rule's findings, and as `well-formed` what it could not read."""
+    """A rule's findings, and what it could not read as findings of `well-formed`."""
     try:
         for finding in rule.check(workload, parameters):
             yield rule, finding

@@ -1,8 +1,8 @@
-"""Exceptions: annotations with which a manifest asks to be let off a rule for a time.
+"""Exceptions: annotations that exempt a manifest from a rule for a time.
 
 `policy.trainyard.dev/<rule-id>: "until=YYYY-MM-DD; reason"`. One holds through
-the day it names. It takes a finding's consequence away, never the finding: who
-reads a report sees what was let through, until when and why.
+the day it names. It removes a finding's consequence, never the finding:
+whoever reads a report sees what was let through, until when and why.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Exemption:
 
 
 def path(rule: str) -> FieldPath:
-    """Where the exception from a rule stands."""
+    """The path of the exception from a rule."""
     return FieldPath("metadata.annotations").key(PREFIX + rule)
 
 
@@ -54,7 +54,7 @@ def of(manifest: Manifest) -> dict[str, Exemption]:
 
 
 def mistakes(manifest: Manifest, today: date, longest: int) -> Iterator[Finding]:
-    """What is no exception, though it is written like one, and what is one for more than `longest` days."""
+    """Invalid exceptions, and those for more than `longest` days."""
     for rule, text in _written(manifest):
         if rule not in rules.BY_ID:
             near = get_close_matches(rule, list(rules.BY_ID), n=1)
@@ -69,14 +69,14 @@ def mistakes(manifest: Manifest, today: date, longest: int) -> Iterator[Finding]
 
 
 def due(manifest: Manifest, today: date) -> Iterator[Finding]:
-    """What still is an exception, and not for long."""
+    """Exceptions that end soon."""
     for rule, exemption in of(manifest).items():
         if exemption.holds(today) and exemption.until - today <= SOON:
             yield Finding(path(rule), f"ends on {exemption.until}")
 
 
 def unused(manifest: Manifest, asked: Collection[str], found: Collection[str]) -> Iterator[Finding]:
-    """What lets nothing off: of the rules that were `asked`, those that have not `found` anything."""
+    """Exceptions without effect: from rules that were `asked` but have not `found` anything."""
     for rule in of(manifest):
         if rule in asked and rule not in found:
             yield Finding(path(rule), f"lets nothing off: {rule} finds nothing here")

@@ -1,4 +1,4 @@
-"""The forms that Kubernetes asks of names and references: each an expression, and a sentence that says it."""
+"""The forms that Kubernetes requires of names and references: each an expression, and a sentence."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a text has to look like as a whole."""
+    """The form of a whole text."""
 
     pattern: re.Pattern[str]
     sentence: str
     longest: int
 
     def fits(self, text: str) -> bool:
-        """Whether a text has the form; one that is too long is not looked at."""
+        """Whether a text has the form; one that is too long is not examined."""
         return len(text) <= self.longest and self.pattern.fullmatch(text) is not None
 
 
@@ -29,22 +29,22 @@ _HOST: Final = "[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?"
 _PATH: Final = "[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*"
 
 LABEL: Final = _form(_PART, "lower case letters, digits and '-'", 63)
-"""RFC 1123, as Kubernetes has it for containers and volumes."""
+"""RFC 1123, as Kubernetes uses it for containers and volumes."""
 STRICT_LABEL: Final = _form(
     "[a-z]([-a-z0-9]*[a-z0-9])?", "lower case letters, digits and '-', the first a letter", 63
 )
-"""RFC 1035, as it has it for what gives its name to a Service."""
+"""RFC 1035, as it uses it for what gives its name to a Service."""
 SUBDOMAIN: Final = _form(rf"{_PART}(\.{_PART})*", "lower case letters, digits, '-' and '.'", 253)
 WORD: Final = _form("[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", "letters, digits, '-', '_' and '.'", 63)
 """A label's value, and its key after the prefix."""
 PORT: Final = _form(
     "(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*", "lower case letters, digits and single '-', one of them a letter", 15
 )
-"""RFC 6335, as Kubernetes has it for the name of a port."""
+"""RFC 6335, as Kubernetes uses it for the name of a port."""
 VARIABLE: Final = _form(
     "[-._a-zA-Z][-._a-zA-Z0-9]*", "letters, digits, '_', '-' and '.', the first no digit", 1024
 )
-"""A variable that every shell and every Kubernetes takes; since 1.34 Kubernetes itself takes more."""
+"""A variable that every shell and every Kubernetes accepts; since 1.34 Kubernetes itself accepts more."""
 IMAGE: Final = _form(
     rf"({_HOST}(\.{_HOST})*(:[0-9]+)?/)?{_PATH}(/{_PATH})*"
     r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"

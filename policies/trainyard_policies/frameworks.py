@@ -17,4 +17,4 @@ KNOWN: Final[Mapping[str, str | None]] = {
     "torchtune": "torch",
     "xgboost": "xgboost",
 }
-"""None where nothing but the number of nodes is told to a job."""
+"""None where a job needs only the number of nodes."""

@@ -10,7 +10,7 @@ DEFAULT_REGISTRY: Final = "docker.io"
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image: registry and repository in full, tag and digest as far as they are said."""
+    """An image: registry and repository in full, tag and digest if given."""
 
     repository: str
     tag: str | None
@@ -30,7 +30,7 @@ def parse(text: str) -> Image:
 
 
 def within(repository: str, prefix: str) -> bool:
-    """Whether a repository is the prefix or lies below it."""
+    """Whether a repository is the prefix or below it."""
     prefix = prefix.rstrip("/")
     return repository == prefix or repository.startswith(f"{prefix}/")
 

@@ -1,10 +1,10 @@
-"""A manifest taken apart as far as rules look at it.
+"""A manifest, parsed as far as rules need it.
 
 `read` gives a `Manifest`, or a `Workload` for a runtime or a TrainJob: its
 ReplicatedJobs with their pod specs and containers, each with its path. For a
-TrainJob these are the pieces that its runtimePatches bring, and its trainer
-and initializers as containers. Shapes that cannot be read raise
-`InvalidFieldError`, so that no rule has to think of them.
+TrainJob these are the parts in its runtimePatches, and its trainer and
+initializers as containers. Shapes that cannot be read raise
+`InvalidFieldError`, so that no rule has to handle them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RUNTIMES: Final = names.RUNTIME_KINDS
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container, or what stands for one in a TrainJob."""
+    """A container, or its equivalent in a TrainJob."""
 
     name: str
     path: FieldPath
@@ -36,7 +36,7 @@ class Container:
 
     @property
     def image(self) -> str | None:
-        """Its image; None where another place says it."""
+        """Its image; None if it is set elsewhere."""
         return fields.text(self.value.get("image"), self.path.child("image"))
 
     @property
@@ -82,7 +82,7 @@ class ReplicatedJob:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Any object: who it is and what it says."""
+    """Any object: its identity and its content."""
 
     api_version: str
     kind: str
@@ -92,7 +92,7 @@ class Manifest:
     annotations: Json
     value: Json
     generated: bool
-    """Whether the name is only the beginning of one."""
+    """Whether the name is only a prefix (`generateName`)."""
 
     @property
     def title(self) -> str:
@@ -114,14 +114,14 @@ class Workload(Manifest):
         return Subject.TRAINJOBS if self.kind == names.TRAINJOB else Subject.RUNTIMES
 
     def containers(self) -> Iterator[Container]:
-        """Every container that it brings, and in a TrainJob its trainer and initializers."""
+        """Every container in it, and in a TrainJob its trainer and initializers."""
         for job in self.jobs:
             yield from job.containers()
         if self.subject is Subject.TRAINJOBS:
             yield from self._own_containers()
 
     def claims(self) -> Iterator[tuple[Json, FieldPath]]:
-        """The claims that a runtime's JobSet makes for each job, each with its place."""
+        """The claims that a runtime's JobSet creates for each job, each with its place."""
         jobset, path = fields.below(self.spec, _SPEC, "template", "spec")
         path = path.child("volumeClaimPolicies")
         for position, policy in enumerate(fields.objects(jobset.get("volumeClaimPolicies"), path)):
@@ -130,7 +130,7 @@ class Workload(Manifest):
                 yield claim, at.index(index)
 
     def trainers(self) -> Sequence[ReplicatedJob]:
-        """The ReplicatedJobs whose step is the trainer's: one, if the runtime is right."""
+        """The ReplicatedJobs whose step is the trainer's: one, if the runtime is valid."""
         return [job for job in self.jobs if job.step == names.ANCESTOR_TRAINER]
 
     def training_containers(self) -> Iterator[Container]:
@@ -166,7 +166,7 @@ def is_workload(value: Json) -> bool:
 
 
 def read(value: Json) -> Manifest:
-    """The manifest, a `Workload` if it is one; raises `InvalidFieldError` for shapes that are none."""
+    """The manifest, a `Workload` if it is one; raises `InvalidFieldError` for invalid shapes."""
     fields.require_shallow(value, FieldPath())
     metadata = fields.mapping(value.get("metadata"), _METADATA)
     generated = fields.text(metadata.get("generateName"), _METADATA.child("generateName"))

@@ -1,10 +1,10 @@
 """The gate in `pulumi preview` and `up`: the rules as a CrossGuard pack.
 
-Each rule is a policy of its id for runtimes, `<id>-of-trainjobs` for TrainJobs,
-and a StackValidationPolicy where it is about all manifests. Levels and
-parameters are the stack file's (`trainyard:platform`, key `policies`); a
-policy's own config (`--policy-pack-config`) comes before them. An exception
-that holds is shown by the policy `exceptions`, which only advises.
+Each rule is a policy named by its id for runtimes, `<id>-of-trainjobs` for
+TrainJobs, and a StackValidationPolicy if it is about all manifests. Levels and
+parameters come from the stack file (`trainyard:platform`, key `policies`); a
+policy's own config (`--policy-pack-config`) takes precedence. The policy
+`exceptions`, which only advises, shows exceptions that hold.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _TYPE: Final = "kubernetes:"
 class Servicer(policy._PolicyAnalyzerServicer):
     """The SDK's server, which also listens to the stack's configuration.
 
-    The engine sends that once the pack has started; the SDK (1.21) keeps the
-    stack's tags alone, and `pulumi.Config` is empty in a pack.
+    The engine sends that once the pack has started; the SDK (1.21) keeps only
+    the stack's tags, and `pulumi.Config` is empty in a pack.
     """
 
     def ConfigureStack(self, request: Any, context: Any) -> Any:  # noqa: N802 (the name of the RPC)
@@ -55,8 +55,8 @@ class Servicer(policy._PolicyAnalyzerServicer):
 
 
 def serve() -> None:
-    """Serve the pack to the engine, until that is gone."""
-    # The pack makes its server itself, of the class that stands there.
+    """Serve the pack to the engine, until the engine is gone."""
+    # The pack creates its server itself, from this class.
     policy._PolicyAnalyzerServicer = Servicer  # type: ignore[misc]
     crossguard.PolicyPack(
         name=NAME, policies=all_policies(DEFAULT), enforcement_level=crossguard.EnforcementLevel.MANDATORY
@@ -75,14 +75,14 @@ def of_stack(text: str | None) -> Policies:
 
 
 class _Section(BaseModel):
-    """What of a stack file the rules look at; the rest is for the platform to check."""
+    """The part of a stack file that the rules use; the platform checks the rest."""
 
     policies: Policies = Policies()
     node_pools: dict[str, NodePool] = Field(default={}, alias="nodePools")
 
 
 def all_policies(policies: Policies) -> list[crossguard.Policy]:
-    """Every rule as the policies that it makes, and the one that shows exceptions."""
+    """The policies of every rule, and the one that shows exceptions."""
     found: list[crossguard.Policy] = [
         _of_workloads(rule, subject, policies)
         for rule in rules.OF_WORKLOADS
@@ -168,7 +168,7 @@ def _about(rule: About, level: Level) -> dict[str, Any]:
 
 
 def _schema(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The JSON types of parameters; their inside is checked when they are used."""
+    """The JSON types of parameters; their content is checked when they are used."""
     properties = Parameters.model_json_schema()["properties"]
     found = {}
     for name in names:
@@ -179,7 +179,7 @@ def _schema(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _enforced(policies: Policies, subject: Subject, rule: About, config: Mapping[str, Any]) -> Policies:
-    """The policies with the rule switched on, as the engine has decided, and the config in place."""
+    """The policies with the rule switched on, as the engine has decided, and the config applied."""
     field = {Subject.RUNTIMES: "runtimes", Subject.TRAINJOBS: "train_jobs", Subject.STACK: "stack"}[subject]
     levels = Levels.model_validate({field: {rule.id: Level.MANDATORY}})
     parameters = policies.parameters
@@ -199,7 +199,7 @@ def _manifest(args: crossguard.ResourceValidationArgs) -> dict[str, Any] | None:
 
 
 def _is_object(resource_type: str) -> bool:
-    """Whether a resource is a Kubernetes object, and not a patch of one that is another's."""
+    """Whether a resource is a Kubernetes object, and not a patch of somebody else's."""
     return resource_type.startswith(_TYPE) and not resource_type.endswith("Patch")
 
 

@@ -1,4 +1,4 @@
-"""What a stack tells the rules about itself: `policies.parameters` in a stack file, or a pack's config.
+"""The rules' parameters for a stack: `policies.parameters` in a stack file, or a pack's config.
 
 Closed and typed: a key that does not exist is an error with its path, in a
 stack file as in `--policy-pack-config`.
@@ -88,7 +88,7 @@ class Parameters(Closed):
     @model_validator(mode="before")
     @classmethod
     def _else_the_sites(cls, given: object) -> object:
-        """What nobody says is as the folder `site` has it."""
+        """What is not set comes from the folder `site`."""
         if not isinstance(given, Mapping):
             return given
         names_of = {name: str(field.alias) for name, field in cls.model_fields.items()}
@@ -100,7 +100,7 @@ class Parameters(Closed):
         return {**left, **given}
 
     def with_pools(self, declared: Mapping[str, NodePool]) -> "Parameters":
-        """These, and the pools that a stack declares beside its policies, with the bounds that follow."""
+        """These, with the pools that a stack declares besides its policies, and the bounds that follow."""
         if not declared:
             return self
         machines = [pool.machine for pool in declared.values()]
@@ -127,7 +127,7 @@ class Parameters(Closed):
 
 
 def _from_the_site() -> Mapping[str, Any]:
-    """The parameters of the folder `site`; raises `SystemExit` if they are none."""
+    """The parameters of the folder `site`; raises `SystemExit` if they are invalid."""
     try:
         Parameters.model_validate(PARAMETERS, by_alias=False, by_name=True)
     except ValidationError as error:

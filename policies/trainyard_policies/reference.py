@@ -18,7 +18,7 @@ _HEAD = """\
 
 <!-- Made from the rules by `python -m trainyard_policies.reference`; do not edit. -->
 
-What Trainyard holds training runtimes and TrainJobs to. The same rules run as `trainyard lint` on files, \
+The rules that Trainyard enforces on training runtimes and TrainJobs. They run as `trainyard lint` on files, \
 as the policy pack in `pulumi preview --policy-pack policies`, and in the cluster when somebody writes a \
 runtime or a TrainJob, at the levels below unless a stack file says otherwise:
 
@@ -36,9 +36,9 @@ config:
         maxNodes: 64
 ```
 
-A ClusterTrainingRuntime of the catalog is let off a rule by an annotation with a last day and a reason; \
+An annotation with a last day and a reason exempts a ClusterTrainingRuntime of the catalog from a rule; \
 every report shows it. The last day is within a year, or what `parameters.longestException` says; reports \
-advise from 60 days before it, and against an exception that lets nothing off. TrainJobs and \
+warn from 60 days before it, and about an exception without effect. TrainJobs and \
 TrainingRuntimes may make no exceptions unless \
 `parameters.exceptionsIn` names their kind, because their users write them.
 
@@ -48,13 +48,13 @@ metadata:
     policy.trainyard.dev/host-access: "until=2027-06-30; EFA needs the host's network"
 ```
 
-In the cluster a rule is a ValidatingAdmissionPolicy where CEL can say it, and otherwise asked by the \
-operator's webhook, as is every exception, because CEL knows no date. Advice is a warning that `kubectl` and \
-the audit log show. A request is asked about what it makes wrong, not about what was wrong before, and \
-controllers named in `parameters.controllers` are not asked. What no rule knows and Kubernetes itself would \
-refuse is refused there too: before a TrainJob or a runtime is let in, the API server judges its Jobs in a \
-dry run ([why](../adr/0025-jobs-are-tried-before-they-are-let-in.md)). `admission.policies: false` in a \
-stack file leaves the cluster without them.
+In the cluster a rule is a ValidatingAdmissionPolicy if CEL can express it; the operator's webhook checks \
+the others, and every exception, because CEL knows no date. Advice is a warning that `kubectl` and the audit \
+log show. Only what a request makes wrong is checked, not what was wrong before, and controllers named in \
+`parameters.controllers` are exempt. What Kubernetes itself would refuse is refused there too: before a \
+TrainJob or a runtime is let in, the API server judges its Jobs in a dry run \
+([why](../adr/0025-jobs-are-tried-before-they-are-let-in.md)). `admission.policies: false` in a stack file \
+leaves the cluster without them.
 """
 
 
@@ -73,7 +73,7 @@ def _table() -> Iterator[str]:
 
 
 def _held_by(rule: About) -> str:
-    """Who asks the rule when an object is written."""
+    """What applies the rule when an object is written."""
     if not isinstance(rule, Rule):
         return ""
     return "webhook" if isinstance(rule.cluster, Webhook) else "admission policy"
@@ -93,7 +93,7 @@ def _section(rule: About) -> Iterator[str]:
         yield f"**Parameter `{field.alias or name}`.** {field.description}"
         yield ""
     if isinstance(rule, Rule) and isinstance(rule.cluster, Webhook):
-        yield f"In the cluster the operator's webhook asks it, not an admission policy: {rule.cluster.why}."
+        yield f"In the cluster the operator's webhook checks it, not an admission policy: {rule.cluster.why}."
         yield ""
     if isinstance(rule, StackRule):
         yield "Looks at all manifests together: the whole stack in the pack, the given files in `lint`."

@@ -1,8 +1,8 @@
 """What a rule is, and what it says.
 
 A rule looks at values and returns values: no file, no cluster, no clock. What
-it finds names a field by its path, so that each gate can show the place in
-its own way, and where the remedy is certain it brings the edits that make it.
+it finds names a field by its path, so that each gate can show the place in its
+own way, and if the remedy is certain, it includes the edits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Level(StrEnum):
 
 
 class Severity(StrEnum):
-    """How bad it is if nobody looks."""
+    """How bad a finding is if nobody acts on it."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -51,10 +51,10 @@ class Severity(StrEnum):
 
 
 class Subject(StrEnum):
-    """Who has to meet a rule; the levels are set for each."""
+    """What a rule applies to; the levels are set for each."""
 
     RUNTIMES = "runtimes"
-    """ClusterTrainingRuntimes and TrainingRuntimes alike, so that a namespace is no way round the catalog."""
+    """ClusterTrainingRuntimes and TrainingRuntimes alike, so that a namespace cannot bypass the catalog."""
     TRAINJOBS = "trainJobs"
     STACK = "stack"
     """All manifests together."""
@@ -62,19 +62,19 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One change of a manifest: the field at `path` becomes `value`; None takes it away."""
+    """One change of a manifest: the field at `path` becomes `value`; None removes it."""
 
     path: FieldPath
     value: Any = None
 
     def __str__(self) -> str:
         end = self.path.end
-        return f"{end} taken away" if self.value is None else f"{end} set to {_short(self.value)}"
+        return f"{end} removed" if self.value is None else f"{end} set to {_short(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """One change of a manifest: the field at `path` is called `name`, and keeps its place and its value."""
+    """One change of a manifest: the field at `path` is renamed to `name`, and keeps its place and value."""
 
     path: FieldPath
     name: str
@@ -85,7 +85,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with one field, as a sentence, and the edits that put it right, if a machine can know."""
+    """What is wrong with one field, as a sentence, and the edits that fix it, if they are certain."""
 
     path: FieldPath
     message: str
@@ -104,20 +104,20 @@ class About:
     id: str
     """Kebab-case; never renamed, because stack files and exceptions name it."""
     title: str
-    """What holds where the rule is met, as a sentence without a full stop."""
+    """What holds if the rule is met, as a sentence without a full stop."""
     why: str
     """What goes wrong otherwise."""
     remedy: str
     """The way out, in the imperative."""
     severity: Severity
     levels: Mapping[Subject, Level]
-    """The default by subject; a subject that is missing is none of this rule's business."""
+    """The default by subject; the rule does not apply to a missing subject."""
     parameters: Sequence[str] = ()
     """Fields of `Parameters` that it reads."""
     fixes: bool = False
-    """Whether some of its findings bring edits."""
+    """Whether some of its findings include edits."""
     page: str = ""
-    """Where to read more; its section of the reference unless said."""
+    """Where to read more; if left out, its section of the reference."""
 
     @property
     def docs(self) -> str:
@@ -131,7 +131,7 @@ class Rule(About):
 
     check: Callable[[Workload, Parameters], Iterable[Finding]] = field(repr=False)
     cluster: tuple[Cel, ...] | Webhook = field(repr=False)
-    """The same for the API server, or why the operator's webhook asks `check` instead."""
+    """The same for the API server, or why the operator's webhook calls `check` instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ class StackRule(About):
 
 
 def edited(manifest: Value, edits: Iterable[Edit | Rename]) -> Value:
-    """A copy of the manifest with the edits made; parents that are missing are made."""
+    """A copy of the manifest with the edits made; missing parents are created."""
     result = copy.deepcopy(manifest)
     for edit in edits:
         apply(result, edit)
@@ -150,7 +150,7 @@ def edited(manifest: Value, edits: Iterable[Edit | Rename]) -> Value:
 
 
 def apply(manifest: Any, edit: Edit | Rename) -> None:
-    """Make an edit in place; an edit whose place is not there any more is left out."""
+    """Make an edit in place; an edit whose place no longer exists is left out."""
     *parents, last = edit.path.steps
     holder = manifest
     for step in parents:
@@ -194,5 +194,5 @@ def _short(value: Any) -> str:
 
 
 def nothing(*_: Any) -> Iterator[Finding]:
-    """The check of a rule that the engine itself speaks for."""
+    """The check of a rule that the engine itself implements."""
     yield from ()

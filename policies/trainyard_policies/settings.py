@@ -1,7 +1,7 @@
 """What a stack says about policies: the section `policies` of a stack file.
 
-Levels by subject and rule, and the parameters. What a stack leaves out is as
-the rules have it.
+Levels by subject and rule, and the parameters. What a stack leaves out keeps
+the rules' defaults.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Policies(Closed):
     """Registries, bounds and pools of this stack."""
 
     def with_pools(self, declared: Mapping[str, NodePool]) -> Policies:
-        """These, for a stack that declares such `nodePools`."""
+        """These, for a stack that declares these `nodePools`."""
         return self.model_copy(update={"parameters": self.parameters.with_pools(declared)})
 
     def with_kueue(self, namespace: str) -> Policies:

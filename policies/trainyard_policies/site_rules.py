@@ -1,7 +1,7 @@
 """A site's own rules: the modules in the folder `site`, each with a `RULE`.
 
-Called by `rules`, once. What is wrong with one of them ends the program: a
-gate that has lost a rule lets through what it should not.
+Called by `rules`, once. An error in one of them ends the program: a gate that
+has lost a rule lets through what it should not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def load(taken: Collection[str]) -> tuple[Rule | StackRule, ...]:
     """The rules, by the names of their files; raises `SystemExit` with `file:line: ...`.
 
     Args:
-        taken: Ids that Trainyard's own rules have.
+        taken: Ids of Trainyard's own rules.
     """
     found: dict[str, Rule | StackRule] = {}
     for name in sorted(module.name for module in pkgutil.iter_modules(site.__path__)):
@@ -33,7 +33,7 @@ def load(taken: Collection[str]) -> tuple[Rule | StackRule, ...]:
         file = f"{_FOLDER}/{name}.py"
         rule = _rule(name, file)
         if rule.id in taken or rule.id in found:
-            raise SystemExit(f"{file}:1: there is a rule {rule.id} already: give this one another id")
+            raise SystemExit(f"{file}:1: there is already a rule {rule.id}: give this one another id")
         found[rule.id] = replace(rule, page=file)
     return tuple(found.values())
 

@@ -341,7 +341,7 @@ def test_fix_leaves_what_is_excepted(here: Path):
         ),
         (
             "kind: TrainJob\napiVersion: trainer.kubeflow.org/v1\n",
-            "f.yaml:2: trainer.kubeflow.org/v1 is unknown: this is for trainer.kubeflow.org/v1alpha1\n",
+            "f.yaml:2: trainer.kubeflow.org/v1 is unknown: use trainer.kubeflow.org/v1alpha1\n",
         ),
         ("a: " + "x" * (3 << 20), "f.yaml:1:1: larger than 3 MiB\n"),
     ],
@@ -431,7 +431,7 @@ def test_explain_says_all_about_a_rule():
     assert lint.explain("node-bounds", out, err) == 0
     assert out.getvalue() == (
         "node-bounds: No more nodes, and processes on each, than the platform allows.\n\n"
-        "Why:        A job that asks for more nodes than there can be waits for ever, "
+        "Why:        A job that asks for more nodes than there can be waits forever, "
         "with what it holds meanwhile.\n"
         "Way out:    Ask for 1 or more, and for no more than the stack's pools hold, or than "
         "policies.parameters.maxNodes and maxProcessesPerNode in the stack file allow.\n"

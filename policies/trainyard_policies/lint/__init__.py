@@ -1,5 +1,5 @@
-"""The gate for pull requests: rules over files, before any cluster is near.
+"""The gate for pull requests: rules over files, without a cluster.
 
-`files` finds and reads, `report` asks the rules, `repair` puts right what a
+`files` finds and reads, `report` applies the rules, `repair` fixes what a
 machine can, `formats` prints. Called by `trainyard lint`.
 """

@@ -1,8 +1,8 @@
-"""Which files are linted, and what they hold.
+"""Which files are linted, and what they contain.
 
 Folders are searched for `*.yaml` and `*.yml`, hidden ones left out. A symbolic
 link that is named is followed; one that is found in a folder is not, because
-what it leads to is linted where it is, or is none of this folder's business.
+its target is linted where it is, or does not belong to this folder.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ EVERYTHING_DEPENDS_ON: Final = ("stacks", "policies")
 
 
 class CannotLintError(Exception):
-    """What was asked cannot be answered; said to the user as it stands."""
+    """The files cannot be linted; the message is for the user."""
 
 
 def find(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """The files that are named or lie in the folders that are, each once; raises `CannotLintError`."""
+    """The named files, and those in the named folders, each once; raises `CannotLintError`."""
     found: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
@@ -40,7 +40,7 @@ def find(paths: Sequence[Path]) -> tuple[Path, ...]:
 def read(path: Path) -> str:
     """The text of a file; raises `CannotLintError` with its place."""
     try:
-        # As it is: a repair must not change the ends of all lines.
+        # Unchanged: a repair must not change all line ends.
         with path.open(encoding="utf-8", newline="") as file:
             return file.read()
     except UnicodeDecodeError as error:
@@ -50,10 +50,10 @@ def read(path: Path) -> str:
 
 
 def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
-    """Those of the files that differ from where this branch left `since`; files that git does not hold too.
+    """The files that differ from where this branch left `since`, including those that git does not track.
 
     All of them if a stack or a rule has changed. Raises `CannotLintError` if
-    git cannot say.
+    git cannot tell.
     """
     if any(Path(name).parts[0] in EVERYTHING_DEPENDS_ON for name in changes(since)):
         return tuple(files)
@@ -69,20 +69,20 @@ def touched(files: Sequence[Path], since: str) -> tuple[Path, ...]:
 def changes(since: str) -> tuple[str, ...]:
     """What differs from where this branch left `since`, new and removed files too, as paths from `root()`.
 
-    Raises `CannotLintError` if git cannot say.
+    Raises `CannotLintError` if git cannot tell.
     """
     base, top = left(since), str(root())
-    # A file that was moved has gone from where it was.
+    # A moved file also counts as removed from its old path.
     names = _git("-C", top, "diff", "--name-only", "--no-renames", "-z", base, "--").split("\0")
     names += _git("-C", top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
     return tuple(name for name in names if name)
 
 
 def at_revision(revision: str, paths: Sequence[Path], target: Path) -> list[Path]:
-    """Write what a revision has at `paths` into the folder `target`; returns where each of them is then.
+    """Write what a revision has at `paths` into the folder `target`; returns the new path of each.
 
-    A path that there was not is not there either. Raises `CannotLintError` if
-    git cannot say, and where the first path's folder is in no repository.
+    A path that the revision lacks is not written. Raises `CannotLintError` if
+    git cannot tell, and if the first path's folder is in no repository.
     """
     if revision.startswith("-"):
         raise CannotLintError(f"{revision}: must name a commit, a branch or a tag")
@@ -100,14 +100,14 @@ def at_revision(revision: str, paths: Sequence[Path], target: Path) -> list[Path
 
 
 def left(since: str) -> str:
-    """The commit where this branch left `since`; raises `CannotLintError` if git cannot say."""
+    """The commit where this branch left `since`; raises `CannotLintError` if git cannot tell."""
     if since.startswith("-"):
         raise CannotLintError(f"--since {since}: must name a commit, a branch or a tag")
     return _git("-C", str(root()), "merge-base", since, "HEAD").strip()
 
 
 def root() -> Path:
-    """The folder that holds the repository; raises `CannotLintError` outside of one."""
+    """The root folder of the repository; raises `CannotLintError` outside of one."""
     return Path(_git("rev-parse", "--show-toplevel").strip()).resolve()
 
 

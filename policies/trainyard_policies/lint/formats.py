@@ -34,7 +34,7 @@ _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ff
 
 
 def text(report: Report, root: Path) -> str:
-    """A line a finding, `file:line:column` first, the way out below it; a summary last."""
+    """A line per finding, `file:line:column` first, with the way out below it."""
     lines = []
     for entry in report.entries:
         violation = entry.violation
@@ -46,7 +46,7 @@ def text(report: Report, root: Path) -> str:
 
 
 def summary(report: Report) -> str:
-    """How much was looked at, and what was found."""
+    """How much was checked, and what was found."""
     words = [word(entry.violation) for entry in report.entries]
     counts = ", ".join(f"{words.count(name)} {name}" for name in ("mandatory", "advisory", "excepted"))
     return f"{report.workloads} runtimes and TrainJobs, {report.others} other objects: {counts}"
@@ -76,7 +76,7 @@ def as_json(report: Report, root: Path) -> str:
 
 
 def sarif(report: Report, root: Path) -> str:
-    """A SARIF log, as code scanning takes it; an exception is a suppression in the source."""
+    """A SARIF log for code scanning; an exception is a suppression in the source."""
     run = {
         "tool": {"driver": {"name": "trainyard", "rules": [_sarif_rule(rule) for rule in rules.ALL]}},
         "columnKind": "unicodeCodePoints",
@@ -111,7 +111,7 @@ def gitlab(report: Report, root: Path) -> str:
     found = []
     for entry in report.entries:
         violation, path = entry.violation, _relative(entry.source, root)
-        # Without the line: GitLab calls a finding new whose fingerprint it has not seen.
+        # Without the line: GitLab calls a finding with an unknown fingerprint new.
         said = f"{path}\n{violation.rule.id}\n{violation.subject}\n{violation.message}"
         seen[said] += 1
         found.append(
@@ -129,7 +129,7 @@ def gitlab(report: Report, root: Path) -> str:
 def junit(report: Report, root: Path) -> str:
     """JUnit's XML: a test case for each finding, and one for each rule that has found nothing.
 
-    What refuses is a failure, what is excepted is skipped, and advice passes with what it says as output.
+    A refusal is a failure, an exception is skipped, and advice passes with its message as output.
     """
     suite = ElementTree.Element("testsuite", name="trainyard")
     counts: Counter[str] = Counter()
@@ -171,7 +171,7 @@ FORMATS: Final[Mapping[str, Callable[[Report, Path], str]]] = {
     "github": github,
     "gitlab": gitlab,
 }
-"""By name; each is given the report and the folder that paths in the repository start from."""
+"""By name; each gets the report and the folder that paths in the repository start from."""
 
 
 def explanation(rule: About) -> str:

@@ -1,7 +1,7 @@
-"""What a change of a runtime lets through that was not let through before: pure.
+"""What a change of a runtime newly lets through: pure.
 
-Called for reports on pull requests. A privilege is told whether an exception
-covers it, a level lets it pass, or a rule refuses it.
+Called for reports on pull requests. A privilege is reported whether an
+exception covers it, a level lets it pass, or a rule refuses it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _PRIVILEGES: Final = (privileged.RULE, host_access.RULE)
 
 
 def by(before: Json, after: Json, today: date) -> tuple[str, ...]:
-    """A sentence for each exception and each privilege that is new, or made longer; none for what has gone.
+    """A sentence for each exception and each privilege that is new, or extended; none for removed ones.
 
     Args:
         before: The manifest as it was; empty for one that is new.
         after: The manifest as it is to be; empty for one that is removed.
-        today: What the ends of exceptions are compared with.
+        today: The day that the ends of exceptions are compared with.
     """
     old, new = _exceptions(before), _exceptions(after)
     said = [

@@ -1,7 +1,7 @@
 """Edits made in the text of a file, so that everything else in it stays as it is.
 
-Comments, order, quotes and layout are the author's: an edit touches the lines
-of its field alone. What comes out is read again, and is refused if it says
+Comments, order, quotes and layout belong to the author: an edit touches only
+the lines of its field. The result is read again, and is refused if it is
 anything but the edited object.
 """
 
@@ -25,7 +25,7 @@ from ..settings import Policies
 from .files import CannotLintError
 
 _ROUNDS: Final = 100
-"""Repairs that make way for further ones; more would be rules that contradict each other."""
+"""Repairs that may lead to further ones; more would mean that rules contradict each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,16 @@ class Repair:
     """An edit that was made."""
 
     line: int
-    """Of the field in the text as it was then, or of the nearest parent that there was."""
+    """Of the field in the text at that point, or of its nearest parent."""
     rule: str
     edit: Edit | Rename
 
 
 def repaired(text: str, source: str, today: date, policies: Policies) -> tuple[str, tuple[Repair, ...]]:
-    """The text with every edit made that its findings bring, and what was done, in order.
+    """The text with all edits of its findings made, and what was done, in order.
 
-    Raises `CannotLintError` for an edit that the text has no room for, and
-    `DocumentError` for text that is no manifest.
+    Raises `CannotLintError` for an edit that cannot be made in the text, and
+    `DocumentError` for text that is not a manifest.
     """
     made: list[Repair] = []
     for _ in range(_ROUNDS):
@@ -55,7 +55,7 @@ def repaired(text: str, source: str, today: date, policies: Policies) -> tuple[s
             line = documents.parse(text, source)[position].position(edit.path.steps).line
             text = _made(text, source, position, edit)
             made.append(Repair(line, violation.rule.id, edit))
-    raise CannotLintError(f"{source}: repairs do not come to an end: report this as a fault of the rules")
+    raise CannotLintError(f"{source}: repairs do not end: report this as a bug in the rules")
 
 
 def _next(given: Sequence[Document], today: date, policies: Policies) -> tuple[int, Violation] | None:
@@ -77,12 +77,12 @@ def _made(text: str, source: str, position: int, edit: Edit | Rename) -> str:
         is_right = False
     if not is_right or result is None:
         line = document.position(edit.path.steps).line
-        raise CannotLintError(f"{source}:{line}: {edit.path} cannot be repaired here: change it by hand")
+        raise CannotLintError(f"{source}:{line}: {edit.path} could not be repaired: change it by hand")
     return result
 
 
 class _Surgeon:
-    """Cuts in a text at the places that its YAML nodes name."""
+    """Edits a text at the places that its YAML nodes name."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -162,7 +162,7 @@ class _Surgeon:
         return self._replaced(self._end(node.value[position - 1][1]), end, "")
 
     def _end(self, node: yaml.Node) -> int:
-        """Where a node's own text ends: PyYAML counts what follows a block to it."""
+        """Where a node's own text ends: PyYAML counts what follows a block as part of it."""
         if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
             last = node.value[-1]
             return self._end(last[1] if isinstance(last, tuple) else last)

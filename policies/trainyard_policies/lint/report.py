@@ -20,7 +20,7 @@ _KINDS = (*sorted(names.RUNTIME_KINDS), names.TRAINJOB)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A violation, and where it stands."""
+    """A violation, and its place."""
 
     source: str
     position: Position
@@ -29,17 +29,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that was found, by file and line, and how much was looked at."""
+    """Everything that was found, by file and line, and how much was checked."""
 
     entries: tuple[Entry, ...]
     workloads: int
     """Runtimes and TrainJobs."""
     others: int
-    """Further objects, which only the rules about all manifests look at."""
+    """Other objects, which only the rules about all manifests check."""
 
     @property
     def refuses(self) -> bool:
-        """Whether the answer is no."""
+        """Whether something is refused."""
         return any(entry.violation.refuses for entry in self.entries)
 
     def with_entries(self, more: Iterable[Entry]) -> Report:
@@ -48,10 +48,10 @@ class Report:
 
 
 def of(given: Sequence[Document], today: date, policies: Policies, beside: Sequence[Document] = ()) -> Report:
-    """The report on all documents; those that are no Kubernetes objects are left out.
+    """The report on all documents; those that are not Kubernetes objects are left out.
 
-    `beside` are manifests that the rules about all of them know of, and that
-    nothing is said about.
+    `beside` are manifests that the rules about all of them also see, but that
+    are not reported on.
     """
     objects = [document for document in given if _is_object(document)]
     found = [
@@ -75,7 +75,7 @@ def _in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def require_known(document: Document) -> None:
-    """Refuse what looks like something to lint and is not; raises `CannotLintError`."""
+    """Refuse what only looks like something to lint; raises `CannotLintError`."""
     version, kind = document.value.get("apiVersion"), document.value.get("kind")
     if version == "v1" and kind == "List":
         raise CannotLintError(f"{document.place}: a List cannot be linted: write its items as documents")
@@ -83,7 +83,7 @@ def require_known(document: Document) -> None:
         if version != names.TRAINER_API_VERSION:
             line = document.position(["apiVersion"]).line
             raise CannotLintError(
-                f"{document.source}:{line}: {version} is unknown: this is for {names.TRAINER_API_VERSION}"
+                f"{document.source}:{line}: {version} is unknown: use {names.TRAINER_API_VERSION}"
             )
         if kind not in _KINDS:
             line = document.position(["kind"]).line

@@ -1,4 +1,4 @@
-"""The rules, one a file, in the order in which they are shown.
+"""The rules, one per file, in the order in which they are shown.
 
 A new rule is one module in this package, one line below and one table of
 examples in the tests. A site's own are in the folder `site`.
@@ -96,16 +96,16 @@ OF_WORKLOADS: Final[tuple[Rule, ...]] = (
     *(rule for rule in _SITE if isinstance(rule, Rule)),
     *_EXCEPTIONS,
 )
-"""What each runtime and TrainJob is held to; what is said about exceptions comes after all else."""
+"""The rules for each runtime and TrainJob; those about exceptions come last."""
 
 OF_THE_STACK: Final[tuple[StackRule, ...]] = (
     *_OF_THE_STACK,
     *(rule for rule in _SITE if isinstance(rule, StackRule)),
 )
-"""What all manifests together are held to."""
+"""The rules for all manifests together."""
 
 AFTER_ALL: Final = (well_formed.RULE, exception_unused.RULE)
-"""Those that need the others asked: what cannot be read is found by whichever stumbles over it."""
+"""Those that need the others to run: whichever rule meets an unreadable field finds it."""
 
 ALL: Final[tuple[About, ...]] = (*OF_WORKLOADS, *OF_THE_STACK)
 

@@ -49,7 +49,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 RULE = Rule(
     id="accelerator-fit",
     title="A node of some pool has the accelerators that are asked for",
-    why="A pod that asks for more devices than any node has stays pending for ever.",
+    why="A pod that asks for more devices than any node has stays pending forever.",
     remedy="Ask for what a node of one of the stack's pools has, and for more nodes instead.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},

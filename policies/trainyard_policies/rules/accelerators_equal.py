@@ -29,7 +29,7 @@ def amount(value: object, path: FieldPath) -> Quantity:
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """A request has a limit, and the same one; a limit alone is a request too, as Kubernetes has it."""
+    """A request has an equal limit; a limit without a request is a request too, as in Kubernetes."""
     for container in workload.containers():
         requests, requests_path = container.amounts("requests")
         limits, limits_path = container.amounts("limits")

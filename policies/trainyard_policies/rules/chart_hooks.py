@@ -14,11 +14,11 @@ from ..rule import Finding, Level, Severity, StackRule, Subject
 
 _PATH: Final = FieldPath("metadata.annotations").key(names.HELM_HOOK)
 _ASKED_FOR: Final = frozenset({"test", "test-success", "test-failure"})
-"""Run when somebody types `helm test`, and at no other time."""
+"""Run only by `helm test`."""
 
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
-    """No object is a hook, but for tests."""
+    """No object is a hook, except for tests."""
     for manifest in manifests:
         hooks = str(manifest.annotations.get(names.HELM_HOOK, ""))
         if {hook.strip() for hook in hooks.split(",")} - _ASKED_FOR - {""}:
@@ -28,8 +28,8 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
 RULE = StackRule(
     id="chart-hooks",
     title="Nothing that has to happen is left to a chart's hooks",
-    why="Pulumi's helm.v4.Chart runs no hooks: the Job that makes a certificate or moves data is left out, "
-    "nobody says so, and the chart waits for it for ever.",
+    why="Pulumi's helm.v4.Chart runs no hooks: the Job that creates a certificate or moves data is left out, "
+    "without a warning, and the chart waits for it forever.",
     remedy="Install the chart with helm.v3.Release, which runs its hooks, or make what the hook does a "
     "resource of the component and switch the hook off in the chart's values.",
     severity=Severity.HIGH,

@@ -16,7 +16,7 @@ _PATH: Final = FieldPath("metadata.annotations").key(names.HELM_RESOURCE_POLICY)
 
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
-    """Each CustomResourceDefinition says that it is to be kept."""
+    """Each CustomResourceDefinition has the annotation that keeps it."""
     for manifest in manifests:
         if manifest.kind != "CustomResourceDefinition":
             continue
@@ -30,7 +30,7 @@ RULE = StackRule(
     id="crds-retained",
     title="A CRD outlives whatever has installed it",
     why="With a CRD the API server deletes every object of its kind: all TrainJobs, queues or JobSets, and "
-    "with them all that runs.",
+    "with them everything that runs.",
     remedy=f"Set the annotation {names.HELM_RESOURCE_POLICY}: {names.HELM_KEEP}, by which Helm and Pulumi's "
     "helm.v4.Chart leave it behind; a resource of a program of your own needs retain_on_delete besides.",
     severity=Severity.CRITICAL,

@@ -1,4 +1,4 @@
-"""An exception that ends soon is told while there is time; the engine reads it."""
+"""An exception that ends soon is reported while there is time; the engine reads it."""
 
 from __future__ import annotations
 

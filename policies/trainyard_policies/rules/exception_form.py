@@ -8,7 +8,7 @@ from ..rule import Level, Rule, Severity, Subject, nothing
 RULE = Rule(
     id="exception-form",
     title="An exception names a rule, the day it ends, which is not far off, and its reason",
-    why="An exception without an end or a reason, or one for ever, is a rule that nobody decided to drop.",
+    why="An exception without an end or a reason, or one forever, drops a rule without a decision.",
     remedy='Write policy.trainyard.dev/<rule-id>: "until=YYYY-MM-DD; reason", or remove the annotation.',
     severity=Severity.MEDIUM,
     parameters=("longest_exception",),

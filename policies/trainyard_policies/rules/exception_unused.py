@@ -1,4 +1,4 @@
-"""An exception excepts something; the engine reads it."""
+"""An exception has an effect; the engine reads it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..rule import Level, Rule, Severity, Subject, nothing
 RULE = Rule(
     id="exception-unused",
     title="An exception lets something off",
-    why="One that lets nothing off today lets through tomorrow what nobody has decided.",
+    why="One that has no effect today lets through tomorrow what nobody has decided.",
     remedy="Remove the annotation.",
     severity=Severity.LOW,
     levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},

@@ -28,8 +28,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 RULE = Rule(
     id="framework-known",
     title="A runtime's framework is one that is known",
-    why="The Kubeflow SDK lists runtimes by this name, and people choose by it: one that is misspelt is "
-    "found by nobody.",
+    why="The Kubeflow SDK lists runtimes by this name, and people choose by it: nobody finds one that is "
+    "misspelled.",
     remedy="Write the framework as the table has it, or add yours to policies.parameters.frameworks.",
     severity=Severity.LOW,
     levels={Subject.RUNTIMES: Level.ADVISORY},

@@ -19,14 +19,14 @@ PATH: Final = FieldPath("metadata.labels").key(names.FRAMEWORK_LABEL)
 
 _MISSING: Final = f"must have the label {names.FRAMEWORK_LABEL}"
 _SURE: Final = 0.9
-"""How near another label's key must come to be this one misspelt, of 1."""
+"""How similar another label's key must be to count as this one misspelled, of 1."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _BY_POLICY: Final = ("torch", "jax", "xgboost")
 """ML policies that are a framework's own; MPI carries several."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """The label is there and is a name."""
+    """The label exists and is a name."""
     value = workload.labels.get(names.FRAMEWORK_LABEL)
     if value is None:
         near = get_close_matches(names.FRAMEWORK_LABEL, workload.labels, n=1, cutoff=_SURE)

@@ -1,4 +1,4 @@
-"""Initializers have their container, and where they load to is where the trainer reads."""
+"""Initializers have their container, and load to where the trainer reads."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ LABEL: Final = FieldPath("metadata.labels").key(names.FRAMEWORK_LABEL)
 POLICIES: Final = ("torch", "jax", "xgboost", "mpi")
 _JOBS: Final = FieldPath("spec.template.spec.replicatedJobs")
 _OF_ONE_FAMILY: Final = ("torch", "jax", "xgboost")
-"""Policies that leave little doubt about the framework; MPI starts whatever one likes."""
+"""Policies that leave little doubt about the framework; MPI starts any."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """There is one, it is one that the operator knows, and the jobs that it needs are there."""
+    """It exists, the operator knows it, and the jobs that it needs exist."""
     if workload.spec.get("mlPolicy") is None:
         yield from missing(workload)
         return
@@ -42,7 +42,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 
 def missing(workload: Workload) -> Iterator[Finding]:
-    """There is one."""
+    """It exists."""
     if workload.spec.get("mlPolicy") is not None:
         return
     wanted = KNOWN.get(workload.labels.get(names.FRAMEWORK_LABEL, ""))
@@ -68,7 +68,7 @@ def _framework(
 
 
 def _unknown(framework: str, chosen: list[str]) -> Iterator[Finding]:
-    """A framework that nobody knows, under a policy that is another's."""
+    """An unknown framework under the policy of another."""
     theirs = [name for name, policy in KNOWN.items() if policy in chosen and policy in _OF_ONE_FAMILY]
     if theirs:
         near = get_close_matches(framework, theirs, n=1)

@@ -1,4 +1,4 @@
-"""Names and labels are ones that Kubernetes takes, down to the pods."""
+"""Kubernetes accepts the names and labels, down to the pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..rule import Finding, Level, Rule, Severity, Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """The object's name, its ReplicatedJobs' and containers', and all labels and keys of annotations."""
+    """The names of the object, its ReplicatedJobs and containers, all labels, and all keys of annotations."""
     metadata = FieldPath("metadata")
     is_job = workload.subject is Subject.TRAINJOBS
     form = STRICT_LABEL if is_job else SUBDOMAIN
@@ -69,8 +69,8 @@ def _is_key(key: str) -> bool:
 RULE = Rule(
     id="name-form",
     title="Names and labels are ones that Kubernetes takes",
-    why="The API server asks only about the object's own: with a wrong one inside, the TrainJob is taken, "
-    "and its JobSet or its pods are refused.",
+    why="The API server checks only the object's own: with a wrong one inside, it accepts the TrainJob, "
+    "and then refuses its JobSet or its pods.",
     remedy="Write names in lower case letters, digits and '-', label values without spaces or '/', and keys "
     "as prefix/name.",
     severity=Severity.MEDIUM,

@@ -37,7 +37,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 RULE = Rule(
     id="node-bounds",
     title="No more nodes, and processes on each, than the platform allows",
-    why="A job that asks for more nodes than there can be waits for ever, with what it holds meanwhile.",
+    why="A job that asks for more nodes than there can be waits forever, with what it holds meanwhile.",
     remedy="Ask for 1 or more, and for no more than the stack's pools hold, or than "
     "policies.parameters.maxNodes and maxProcessesPerNode in the stack file allow.",
     severity=Severity.MEDIUM,

@@ -1,4 +1,4 @@
-"""What a pod's parts name is there, and no two of them contradict each other."""
+"""What a pod's parts name exists, and no two of them contradict each other."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .accelerators_equal import amount, is_accelerator
 
 _HANDLERS: Final = ("exec", "grpc", "httpGet", "tcpSocket")
 _LEAST_MEMORY: Final = quantity.parse("1Mi")
-"""With less no container starts: who asks for it has written a wrong unit."""
+"""With less no container starts: the unit must be wrong."""
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
-    """As Kubernetes' and JobSet's own validation has it; a TrainJob's patches see only their own part."""
+    """As Kubernetes' and JobSet's own validation does; a TrainJob's patches see only their own part."""
     whole = workload.subject is Subject.RUNTIMES
     above: list[str] = []
     for job in workload.jobs:
@@ -43,7 +43,7 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
 
 
 def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
-    """JobSet starts jobs in the order in which they stand, so one waits only for those above it."""
+    """JobSet starts jobs in their order, so one waits only for those above it."""
     at = job.path.child("dependsOn")
     for position, one in enumerate(fields.named_objects(job.value.get("dependsOn"), at)):
         if one["name"] not in above:
@@ -71,7 +71,7 @@ def _mounts(job: ReplicatedJob, given: Sequence[str]) -> Iterator[Finding]:
         at = container.path.child("volumeMounts")
         seen: set[str] = set()
         for position, mount in enumerate(fields.named_objects(container.value.get("volumeMounts"), at)):
-            # Of the initializers' volume the rule of that name speaks.
+            # The rule `initializers` checks that volume.
             if mount["name"] not in given and mount["name"] != names.INITIALIZER_VOLUME:
                 said = f"must be a volume of the pod, or a claim of the runtime{_of(mount['name'], given)}"
                 yield Finding(at.index(position).child("name"), said)
@@ -158,7 +158,7 @@ def _one_of(value: Json, choices: Sequence[str], path: FieldPath, what: str) -> 
 
 
 def _of(name: str, choices: Sequence[str]) -> str:
-    """Which there are, and the nearest; as the end of a sentence."""
+    """The choices, and the nearest one, as the end of a sentence."""
     near = get_close_matches(name, choices, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f" ({', '.join(choices) or 'there is none'}), is {name}{hint}"
@@ -167,8 +167,8 @@ def _of(name: str, choices: Sequence[str]) -> str:
 RULE = Rule(
     id="pod-consistency",
     title="What a pod's parts name is there, and no two of them contradict each other",
-    why="The API server takes such a runtime, and Kubernetes refuses what is made of it: the TrainJob is "
-    "admitted and holds its quota, and no pod of it ever runs.",
+    why="The API server accepts such a runtime, and Kubernetes refuses what is built from it: the TrainJob "
+    "is admitted and holds its quota, and no pod of it ever runs.",
     remedy="Name what is declared, declare it once, and request no more than the limit.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},

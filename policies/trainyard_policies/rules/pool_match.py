@@ -1,4 +1,4 @@
-"""Node selectors and tolerations lead to a pool that there is."""
+"""Node selectors and tolerations match a pool that exists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         yield from _selector(job, parameters.pools)
         tolerations = fields.objects(job.pod.get("tolerations"), job.pod_path.child("tolerations"))
         yield from _tolerations(job, tolerations, parameters.pools)
-        # A TrainJob's patch adds to tolerations of its runtime, which are not here.
+        # A TrainJob's patch adds to tolerations of its runtime, which are not known here.
         if workload.subject is Subject.RUNTIMES:
             yield from _accelerators(job, tolerations, parameters.pools)
 
@@ -74,7 +74,7 @@ def _all_tolerated(pool: Pool, tolerations: Sequence[Json]) -> bool:
 
 
 def _repelling(pool: Pool) -> list[Taint]:
-    """The taints that keep pods off, unless only by preference or until they are tolerated on the way."""
+    """The taints that keep pods off, except by preference or if Kueue or admission adds tolerations."""
     if pool.adds_tolerations:
         return []
     return [taint for taint in pool.taints if taint.effect != "PreferNoSchedule"]
@@ -110,7 +110,7 @@ RULE = Rule(
     id="pool-match",
     title="Node selectors and tolerations lead to a pool that there is",
     why="Pods that select labels no node has, or that do not tolerate the taints of the nodes they need, "
-    "stay pending for ever.",
+    "stay pending forever.",
     remedy="Use labels and taints of the stack's pools, or leave them out: Kueue adds what a flavor needs.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},

@@ -17,7 +17,7 @@ _SPEC: Final = FieldPath("spec")
 
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
-    """Each name leads to an object among all manifests, if any of its kind is there."""
+    """Each name refers to an object among all manifests, if any of its kind exists."""
     ours = [m for m in manifests if m.api_version.partition("/")[0] == names.KUEUE_GROUP]
     known: dict[str, set[str]] = {}
     for manifest in ours:
@@ -55,7 +55,7 @@ def _flavors(spec: Json) -> Iterator[tuple[str, str | None, FieldPath]]:
 RULE = StackRule(
     id="queue-references",
     title="Queues, flavors and topologies that are named exist",
-    why="Kueue holds a queue inactive, and every job in it waiting, until what it names is there.",
+    why="Kueue keeps a queue inactive, and every job in it waiting, until what it names exists.",
     remedy="Correct the name, or declare what it names.",
     severity=Severity.HIGH,
     levels={Subject.STACK: Level.MANDATORY},

@@ -1,4 +1,4 @@
-"""A runtime leaves to the operator the variables that it sets."""
+"""A runtime leaves the operator's variables to the operator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 RULE = Rule(
     id="reserved-env",
     title="A runtime leaves to the operator the variables that it sets",
-    why="The operator overwrites them without a word, so what the runtime says is not what runs; "
+    why="The operator silently overwrites them, so what the runtime says is not what runs; "
     "a TrainJob that sets one is refused.",
     remedy="Take the variable away; the number of nodes and processes are fields of the TrainJob.",
     severity=Severity.LOW,

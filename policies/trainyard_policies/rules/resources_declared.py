@@ -1,4 +1,4 @@
-"""The containers of a runtime say how much CPU and memory they need, sidecars and init containers too."""
+"""The containers of a runtime declare CPU and memory, sidecars and init containers too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEEDED: Final = ("cpu", "memory")
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """Requests and limits are there; a limit alone is a request too, as Kubernetes has it."""
+    """Requests and limits are set; a limit without a request is a request too, as in Kubernetes."""
     for container in workload.containers():
         requests, _ = container.amounts("requests")
         limits, _ = container.amounts("limits")
@@ -30,9 +30,9 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 RULE = Rule(
     id="resources-declared",
     title="Containers request and limit CPU and memory",
-    why="Without requests the scheduler packs a node as if the job were nothing, and quotas count nothing; "
+    why="Without requests the scheduler packs a node as if the job needed nothing, and quotas count nothing; "
     "without limits one job can take a node's memory from the others. It is advice as shipped: amounts "
-    "are a stack's to say, or a TrainJob's.",
+    "are up to a stack, or a TrainJob.",
     remedy="Set resources in each container of the runtime. In a stack, runtimes.<name>.resources sets those "
     "of the container that trains.",
     severity=Severity.MEDIUM,

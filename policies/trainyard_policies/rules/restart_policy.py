@@ -16,7 +16,7 @@ _POLICIES: Final = ("OnFailure", "Never")
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """restartPolicy is one of a Job's, and no Job goes before its JobSet."""
+    """restartPolicy is one that a Job allows, and no Job is deleted before its JobSet."""
     for job in workload.jobs:
         path = job.pod_path.child("restartPolicy")
         policy = fields.text(job.pod.get("restartPolicy"), path)
@@ -31,8 +31,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 RULE = Rule(
     id="restart-policy",
     title="What ends stays ended, and what restarts does so as a Job can",
-    why="A Job takes no restartPolicy Always. And a JobSet makes a Job anew that went by a time to live of "
-    "its own: the training begins again.",
+    why="A Job does not accept restartPolicy Always. And a JobSet recreates a Job that its own time to live "
+    "has deleted: the training restarts.",
     remedy="Set restartPolicy OnFailure or Never, and ttlSecondsAfterFinished in spec.template.spec, the "
     "JobSet's.",
     severity=Severity.HIGH,

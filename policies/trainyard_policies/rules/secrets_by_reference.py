@@ -17,7 +17,7 @@ from ..rule import Finding, Level, Rule, Severity, Subject
 _SECRET_NAME: Final = re.compile(
     r"(^|_)(TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|API_?KEY|SECRET_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$"
 )
-"""Variables that hold secrets, by their usual names; those of files and ids do not end so."""
+"""Variables that hold secrets, by their usual names; those of files and ids end differently."""
 _SPECIAL_TOKEN: Final = re.compile(
     r"(^|_)(BOS|CLS|EOS|MASK|PAD|SEP|STOP|UNK)_TOKEN$|^(<[^<>]{1,40}>|\[[A-Z]{1,10}\])$"
 )
@@ -26,7 +26,7 @@ _SECRET_VALUE: Final = re.compile(
     r"\b(hf_[A-Za-z0-9]{30,}|(AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22,}"
     r"|glpat-[\w-]{20}|xox[abprs]-[\w-]{10,}|sk-[A-Za-z0-9_-]{32,})|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
-"""Texts that are secrets by their form, wherever they stand."""
+"""Texts that are secrets by their form, wherever they are."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ def _with_password(text: str) -> bool:
 RULE = Rule(
     id="secrets-by-reference",
     title="Secrets are referred to, never written down",
-    why="What stands in a manifest is read by all who may read the manifest, and stays in git's history. "
+    why="What is in a manifest is read by all who may read the manifest, and stays in git's history. "
     "In a TrainJob it is advice as shipped, because the SDK sends a token as plain environment.",
     remedy="Put the secret in a Secret and refer to it with valueFrom.secretKeyRef, in an initializer with "
     "secretRef. Change a secret that was in git: it is known.",

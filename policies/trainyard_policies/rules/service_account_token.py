@@ -1,4 +1,4 @@
-"""Training pods hold no token for the Kubernetes API unless somebody asks for one."""
+"""Training pods hold no token for the Kubernetes API unless they ask for one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..rule import Edit, Finding, Level, Rule, Severity, Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """A pod says whether it wants a token, or as whom it runs."""
+    """A pod says whether it wants a token, or names its service account."""
     for job in workload.jobs:
         path = job.pod_path.child("automountServiceAccountToken")
         account = fields.text(job.pod.get("serviceAccountName"), job.pod_path.child("serviceAccountName"))

@@ -13,7 +13,7 @@ from ..rule import Finding, Level, Severity, StackRule, Subject
 
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
-    """Each Namespace with the tenant's label has a NetworkPolicy for all of its pods among all manifests."""
+    """Each Namespace with the tenant's label has, among all manifests, a NetworkPolicy for all its pods."""
     fenced = {
         manifest.namespace
         for manifest in manifests
@@ -37,7 +37,7 @@ RULE = StackRule(
     id="tenant-network",
     title="A tenant's namespace has a network policy",
     why="Without one every pod of every tenant reaches the ports that training processes open for each "
-    "other, which ask nobody for a password.",
+    "other, which need no password.",
     remedy="Declare the tenant under tenants in the stack file, which makes one, or add a NetworkPolicy "
     "whose podSelector is empty.",
     severity=Severity.HIGH,

@@ -17,7 +17,7 @@ JOBS: Final = FieldPath("spec.template.spec.replicatedJobs")
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """One ReplicatedJob carries the step's label, stands for one job, and has the container."""
+    """One ReplicatedJob has the step's label, one replica, and the container."""
     trainers = workload.trainers()
     if not trainers:
         yield Finding(
@@ -43,7 +43,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 
 def _label(jobs: Sequence[ReplicatedJob]) -> tuple[Edit, ...]:
-    """The label on the one job that can be meant."""
+    """The label on the only job that can be meant."""
     able = [job for job in jobs if job.step is None and job.container(names.NODE) is not None]
     if len(able) != 1:
         return ()

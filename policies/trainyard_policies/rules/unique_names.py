@@ -12,7 +12,7 @@ from ..rule import Finding, Level, Severity, StackRule, Subject
 
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
-    """Kind, namespace and name are only one object's."""
+    """Only one object has the same kind, namespace and name."""
     seen: set[tuple[str, str, str | None, str]] = set()
     for manifest in manifests:
         if manifest.generated:

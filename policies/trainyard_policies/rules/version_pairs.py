@@ -24,12 +24,12 @@ _REPOSITORIES: Final = {
     "volcanosh/vc-scheduler": "volcano",
     "volcanosh/vc-webhook-manager": "volcano",
 }
-"""The last two parts of an image's repository, and of which part of the platform it is."""
+"""The last two parts of an image's repository, and the part of the platform that it belongs to."""
 _CONTAINERS: Final = FieldPath("spec.template.spec.containers")
 _TRAINER_VERSION: Final = FieldPath("data").key(names.TRAINER_PUBLIC_VERSION)
 
 _Use = tuple[str, str, Manifest, FieldPath]
-"""A part, its version, and where that is said."""
+"""A part, its version, and where that is set."""
 
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
@@ -65,10 +65,10 @@ def _containers(deployment: Manifest) -> Sequence[fields.Json]:
 RULE = StackRule(
     id="version-pairs",
     title="What runs side by side is known to work together",
-    why="Kueue writes into TrainJobs as the API of one Trainer version has it: with another, jobs are "
+    why="Kueue writes into TrainJobs by the API of one Trainer version: with another, jobs are "
     "admitted and stay suspended, and nothing says why.",
-    remedy="Take versions that docs/compatibility.md has together. What the platform itself installs is "
-    "refused before any rule is asked.",
+    remedy="Use versions that docs/compatibility.md lists together. What the platform itself installs is "
+    "refused before any rule runs.",
     severity=Severity.HIGH,
     levels={Subject.STACK: Level.MANDATORY},
     check=check,

@@ -1,4 +1,4 @@
-"""A manifest has the shape of its kind, down to the pods; the engine says what cannot be read at all."""
+"""A manifest has the shape of its kind, down to the pods; the engine reports what cannot be read at all."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..shapes import check as shapes
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterable[Finding]:
-    """Each field exists and has a type, a value and a form that Kubernetes takes; see `shapes`."""
+    """Each field exists and has a type, a value and a form that Kubernetes accepts; see `shapes`."""
     return shapes.check(workload.value)
 
 
 RULE = Rule(
     id="well-formed",
     title="A manifest has the shape of its kind",
-    why="The API server refuses some of it, drops some of it without a word, and takes the rest; then no "
-    "pod is ever made of it, and the job holds its quota meanwhile.",
+    why="The API server refuses some of it, silently drops some of it, and accepts the rest; then no pod is "
+    "ever created from it, and the job holds its quota meanwhile.",
     remedy="Give the field the name, type or value that the message names.",
     severity=Severity.CRITICAL,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},

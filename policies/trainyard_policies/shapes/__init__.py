@@ -1,7 +1,7 @@
 """What shape a manifest has, by the schemas of the pinned CRDs and of Kubernetes itself.
 
-`shapes.json` is made by `made` from a cluster's CRDs and OpenAPI and checked
-in; `read` gives it; `check` holds a manifest against it. A CRD's schema leaves
-out the values that Kubernetes takes (`imagePullPolicy: Sometimes` meets it), so
-a pod template is held to both.
+`made` builds `shapes.json` from a cluster's CRDs and OpenAPI, and it is checked
+in; `check` compares a manifest with it. A CRD's schema lacks the values that
+Kubernetes accepts (`imagePullPolicy: Sometimes` is valid for it), so a pod
+template must match both.
 """

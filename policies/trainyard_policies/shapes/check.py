@@ -1,7 +1,7 @@
 """Whether a manifest has the shape of its kind.
 
-Values in, values out: findings are worded as the API server words its own, and
-where a field's name is misspelt beyond doubt they bring the right one.
+Values in, values out: findings use the words of the API server, and if a
+field's name is clearly misspelled they include the right one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..forms import BY_NAME
 from ..rule import Finding, Rename
 
 MOST: Final = 50
-"""Findings about one manifest: who makes more mistakes reads no further, and may mean harm."""
+"""Findings about one manifest: nobody reads more, and whoever causes more may mean harm."""
 _LONGEST: Final = 64
-"""Characters of a name that is compared with those that there are."""
+"""Characters of a name that are compared with the known ones."""
 _SURE: Final = 0.75
-"""How near a name must come to be taken for a misspelt one, of 1."""
+"""How similar a name must be to count as misspelled, of 1."""
 
 _TYPES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "object": ((dict, Mapping), "must be an object"),
@@ -40,7 +40,7 @@ _LISTS: Final = {"object": "must be a list of objects", "string": "must be a lis
 
 
 def check(value: Json) -> tuple[Finding, ...]:
-    """The fields that are not as the schemas have them, the first `MOST`; nothing of a kind that has none.
+    """The fields that do not match the schemas, the first `MOST`; none for a kind without a schema.
 
     A field that is null counts as left out, as it does for the API server.
     """
@@ -50,7 +50,7 @@ def check(value: Json) -> tuple[Finding, ...]:
 
 @cache
 def _shapes() -> Json:
-    """The shape of each kind, references put in place."""
+    """The shape of each kind, with references resolved."""
     read = json.loads(resources.files(__package__).joinpath("shapes.json").read_text(encoding="utf-8"))
     definitions: dict[str, Any] = read.pop("$defs")
 
@@ -128,7 +128,7 @@ def _object(value: Json, shape: Json, path: FieldPath) -> Iterator[Finding]:
 
 
 def _unknown(key: str, value: Json, known: Mapping[str, Json], path: FieldPath) -> Finding:
-    """What is said of a field that there is not, and its right name if that is sure and free."""
+    """The finding for an unknown field, with its right name if that is certain and free."""
     at = path.child(key) if key.isidentifier() else path.key(key)
     near = get_close_matches(key[:_LONGEST], known, n=1)
     said = "there is no such field"
@@ -159,7 +159,7 @@ def _list(value: Sequence[Any], shape: Json, path: FieldPath) -> Iterator[Findin
             same = {key: one.get(key, usual) for key, usual in unique.items()}
         mark = tuple(same.values()) if isinstance(same, dict) else (same,)
         if not all(isinstance(part, str | int) for part in mark):
-            continue  # which is said of the field that is missing or of another type
+            continue  # reported for the field that is missing or of another type
         if mark in seen:
             yield Finding.of(FieldError(ErrorType.DUPLICATE, at.text, same))
         seen.add(mark)

@@ -1,13 +1,13 @@
-"""The shapes of runtimes and TrainJobs, made from what a cluster says of itself.
+"""The shapes of runtimes and TrainJobs, built from a cluster's own schemas.
 
 `python -m trainyard_policies.shapes.made CRDS BATCH > shapes.json` refreshes the
 copy that is checked in; a cluster test fails when the two differ. CRDS is what
 `kubectl get customresourcedefinitions -o json` prints with Trainer's CRDs
 installed, BATCH what `kubectl get --raw /openapi/v3/apis/batch/v1` does.
 
-Fields, their types and bounds are the CRDs'. The values of an enumeration are
-Kubernetes', for the parts of a CRD that are copies of its own types; what its
-validation asks beyond any schema is in `BEYOND`.
+Fields, their types and bounds come from the CRDs. The values of an enumeration
+come from Kubernetes, for the parts of a CRD that are copies of its own types;
+what its validation requires beyond any schema is in `BEYOND`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MODELS: Final[Mapping[str, str]] = {
     "spec.initializer.model.env[]": _ENV,
     "spec.trainer.resourcesPerNode": _RESOURCES,
 }
-"""Where a CRD has a type of Kubernetes' own, by the field's path."""
+"""Where a CRD has a type of Kubernetes, by the field's path."""
 
 _NOT_NEGATIVE: Final = {"minimum": 0}
 _ID: Final = {"minimum": 0, "maximum": 2**31 - 1}
@@ -82,7 +82,7 @@ _OF_OURS: Final[Mapping[str, Schema]] = {
     "spec.initializer.dataset.image": _IMAGE,
     "spec.initializer.model.image": _IMAGE,
 }
-"""The same for what is no type of Kubernetes', by path."""
+"""The same for what is not a type of Kubernetes, by path."""
 
 _KEPT: Final = ("type", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 _QUANTITY: Final = "^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|"
@@ -90,7 +90,7 @@ _QUANTITY: Final = "^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[num
 
 
 def document(crds: Sequence[Json], batch: Json) -> Json:
-    """The shapes by kind, and under `$defs` what occurs in several places.
+    """The shapes by kind, with what occurs several times under `$defs`.
 
     Args:
         crds: CustomResourceDefinitions, Trainer's three among them.
@@ -119,7 +119,7 @@ def document(crds: Sequence[Json], batch: Json) -> Json:
 
 
 def text(shapes: Json) -> str:
-    """The shapes as they are checked in: a definition a line."""
+    """The shapes as they are checked in: one definition per line."""
 
     def lines(of: Json) -> str:
         return ",\n".join(f" {json.dumps(name)}: {_text(one)}" for name, one in of.items())
@@ -141,18 +141,18 @@ def _root(schema: Json, models: Json) -> Schema:
     result = _simple(schema, "", None, models)
     result["properties"] |= {
         "metadata": _model(_METADATA, models),
-        "status": {},  # nobody's to write
+        "status": {},  # not for users to write
     }
     return result | {"required": ["spec"]}
 
 
 def _simple(schema: Json, path: str, model: str | None, models: Json) -> Schema:
-    """The part of a CRD's schema that a manifest is held to.
+    """The part of a CRD's schema that a manifest must match.
 
     Args:
         schema: Of the field.
         path: The field's, lists as `[]`.
-        model: The type of Kubernetes' that it, or an item of it, is a copy of.
+        model: The type of Kubernetes that it, or an item of it, is a copy of.
         models: Those types.
     """
     model = MODELS.get(path, model)
@@ -187,7 +187,7 @@ def _simple(schema: Json, path: str, model: str | None, models: Json) -> Schema:
 
 
 def _model(name: str, models: Json) -> Schema:
-    """A type of Kubernetes' own as a CRD would have it."""
+    """A type of Kubernetes as a CRD would have it."""
     return {"form": "quantity"} if name.endswith(".Quantity") else _plain(models[name], models)
 
 
@@ -205,7 +205,7 @@ def _plain(schema: Json, models: Json) -> Schema:
 
 
 def _field(model: Json, name: str) -> str | None:
-    """The type of a field, or of a list's items; None where it is none of Kubernetes'."""
+    """The type of a field, or of a list's items; None if it is not one of Kubernetes."""
     field = model.get("properties", {}).get(name)
     return _reference(field) or (_reference(field.get("items")) if field else None)
 

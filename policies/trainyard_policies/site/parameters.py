@@ -1,4 +1,4 @@
-"""Parameters of the rules for all of your stacks: what one does not say itself is as it is here.
+"""Parameters of the rules for all of your stacks: the values for what a stack does not set itself.
 
 A key is a field of `trainyard_policies.parameters.Parameters`, such as
 `"registries": ("registry.example.com", "docker.io")`.
