@@ -1,6 +1,6 @@
-"""Upstream's charts, manifests and images: what `artifacts.yaml` pins, and where a stack takes it from.
+"""Upstream's charts, manifests and images: what `artifacts.yaml` pins, and where a stack gets it.
 
-Everything of other projects comes through here, so that an air-gapped site
+Everything from other projects comes through here, so that an air-gapped site
 changes its source in one place and every byte with a known digest is checked.
 It installs nothing: components do.
 """
@@ -39,7 +39,7 @@ class ManifestPin(_Pin):
 
 
 class ChartPin(_Pin):
-    """A Helm chart in an OCI registry, or of a name in a chart repository."""
+    """A Helm chart in an OCI registry, or, by its name, in a chart repository."""
 
     path: str
     url: str = Field(pattern=r"^(oci|https)://")
@@ -61,7 +61,7 @@ class ImagePin(_Pin):
 
 
 class ArtifactPin(BaseModel):
-    """All that is taken of one upstream project."""
+    """Everything used of one upstream project."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -74,7 +74,7 @@ class ArtifactPin(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """What Helm is told: a chart's address, folder or name in a repository, and the version to look for."""
+    """What Helm needs: a chart's address, folder or name in a repository, and the version to look for."""
 
     chart: str
     version: str | None
@@ -116,7 +116,7 @@ class Artifacts:
         return objects
 
     def chart(self, name: str) -> Chart:
-        """The artifact's chart, as Helm takes it."""
+        """The artifact's chart, as Helm needs it."""
         pin = self._pins[name]
         if pin.chart is None:
             raise ValueError(f"artifact {name!r} has no chart")
@@ -145,7 +145,7 @@ class Artifacts:
         return f"{self.registry(pin.name)}:{pin.tag}{digest}"
 
     def registry(self, name: str) -> str:
-        """Where a registry, or what lies in it, is taken from: itself, or the mirror of it."""
+        """Where a registry, or what is in it, is read from: itself, or its mirror."""
         return f"{self._source.registry}/{name}" if self._source.source is ArtifactSource.MIRROR else name
 
     def _folder(self, name: str, version: str) -> Path:

@@ -1,7 +1,7 @@
 """A platform while its parts are put together.
 
 `platform/__main__.py` calls `install` of each part's component in order. A part
-takes from the assembly what earlier parts have left there, and leaves what
+reads from the assembly what earlier parts have left there, and leaves what
 later ones need.
 """
 
@@ -23,7 +23,7 @@ Part = TypeVar("Part", bound=pulumi.Resource)
 
 @dataclass(frozen=True)
 class Served:
-    """A namespace of the platform's, and what its pods serve."""
+    """A namespace of the platform, and what its pods serve."""
 
     name: str
     namespace: pulumi.Resource
@@ -32,7 +32,7 @@ class Served:
 
 @dataclass(kw_only=True)
 class Assembly:
-    """What the parts are made from, and what there is by now."""
+    """What the parts are made from, and what exists so far."""
 
     stack: StackSettings
     artifacts: Artifacts
@@ -41,7 +41,7 @@ class Assembly:
     options: pulumi.ResourceOptions
     """Of components with objects in the cluster."""
     renders: bool = False
-    """Whether manifests are written, and nothing is made."""
+    """Whether manifests are only rendered, and nothing is created."""
     parts: list[pulumi.Resource] = field(default_factory=list)
     """The components so far, in order."""
     stays_without: pulumi.Resource = field(init=False)
@@ -53,11 +53,11 @@ class Assembly:
 
     @property
     def rules(self) -> Policies | None:
-        """The rules that the cluster itself holds to, if it does."""
+        """The rules that the cluster itself enforces, if it does."""
         return self.stack.rules if self.stack.admission.holds_rules else None
 
     def add(self, part: Part) -> Part:
-        """The part, which is there from now on."""
+        """The part, now known to the assembly."""
         self.parts.append(part)
         return part
 

@@ -11,13 +11,13 @@ from .settings import Cluster
 def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kubernetes.Provider:
     """A provider that stays the same when the kubeconfig changes.
 
-    With a folder to render to it writes manifests there and asks no cluster.
+    With a folder to render to, it writes manifests there and needs no cluster.
 
-    Without an identifier Pulumi takes a renewed kubeconfig for another cluster
-    and replaces everything. The kubeconfig is named by its path, so that no
-    credentials enter the state. Where the settings name none, nor do we, though
-    the SDK would take $KUBECONFIG: of what it is told, the provider makes a copy
-    in the temporary folder, credentials and all, that it never removes.
+    Without an identifier, Pulumi mistakes a renewed kubeconfig for another
+    cluster and replaces everything. The kubeconfig is named by its path, so that
+    no credentials enter the state. Where the settings name none, we pass none,
+    though the SDK would use $KUBECONFIG: the provider copies what it gets into
+    the temporary folder, credentials included, and never removes it.
     """
     if render_to is not None:
         return kubernetes.Provider("cluster", render_yaml_to_directory=render_to)
@@ -33,5 +33,5 @@ def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kube
 
 
 def options(provider: kubernetes.Provider) -> pulumi.ResourceOptions:
-    """What a component is given so that its children use the provider."""
+    """The options with which a component's children use the provider."""
     return pulumi.ResourceOptions(providers={"kubernetes": provider})

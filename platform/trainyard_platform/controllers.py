@@ -31,7 +31,7 @@ class Controllers(Closed):
     operator.disruptionBudget."""
 
     def of_pods(self) -> dict[str, Any]:
-        """The fields of a pod's spec, as Kubernetes has them; those that say nothing are left out."""
+        """The fields of a pod's spec, as Kubernetes spells them; empty ones are left out."""
         fields = {
             "nodeSelector": dict(self.node_selector),
             "tolerations": [one.model_dump(mode="json", exclude_none=True) for one in self.tolerations],

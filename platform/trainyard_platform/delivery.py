@@ -1,6 +1,6 @@
-"""Which stacks there are, and which of them a change in git touches.
+"""Which stacks exist, and which of them a change in git affects.
 
-Called by `trainyard stacks`, from which a pipeline takes its jobs.
+Called by `trainyard stacks`, from which a pipeline derives its jobs.
 """
 
 import re
@@ -13,9 +13,9 @@ from .errors import PlatformError
 EVERY_STACK_DEPENDS_ON: Final = frozenset(
     {"Pulumi.yaml", "api", "platform", "policies", "pyproject.toml", "requirements", "runtimes"}
 )
-"""Top folders and files that a change of touches all stacks."""
+"""Top-level folders and files; a change in one affects all stacks."""
 
-# As Pulumi has it; then a name is safe in a shell, in JSON and as a file's name.
+# As in Pulumi; so a name is safe in a shell, in JSON and as a file name.
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
@@ -34,10 +34,10 @@ def stacks(folder: Path) -> tuple[str, ...]:
 
 
 def touched(names: Iterable[str], changes: Iterable[str]) -> tuple[str, ...]:
-    """Those of the stacks that the changed files touch.
+    """The stacks that the changed files affect.
 
     Args:
-        names: The stacks there are.
+        names: The existing stacks.
         changes: Paths from the top of the repository; of removed files too.
     """
     changed = [Path(change).parts for change in changes]

@@ -1,4 +1,4 @@
-"""The one error that the platform ends with when the user can put it right."""
+"""The one error that the platform ends with when the user can fix it."""
 
 
 class PlatformError(Exception):

@@ -1,8 +1,8 @@
-"""What a change of stacks and runtimes does to TrainJobs that are there: pure.
+"""What a change of stacks and runtimes does to existing TrainJobs: pure.
 
 Called by `trainyard impact` with what a stack asked for before and asks for
-now, and with what there is in the cluster. Says of each TrainJob that a change
-reaches what it keeps and what it loses, as the operator and Kueue treat it.
+now, and with the state of the cluster. Says for each TrainJob that a change
+affects what it keeps and what it loses, as the operator and Kueue treat it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 
 
 class Ref(NamedTuple):
-    """An object that a stack asks for; the namespace is empty for one of the cluster's."""
+    """An object that a stack asks for; the namespace is empty for a cluster-scoped one."""
 
     kind: str
     namespace: str
@@ -40,7 +40,7 @@ class Ref(NamedTuple):
 
 
 class Verb(StrEnum):
-    """What becomes of an object."""
+    """What happens to an object."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -60,7 +60,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An object that a stack does not ask for as it did before."""
+    """An object that a stack asks for differently than before."""
 
     ref: Ref
     verb: Verb
@@ -70,7 +70,7 @@ class Change:
 
 
 class State(StrEnum):
-    """How far a TrainJob that has not finished is."""
+    """How far an unfinished TrainJob is."""
 
     RUNNING = "running"
     QUEUED = "queued"
@@ -79,7 +79,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A TrainJob that has not finished, and what it hangs on."""
+    """An unfinished TrainJob, and what it depends on."""
 
     namespace: str
     name: str
@@ -110,7 +110,7 @@ class Touched:
 
 
 def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json]:
-    """What a stack asks for of the kinds that TrainJobs hang on."""
+    """What a stack asks for of the kinds that TrainJobs depend on."""
     found: dict[Ref, Json] = {
         Ref(names.CLUSTER_TRAINING_RUNTIME, "", one.name): {
             "metadata": one.manifest["metadata"],
@@ -159,12 +159,12 @@ def differences(before: Json, after: Json) -> tuple[Field, ...]:
 
 
 def _is_left(ref: Ref, after: Mapping[Ref, Json]) -> bool:
-    """A namespace holds jobs: it stays, and what is in it with it (`parts.tenants`)."""
+    """A namespace holds jobs: it stays, with everything in it (`parts.tenants`)."""
     return ref.kind == _NAMESPACE or bool(ref.namespace and Ref(_NAMESPACE, "", ref.namespace) not in after)
 
 
 def touched(change: Change, jobs: Sequence[Job]) -> tuple[Touched, ...]:
-    """The TrainJobs that a change reaches; one that is only added reaches none."""
+    """The TrainJobs that a change affects; an addition affects none."""
     if change.verb is Verb.ADDED:
         return ()
     return tuple(one for job in jobs if (one := _touched(change, job)) is not None)
@@ -197,14 +197,14 @@ def _by_runtime(change: Change, job: Job) -> Touched:
         return Touched(job, "the runtime that it started with, whatever becomes of its pods", again)
     if gone:
         return Touched(job, "its place", "its runtime: it will be Blocked (RuntimeNotFound)")
-    return Touched(job, "its place", "the runtime as it was: its pods will be as the change has them")
+    return Touched(job, "its place", "the runtime as it was: its pods will be built from the changed one")
 
 
 def _by_queue(change: Change, job: Job) -> Touched:
     if change.verb is Verb.REMOVED:
         if job.state is State.RUNNING:
             return Touched(job, "its pods and its quota: Kueue holds the queue until it ends")
-        return Touched(job, "nothing", "its queue: it is not admitted any more")
+        return Touched(job, "nothing", "its queue: it is no longer admitted")
     policy = change.after.get("spec", {}).get("stopPolicy")
     if policy != change.before.get("spec", {}).get("stopPolicy"):
         if policy == "HoldAndDrain" and job.state is State.RUNNING:
@@ -222,7 +222,7 @@ def _by_queue(change: Change, job: Job) -> Touched:
 
 def _by_scheduler(job: Job) -> Touched:
     if job.state is State.RUNNING:
-        return Touched(job, "its pods", "its scheduler: pods that are made anew stay Pending")
+        return Touched(job, "its pods", "its scheduler: recreated pods stay Pending")
     return Touched(job, "its place in the queue", "its scheduler: its pods will stay Pending")
 
 
@@ -232,24 +232,24 @@ def _by_local_queue(change: Change, job: Job) -> Touched:
     if job.state is State.RUNNING:
         return Touched(job, "its pods and its quota until it is evicted or ends")
     if change.verb is Verb.REMOVED:
-        return Touched(job, "nothing", "its queue: it is not admitted any more")
+        return Touched(job, "nothing", "its queue: it is no longer admitted")
     queue = change.after.get("spec", {}).get("clusterQueue", "")
-    return Touched(job, f"its queue, which is ClusterQueue {queue}'s now")
+    return Touched(job, f"its queue, which now belongs to ClusterQueue {queue}")
 
 
 _OF_NODES: Final = ("machine", "accelerator", "compactPlacement", "networks", "maintenance")
-"""What of a pool is its nodes' from the start: where it changes they are made anew."""
+"""Fields of a pool that its nodes have from the start: a change recreates them."""
 
 
 def _by_pool(change: Change, job: Job) -> Touched:
     by = Provider(change.before["provider"])
     fewer = change.verb is Verb.REMOVED or change.after.get("nodes", 0) < change.before["nodes"]
     if by is Provider.EXISTING:
-        return Touched(job, "its pods: nobody takes nodes away that exist without the stack")
+        return Touched(job, "its pods: nobody removes nodes that exist without the stack")
     replaced = any(change.before.get(part) != change.after.get(part) for part in _OF_NODES)
     if fewer or replaced:
         return Touched(
-            job, "its TrainJob", "pods on nodes that go; the JobSet's failure policy says what then"
+            job, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies"
         )
     return Touched(job, "its pods")
 

@@ -91,5 +91,5 @@ class LabelSelector(Closed):
     """Requirements that must all hold."""
 
     def manifest(self) -> dict[str, object]:
-        """The selector as Kubernetes takes it, without what is not said."""
+        """The selector as Kubernetes expects it, without empty fields."""
         return self.model_dump(by_alias=True, mode="json", exclude_defaults=True)

@@ -1,8 +1,8 @@
-"""A stack as plain manifests in waves, out of the state that Pulumi keeps of it: pure.
+"""A stack as plain manifests in waves, from the state that Pulumi keeps of it: pure.
 
 Called by `trainyard manifests`, which has Pulumi's provider write files instead
-of asking a cluster. The state knows what has to be there before what; an
-object's wave is one more than the latest of those it waits for.
+of calling a cluster. The state knows what depends on what; an object's wave is
+one more than the latest of those it waits for.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,30 +40,30 @@ class Placed:
 
 
 def check(stack: StackSettings) -> None:
-    """Raises `PlatformError` if a stack is more than manifests: to render it would make the rest."""
+    """Raises `PlatformError` if a stack is more than manifests: rendering it would create the rest."""
     for name, pool in stack.node_pools.items():
         if pool.provider in NODE_GROUPS:
             raise PlatformError(
                 f"{CONFIG_KEY}.nodePools.{name}.provider: {pool.provider} makes node groups in the cloud, "
-                "which are no manifests; make them without this stack, and say `existing` or `karpenter`"
+                "which are not manifests; create them without this stack, and use `existing` or `karpenter`"
             )
 
 
 def waves(state: Json) -> list[Placed]:
     """The objects in an export of a stack, in the order in which they are applied.
 
-    Raises `PlatformError` if a Secret among them holds something.
+    Raises `PlatformError` if a Secret among them is not empty.
     """
     resources = {one["urn"]: one for one in state["deployment"]["resources"]}
     level = _Levels(resources)
     objects = list(pulumi_state.objects(state))
-    # A component's own level is nobody's wave: those that are used become 0, 1, 2 and so on.
+    # A component's own level is not a wave: the levels in use become 0, 1, 2 and so on.
     used = {number: wave for wave, number in enumerate(sorted({level.of(one["urn"]) for one in objects}))}
     placed = [_placed(one["inputs"], used[level.of(one["urn"])]) for one in objects]
     if full := [one.manifest["metadata"]["name"] for one in placed if _holds_a_secret(one.manifest)]:
         raise PlatformError(
-            f"Secret {', '.join(sorted(full))}: plain manifests lie in git, and a secret must not; have it "
-            "made in the cluster"
+            f"Secret {', '.join(sorted(full))}: plain manifests are kept in git, and a secret must not be; "
+            "have it created in the cluster"
         )
     return sorted(placed, key=lambda one: (one.wave, one.file))
 
@@ -83,7 +83,7 @@ class _Levels:
         return 1 + max(before, default=-1)
 
     def _before(self, urn: str) -> set[str]:
-        """What it waits for, and what the components wait for that it is a part of."""
+        """What it and the components that contain it wait for."""
         found: set[str] = set()
         at = urn
         lineage = set()
@@ -95,7 +95,7 @@ class _Levels:
         return found - lineage
 
     def _parts(self, urn: str) -> Iterator[str]:
-        """The resource, or of a component all that it is made of."""
+        """The resource, or all parts of a component."""
         if urn not in self._resources:
             return
         if self._resources[urn].get("custom"):

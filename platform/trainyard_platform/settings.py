@@ -1,9 +1,9 @@
-"""What a stack may say: the typed form of `trainyard:platform` in `stacks/Pulumi.<stack>.yaml`.
+"""What a stack may set: the typed form of `trainyard:platform` in `stacks/Pulumi.<stack>.yaml`.
 
-`__main__.py` reads it once, with `load`, and hands values to the components;
-nothing else reads Pulumi's configuration. A key that does not exist and a
-value that is not allowed end the program with one message that names every
-one of them, so that a typo never reaches a cluster.
+`__main__.py` reads it once, with `load`, and passes values to the components;
+nothing else reads Pulumi's configuration. Unknown keys and invalid values end
+the program with one message that names all of them, so that a typo never
+reaches a cluster.
 """
 
 import json
@@ -77,7 +77,7 @@ _CHARTS: Final = {
     "volcano": "volcano",
     "coscheduling": "scheduler-plugins",
 }
-"""Parts of a stack that take further values of a chart, and the artifact whose chart it is."""
+"""Parts of a stack that accept further chart values, and the artifact of the chart."""
 
 
 class Distribution(StrEnum):
@@ -103,12 +103,12 @@ class Cluster(clouds.Clouds):
 
     @property
     def assigns_users(self) -> bool:
-        """Whether it chooses who containers run as, and refuses those that name a user or a group."""
+        """Whether it chooses the users of containers, and refuses those that name a user or a group."""
         return self.distribution is Distribution.OPENSHIFT
 
     @property
     def dns_ports(self) -> tuple[int, ...]:
-        """The ports on which its DNS answers: of OpenShift's pods another one than of their Service."""
+        """The ports on which its DNS answers: in OpenShift, its pods use another one than their Service."""
         return (53, 5353) if self.distribution is Distribution.OPENSHIFT else (53,)
 
 
@@ -191,7 +191,7 @@ class StackSettings(Closed):
 
     @property
     def rules(self) -> Policies:
-        """The rules as the cluster itself holds to them: with the stack's pools, and its Kueue."""
+        """The rules as the cluster itself enforces them: with the stack's pools, and its Kueue."""
         return self.policies.with_pools(self.node_pools).with_kueue(self.kueue_namespace)
 
     @property
@@ -201,7 +201,7 @@ class StackSettings(Closed):
         return {OPENSHIFTS_LABEL: "true"} if by_label else {}
 
     def problems(self) -> Iterator[str]:
-        """What is right by itself but not beside the rest, each with its path."""
+        """What is valid by itself but not with the rest, each with its path."""
         for part, used in (("queues", not self.queues.is_empty), ("tenants", bool(self.tenants))):
             if used and not self.kueue.enabled:
                 yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
@@ -229,7 +229,7 @@ class StackSettings(Closed):
 
 
 class InvalidStackError(PlatformError):
-    """What a stack says is wrong, perhaps in several places."""
+    """A stack's settings are invalid, perhaps in several places."""
 
     def __init__(self, stack: str, problems: Sequence[str]) -> None:
         super().__init__("\n".join([f"{_file(stack)} is not valid:", *(f"  {one}" for one in problems)]))
@@ -238,7 +238,7 @@ class InvalidStackError(PlatformError):
 
 
 def load(text: str | None, stack: str) -> StackSettings:
-    """Read the value of `trainyard:platform` (JSON, as Pulumi hands it over), or end with one message."""
+    """Read the value of `trainyard:platform` (JSON, as Pulumi passes it), or end with one message."""
     if text is None:
         raise PlatformError(
             f"{_file(stack)}: the key {CONFIG_KEY} is missing; "

@@ -10,12 +10,12 @@ from .artifacts import Artifacts
 from .settings import CONFIG_KEY, InvalidStackError, StackSettings
 
 _CHOSEN_BY: Final = {"kubernetes": "cluster.version", "jobset": "jobset.image", "kueue": "kueue.image"}
-"""Where a stack file says which version a part has; the others' are pinned."""
+"""Where a stack file sets the version of a part; the others are pinned."""
 _VERSION_TAG = re.compile(r":(v?[0-9]+\.[0-9]+[^@/]*)(@|$)")
 
 
 def used(stack: StackSettings, artifacts: Artifacts) -> dict[str, str]:
-    """Version of every part: its image's, where the stack names one with a version, else the pinned one."""
+    """Version of every part: its image's, if the stack names one with a version, else the pinned one."""
     images = {"jobset": stack.jobset.image} if stack.jobset.enabled else {}
     if stack.kueue.installs:
         images["kueue"] = stack.kueue.image
@@ -33,7 +33,7 @@ def used(stack: StackSettings, artifacts: Artifacts) -> dict[str, str]:
 
 
 def problems(stack: StackSettings, artifacts: Artifacts) -> Iterator[str]:
-    """A sentence for every two parts that do not work together, with the place of what can be chosen."""
+    """A sentence for every two parts that do not work together, with the place to change."""
     for parts, problem in Table.read().refused(used(stack, artifacts)):
         chosen = [_CHOSEN_BY[part] for part in parts if part in _CHOSEN_BY]
         said = next((place for place in chosen if _says(stack, place)), "")

@@ -1,7 +1,7 @@
 """YAML files with the line of every value, so that an error can say `file:line`.
 
 Values are read as kubectl reads them (`trainyard_api.documents`); this adds
-where each one stands.
+the place of each one.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _PROJECT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class YamlFile:
-    """One YAML document that holds a mapping, and where each part of it stands."""
+    """One YAML document that holds a mapping, with the place of each part."""
 
     path: Path
     document: documents.Document
@@ -38,7 +38,7 @@ class YamlFile:
 
 
 def display(path: Path) -> str:
-    """A path as the user would write it: from the project's folder, where the file is in there."""
+    """A path as the user would write it: relative to the project's folder, if it is inside."""
     return str(path.relative_to(_PROJECT) if path.is_relative_to(_PROJECT) else path)
 
 
@@ -48,7 +48,7 @@ def load(path: Path) -> YamlFile:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PlatformError(f"{source}: cannot be read: {error}") from error
+        raise PlatformError(f"{source}: could not be read: {error}") from error
     try:
         found = documents.parse(text, source)
     except documents.DocumentError as error:

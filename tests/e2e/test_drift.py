@@ -155,12 +155,12 @@ def test_what_git_does_not_have_and_gives_rights_into_the_platform_is_told(platf
         platform.run("kubectl", "delete", "-f", "-", stdin=json.dumps({"kind": "List", "items": BESIDE}))
     assert (code, found["findings"], found["unseen"]) == (1, [], [])
     assert {(one["kind"], one["namespace"], one["name"]): one["why"] for one in found["unmanaged"]} == {
-        ("ClusterRole", "", "more"): "its rules go into ClusterRole edit",
+        ("ClusterRole", "", "more"): "its rules are aggregated into ClusterRole edit",
         ("ClusterRoleBinding", "", "more"): (
             "gives ClusterRole cluster-admin to ServiceAccount kueue-system/kueue-controller-manager"
         ),
         ("MutatingWebhookConfiguration", "", "more"): "may change objects in team-b",
-        ("NetworkPolicy", "team-a", "more"): "is in team-a, which is the stack's",
+        ("NetworkPolicy", "team-a", "more"): "is in team-a, which belongs to the stack",
         ("RoleBinding", "team-a", "more"): (
             "gives ClusterRole cluster-admin in team-a to ServiceAccount team-a/default"
         ),

@@ -241,5 +241,5 @@ def test_a_tenant_is_given_no_namespace_that_another_tool_keeps(
         command = ("env", f"PULUMI_OPTION_CONFIG_FILE={file}", "make", verb, "STACK=sandbox")
         answer = platform.run(*command, check=False)
         assert answer.returncode != 0
-        assert "refused: Namespace vision is there already, and Helm owns it." in answer.stderr
+        assert "refused: Namespace vision already exists, and Helm owns it." in answer.stderr
     assert inside(platform.within("vision")) == set()

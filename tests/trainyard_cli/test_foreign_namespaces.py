@@ -17,6 +17,6 @@ def test_only_a_tenant_whose_namespace_is_another_tools_is_refused() -> None:
 
     run(test)
     assert found == [
-        "refused: Namespace web is there already, and Helm owns it. Give the tenant another name, or have "
+        "refused: Namespace web already exists, and Helm owns it. Give the tenant another name, or have "
         "its owner let the namespace go, then label it trainyard.dev/tenant=web"
     ]

@@ -76,5 +76,5 @@ def test_pulumi_is_not_asked_for_a_stack_that_makes_machines(
     (stacks / "Pulumi.eks.yaml").write_text((SHIPPED / "Pulumi.eks.yaml").read_text())
     err = io.StringIO()
     assert command.run("eks", tmp_path / "to", err=err) == 2
-    assert "eks makes node groups in the cloud, which are no manifests" in err.getvalue()
+    assert "eks makes node groups in the cloud, which are not manifests" in err.getvalue()
     assert not pulumi.with_name("pulumi.asked").exists()

@@ -120,7 +120,7 @@ def test_a_tenant_is_given_no_namespace_of_another_tool_and_pulumi_is_not_run(
     code, out, err = answer(pulumi, change=change, verbose=verbose)
     assert (code, out) == (1, "")
     assert err == (
-        "refused: Namespace web is there already, and Helm's release shop owns it. Give the tenant another "
+        "refused: Namespace web already exists, and Helm's release shop owns it. Give the tenant another "
         "name, or have its owner let the namespace go, then label it trainyard.dev/tenant=web\n"
     )
     assert not (pulumi / "pulumi.called").exists()

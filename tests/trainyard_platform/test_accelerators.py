@@ -227,24 +227,24 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
         ),
         (
             {"nodePools": {"a": pool("nvidia.com/gpu")}},
-            "nodePools.a.accelerator.resource: nobody tells kubelet of nvidia.com/gpu, so its nodes would "
+            "nodePools.a.accelerator.resource: no device plugin offers nvidia.com/gpu, so its nodes would "
             f"offer none: add `accelerators: {{nvidia: {{devicePlugin: install}}}}`{OR_SHIPPED}",
         ),
         (
             {"accelerators": {"nvidia": {}}, "nodePools": {"a": pool("amd.com/gpu")}},
-            "nodePools.a.accelerator.resource: nobody tells kubelet of amd.com/gpu, so its nodes would "
+            "nodePools.a.accelerator.resource: no device plugin offers amd.com/gpu, so its nodes would "
             f"offer none: add `accelerators: {{amd: {{devicePlugin: install}}}}`{OR_SHIPPED}",
         ),
         (
             {"nodePools": {"a": pool("nvidia.com/mig-1g.20gb")}},
-            "nodePools.a.accelerator.resource: nobody tells kubelet of nvidia.com/mig-1g.20gb, so its nodes "
+            "nodePools.a.accelerator.resource: no device plugin offers nvidia.com/mig-1g.20gb, so its nodes "
             "would offer none: "
             f"add `accelerators: {{nvidia: {{mig: {{strategy: mixed, profiles: [1g.20gb]}}}}}}`{OR_SHIPPED}",
         ),
         (
             {"nodePools": {"a": pool("gpu.intel.com/i915")}},
-            "nodePools.a.accelerator.resource: nobody tells kubelet of gpu.intel.com/i915, so its nodes "
-            "would offer none: add `accelerators: {intel: {devicePlugin: shipped}}`; it is brought by "
+            "nodePools.a.accelerator.resource: no device plugin offers gpu.intel.com/i915, so its nodes "
+            "would offer none: add `accelerators: {intel: {devicePlugin: shipped}}`; it comes from "
             "Intel's device plugins operator, which needs cert-manager and comes beside the platform",
         ),
         (
@@ -256,7 +256,7 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
                     )
                 },
             },
-            "nodePools.a.machine.resources: nobody tells kubelet of vpc.amazonaws.com/efa, so its nodes "
+            "nodePools.a.machine.resources: no device plugin offers vpc.amazonaws.com/efa, so its nodes "
             f"would offer none: add `accelerators: {{efa: {{devicePlugin: install}}}}`{OR_SHIPPED}",
         ),
         (

@@ -135,7 +135,7 @@ BROKEN = [
         edit=replace("\n  name: torch-distributed", "\n  name: @torch"),
         line=line_of("  name: @torch"),
         column=":9",
-        message="a value that begins so must be quoted",
+        message="a value that begins with this character must be quoted",
     ),
     Broken(
         id="a key twice",

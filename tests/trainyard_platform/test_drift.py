@@ -401,7 +401,7 @@ def test_what_git_says_is_what_pulumi_sends_with_the_annotations_that_it_reads()
 
 def test_what_a_state_keeps_encrypted_cannot_be_compared() -> None:
     secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:x"}
-    with pytest.raises(PlatformError, match="urn:one: a value of it is secret"):
+    with pytest.raises(PlatformError, match="urn:one: one of its values is secret"):
         expected.objects(exported(resource(**manifest("Secret", data={"a": [secret]}))))
 
 
@@ -416,7 +416,7 @@ def test_an_object_is_named_by_its_kind_its_namespace_and_its_name() -> None:
 @pytest.mark.parametrize(
     ("kind", "path", "said"),
     [
-        ("Deployment", "spec.template.spec.hostNetwork", "putting it right makes its pods anew"),
+        ("Deployment", "spec.template.spec.hostNetwork", "putting it right recreates its pods"),
         ("Deployment", "spec.replicas", ""),
         ("ConfigMap", "spec.template.a", ""),
     ],

@@ -891,8 +891,8 @@ def test_a_chart_has_further_values_of_the_stacks_where_the_platform_states_none
     assert values["jobset"]["commonLabels"] == {"team": "platform"}
     assert graph[f"{CHARTS} scheduler-plugins"].inputs["values"]["pluginConfig"] == []
     assert warned == [
-        "trainyard:platform.kueue.values.controllerManager.manager.image.tag: the platform states this "
-        "value itself, and its own stands: remove the line"
+        "trainyard:platform.kueue.values.controllerManager.manager.image.tag: the platform sets "
+        "this value itself, and its own takes precedence: remove the line"
     ]
 
 

@@ -98,7 +98,7 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
         "ClusterTrainingRuntime",
         [
             Touched(JOB, RUNS_ON),
-            Touched(WAITS, "its place", "the runtime as it was: its pods will be as the change has them"),
+            Touched(WAITS, "its place", "the runtime as it was: its pods will be built from the changed one"),
         ],
     ),
     "a runtime is removed: what has not started is blocked": (
@@ -141,14 +141,14 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
         asked(volcano={"enabled": False}),
         "GangScheduler",
         [
-            Touched(GANG, "its pods", "its scheduler: pods that are made anew stay Pending"),
+            Touched(GANG, "its pods", "its scheduler: recreated pods stay Pending"),
             Touched(GANG_WAITS, "its place in the queue", "its scheduler: its pods will stay Pending"),
         ],
     ),
     "a pool gets smaller": (
         asked(nodePools={"gpu": {**POOL, "nodes": 1}}),
         "NodePool",
-        [Touched(JOB, "its TrainJob", "pods on nodes that go; the JobSet's failure policy says what then")],
+        [Touched(JOB, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies")],
     ),
     "a pool grows": (asked(nodePools={"gpu": {**POOL, "nodes": 3}}), "NodePool", [Touched(JOB, "its pods")]),
     "a priority changes": (
@@ -184,7 +184,7 @@ def test_nodes_of_a_cloud_that_are_made_anew_take_their_pods_with_them(changed: 
     before = asked(cluster=cluster, nodePools={"gpu": pool})
     after = asked(cluster=cluster, nodePools={"gpu": {**pool, **changed}})
     assert list(impact.touched(only(impact.changes(before, after), "NodePool"), [JOB])) == [
-        Touched(JOB, "its TrainJob", "pods on nodes that go; the JobSet's failure policy says what then")
+        Touched(JOB, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies")
     ]
 
 
@@ -203,5 +203,5 @@ def test_nodes_that_are_not_the_stacks_stay() -> None:
     before = asked(nodePools=existing, accelerators=shipped)
     change = only(impact.changes(before, asked(nodePools={}, accelerators=shipped)), "NodePool")
     assert impact.touched(change, [JOB]) == (
-        Touched(JOB, "its pods: nobody takes nodes away that exist without the stack"),
+        Touched(JOB, "its pods: nobody removes nodes that exist without the stack"),
     )

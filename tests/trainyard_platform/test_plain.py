@@ -126,7 +126,9 @@ def test_any_other_is(stack: str) -> None:
 @pytest.mark.parametrize("part", ["data", "stringData"])
 def test_a_secret_that_holds_something_is_never_rendered(part: str) -> None:
     held: dict[str, Any] = {part: {"key": "dg=="}}
-    with pytest.raises(PlatformError, match="Secret s: plain manifests lie in git, and a secret must not"):
+    with pytest.raises(
+        PlatformError, match="Secret s: plain manifests are kept in git, and a secret must not be"
+    ):
         waves(kubernetes("s", kind="Secret", **held))
 
 

@@ -323,12 +323,12 @@ CASES = [
     Case(
         id="more at least than at most",
         given={**ON_EKS, "minNodes": 5},
-        message="nodePools.gpu: minNodes is 5, of 4 nodes",
+        message="nodePools.gpu: minNodes is 5, but there are only 4 nodes",
     ),
     Case(
         id="places of nodes that come and go",
         given={**ON_EKS, "minNodes": 0, "topology": [{"label": "example.com/rack"}]},
-        message="nodePools.gpu: topology needs nodes that are there, for Kueue places by their labels: "
+        message="nodePools.gpu: topology needs nodes that exist, since Kueue places pods by their labels: "
         "leave it out where nodes come and go (provider karpenter, minNodes)",
     ),
     Case(
@@ -411,7 +411,7 @@ def test_a_flavor_and_a_pool_cannot_share_a_name() -> None:
         "queues": {"flavors": {"gpu": {}}, "clusterQueues": {"team-a": {}, "team-b": {}}},
         "nodePools": {"gpu": KWOK},
     }
-    with pytest.raises(PlatformError, match="a node pool has this name, and is a flavor already"):
+    with pytest.raises(PlatformError, match="a node pool has this name, and is already a flavor"):
         settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")
 
 
@@ -483,8 +483,7 @@ CLUSTER_CASES = [
         id="EFA in two zones",
         cluster={"eks": {**EKS, "securityGroups": ["sg-1"]}},
         pools={"gpu": {**WITH_EFA, "zones": ["us-east-1a", "us-east-1b"]}},
-        message="nodePools.gpu.zones: must be one, for vpc.amazonaws.com/efa does not reach into another; "
-        "has 2",
+        message="nodePools.gpu.zones: must be one, since vpc.amazonaws.com/efa does not span zones; has 2",
     ),
     ClusterCase(
         id="a network that the cluster does not have",
@@ -497,7 +496,7 @@ CLUSTER_CASES = [
         cluster={"aks": AKS},
         pools={"gpu": {**ON_EKS, "provider": "aks", "zones": ["1"], "compactPlacement": True}},
         message="nodePools.gpu.compactPlacement: needs cluster.aks.location, "
-        "the region of the group that is made",
+        "the region of the group that is created",
     ),
     ClusterCase(
         id="InfiniBand of a size without",
@@ -510,13 +509,13 @@ CLUSTER_CASES = [
             }
         },
         message="nodePools.gpu.machine.resources: rdma/ib is not in Standard_NC24ads_A100_v4: sizes with "
-        "InfiniBand have an r behind their number of CPUs, such as Standard_ND96isr_H100_v5",
+        "InfiniBand have an r after their number of CPUs, such as Standard_ND96isr_H100_v5",
     ),
     ClusterCase(
         id="a name that the cloud does not take",
         cluster={"gke": GKE},
         pools={"GPU": {**ON_EKS, "provider": "gke", "zones": ["europe-west4-a"]}},
-        message="nodePools.GPU: provider gke takes names of "
+        message="nodePools.GPU: provider gke accepts names of "
         "at most 40 small letters, digits and hyphens, a letter first",
     ),
 ]

@@ -298,7 +298,7 @@ CASES = [
                 "dispatch": {"elsewhere": {"workers": ["west", "west"]}},
             }
         },
-        message="multiKueue.dispatch.elsewhere.workers[1]: 'west' is there already",
+        message="multiKueue.dispatch.elsewhere.workers[1]: 'west' is listed twice",
     ),
     Case(
         id="a dispatch with the name of a check",
@@ -309,7 +309,7 @@ CASES = [
                 "dispatch": {"elsewhere": {"workers": ["west"]}},
             },
         },
-        message="multiKueue.dispatch.elsewhere: admissionChecks has one of this name already",
+        message="multiKueue.dispatch.elsewhere: admissionChecks already has one of this name",
     ),
     Case(
         id="a weight that nobody heeds",

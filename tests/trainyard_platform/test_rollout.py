@@ -144,7 +144,7 @@ def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs()
     assert change is not None
     effects = {URN: impact.touched(change, [job])}
     assert list(words.details(steps, effects)) == [
-        "± Job x/once: deleted, and made anew",
+        "± Job x/once: deleted, and recreated",
         "    spec: 1 -> 2",
         "~ ClusterQueue team-a",
         "    spec.stopPolicy: None -> HoldAndDrain",
@@ -154,7 +154,7 @@ def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs()
         "+ ConfigMap team-a/new",
     ]
     assert words.summary("prod", steps) == (
-        "prod: 1 to create, 1 to change, 1 to make anew, 1 to delete, 1 to leave in the cluster, 1 unchanged"
+        "prod: 1 to create, 1 to change, 1 to replace, 1 to delete, 1 to leave in the cluster, 1 unchanged"
     )
 
 
@@ -167,7 +167,7 @@ def test_an_object_that_git_has_and_that_is_being_deleted_is_said_to_go() -> Non
     assert list(words.details([planned.step], {})) == [
         "! ClusterQueue team-a: is being deleted since 2026-01-01T00:00:00Z, "
         "held by kueue.x-k8s.io/resource-in-use",
-        "    It goes as soon as nothing holds it. Roll out again then, and it is made anew.",
+        "    It goes as soon as nothing holds it. Roll out again then to recreate it.",
     ]
 
 
@@ -186,7 +186,7 @@ def test_what_pods_are_made_of_changes_and_pods_are_made_anew() -> None:
     assert list(words.details([step(Op.UPDATE, before, after)], {})) == [
         "~ Deployment x/d",
         "    spec.template.spec.priorityClassName: a -> nothing",
-        "    its pods are made anew, one after the other",
+        "    its pods are recreated, one after the other",
     ]
 
 

@@ -153,14 +153,14 @@ def test_every_claim_of_the_catalog_names_a_role_and_no_class(path: Any) -> None
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "needs either className, of a StorageClass that is there, or provisioner"),
+        ({}, "needs either className, of an existing StorageClass, or provisioner"),
         (
             {"className": "efs", "provisioner": "efs.csi.aws.com"},
-            "needs either className, of a StorageClass that is there, or provisioner",
+            "needs either className, of an existing StorageClass, or provisioner",
         ),
         (
             {"className": "efs", "reclaimPolicy": "Retain"},
-            "a StorageClass that is there stays as it is: remove what stands beside className",
+            "an existing StorageClass stays as it is: remove the keys besides className",
         ),
     ],
     ids=["nothing", "both", "one that is there, to be changed"],

@@ -339,8 +339,7 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
         ),
         (
             {"tenants": {"team": {**TEAM, "viewers": [{"kind": "ServiceAccount", "name": "x"}]}}},
-            "trainyard:platform.tenants.team.viewers[0]: "
-            "a ServiceAccount has a namespace, and nobody else has",
+            "trainyard:platform.tenants.team.viewers[0]: only a ServiceAccount has a namespace",
         ),
         (
             {"tenants": {"team": {**TEAM, "labels": {"cost center": "42"}}}},
@@ -377,8 +376,8 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
         ),
         (
             {"tenants": {"team": {**TEAM, "externalSecrets": {"hub": {"store": {"name": "vault"}}}}}},
-            "trainyard:platform.tenants.team.externalSecrets.hub: needs `key`, a secret whose fields are all "
-            "taken, or `data`, and not both",
+            "trainyard:platform.tenants.team.externalSecrets.hub: needs either `key`, a secret all of whose "
+            "fields are used, or `data`",
         ),
         (
             {

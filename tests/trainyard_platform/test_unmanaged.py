@@ -139,32 +139,32 @@ def test_a_chart_may_say_a_namespace_of_an_object_of_the_cluster() -> None:
         ),
         pytest.param(
             role(EVERYTHING, labels=TO_ADMIN),
-            "its rules go into ClusterRole admin",
+            "its rules are aggregated into ClusterRole admin",
             id="everything into admin",
         ),
         pytest.param(
             role({"apiGroups": ["kueue.x-k8s.io"], "resources": ["x"], "verbs": ["get"]}, labels=TO_ADMIN),
-            "its rules go into ClusterRole admin",
+            "its rules are aggregated into ClusterRole admin",
             id="our API groups into admin",
         ),
         pytest.param(
             role({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}, labels=TO_ADMIN),
-            "its rules go into ClusterRole admin",
+            "its rules are aggregated into ClusterRole admin",
             id="secrets into admin",
         ),
         pytest.param(
             role({"apiGroups": ["a.io"], "resources": ["b"], "verbs": ["bind"]}, labels=TO_ADMIN),
-            "its rules go into ClusterRole admin",
+            "its rules are aggregated into ClusterRole admin",
             id="rights to give rights into admin",
         ),
         pytest.param(
             role(labels={"batch": "yes"}),
-            "its rules go into ClusterRole collects",
+            "its rules are aggregated into ClusterRole collects",
             id="into a role of ours that collects",
         ),
         pytest.param(
             webhooks("Mutating", PODS),
-            "may change objects in kueue-system and 1 namespaces more",
+            "may change objects in kueue-system and 1 more namespaces",
             id="a webhook for pods",
         ),
         pytest.param(
@@ -178,7 +178,7 @@ def test_a_chart_may_say_a_namespace_of_an_object_of_the_cluster() -> None:
         ),
         pytest.param(
             webhooks("Validating", {**PODS, "apiGroups": ["kueue.x-k8s.io"], "resources": ["*"]}),
-            "may refuse objects in kueue-system and 1 namespaces more",
+            "may refuse objects in kueue-system and 1 more namespaces",
             id="a webhook for our API groups",
         ),
         pytest.param(
@@ -188,26 +188,28 @@ def test_a_chart_may_say_a_namespace_of_an_object_of_the_cluster() -> None:
         ),
         pytest.param(
             policy("MutatingAdmissionPolicy"),
-            "may change objects in kueue-system and 1 namespaces more",
+            "may change objects in kueue-system and 1 more namespaces",
             id="a policy that changes",
         ),
         pytest.param(
             thing(ADMISSION, "ValidatingAdmissionPolicyBinding", "x", spec={"policyName": "ours"}),
-            "binds the stack's policy ours once more",
+            "binds the stack's policy ours again",
             id="another binding of our policy",
         ),
         pytest.param(
             thing("networking.k8s.io/v1", "NetworkPolicy", "x", "team-a", spec={}),
-            "is in team-a, which is the stack's",
+            "is in team-a, which belongs to the stack",
             id="a network policy, which adds to others",
         ),
         pytest.param(
             thing("v1", "ServiceAccount", "x", "kueue-system"),
-            "is in kueue-system, which is the stack's",
+            "is in kueue-system, which belongs to the stack",
             id="an account",
         ),
         pytest.param(
-            thing(RBAC, "Role", "x", "team-a", rules=[]), "is in team-a, which is the stack's", id="a role"
+            thing(RBAC, "Role", "x", "team-a", rules=[]),
+            "is in team-a, which belongs to the stack",
+            id="a role",
         ),
     ],
 )

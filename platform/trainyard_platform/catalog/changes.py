@@ -1,7 +1,7 @@
 """What differs between two forms of a runtime, field by field.
 
-Entries of a list that have names are compared by name, so that one that is new
-does not make all behind it look changed.
+Entries of a list that have names are compared by name, so that a new one does
+not make all after it look changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +12,11 @@ from typing import Any, Final
 Json = Mapping[str, Any]
 
 ABSENT: Final = None
-"""What a field has on the side where it is not; manifests have no nulls."""
+"""The value of a field on the side that lacks it; manifests have no nulls."""
 
 
 class Kind(StrEnum):
-    """What becomes of a runtime."""
+    """What happens to a runtime."""
 
     ADDED = "added"
     REMOVED = "removed"

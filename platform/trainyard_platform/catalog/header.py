@@ -1,7 +1,7 @@
 """What a file of the catalog says about itself: the comment at its top.
 
 One sentence, then prose for the people who choose a runtime, then a TrainJob to
-begin with. `trainyard runtimes` shows it; tests hold each file to it.
+start with. `trainyard runtimes` shows it; tests check each file.
 """
 
 import itertools
@@ -12,7 +12,7 @@ SCHEMA: Final = "# yaml-language-server: $schema=../schema.json"
 """The line by which editors find the schema of a file of the catalog."""
 
 INDENT: Final = "#   "
-"""What is before each line of the TrainJob."""
+"""The prefix of each line of the TrainJob."""
 _EDITORS: Final = "# yaml-language-server:"
 _EXAMPLE: Final = "  apiVersion: trainer.kubeflow.org/"
 

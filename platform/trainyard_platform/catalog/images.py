@@ -1,8 +1,8 @@
 """`runtimes/images.yaml`: the digests of the images that the catalog names.
 
 Files of the catalog name an image with its tag, as people read it. What a
-stack installs has the digest too, wherever one is known, and comes from the
-stack's mirror. An image that is not listed is taken as its file names it.
+stack installs has the digest too, if one is known, and comes from the stack's
+mirror. An image that is not listed is used as its file names it.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class Images:
     registry: Callable[[str], str] = str
 
     def resolve(self, image: str) -> str:
-        """The image as nodes are told to pull it."""
+        """The image as nodes pull it."""
         pin = self.pins.get(image)
         return self.registry(f"{image}@{pin.digest}" if pin is not None and pin.digest else image)
 

@@ -19,7 +19,7 @@ def load(
     registry: Callable[[str], str],
     tell: Callable[[str], object] = lambda _: None,
 ) -> tuple[Runtime, ...]:
-    """The runtimes of the catalog in `folder` that this stack installs, with all that it says of them.
+    """The runtimes of the catalog in `folder` that this stack installs, with all its changes.
 
     A runtime that starts a data cache is left out where the stack has none.
 
@@ -30,7 +30,7 @@ def load(
         tell: Gets a line about each runtime that is left out.
 
     Raises:
-        PlatformError: If a runtime does not go with the stack.
+        PlatformError: If a runtime does not fit the stack.
     """
     runtimes = list(files.load(folder, stack.runtimes, registry))
     if not stack.data_cache.enabled:
@@ -43,15 +43,15 @@ def load(
 
 
 def one(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | None:
-    """A runtime of the catalog, alone, as this stack installs it; None if it leaves it out.
+    """One runtime of the catalog as this stack installs it; None if it leaves it out.
 
     Args:
         runtime: As its file has it.
         stack: The stack's settings.
-        images: The catalog's, where the stack takes them from.
+        images: The catalog's, and where the stack gets them.
 
     Raises:
-        PlatformError: If it does not go with the stack.
+        PlatformError: If it does not fit the stack.
     """
     change = stack.runtimes.get(runtime.name)
     if not files.installed(runtime.manifest, change):

@@ -1,7 +1,7 @@
-"""The text of a new file of the catalog, made from one that is there.
+"""The text of a new file of the catalog, made from an existing one.
 
-What a framework needs is in the catalog already: a new runtime begins as a
-copy of one, with a name, a purpose and an image of its own.
+What a framework needs is already in the catalog: a new runtime starts as a
+copy, with a name, a purpose and an image of its own.
 """
 
 import re
@@ -27,13 +27,13 @@ def text(
     """The file of the new runtime.
 
     Args:
-        source: The runtime to begin with.
+        source: The runtime to copy.
         source_text: Its file.
         name: Name of the new runtime, which is its file's too.
         framework: Its framework, which is its folder's name too.
         purpose: What it is for, in a sentence.
         image: Image of the containers that train; the source's if left out.
-        without: Keys of annotations that the source has and the new runtime does not.
+        without: Keys of the source's annotations that the new runtime does not get.
     """
     header = headers.parse(source_text)
     body = _replaced(headers.body(source_text), "  name: ", source.name, name)
@@ -45,7 +45,7 @@ def text(
         example = re.sub(r"^( +image: ).*$", rf"\g<1>{image}", example, flags=re.MULTILINE)
     for key in without:
         body = re.sub(rf"^    {re.escape(key)}:.*\n(?:     .*\n)*", "", body, flags=re.MULTILINE)
-    # Nothing is left in it.
+    # It has become empty.
     body = re.sub(r"^  annotations:\n(?!    )", "", body, flags=re.MULTILINE)
     sentence = " ".join(purpose.split()).rstrip(".") + "."
     lines = [sentence, "", _ABOUT, "", *(f"  {line}" for line in example.splitlines())]

@@ -93,7 +93,7 @@ def apply(manifest: Mapping[str, Any], overlay: RuntimeOverlay) -> dict[str, Any
             _container(container, overlay)
             _image(container, overlay)
         for container in pod.get("initContainers", []):
-            # One that prepares the trainer with the trainer's own tools.
+            # An init container that prepares the trainer with the trainer's own tools.
             if container.get("image") in images:
                 _image(container, overlay)
     return result
@@ -107,7 +107,7 @@ def training_jobs(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def step(job: Mapping[str, Any]) -> object:
-    """The step that a replicated job is, by its label; None for one that has none."""
+    """The step that a replicated job is, by its label; None without one."""
     metadata = job["template"].get("metadata") or {}
     return (metadata.get("labels") or {}).get(names.ANCESTOR_LABEL)
 
@@ -139,7 +139,7 @@ def _container(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
         container["env"] = kept + [{"name": name, "value": value} for name, value in overlay.env.items()]
     if overlay.resources:
         # Extended resources must have equal requests and limits; for CPU and
-        # memory that gives a training node what it was promised, no less.
+        # memory that gives a training node exactly what it asked for.
         resources = container.setdefault("resources", {})
         for part in ("requests", "limits"):
             amounts = {**resources.get(part, {}), **overlay.resources}

@@ -1,7 +1,7 @@
 """Runtimes for a cluster that assigns users itself, as OpenShift does.
 
 Its admission gives every namespace a range of users and one group for volumes,
-and refuses pods that name others. A group can be left to it; a runtime that
+and refuses pods that name others. The group can be left out; a runtime that
 names a user needs that user, and cannot run there.
 """
 
@@ -18,7 +18,7 @@ _USER = "runAsUser"
 
 
 def left_to_the_cluster(runtimes: Iterable[Runtime]) -> tuple[Runtime, ...]:
-    """The runtimes without groups; raises `PlatformError` with all of those that name a user."""
+    """The runtimes without groups; raises `PlatformError` with all that name a user."""
     found = tuple(runtimes)
     problems = [
         f"  {CONFIG_KEY}.runtimes.{one.name}: it needs the user {user}, "

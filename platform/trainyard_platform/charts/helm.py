@@ -1,8 +1,8 @@
 """How an upstream chart becomes part of the stack: without its CRDs, its webhooks in order.
 
-The CRDs are the `crds` component's, and `order` makes webhooks stand
-only while something answers them. helm.v4.Chart runs no Helm hooks; what a
-chart does in a hook, its component does as a resource of its own.
+The `crds` component installs CRDs, and `order` keeps webhooks only while
+something answers them. helm.v4.Chart runs no Helm hooks; what a chart does in
+a hook, its component does as a resource of its own.
 """
 
 import json
@@ -28,14 +28,14 @@ class Further:
     """Values that a stack gives to a chart."""
 
     part: str
-    """The part of the stack that says them."""
+    """The part of the stack that sets them."""
     values: Mapping[str, Any]
 
     def beside(self, ours: Mapping[str, Any]) -> dict[str, Any]:
-        """Both, with a warning for each of these that is in vain."""
+        """Both, with a warning for each of these that has no effect."""
         for path in values.overruled(self.values, ours, f"{CONFIG_KEY}.{self.part}.values"):
             pulumi.log.warn(
-                f"{path}: the platform states this value itself, and its own stands: remove the line"
+                f"{path}: the platform sets this value itself, and its own takes precedence: remove the line"
             )
         return values.merged(self.values, ours)
 
@@ -52,11 +52,11 @@ def install(
     restricted: bool = True,
     without: Sequence[str] = (),
 ) -> HelmChart:
-    """The chart as release `name` in a namespace that is there.
+    """The chart as release `name` in a namespace that exists.
 
-    It has further values of the stack's where we state none, and each that is in vain is a warning.
-    Its pods have what the stack says of `controllers`, and what the Pod Security level `restricted` asks
-    of them, unless they need more; what patterns of KIND/NAME name is left out.
+    The stack's further values apply where we set none; each other one is a warning. Its pods get what
+    the stack says of `controllers`, and what the Pod Security level `restricted` requires, unless they
+    need more; what patterns of KIND/NAME match is left out.
     """
     fields = controllers.of_pods()
     told = [f"--pods={json.dumps(fields)}"] if fields else []
@@ -80,18 +80,18 @@ def install(
 
 
 def image(reference: str) -> tuple[str, str]:
-    """Repository and tag as charts take them.
+    """Repository and tag as charts need them.
 
-    They join the two with a colon, whichever colon that is: of a digest it is the digest's own.
+    Charts join the two with a colon; for a digest, that is the digest's own colon.
     """
     repository, tag = reference.rsplit(":", 1)
     return repository, tag
 
 
 def resources(compute: ComputeResources) -> dict[str, Any]:
-    """A container's resources: a limit only of memory.
+    """A container's resources, with a limit only for memory.
 
-    Helm merges values: a CPU limit of the chart's own has to be taken away.
+    Helm merges values: the chart's own CPU limit has to be removed.
     """
     return {
         "requests": {"cpu": compute.cpu, "memory": compute.memory},

@@ -1,27 +1,27 @@
-"""Helm post-renderer: a chart's webhooks and APIs stand only while something answers them.
+"""Helm post-renderer: a chart's webhooks and APIs exist only while something answers them.
 
-A chart lists its webhook configurations beside the controller that answers
-them, without an order. Created first they refuse every write until the
-controller is up; left behind on the way down they refuse every write for
-ever. So each webhook configuration is made to wait for the chart's
-Deployments, and on the way down goes before them, and counts as created only
-when the controller has given it its CA. So it is with an APIService: with
-nobody behind it no namespace could be deleted any more.
+A chart lists its webhook configurations and the controller that answers them
+without an order. Webhooks created first refuse every write until the
+controller is up; webhooks left behind on removal refuse every write forever.
+So each webhook configuration waits for the chart's Deployments, is deleted
+before them, and counts as created only when the controller has given it its
+CA. The same holds for an APIService: with nobody behind it, no namespace could
+be deleted.
 
-A chart's CRDs are left out, for they are the `crds` component's, and so is
-what the arguments name: patterns of KIND/NAME.
+A chart's CRDs are left out, since the `crds` component installs them, and so
+is what the arguments name: patterns of KIND/NAME.
 
 Its pods get what the stack says of the platform's pods (`--pods`, fields of a
 pod's spec as JSON), those of a DaemonSet only the pull secrets: it runs where
-its devices are. With `--budgets`, a drain takes one pod at a time of each
+its devices are. With `--budgets`, a drain evicts one pod at a time of each
 Deployment that has several.
 
 With `--restricted`, its pods ask for no more than the Pod Security level
-`restricted` allows: a chart that says nothing of it, or adds a capability out
-of habit, runs all the same where that level is enforced.
+`restricted` allows: a chart that says nothing about it, or adds a needless
+capability, still runs where that level is enforced.
 
-A certificate Secret with nothing in it loses its empty `data`: the controller
-fills it, and what we do not state cannot drift.
+An empty certificate Secret loses its empty `data`: the controller fills it,
+and what we do not set cannot drift.
 
 Helm runs this file by its path, so it imports nothing of ours; it reads
 manifests from stdin and writes them to stdout.
@@ -62,7 +62,7 @@ _FIELDS_OF = {
 
 
 def placed(objects: list[dict[str, Any]], fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The same objects, whose pods have these fields too: beside what the chart says, or in its place."""
+    """The same objects, with these fields in their pods: added to what the chart says, or replacing it."""
     for one in objects:
         for name in _FIELDS_OF.get(one["kind"], ()):
             if name in fields:
@@ -80,9 +80,9 @@ def _joined(there: Any, wanted: Any) -> Any:
 
 
 def restricted(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same objects, whose pods say what the Pod Security level `restricted` wants to read.
+    """The same objects, with pods that meet the Pod Security level `restricted`.
 
-    Source: kubernetes.io, Pod Security Standards. What a chart says more strictly stays.
+    Source: kubernetes.io, Pod Security Standards. Stricter settings of a chart stay.
     """
     for one in objects:
         if one["kind"] not in _FIELDS_OF:
@@ -99,7 +99,7 @@ def restricted(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def budgeted(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same objects, and a PodDisruptionBudget for each Deployment that has several pods and none."""
+    """The same objects, and a PodDisruptionBudget for each Deployment of several pods without one."""
     theirs = [one["spec"].get("selector") for one in objects if one["kind"] == "PodDisruptionBudget"]
     return [
         *objects,
@@ -138,7 +138,7 @@ def order(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
     for one in objects:
         if wait := _WAITS.get(one["kind"]):
-            # A chart writes `annotations:` with nothing behind it, too.
+            # Some charts write `annotations:` with nothing after it.
             annotations = one["metadata"].get("annotations") or {}
             one["metadata"]["annotations"] = {
                 **annotations,

@@ -1,14 +1,14 @@
-"""Values that a stack gives to upstream's charts, beside what the platform states: pure, but for `main`.
+"""Values that a stack gives to upstream's charts, besides what the platform sets: pure, except `main`.
 
-No chart here has a schema of its own, so each is held to its own `values.yaml`:
-the keys that are there, and whether each is a mapping, a list, true or false, or
-one number or text. Where a key is called as Kubernetes calls a part of a pod,
-such as `resources`, what is in it is Kubernetes' affair. They are kept in
-`values.yaml`, so that a stack file is checked without the chart.
+No chart here has a schema of its own, so each is checked against its own
+`values.yaml`: the keys in it, and whether each is a mapping, a list, true or
+false, or one number or text. A key named like a part of a pod, such as
+`resources`, is left to Kubernetes. They are kept in `values.yaml`, so that a
+stack file is checked without the chart.
 
     python -m trainyard_platform.charts.values .sandbox/artifacts
 
-writes that file anew, from the charts of the pinned versions.
+writes that file again, from the charts of the pinned versions.
 """
 
 import re
@@ -23,7 +23,7 @@ import yaml
 from trainyard_api.closed import nearest
 
 CHARTS: Final = ("jobset", "kueue", "volcano", "scheduler-plugins")
-"""Artifacts whose charts take values of a stack."""
+"""Artifacts whose charts accept values from a stack."""
 _FILE: Final = Path(__file__).with_name("values.yaml")
 _ANY: Final = "any"
 _SCALAR: Final = "a number or text"
@@ -31,7 +31,7 @@ _KINDS: Final = {bool: "true or false", int: _SCALAR, float: _SCALAR, str: _SCAL
 _OF_PODS: Final = re.compile(
     r"(securityContext|_c?sc|probe|resources|affinity|nodeSelector|annotations|labels|capabilities)$", re.I
 )
-"""Names of what a chart hands on to Kubernetes as it is."""
+"""Names of what a chart passes to Kubernetes unchanged."""
 _HEADER: Final = "# The values that upstream's charts know, as values.py has found them. Do not edit.\n"
 
 Tree = Mapping[str, Any]
@@ -39,7 +39,7 @@ Tree = Mapping[str, Any]
 
 @cache
 def known() -> Mapping[str, Tree]:
-    """By artifact, the values of its chart: a mapping for what has keys, else the kind of value."""
+    """By artifact, the values of its chart: a mapping for those with keys, else the kind of value."""
     document: Mapping[str, Tree] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
     return document
 
@@ -56,7 +56,7 @@ def problems(artifact: str, values: Mapping[str, Any], place: str) -> Iterator[s
 
 
 def merged(given: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
-    """What the stack gives, with what the platform states in its place."""
+    """What the stack gives, overridden by what the platform sets."""
     both = {
         key: merged(given[key], ours[key])
         for key in given.keys() & ours.keys()
@@ -66,7 +66,7 @@ def merged(given: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def overruled(given: Mapping[str, Any], ours: Mapping[str, Any], place: str) -> Iterator[str]:
-    """Paths of what the stack gives in vain, because the platform states it otherwise."""
+    """Paths of what the stack sets without effect, because the platform sets it otherwise."""
     for key in sorted(given.keys() & ours.keys()):
         path = f"{place}.{key}"
         if isinstance(given[key], Mapping) and isinstance(ours[key], Mapping):

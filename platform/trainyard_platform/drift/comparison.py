@@ -1,4 +1,4 @@
-"""One object: what the API server is asked, and what its answer says."""
+"""One object: the request to the API server, and what its answer says."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _OF_THE_SERVER: Final = (
     "selfLink",
     "uid",
 )
-"""Of `metadata`: what nobody says in git."""
+"""Of `metadata`: what nobody sets in git."""
 NOT_SHOWN: Final = "(not shown)"
 _SECRET: Final = ("data", "stringData")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing in the cluster that is not as git says."""
+    """One thing in the cluster that differs from git."""
 
     path: str
     git: Json
@@ -38,12 +38,12 @@ class Row:
     there: Json
     """What is there; `ABSENT` for nothing."""
     writer: Writer | None
-    """Who says that he wrote it; None if nobody does."""
+    """The client that says that it wrote it; None if none does."""
 
 
 def body(manifest: Mapping[str, Json], live: Mapping[str, Json], rights: Sequence[Right]) -> dict[str, Json]:
-    """The replace by which the live object would be what git says, and nothing that another has meanwhile
-    made of it; what others rightly write stays."""
+    """The replace that would make the live object what git says, unless it has changed meanwhile; what
+    others may write stays."""
     wanted = with_others(manifest, live, rights)
     wanted.pop("status", None)
     wanted["metadata"] = {**wanted["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
@@ -51,13 +51,13 @@ def body(manifest: Mapping[str, Json], live: Mapping[str, Json], rights: Sequenc
 
 
 def controller(live: Mapping[str, Json]) -> str:
-    """The object that says of itself that it controls this one; empty if none does."""
+    """The object that controls this one, by its ownerReferences; empty if none does."""
     owners = live["metadata"].get("ownerReferences") or ()
     return next((f"{one['kind']} {one['name']}" for one in owners if one.get("controller")), "")
 
 
 def rows(live: Mapping[str, Json], answer: Mapping[str, Json]) -> tuple[Row, ...]:
-    """What is in the live object and not in what the API server would make of it, and the other way round.
+    """What differs between the live object and what the API server would make of it.
 
     Args:
         live: The object as it was read.

@@ -30,12 +30,12 @@ _IDENTITIES: Final = (
     ("type",),
     ("flavor",),
 )
-"""The fields that tell the items of a list apart, the first that all items have and no two have alike."""
+"""Fields that tell the items of a list apart: the first that all items have, with no two alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as git says."""
+    """One thing that differs from git."""
 
     path: Path
     git: Json
@@ -47,8 +47,8 @@ class Difference:
 def differences(git: Json, there: Json, path: Path = ()) -> Iterator[Difference]:
     """Each difference, in the order of the fields' names.
 
-    What is wholly new or wholly gone is one difference, however much it is.
-    Items of a list are told apart by their names or the like; without these,
+    What is wholly new or wholly gone is one difference, however large. Items
+    of a list are told apart by their names or similar fields; without these,
     an item that is in only one of the lists is new or gone.
     """
     if git == there:
@@ -117,6 +117,6 @@ def _items(git: Sequence[Json], there: Sequence[Json], path: Path) -> Iterator[D
 
 
 def _is_alike(one: Json, other: Json) -> bool:
-    """Whether the one can have been made of the other: objects that have a field alike."""
+    """Whether one may be the other, changed: objects that have an equal field."""
     are_objects = isinstance(one, dict) and isinstance(other, dict)
     return are_objects and any(key in other and other[key] == value for key, value in one.items())

@@ -1,4 +1,4 @@
-"""The objects that a stack asks for, exactly as they are sent to the cluster: out of Pulumi's own state."""
+"""The objects that a stack asks for, exactly as they are sent to the cluster, from Pulumi's own state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..errors import PlatformError
 
 Json = Any
 
-_SECRET: Final = "4dabf18193072939515e22adb298388d"  # noqa: S105 - the mark of what a state keeps encrypted
+_SECRET: Final = "4dabf18193072939515e22adb298388d"  # noqa: S105 - marks what a state keeps encrypted
 _PULUMIS_OWN: Final = "__"
 
 
@@ -24,7 +24,7 @@ def objects(state: Mapping[str, Json]) -> tuple[dict[str, Json], ...]:
 
 def _manifest(urn: str, inputs: Mapping[str, Json]) -> dict[str, Json]:
     if _is_encrypted(inputs):
-        raise PlatformError(f"{urn}: a value of it is secret, so nobody can say whether the cluster has it")
+        raise PlatformError(f"{urn}: one of its values is secret, so it cannot be compared with the cluster")
     return {key: value for key, value in inputs.items() if not key.startswith(_PULUMIS_OWN)}
 
 

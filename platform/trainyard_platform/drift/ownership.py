@@ -1,6 +1,6 @@
 """Who wrote what into an object, by its managedFields.
 
-That is a witness and no proof: a client chooses the name that it writes under,
+That is a hint, not a proof: a client chooses the name that it writes under,
 and can empty the list. So it only ever says who, never whether.
 """
 
@@ -24,11 +24,11 @@ class Writer:
     operation: str
     """`Apply` or `Update`."""
     at: str
-    """When it wrote last, as metav1.Time; empty if it is not said."""
+    """When it wrote last, as metav1.Time; empty if unknown."""
 
 
 def writers(live: Json, path: Path) -> Iterator[Writer]:
-    """Those who own what is at a path, or the whole value that it is in, the latest first."""
+    """The owners of what is at a path, or of the whole value that contains it, the latest first."""
     entries = live["metadata"].get("managedFields") or ()
     owners = [entry for entry in entries if _owns(entry.get("fieldsV1") or {}, live, path)]
     for entry in sorted(owners, key=lambda one: one.get("time") or "", reverse=True):
@@ -36,7 +36,7 @@ def writers(live: Json, path: Path) -> Iterator[Writer]:
 
 
 def writer(live: Json, path: Path) -> Writer | None:
-    """Who wrote last what is at a path; None if nobody says so, as of what is gone."""
+    """Who last wrote what is at a path; None if nobody says so, for example if it is gone."""
     return next(writers(live, path), None)
 
 
@@ -49,12 +49,12 @@ def _owns(fields: Any, live: Any, path: Path) -> bool:
             return False
         fields, live = fields[found], below(live, step)
         if not fields:
-            return True  # a value that has one owner as a whole, and the path leads into it
+            return True  # a value that is owned as a whole, and contains the path
     return True
 
 
 def _field(fields: Mapping[str, Any], value: Any, step: Step) -> str | None:
-    """The key by which managedFields call a step (structured-merge-diff, `fieldpath.PathElement`)."""
+    """The key by which managedFields name a step (structured-merge-diff, `fieldpath.PathElement`)."""
     if isinstance(step, str):
         return f"f:{step}" if f"f:{step}" in fields else None
     if not isinstance(value, dict):

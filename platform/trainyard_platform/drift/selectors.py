@@ -26,4 +26,4 @@ def _holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
             return key in labels
         case "DoesNotExist":
             return key not in labels
-    return True  # an operator that is not known here: rather one too many than one too few
+    return True  # an unknown operator: better one object too many than one too few

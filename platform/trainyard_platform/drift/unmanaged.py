@@ -1,6 +1,6 @@
-"""Objects that git does not have and that give rights into what it has: reported, never removed.
+"""Objects outside git that grant access to the stack's: reported, never removed.
 
-What counts is what an object reaches, and not who made it or what it is called.
+What counts is what an object reaches, not who created it or its name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LISTED: Final = (
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("v1", "ServiceAccount"),
 )
-"""What is looked at: apiVersion and kind. A cluster need not have all of them."""
+"""What is checked: apiVersion and kind. A cluster need not have all of them."""
 _EVERYBODY: Final = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts")
 _ACCOUNTS: Final = "system:serviceaccounts:"
 _ACCOUNT: Final = "system:serviceaccount:"
@@ -49,7 +49,7 @@ _OF_KUBERNETES: Final = ("edit", "view", *(f"system:aggregate-to-{role}" for rol
 _STRONG: Final = frozenset({"escalate", "bind", "impersonate", "*"})
 _DELICATE: Final = frozenset({"secrets", "pods/exec", "*"})
 _SAME_IN_EACH: Final = frozenset({"default"})
-"""ServiceAccounts that Kubernetes itself makes in each namespace."""
+"""ServiceAccounts that Kubernetes itself creates in each namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class _Stack:
         }
 
     def has(self, one: Ref) -> bool:
-        """Whether it is the stack's own; charts say a namespace of objects of the cluster's, too."""
+        """Whether it belongs to the stack; some charts give cluster-scoped objects a namespace."""
         return one in self._refs or (not one.namespace and (one.kind, one.name) in self._of_the_cluster)
 
     def reach(self, one: Json) -> Iterator[str]:
@@ -122,12 +122,12 @@ class _Stack:
             yield from self._sent(one)
         elif kind.endswith("AdmissionPolicyBinding"):
             if one["spec"].get("policyName") in self._policies:
-                yield f"binds the stack's policy {one['spec']['policyName']} once more"
+                yield f"binds the stack's policy {one['spec']['policyName']} again"
         elif kind.endswith("AdmissionPolicy"):
             constraints = one["spec"].get("matchConstraints") or {}
             yield from self._judged(kind, constraints.get("resourceRules"), constraints)
         elif one["metadata"].get("namespace") in self._namespaces and not _is_made_by_kubernetes(one):
-            yield f"is in {one['metadata']['namespace']}, which is the stack's"
+            yield f"is in {one['metadata']['namespace']}, which belongs to the stack"
 
     def _bound(self, one: Json) -> Iterator[str]:
         role, namespace = one["roleRef"], one["metadata"].get("namespace") or ""
@@ -165,7 +165,7 @@ class _Stack:
             into = [role for role in _TO_ALL if labels.get(f"{_AGGREGATED}{role}") == "true"]
         into += [name for name, selector in self._selectors if selects(selector, labels)]
         if into:
-            yield f"its rules go into ClusterRole {', '.join(into)}"
+            yield f"its rules are aggregated into ClusterRole {', '.join(into)}"
 
     def _is_delicate(self, rule: Json) -> bool:
         groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
@@ -204,7 +204,7 @@ def _sentence(kind: str, namespaces: set[str]) -> Iterator[str]:
     if namespaces:
         what = "change" if kind.startswith("Mutating") else "refuse"
         first, *others = sorted(namespaces)
-        more = f" and {len(others)} namespaces more" if others else ""
+        more = f" and {len(others)} more namespaces" if others else ""
         yield f"may {what} objects in {first}{more}"
 
 

@@ -1,4 +1,4 @@
-"""What can be said of an object that a stack asks for."""
+"""How an object of a stack compares with git."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .comparison import Row
 
 
 class Ref(NamedTuple):
-    """An object that a stack asks for; the namespace is empty for one of the cluster's."""
+    """An object that a stack asks for; the namespace is empty for a cluster-scoped one."""
 
     api_version: str
     kind: str
@@ -20,7 +20,7 @@ class Ref(NamedTuple):
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> Ref:
-        """Which object a manifest is of."""
+        """The object that a manifest describes."""
         metadata = manifest["metadata"]
         return cls(
             manifest["apiVersion"], manifest["kind"], metadata.get("namespace") or "", metadata["name"]
@@ -43,11 +43,11 @@ class State(StrEnum):
     REPLACED = "to be replaced"
     """What differs cannot be changed in an object that exists."""
     OWNED = "another's"
-    """It is not as git says, and another object is its controller."""
+    """It differs from git, and another object is its controller."""
     UNJUDGED = "not judged"
     REPAIRED = "put right"
     KEPT = "kept"
-    """It is not as git says, and is to stay so this time."""
+    """It differs from git, and is to stay so this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ class Verdict:
     state: State
     rows: tuple[Row, ...] = ()
     why: str = ""
-    """What there is to say beside the rows: the API server's words where it would not answer."""
+    """What else there is to say: the API server's words if it refused to answer."""
 
 
 def going(live: Mapping[str, Any]) -> str:
-    """Since when an object is being deleted, and by what it is held; empty if it is not."""
+    """Since when an object is being deleted, and what holds it; empty if it is not."""
     metadata = live["metadata"]
     if not (since := metadata.get("deletionTimestamp")):
         return ""
@@ -74,9 +74,9 @@ _PODS: Final = ("Deployment", "DaemonSet", "StatefulSet")
 
 
 def consequence(ref: Ref, rows: Iterable[Row]) -> str:
-    """What else happens as an object is put right; empty if nothing does."""
+    """What else happens when an object is put right; empty if nothing."""
     rolls = ref.kind in _PODS and any(row.path.startswith("spec.template.") for row in rows)
-    return "putting it right makes its pods anew" if rolls else ""
+    return "putting it right recreates its pods" if rolls else ""
 
 
 SAME, DRIFT, UNJUDGED = 0, 1, 2
@@ -85,7 +85,7 @@ SAME, DRIFT, UNJUDGED = 0, 1, 2
 def exit_code(
     verdicts: Iterable[Verdict], unmanaged: Collection[object] = (), unseen: Collection[object] = ()
 ) -> int:
-    """0: the cluster is what git says, or what is to stay. 1: it is not. 2: of some it cannot be said."""
+    """0: the cluster matches git, or what is to stay. 1: it does not. 2: for some objects that is unknown."""
     states = {verdict.state for verdict in verdicts}
     if unseen or State.UNJUDGED in states:
         return UNJUDGED

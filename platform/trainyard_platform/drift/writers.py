@@ -1,4 +1,4 @@
-"""Who else rightly writes into the objects of a stack: the table `writers.yaml`, and what it lets stand."""
+"""Who else may write into the objects of a stack: the table `writers.yaml`, and what it allows."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Right(BaseModel):
     reason: str
 
     def holds_for(self, manifest: Mapping[str, Json]) -> bool:
-        """Whether it is about this object."""
+        """Whether it applies to this object."""
         named = not self.names or manifest["metadata"]["name"] in self.names
         return manifest["kind"] in self.kinds and named and (not self.asked or self.asked in manifest)
 
     def allows(self, value: Json) -> bool:
-        """Whether this may be there as a whole."""
+        """Whether this may exist as a whole."""
         return not self.values and (self.shape is None or _SHAPES[self.shape](value))
 
     def allows_item(self, item: Json) -> bool:
-        """Whether this may be in the list that is there, whatever else is."""
+        """Whether this may be in the live list, whatever else is."""
         return (item.get(self.by) if self.by and isinstance(item, dict) else item) in self.values
 
 
@@ -58,7 +58,7 @@ def table() -> tuple[Right, ...]:
 def with_others(
     manifest: Mapping[str, Json], live: Mapping[str, Json], rights: Sequence[Right]
 ) -> dict[str, Json]:
-    """What git says, with what others rightly have written where git says nothing, or into its lists."""
+    """What git says, with what others may have written where git says nothing, or into its lists."""
     merged: dict[str, Json] = copy.deepcopy(dict(manifest))
     for right in rights:
         if right.holds_for(manifest):
@@ -69,7 +69,7 @@ def with_others(
 
 
 def _places(pattern: Sequence[str], value: Json, path: Path) -> Iterator[Path]:
-    """The paths that a pattern stands for in an object, whether or not there is something."""
+    """The paths that a pattern matches in an object, whether or not they exist."""
     for position, step in enumerate(pattern):
         if step == EACH:
             for item in value if isinstance(value, list) else ():
@@ -100,7 +100,7 @@ def _take_over(merged: dict[str, Json], live: Mapping[str, Json], path: Path, ri
 
 
 def _insert(said: list[Json], items: Sequence[tuple[int, Json]]) -> None:
-    """Put the items where they are in the cluster, so that the order of all is as it is there."""
+    """Insert the items at their positions in the cluster, so that the order matches."""
     for position, item in items:
         if item not in said:
             said.insert(position, copy.deepcopy(item))

@@ -5,8 +5,8 @@ from typing import Final
 from trainyard_api import names
 
 FORCE: Final = {"pulumi.com/patchForce": "true"}
-"""Of what another writes into as well: the stack wins."""
+"""For what others also write into: the stack takes precedence."""
 KEPT: Final = {"pulumi.com/patchFieldManager": names.PLATFORM_MANAGER, **FORCE}
-"""Of all that may be in the cluster already: left behind (`kept`), or taken over (`trainyard adopt`)."""
+"""For all that may already exist in the cluster: left behind (`kept`), or taken over (`trainyard adopt`)."""
 RETAINED: Final = {names.HELM_RESOURCE_POLICY: names.HELM_KEEP}
-"""Of what `kept.options` leaves behind, for whoever can't see those: Helm, and the rule `crds-retained`."""
+"""For what `kept.options` leaves behind, for whoever cannot see those: Helm, and the rule `crds-retained`."""

@@ -1,4 +1,4 @@
-"""A manifest that a pure function made, as a resource of the provider."""
+"""A manifest from a pure function, as a resource of the provider."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ def declare(
     scope = f"{metadata['namespace']}/" if "namespace" in metadata else ""
     version = manifest["apiVersion"]
     return pulumi.CustomResource(
-        # Pulumi has the core group's name, where a manifest has none.
+        # Pulumi names the core group, a manifest does not.
         f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}",
         called or f"{manifest['kind'].lower()}-{scope}{metadata['name']}",
         dict(manifest),

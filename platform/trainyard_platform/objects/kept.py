@@ -1,16 +1,16 @@
-"""What outlives `pulumi destroy`, and how the next `pulumi up` takes it back.
+"""What outlives `pulumi destroy`, and how the next `pulumi up` adopts it.
 
 CRDs hold the users' TrainJobs and JobSets, and a shared namespace holds what
-others put there: such objects stay in the cluster when the stack goes. The
-next `up` creates them again by server-side apply, which on an object that
-exists is an update: same object, same uid, everything in it untouched. The
-provider of the pinned version always applies; from 4.29 on creating an
-existing object fails unless it is told `upsert_existing_objects`.
+others put there: such objects stay in the cluster when the stack is removed.
+The next `up` creates them by server-side apply, which updates an existing
+object: same object, same uid, everything in it untouched. The pinned version
+of the provider always applies; from 4.29 on, creating an existing object fails
+without `upsert_existing_objects`.
 
-The field manager has a fixed name, because Pulumi's own is drawn anew with
-each create and would then conflict with what the last one left behind; and
-the apply is forced, because whoever installed the CRDs before (kubectl, Helm)
-is replaced here on purpose. `annotations.KEPT` says both.
+The field manager has a fixed name, because Pulumi's own is random for each
+create and would conflict with what the last one left behind; and the apply is
+forced, because it replaces whoever installed the CRDs before (kubectl, Helm)
+on purpose. `annotations.KEPT` sets both.
 """
 
 import pulumi

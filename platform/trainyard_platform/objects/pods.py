@@ -1,4 +1,4 @@
-"""What a stack says of the platform's pods, for those that no chart renders: pure."""
+"""What a stack sets for the platform's pods, for those that no chart renders: pure."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ RESTRICTED_CONTAINER: Final[Manifest] = {
 
 
 def spec(controllers: Controllers) -> Manifest:
-    """Fields of a pod's spec; those that say nothing are left out."""
+    """Fields of a pod's spec; empty ones are left out."""
     fields = {
         "nodeSelector": dict(controllers.node_selector),
         "tolerations": [one.model_dump(mode="json", exclude_none=True) for one in controllers.tolerations],

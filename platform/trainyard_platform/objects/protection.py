@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from .manifest import Manifest
 
 PRIORITY = 1_000_000
-"""Above any training, and far below what the cluster itself needs."""
+"""Above any training, and far below the cluster's own pods."""
 LEASE_PRECEDENCE = 200
 PRECEDENCE = 1000
-"""Lower numbers go first. Kubernetes' own schema for all service accounts has 9000."""
+"""Lower numbers take precedence. Kubernetes' own schema for all service accounts has 9000."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,14 +17,14 @@ class Ports:
     """The ports that the pods of a namespace serve."""
 
     everybody: Sequence[int] = ()
-    """Those that API servers call, which are on nodes or outside of the cluster, where no selector finds
-    them; and those for pods on the network of their node. They defend themselves."""
+    """Those that API servers call, which are on nodes or outside the cluster, where no selector finds
+    them; and those for pods in the host network. They protect themselves."""
     pods: Sequence[int] = ()
-    """Those that only other pods have business with: metrics."""
+    """Those for other pods only: metrics."""
 
 
 def priority_class(name: str, labels: Mapping[str, str]) -> Manifest:
-    """That the scheduler makes room for the pods of that class."""
+    """Makes the scheduler make room for the pods of that class."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -37,7 +37,7 @@ def priority_class(name: str, labels: Mapping[str, str]) -> Manifest:
 
 
 def disruption_budget(name: str, namespace: str, labels: Mapping[str, str]) -> Manifest:
-    """That drains take one pod with those labels at a time."""
+    """Makes drains evict one pod with those labels at a time."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -47,9 +47,9 @@ def disruption_budget(name: str, namespace: str, labels: Mapping[str, str]) -> M
 
 
 def flow_schemas(name: str, namespace: str, labels: Mapping[str, str]) -> Iterator[Manifest]:
-    """That the API server does not let other clients' floods hold up a ServiceAccount.
+    """Keeps floods of other clients from delaying a ServiceAccount's requests.
 
-    The levels are Kubernetes' own: the Lease has that of elections, all else that of controllers.
+    The levels are Kubernetes' own: that of elections for the Lease, that of controllers for all else.
     """
     account = {"kind": "ServiceAccount", "serviceAccount": {"name": name, "namespace": namespace}}
     leases = {
@@ -73,7 +73,7 @@ def flow_schemas(name: str, namespace: str, labels: Mapping[str, str]) -> Iterat
 
 
 def network_policy(namespace: str, ports: Ports) -> Manifest:
-    """That pods of the namespace are reached only at these ports; by kubelet, on its own node, at all."""
+    """Makes pods of the namespace reachable only at these ports; the kubelet of their node reaches all."""
     ingress: list[Manifest] = []
     if ports.everybody:
         ingress.append({"ports": _tcp(ports.everybody)})

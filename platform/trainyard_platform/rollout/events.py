@@ -1,4 +1,4 @@
-"""What Pulumi's engine tells while it works, as values.
+"""What Pulumi's engine reports while it works, as values.
 
 Each line of `pulumi ... --json` is an event, `EngineEvent` of Pulumi's
 `apitype`. A preview and the update after it are in one stream.
@@ -19,7 +19,7 @@ Json = Mapping[str, Any]
 
 
 class Op(StrEnum):
-    """What becomes of a resource."""
+    """What happens to a resource."""
 
     SAME = "same"
     CREATE = "create"
@@ -38,34 +38,34 @@ _OPS: Final = {
     "replace": Op.REPLACE,
     "delete": Op.DELETE,
 }
-"""The others are parts of a replacement, looks at what is there, or nothing that users have written."""
+"""The others are parts of a replacement, reads, or about nothing that users have written."""
 _PULUMIS_OWN: Final = "__"
 _AT_THE_SERVER: Final = re.compile(
     r'(Preview failed: )?resource "?urn:\S+ was not successfully \w+ by the Kubernetes API server: '
 )
-"""The provider's words before those of the API server, with the name that the message is about already."""
+"""The provider's words before those of the API server; they repeat the name of the resource."""
 _NOISE: Final = re.compile(r"using pulumi-\S+ from \$PATH|context canceled$")
-"""Where a plug-in was found; and what else ends because of an error that is told itself."""
+"""Where a plug-in was found; and what else ends because of an error that is reported itself."""
 _TRIED_AGAIN: Final = re.compile(r"Retry #\d+; \w+ failed: ")
-"""The provider's words before those of the API server, while it tries again until its time is over."""
+"""The provider's words before those of the API server, while it retries until its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What becomes of one resource; a component of the program is none."""
+    """What happens to one resource; components of the program do not count."""
 
     urn: str
     op: Op
     before: Json
-    """What was asked for, or was found; of an object of the cluster its manifest."""
+    """What was asked for, or was found; for an object of the cluster, its manifest."""
     after: Json
     retained: bool = False
     going: str = ""
-    """Since when the object is being deleted, and by what it is held."""
+    """Since when the object is being deleted, and what holds it."""
 
     @property
     def ref(self) -> Ref | None:
-        """Which object of the cluster it is; None for a machine of a cloud and the like."""
+        """The object of the cluster that it is; None for other resources, such as those of a cloud."""
         manifest = self.after or self.before
         return Ref.of(manifest) if "kind" in manifest and "metadata" in manifest else None
 
@@ -81,7 +81,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is to become of a resource, or begins to."""
+    """What will happen to a resource, or begins to."""
 
     step: Step
     preview: bool
@@ -89,14 +89,14 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A resource has been looked at, in a preview, or is as it is to be."""
+    """A resource has been checked, in a preview, or is as wanted."""
 
     urn: str
     preview: bool
 
 
 class Severity(StrEnum):
-    """How bad what is said is."""
+    """How bad a message is."""
 
     INFO = "info"
     WARNING = "warning"
@@ -132,7 +132,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The preview, or the update, has come to its end."""
+    """The preview or the update has ended."""
 
     preview: bool
     succeeded: bool
@@ -142,14 +142,14 @@ Event = Planned | Done | Said | Waiting | Violation | Ended
 
 
 def read(line: str) -> Event | None:
-    """The event of a line; None for one that says nothing to users.
+    """The event of a line; None for one that users need not see.
 
     Raises:
-        ValueError: The line is no event of Pulumi's.
+        ValueError: The line is not an event of Pulumi.
     """
     event = json.loads(line)
     if not isinstance(event, dict):
-        raise ValueError("no object")
+        raise ValueError("not an object")
     if told := event.get("resourcePreEvent"):
         step = _step(told["metadata"])
         return None if step is None else Planned(step, bool(told.get("planning")))
@@ -206,7 +206,7 @@ def _said(told: Json) -> Said | Waiting | None:
 
 
 def _plain(text: str) -> str:
-    """Without Pulumi's marks for colours, `<{%reset%}>` and the like."""
+    """Without Pulumi's marks for colors, such as `<{%reset%}>`."""
     while "<{%" in text:
         before, _, rest = text.partition("<{%")
         text = before + rest.partition("%}>")[2]

@@ -1,4 +1,4 @@
-"""What a preview or an update comes to, as people read it."""
+"""What a preview or an update does, as people read it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MARKS: Final = {Op.CREATE: "+", Op.UPDATE: "~", Op.REPLACE: "±", Op.DELETE: "-
 _COUNTED: Final = {
     Op.CREATE: "to create",
     Op.UPDATE: "to change",
-    Op.REPLACE: "to make anew",
+    Op.REPLACE: "to replace",
     Op.DELETE: "to delete",
     Op.LEAVE: "to leave in the cluster",
     Op.SAME: "unchanged",
 }
 _MANY: Final = 20
-"""Objects that are made or deleted and listed one by one; more are counted by kind."""
+"""Created or deleted objects that are listed one by one; more are counted by kind."""
 _MOST_FIELDS: Final = 20
 _FEW: Final = 3
-"""Objects that one policy advises against, with all that it says; of more the names."""
+"""Objects that one policy advises against, shown with its messages; of more, only the names."""
 _LONGEST: Final = 120
 """Characters of a value that is shown."""
 _PULUMIS: Final = "pulumi.com/"
@@ -37,14 +37,14 @@ _SECRET: Final = ("data", "stringData")
 
 
 def left(steps: Sequence[Step], deleted_with: Mapping[str, str]) -> Iterator[Step]:
-    """The steps, where those that Pulumi calls a deletion and that delete nothing are told as what they are.
+    """The steps, with those that Pulumi calls a deletion but that delete nothing reported as such.
 
-    What goes with something else Pulumi does not delete itself: it stays where
-    that stays, and where it is not inside of that.
+    What is deleted with something else, Pulumi does not delete itself: it
+    stays if that stays, or if it is not inside of that.
 
     Args:
         steps: All of a preview.
-        deleted_with: By the URN of a resource, that of what it is said to go with.
+        deleted_with: By the URN of a resource, that of its `deletedWith`.
     """
     deleted = {step.urn: step for step in steps if step.op is Op.DELETE}
 
@@ -61,16 +61,16 @@ def left(steps: Sequence[Step], deleted_with: Mapping[str, str]) -> Iterator[Ste
 
 
 def summary(stack: str, steps: Iterable[Step]) -> str:
-    """How many there are of each."""
+    """How many steps there are of each kind."""
     counted = Counter(step.op for step in steps)
     found = [f"{counted[op]} {words}" for op, words in _COUNTED.items() if counted[op]]
     return f"{stack}: {', '.join(found) or 'nothing in it'}"
 
 
 def outcome(said: str, stack: str) -> tuple[str, tuple[str, ...]]:
-    """Of all that a preview has printed: its `summary` without the stack's name, and what refuses or fails.
+    """From what a preview has printed: its `summary` without the stack's name, and refusals and errors.
 
-    The summary is empty if there is none, as where the preview broke off.
+    The summary is empty if there is none, for example because the preview broke off.
     """
     lines = said.splitlines()
     told = [line.removeprefix(f"{stack}: ") for line in lines if line.startswith(f"{stack}: ")]
@@ -84,7 +84,7 @@ def changing(steps: Iterable[Step]) -> int:
 
 
 def details(steps: Sequence[Step], effects: Mapping[str, Sequence[impact.Touched]]) -> Iterator[str]:
-    """A paragraph for each object that does not stay as it is.
+    """A paragraph for each object that changes.
 
     Args:
         steps: All of a preview.
@@ -93,10 +93,10 @@ def details(steps: Sequence[Step], effects: Mapping[str, Sequence[impact.Touched
     steps = sorted(steps, key=lambda one: one.name)
     for step in (one for one in steps if one.going and one.op in (Op.SAME, Op.UPDATE)):
         yield f"! {step.name}: is being deleted {step.going}"
-        yield "    It goes as soon as nothing holds it. Roll out again then, and it is made anew."
+        yield "    It goes as soon as nothing holds it. Roll out again then to recreate it."
     for op in (Op.REPLACE, Op.UPDATE):
         for step in (one for one in steps if one.op is op):
-            yield f"{_MARKS[op]} {step.name}" + (": deleted, and made anew" if op is Op.REPLACE else "")
+            yield f"{_MARKS[op]} {step.name}" + (": deleted, and recreated" if op is Op.REPLACE else "")
             yield from _fields(step)
             yield from _touched(effects.get(step.urn, ()))
     for op in (Op.DELETE, Op.LEAVE, Op.CREATE):
@@ -111,7 +111,7 @@ def details(steps: Sequence[Step], effects: Mapping[str, Sequence[impact.Touched
 
 
 def violations(found: Sequence[Violation], steps: Iterable[Step]) -> Iterator[str]:
-    """What policies say: each refusal, advice on what changes, and how much advice there is on the rest."""
+    """What policies say: each refusal, advice on what changes, and the amount of advice on the rest."""
     by_urn = {step.urn: step for step in steps}
 
     def about(one: Violation) -> str:
@@ -141,7 +141,7 @@ def _flat(text: str) -> str:
 
 
 def change(step: Step) -> impact.Change | None:
-    """What `impact` calls it; None for what becomes of nothing that TrainJobs hang on."""
+    """The change in `impact`'s terms; None for steps that TrainJobs do not depend on."""
     verb = {
         Op.UPDATE: impact.Verb.CHANGED,
         Op.DELETE: impact.Verb.REMOVED,
@@ -164,10 +164,10 @@ def _fields(step: Step) -> Iterator[str]:
         hidden = secret and one.path[0] in _SECRET
         yield f"    {_field(one, hidden=hidden)}"
     if found[_MOST_FIELDS:]:
-        yield f"    and {len(found) - _MOST_FIELDS} fields more: VERBOSE=1 has them"
+        yield f"    and {len(found) - _MOST_FIELDS} more fields: VERBOSE=1 has them"
     rolls = step.ref is not None and step.ref.kind in _ROLLED
     if rolls and any(paths.text(one.path).startswith("spec.template.") for one in found):
-        yield "    its pods are made anew, one after the other"
+        yield "    its pods are recreated, one after the other"
 
 
 def _field(one: Difference, *, hidden: bool) -> str:

@@ -1,9 +1,10 @@
 """What Trainyard puts into the pods of a runtime that asks for it: docs/adr/0022.
 
-A runtime with the annotation `trainyard.dev/last-words: python` gets into each
-of its containers `node` a module that every Python there reads as it starts,
-`sitecustomize.py` beside this one. Its text is an annotation of the pod, and a
-volume shows that as a file: no image, no ConfigMap and no further right.
+Each container `node` of a runtime with the annotation
+`trainyard.dev/last-words: python` gets a module that every Python there reads
+as it starts: `sitecustomize.py` next to this one. Its text is an annotation of
+the pod, and a volume shows that as a file: it needs no image, no ConfigMap and
+no further permission.
 """
 
 from pathlib import Path
@@ -50,7 +51,7 @@ def _volume() -> dict[str, Any]:
 
 
 def _first_in_path(env: list[Any]) -> list[Any]:
-    """The variables, with the module's folder in front of what they have as the path."""
+    """The variables, with the module's folder at the front of their path."""
     own = next((one for one in env if _mapping(one).get("name") == _PATH), None)
     if own is None:
         return [*env, {"name": _PATH, "value": FOLDER}]
@@ -59,7 +60,7 @@ def _first_in_path(env: list[Any]) -> list[Any]:
 
 
 def _mapping(found: Any) -> dict[str, Any]:
-    """What should be one: whether it is, `trainyard lint` says with file and line."""
+    """The mapping; if it is not one, `trainyard lint` reports it with file and line."""
     return found if isinstance(found, dict) else {}
 
 

@@ -1,1 +1,1 @@
-"""Device plugins, and what each kind of accelerator asks of a runtime."""
+"""Device plugins, and what each kind of accelerator requires of a runtime."""

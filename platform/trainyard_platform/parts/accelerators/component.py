@@ -1,7 +1,7 @@
-"""The device plugins that tell kubelet which accelerators a node has.
+"""The device plugins that tell the kubelet which accelerators a node has.
 
-A plugin goes to the nodes of the pools that have its accelerator. Drivers are
-the node image's: a plugin finds them there.
+A plugin runs on the nodes of the pools that have its accelerator. Drivers are
+part of the node image: a plugin finds them there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Plugin:
 
 @dataclass(frozen=True, kw_only=True)
 class AcceleratorsArgs:
-    """The device plugins to install, and the pools that they go to."""
+    """The device plugins to install, and the pools that they run on."""
 
     plugins: Mapping[AcceleratorKind, Plugin]
     pools: Mapping[str, NodePool]
@@ -67,7 +67,7 @@ class Accelerators(pulumi.ComponentResource):
         super().__init__("trainyard:platform:Accelerators", name, {}, opts)
         if args.plugins:
             namespace = declare(
-                # A device plugin talks to kubelet through a folder of the node.
+                # A device plugin talks to the kubelet through a folder of the node.
                 manifest.namespace(NAMESPACE, "privileged"),
                 pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
                 NAMESPACE,

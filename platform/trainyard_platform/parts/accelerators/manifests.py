@@ -1,4 +1,4 @@
-"""From a stack's accelerators to the values of their charts, and to runtimes that know of them: pure."""
+"""From a stack's accelerators to the values of their charts, and to runtimes prepared for them: pure."""
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +22,8 @@ def values(
     """Values of the device plugin's chart: where the pools are that have the accelerator.
 
     Args:
-        kind: Whose accelerator it is; one that has a chart.
-        accelerator: What the stack says of it.
+        kind: The kind of accelerator; one that has a chart.
+        accelerator: What the stack says about it.
         image: Repository and tag.
         declared: The stack's pools.
     """
@@ -38,9 +38,9 @@ def values(
 
 
 def equipped(runtime: Runtime, stack: Mapping[AcceleratorKind, Accelerator]) -> Runtime:
-    """The runtime, whose containers that train are told what their accelerators need.
+    """The runtime, with what their accelerators need in the environment of the training containers.
 
-    A container that asks for none may get any from its TrainJob, and so is told of all.
+    A container that asks for none may get any from its TrainJob, and so gets it for all.
     """
     manifest = copy.deepcopy(runtime.manifest)
     for container in _training(manifest["spec"]["template"]["spec"]["replicatedJobs"]):
@@ -94,8 +94,8 @@ def _nvidia(
 def _amd(
     kind: AcceleratorKind, _: Accelerator, image: tuple[str, str], having: Mapping[str, NodePool]
 ) -> Values:
-    # Its chart has one choice of labels, not one for each pool; where there is no
-    # GPU the plugin has nothing to do.
+    # Its chart has one choice of labels, not one for each pool; without a GPU the
+    # plugin has nothing to do.
     repository, tag = image
     return {
         "dp": {"image": {"repository": repository, "tag": tag}},
@@ -107,8 +107,9 @@ def _amd(
 def _efa(
     kind: AcceleratorKind, _: Accelerator, image: tuple[str, str], having: Mapping[str, NodePool]
 ) -> Values:
-    # Its chart chooses nodes by their machine, with a list of all that have EFA; a
-    # list is replaced whole, and so machines that are newer than the chart count too.
+    # Its chart chooses nodes by their machine, with a list of all that have EFA; the
+    # list is replaced as a whole, so machines that are newer than the chart count
+    # too.
     machines = sorted({pool.machine.type for pool in having.values() if pool.machine.type})
     repository, tag = image
     return {
@@ -122,7 +123,7 @@ _VALUES = {AcceleratorKind.NVIDIA: _nvidia, AcceleratorKind.AMD: _amd, Accelerat
 
 
 def _tolerations(kind: AcceleratorKind, having: Mapping[str, NodePool]) -> list[dict[str, str]]:
-    """Of the pools' taints, and of the one that is the custom for nodes with accelerators."""
+    """Of the pools' taints, and of the usual one for nodes with accelerators."""
     found = [{"key": settings.facts()[kind].resource, "operator": "Exists"}]
     for pool in having.values():
         for toleration in pool_manifests.tolerations(pool):

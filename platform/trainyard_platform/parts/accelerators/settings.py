@@ -1,4 +1,4 @@
-"""Settings of accelerators: which kinds a stack has, and who tells kubelet of them.
+"""Settings of accelerators: which kinds a stack has, and who tells the kubelet about them.
 
 What is known of each kind is data, `accelerators.yaml`.
 """
@@ -107,7 +107,7 @@ def resources(kind: AcceleratorKind, accelerator: Accelerator) -> tuple[str, ...
 def problems(
     accelerators: Mapping[AcceleratorKind, Accelerator], pools: Mapping[str, NodePool]
 ) -> Iterator[str]:
-    """What is wrong with them by themselves or beside the pools, each with its path."""
+    """What is wrong with them by themselves or with the pools, each with its path."""
     for kind, accelerator in accelerators.items():
         known = facts()[kind]
         if accelerator.device_plugin is DevicePlugin.INSTALL and known.artifact is None:
@@ -119,13 +119,13 @@ def problems(
             place = f"nodePools.{name}.accelerator.resource"
             yield from _of_pool(name, place, pool.provider, pool.accelerator.resource, accelerators)
         for resource in pool.machine.resources:
-            if kind_of(resource):  # who brings others is nobody's business here
+            if kind_of(resource):  # where others come from is not checked
                 place = f"nodePools.{name}.machine.resources"
                 yield from _of_pool(name, place, pool.provider, resource, accelerators)
 
 
 def kind_of(resource: str) -> AcceleratorKind | None:
-    """Whose accelerator offers the resource; None for one that nothing is known of."""
+    """The kind of accelerator that offers the resource; None for an unknown one."""
     for kind, known in facts().items():
         part = known.partition and known.partition.partition("{")[0]
         if resource == known.resource or (part and resource.startswith(part)):
@@ -146,7 +146,7 @@ def _of_pool(
     by_gke = provider is Provider.GKE and kind in _SHIPPED_BY_GKE
     if kind is not None and kind not in accelerators:
         if provider is not Provider.KWOK and not by_gke:  # simulated nodes have what they say
-            why = f"nobody tells kubelet of {resource}, so its nodes would offer none"
+            why = f"no device plugin offers {resource}, so its nodes would offer none"
             yield f"{place}: {why}: {_to_add(resource, kind)}"
     elif offered and resource not in offered:
         yield (
@@ -158,10 +158,10 @@ def _of_pool(
 
 
 def _to_add(resource: str, kind: AcceleratorKind) -> str:
-    """The line of a stack file that is missing."""
+    """The missing line of a stack file."""
     known = facts()[kind]
     if known.artifact is None:
-        return f"add `accelerators: {{{kind}: {{devicePlugin: shipped}}}}`; it is brought by {known.shipped}"
+        return f"add `accelerators: {{{kind}: {{devicePlugin: shipped}}}}`; it comes from {known.shipped}"
     part = known.partition and known.partition.partition("{")[0]
     says = "{devicePlugin: install}"
     if part and resource.startswith(part):

@@ -1,10 +1,9 @@
-"""The webhooks that the API server asks before it stores a TrainJob or a runtime.
-
-Named and shaped as Kubeflow Trainer's, so that what knows those knows these.
-The operator answers them and writes the caBundle, for which `up` waits; after
-that nobody here looks at it again, or a renewed authority would be drift. They
-come after the operator and go before it: with nobody to answer, no TrainJob
-could be written, suspended or changed any more.
+"""The webhooks that the API server calls before it stores a TrainJob or a
+runtime. Named and shaped like Kubeflow Trainer's, so that what knows those knows
+these. The operator answers them and writes the caBundle, for which `up` waits;
+after that the stack ignores it, or a renewed authority would be drift. They come
+after the operator and are deleted before it: with nobody to answer, no TrainJob
+could be written, suspended or changed.
 """
 
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ class AdmissionArgs:
 
 
 class Admission(pulumi.ComponentResource):
-    """Leads the API server to the operator's webhooks, and waits until it trusts them."""
+    """Points the API server to the operator's webhooks, and waits until it trusts them."""
 
     def __init__(self, name: str, args: AdmissionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Admission", name, {}, opts)
@@ -47,7 +46,7 @@ class Admission(pulumi.ComponentResource):
 
 
 def install(assembly: Assembly) -> None:
-    """Have the API server ask the operator's webhooks, if the stack wants it."""
+    """Have the API server call the operator's webhooks, if the stack wants it."""
     stack, operator = assembly.stack, assembly.find(Operator)
     if operator is None or not stack.admission.enabled:
         return

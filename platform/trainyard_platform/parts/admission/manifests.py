@@ -21,7 +21,7 @@ _DASHED: Final = f"{names.TRAINER_GROUP.replace('.', '-')}-{names.TRAINER_VERSIO
 _UNLESS_DISABLED: Final[Manifest] = {
     "matchExpressions": [{"key": names.WEBHOOK_VALIDATION_LABEL, "operator": "NotIn", "values": ["disabled"]}]
 }
-# The garbage collector takes its finalizer away by an update: what is to go goes, even with nobody to ask.
+# The garbage collector removes its finalizer by an update: a deletion succeeds even if nobody answers.
 _UNLESS_IT_GOES: Final = {
     "name": "unless-it-goes-unchanged",
     "expression": "!(has(object.metadata.deletionTimestamp) && object.?spec == oldObject.?spec)",
@@ -83,7 +83,7 @@ def _mutators(asked: Asked) -> Iterator[Manifest]:
         reinvocationPolicy="IfNeeded",
     )
     if asked.queued is not None:
-        # Asked before Kueue's webhook, after which every job of a queue is suspended, and not again.
+        # Called once, before Kueue's webhook, which suspends every job of a queue.
         yield _webhook(
             f"holder.trainjob.{names.OWN_PREFIX.removesuffix('/')}",
             "hold",
@@ -104,7 +104,7 @@ def _validators() -> Iterator[Manifest]:
 
 
 def _holders() -> Iterator[Manifest]:
-    """A label that a namespace's users can set is no way round the rules."""
+    """A label that a namespace's users can set must not bypass the rules."""
     for singular, selector in (
         ("clustertrainingruntime", {"objectSelector": _UNLESS_DISABLED}),
         ("trainingruntime", {}),

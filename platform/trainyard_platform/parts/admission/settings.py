@@ -13,5 +13,5 @@ class Admission(Closed):
 
     @property
     def holds_rules(self) -> bool:
-        """Whether the cluster asks the rules."""
+        """Whether the cluster enforces the rules."""
         return self.enabled and self.policies

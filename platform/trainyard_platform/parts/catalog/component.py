@@ -55,11 +55,11 @@ def install(assembly: Assembly) -> None:
 
 
 def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata with which the webhook lets a runtime pass, and that take over one of Kubeflow Trainer's.
+    """Metadata that lets a runtime pass the webhook, and takes over one of Kubeflow Trainer's.
 
-    The catalog is checked before it is applied; an `up` that has to bring a
-    broken operator back must not wait for that operator's webhook first. Trainer
-    ships its own runtimes with this label, under names that the catalog has too.
+    The catalog is checked before it is applied; an `up` that repairs a broken
+    operator must not wait for that operator's webhook first. Trainer ships its
+    own runtimes with this label, under names that the catalog also has.
     """
     return {
         **metadata,

@@ -1,7 +1,7 @@
 """The coscheduling plugin of scheduler-plugins: a second scheduler for gangs, and a controller.
 
-The scheduler has upstream's default plugins with Coscheduling beside them and
-none of the chart's others: these need CRDs and rights of their own.
+The scheduler has upstream's default plugins and Coscheduling, but none of the
+chart's others: these need CRDs and permissions of their own.
 """
 
 from collections.abc import Mapping, Sequence

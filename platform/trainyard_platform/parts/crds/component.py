@@ -1,8 +1,8 @@
 """The CustomResourceDefinitions of everything that the platform installs.
 
-They come before everything that uses them and stay when the stack goes: with
-a CRD every object of its kind would be deleted, running jobs included. Charts
-install without theirs.
+They come before everything that uses them and stay when the stack is removed:
+with a CRD every object of its kind would be deleted, running jobs included.
+Charts are installed without theirs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ KIND = "CustomResourceDefinition"
 
 @dataclass(frozen=True, kw_only=True)
 class CrdsArgs:
-    """The CRDs as upstream publishes them, but for `runtimes` and `trainjob`."""
+    """The CRDs as upstream publishes them, except for the changes of `runtimes` and `trainjob`."""
 
     manifests: Sequence[Mapping[str, Any]]
     after: Sequence[pulumi.Resource] = ()

@@ -1,8 +1,8 @@
 """The CRDs of the two kinds of runtimes, so that a runtime can be changed: docs/adr/0011.
 
-A runtime embeds JobSet's own type, and with it rules that keep what a JobSet
-was made with. A JobSet needs them, a template that JobSets are made from does
-not: git could not change it. Pure.
+A runtime embeds JobSet's own type, and with it rules that make fields of a
+JobSet immutable. A JobSet needs them; in a template for JobSets they would
+keep git from changing it. Pure.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _RULES: Final = "x-kubernetes-validations"
 
 
 def changeable(crd: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A runtime's CRD without the rules that compare a field with what it was; another CRD as it is."""
+    """A runtime's CRD without the rules that compare a field with its old value; another CRD unchanged."""
     if crd["metadata"]["name"] not in _NAMES:
         return crd
     return {**crd, "spec": _without_transitions(crd["spec"])}

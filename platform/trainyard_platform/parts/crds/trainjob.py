@@ -45,7 +45,7 @@ FIELD: Final[Mapping[str, Any]] = {
                         "type": "integer",
                     },
                     "lostOthers": {
-                        "description": "Whether it failed for want of another.",
+                        "description": "Whether it failed as a consequence of another.",
                         "type": "boolean",
                     },
                     "failedAt": {"type": "string", "format": "date-time"},
@@ -75,7 +75,7 @@ COLUMNS: Final[tuple[Mapping[str, Any], ...]] = (
 
 
 def with_state(crd: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The TrainJobs' CRD with the field and its columns; another CRD as it is."""
+    """The TrainJobs' CRD with the field and its columns; another CRD unchanged."""
     if crd["metadata"]["name"] != NAME:
         return crd
     versions = [_version(version) for version in crd["spec"]["versions"]]

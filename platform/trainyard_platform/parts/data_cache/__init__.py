@@ -1,1 +1,1 @@
-"""What runtimes need that stream a table from a cache."""
+"""What runtimes need to stream a table from a cache."""

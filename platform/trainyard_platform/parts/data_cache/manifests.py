@@ -10,7 +10,7 @@ from ...objects.manifest import Manifest
 from .settings import ACCOUNT
 
 CACHE_IMAGE = "CACHE_IMAGE"
-"""Variable that such an initializer is told the cache's image with."""
+"""Variable with the cache's image for such an initializer."""
 
 
 def starts_cache(runtime: Runtime) -> bool:
@@ -31,10 +31,11 @@ def without_cache(runtimes: Iterable[Runtime]) -> tuple[list[Runtime], list[str]
 
 
 def role() -> Manifest:
-    """What the initializer does, and no more, once for all namespaces.
+    """What the initializer may do, and no more, once for all namespaces.
 
-    It makes a ServiceAccount, a LeaderWorkerSet and a Service that its TrainJob
-    owns, waits for the cache, and takes the ServiceAccount away if that fails.
+    It creates a ServiceAccount, a LeaderWorkerSet and a Service that its
+    TrainJob owns, waits for the cache, and deletes the ServiceAccount if that
+    fails.
     """
     rules = [
         rights.rule("leaderworkerset.x-k8s.io", ["leaderworkersets"], ["create", "get"]),
@@ -48,7 +49,7 @@ def role() -> Manifest:
 
 
 def account(namespace: str) -> list[Manifest]:
-    """The initializer's ServiceAccount in a namespace, with its right only in that namespace."""
+    """The initializer's ServiceAccount in a namespace, with permissions only there."""
     metadata = {"name": ACCOUNT, "namespace": namespace}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},

@@ -1,4 +1,4 @@
-"""Settings of the data cache: what a runtime needs that streams a table to its trainers."""
+"""Settings of the data cache: what a runtime needs to stream a table to its trainers."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""Has the Secrets of the platform's own pods fetched, into each namespace that it makes for them."""
+"""Has the Secrets of the platform's own pods fetched into each of their namespaces."""
 
 from collections.abc import Mapping
 
@@ -12,8 +12,8 @@ from .settings import ExternalSecret, manifest
 class ExternalSecrets(pulumi.ComponentResource):
     """Declares each of the secrets in each of the namespaces.
 
-    Nothing waits for them: nodes go on trying to pull, and so the charts are
-    up once the store has answered.
+    Nothing waits for them: nodes keep trying to pull, so the charts are up
+    once the store has answered.
     """
 
     def __init__(

@@ -61,14 +61,14 @@ class ExternalSecret(Closed):
     @model_validator(mode="after")
     def _one_way(self) -> "ExternalSecret":
         if (self.key is None) is not bool(self.data):
-            raise ValueError("needs `key`, a secret whose fields are all taken, or `data`, and not both")
+            raise ValueError("needs either `key`, a secret all of whose fields are used, or `data`")
         return self
 
 
 def manifest(
     name: str, namespace: str, secret: ExternalSecret, labels: Mapping[str, str] = {}
 ) -> dict[str, Any]:
-    """The object that has the Secret of this name made, in this namespace."""
+    """The object that creates the Secret of this name in this namespace."""
     metadata = {"name": name, "namespace": namespace, **({"labels": dict(labels)} if labels else {})}
     taken: dict[str, Any] = {"dataFrom": [{"extract": {"key": secret.key}}]}
     if secret.data:

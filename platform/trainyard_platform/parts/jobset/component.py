@@ -1,6 +1,6 @@
 """JobSet's controller and webhooks, from upstream's chart.
 
-Neither `up` nor `destroy` leaves a time in which JobSets cannot be written: see
+Neither `up` nor `destroy` leaves a gap in which JobSets cannot be written: see
 `charts.helm`.
 """
 
@@ -90,7 +90,7 @@ class JobSet(pulumi.ComponentResource):
 
 
 def install(assembly: Assembly) -> None:
-    """Install JobSet, unless the cluster has it already."""
+    """Install JobSet, unless the cluster already has it."""
     if not assembly.stack.jobset.enabled:
         return
     args = JobSetArgs.of(assembly.stack, assembly.artifacts, after=assembly.after(Crds))

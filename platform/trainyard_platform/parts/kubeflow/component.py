@@ -22,7 +22,7 @@ from . import manifests
 
 @dataclass(frozen=True, kw_only=True)
 class KubeflowArgs:
-    """The version to show, and whose namespace it is."""
+    """The version to show, and who owns the namespace."""
 
     trainer_version: str
     namespace: KubeflowNamespace
@@ -54,7 +54,7 @@ class Kubeflow(pulumi.ComponentResource):
 
 
 def install(assembly: Assembly) -> None:
-    """Show Kubeflow's own tools which Trainer API there is."""
+    """Show Kubeflow's own tools which Trainer API the cluster speaks."""
     args = KubeflowArgs.of(assembly.stack.operator, assembly.artifacts)
     assembly.add(Kubeflow("kubeflow", args, assembly.options))
     pulumi.export("trainerVersion", args.trainer_version)

@@ -2,7 +2,7 @@
 
 It queues the kinds of jobs that the stack names, in the namespaces that it
 selects; neither its controller nor its webhooks look at any other. Its
-configuration says everything that a default of a later version could change.
+configuration sets everything that a default of a later version could change.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _OTHER_JOBS = (
     *("rayservice", "sparkapplication", "tfjob", "xgboostjob"),
 )
 _ROLES_FOR_OTHER_JOBS = tuple(f"ClusterRole/*-{one}-*-role" for one in _OTHER_JOBS)
-"""The chart has two ClusterRoles for every kind that Kueue can queue; these it never does here."""
+"""The chart has two ClusterRoles for every kind that Kueue can queue; these it never queues here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Kueue(pulumi.ComponentResource):
 
 
 def install(assembly: Assembly) -> None:
-    """Install Kueue, if the stack brings it."""
+    """Install Kueue, if the stack does so."""
     if not assembly.stack.kueue.installs:
         return
     args = KueueArgs.of(assembly.stack, assembly.artifacts, after=assembly.after(Crds))

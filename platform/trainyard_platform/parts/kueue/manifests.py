@@ -17,19 +17,19 @@ METRICS_SERVICE_LABELS = {
     "app.kubernetes.io/instance": RELEASE,
     "app.kubernetes.io/component": "metrics-service",
 }
-"""What the chart's Service for metrics can be told by."""
+"""Labels that identify the chart's Service for metrics."""
 
 _CONVERTED = frozenset(
     f"{name}.kueue.x-k8s.io"
     for name in ("clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads")
 )
-"""Kinds whose older version differs in more than its name."""
+"""Kinds that need conversion: their older version differs in more than its name."""
 
 
 def crds(manifests: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Kueue's CRDs, with the conversion that upstream's own overlay adds to them.
 
-    The caBundle is Kueue's to write.
+    Kueue writes the caBundle.
     """
     service = {"name": f"{RELEASE}-webhook-service", "namespace": NAMESPACE, "path": "/convert"}
     conversion = {
@@ -69,10 +69,10 @@ def configuration(settings: Kueue) -> dict[str, Any]:
 
 
 def feature_gates(settings: Kueue) -> list[dict[str, Any]]:
-    """Gates that differ from upstream's defaults, as its chart takes them."""
+    """Gates that differ from upstream's defaults, as its chart expects them."""
     # Says why a workload waits: WaitingForQuota, TopologyPlacementFailed and the like.
     gates = {"UnadmittedWorkloadsObservability": True}
     if settings.wait_for_pods_ready is None:
-        # Left out of the configuration it would be on, with half an hour.
+        # If left out of the configuration, it would be on, with half an hour.
         gates["DisableWaitForPodsReady"] = True
     return [{"name": name, "enabled": enabled} for name, enabled in gates.items()]

@@ -88,11 +88,11 @@ class Kueue(Closed):
 
     @property
     def installs(self) -> bool:
-        """Whether the platform brings it."""
+        """Whether the platform installs it."""
         return self.enabled and self.controller is KueueController.INSTALL
 
     def useless(self) -> Iterator[str]:
-        """Keys that say something to whoever installs it, where that is not the platform."""
+        """Keys for whoever installs it, if that is not the platform."""
         if self.controller is KueueController.EXISTING:
             said = self.model_fields_set & {*_OF_WHO_INSTALLS}
             yield from (str(type(self).model_fields[key].alias) for key in _OF_WHO_INSTALLS if key in said)

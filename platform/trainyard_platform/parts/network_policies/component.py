@@ -1,7 +1,7 @@
-"""Closes the namespaces of the platform's own controllers, but for the ports that they serve.
+"""Closes the namespaces of the platform's own controllers, except for the ports that they serve.
 
-Without an engine for NetworkPolicies in the cluster they are there, and nobody
-heeds them.
+Without an engine for NetworkPolicies in the cluster they exist, but have no
+effect.
 """
 
 from collections.abc import Iterable
@@ -27,6 +27,6 @@ class NetworkPolicies(pulumi.ComponentResource):
 
 
 def install(assembly: Assembly) -> None:
-    """Close the ports of the platform's own pods that they do not serve."""
+    """Close all ports of the platform's own pods but those that they serve."""
     if assembly.stack.network_policies:
         NetworkPolicies("network-policies", assembly.served, assembly.options)

@@ -29,7 +29,7 @@ class PoolArgs:
 
 
 def provider(cluster: Aks) -> pulumi.ProviderResource:
-    """The connection to Azure; credentials are the environment's."""
+    """The connection to Azure; credentials come from the environment."""
     features = azure.ProviderFeaturesArgs()
     connection: pulumi.ProviderResource = azure.Provider(
         "azure", subscription_id=cluster.subscription, features=features

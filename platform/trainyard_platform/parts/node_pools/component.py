@@ -1,7 +1,7 @@
 """Who provides the nodes of each pool.
 
-The package of a cloud is imported only where a pool asks for it: the platform
-runs without those of the others.
+The package of a cloud is imported only if a pool needs it: the platform runs
+without those of the others.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from .settings import Clouds
 
 
 def install(assembly: Assembly) -> None:
-    """Make what the nodes of the stack's pools come from."""
+    """Create what provides the nodes of the stack's pools."""
     provide(
         assembly.stack.node_pools,
         assembly.stack.cluster,
@@ -38,14 +38,14 @@ def provide(
     stays_without: pulumi.Resource,
     node_groups: bool = True,
 ) -> None:
-    """Make what each pool's nodes come from; nodes that exist need nothing.
+    """Create what provides each pool's nodes; nodes that exist need nothing.
 
     Args:
         pools: The pools by name.
         clouds: Where the cluster is.
         on_cluster: Options of components with objects in the cluster.
         stays_without: A resource that is removed only with the whole stack.
-        node_groups: Whether those that a cloud has are made.
+        node_groups: Whether node groups in a cloud are created.
     """
     connections: dict[Provider, pulumi.ProviderResource] = {}
     for name, pool in pools.items():
@@ -66,7 +66,7 @@ def provide(
 
 
 def package(provider: Provider) -> ModuleType:
-    """The module beside this one that makes the node groups of a cloud."""
+    """The module next to this one that creates the node groups of a cloud."""
     try:
         return importlib.import_module(f".{provider}", __package__)
     except ModuleNotFoundError as error:

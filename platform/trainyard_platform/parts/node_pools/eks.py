@@ -1,6 +1,6 @@
 """Nodes of a managed node group of EKS, by the package pulumi-aws.
 
-Not by `pulumi-eks`: its node groups are made inside its plugin, where neither
+Not by `pulumi-eks`: it creates node groups inside its plugin, where neither
 tests nor policies see what they consist of.
 """
 
@@ -28,7 +28,7 @@ class PoolArgs:
 
 
 def provider(cluster: Eks) -> pulumi.ProviderResource:
-    """The connection to AWS; credentials are the environment's."""
+    """The connection to AWS; credentials come from the environment."""
     connection: pulumi.ProviderResource = aws.Provider("aws", region=cluster.region)
     return connection
 
@@ -44,7 +44,7 @@ class Pool(pulumi.ComponentResource):
             name,
             name=f"{args.cluster.name}-{name}",
             update_default_version=True,
-            # Pods have no business with the node's own credentials.
+            # Pods must not use the node's own credentials.
             metadata_options=ec2.LaunchTemplateMetadataOptionsArgs(
                 http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
             ),
@@ -94,7 +94,7 @@ def _placement(name: str, parent: pulumi.Resource) -> ec2.LaunchTemplatePlacemen
 
 
 def _interfaces(pool: NodePool, cluster: Eks) -> list[ec2.LaunchTemplateNetworkInterfaceArgs] | None:
-    """One for each network card; the first has the node's address too, the others only EFA."""
+    """One for each network card; the first also has the node's address, the others only EFA."""
     return [
         ec2.LaunchTemplateNetworkInterfaceArgs(
             network_card_index=card,
@@ -109,7 +109,7 @@ def _interfaces(pool: NodePool, cluster: Eks) -> list[ec2.LaunchTemplateNetworkI
 
 def _scaling(pool: NodePool) -> eks.NodeGroupScalingConfigArgs:
     fewest = pool.nodes if pool.min_nodes is None else pool.min_nodes
-    # EKS wants a maximum of 1 at least.
+    # EKS requires a maximum of at least 1.
     return eks.NodeGroupScalingConfigArgs(min_size=fewest, max_size=max(pool.nodes, 1), desired_size=fewest)
 
 

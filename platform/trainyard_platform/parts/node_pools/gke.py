@@ -28,7 +28,7 @@ class PoolArgs:
 
 
 def provider(cluster: Gke) -> pulumi.ProviderResource:
-    """The connection to Google Cloud; credentials are the environment's."""
+    """The connection to Google Cloud; credentials come from the environment."""
     connection: pulumi.ProviderResource = gcp.Provider("gcp", project=cluster.project)
     return connection
 
@@ -64,7 +64,7 @@ class Pool(pulumi.ComponentResource):
 
 
 def _first(pool: NodePool) -> int:
-    """Nodes in each zone to begin with: enough for the fewest."""
+    """Nodes in each zone at the start: enough for the minimum."""
     return -(-(pool.min_nodes or 0) // len(pool.zones))
 
 
@@ -90,7 +90,7 @@ def _networks(pool: NodePool, cluster: Gke) -> container.NodePoolNetworkConfigAr
 
 
 def _version_stays() -> container.NodePoolMaintenancePolicyArgs:
-    # Else GKE upgrades the nodes with its release channel, whatever git says.
+    # Otherwise GKE upgrades the nodes with its release channel, whatever git says.
     until = container.NodePoolMaintenancePolicyExclusionUntilEndOfSupportArgs(enabled=True)
     return container.NodePoolMaintenancePolicyArgs(exclusion_until_end_of_supports=[until])
 
@@ -103,7 +103,7 @@ def _node(name: str, pool: NodePool, cluster: Gke) -> container.NodePoolNodeConf
         spot=pool.capacity_type is CapacityType.SPOT,
         reservation_affinity=_reservation(pool),
         guest_accelerators=_accelerators(pool),
-        # GPUDirect and all networks beside the first need Google's own network card.
+        # GPUDirect and all networks but the first need Google's own network card.
         gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=True) if pool.networks else None,
         host_maintenance_policy=_maintenance(pool),
         labels=labels(name, pool),
@@ -113,7 +113,7 @@ def _node(name: str, pool: NodePool, cluster: Gke) -> container.NodePoolNodeConf
         ],
         service_account=cluster.node_service_account,
         oauth_scopes=list(SCOPES),
-        # Pods have no business with the node's own credentials.
+        # Pods must not use the node's own credentials.
         workload_metadata_config=container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode="GKE_METADATA"),
     )
 

@@ -1,9 +1,9 @@
-"""Nodes that Karpenter makes when jobs ask for them, and takes away when they have ended.
+"""Nodes that Karpenter creates when jobs ask for them, and removes when they have ended.
 
-Plain objects of the cluster, for a Karpenter that is there already: no package
-of a cloud is needed. With a NodePool its nodes go, and with them what runs
+Plain objects of the cluster, for a Karpenter that already exists: no package
+of a cloud is needed. A NodePool's nodes are deleted with it, and what runs
 there; so a pool that leaves the stack file is deleted, but with the whole
-stack it is not (`kept`): it makes no more nodes than jobs ask for.
+stack it is not (`kept`): it creates no more nodes than jobs ask for.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """From a pool's declaration to Karpenter's NodePool and EC2NodeClass: pure.
 
-Karpenter makes a node when an admitted pod asks for one, and takes it away when
-nothing is left on it, never from under a job: neither for a cheaper node nor
-for a newer image. Sources: karpenter.sh, NodePools, NodeClasses and Disruption
-(API karpenter.sh/v1, karpenter.k8s.aws/v1).
+Karpenter creates a node when an admitted pod asks for one, and removes it when
+nothing is left on it, never while a job runs there: neither for a cheaper node
+nor for a newer image. Sources: karpenter.sh, NodePools, NodeClasses and
+Disruption (API karpenter.sh/v1, karpenter.k8s.aws/v1).
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ CLASS_GROUP: Final = "karpenter.k8s.aws"
 CLASS_KIND: Final = "EC2NodeClass"
 DISCOVERY: Final = "karpenter.sh/discovery"
 EMPTY_FOR: Final = "5m"
-"""How long a node waits for the next job before it goes."""
+"""How long a node waits for the next job before it is removed."""
 
 
 def manifests(name: str, pool: NodePool, cluster: Karpenter) -> list[Manifest]:
@@ -28,14 +28,14 @@ def manifests(name: str, pool: NodePool, cluster: Karpenter) -> list[Manifest]:
 
 
 def node_class(name: str, pool: NodePool, cluster: Karpenter) -> Manifest:
-    """How a node is made: its image, network, disk and, if reserved, its capacity."""
+    """How a node is created: its image, network, disk and, if reserved, its capacity."""
     discovered = [{"tags": {DISCOVERY: cluster.discovery}}]
     spec: Manifest = {
         "role": cluster.role,
         "amiSelectorTerms": [{"alias": pool.machine.image}],
         "subnetSelectorTerms": discovered,
         "securityGroupSelectorTerms": discovered,
-        # Pods have no business with the node's own credentials.
+        # Pods must not use the node's own credentials.
         "metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1},
     }
     if pool.machine.disk:
@@ -47,7 +47,7 @@ def node_class(name: str, pool: NodePool, cluster: Karpenter) -> Manifest:
 
 
 def node_pool(name: str, pool: NodePool) -> Manifest:
-    """Which nodes, how many of them, and when they go."""
+    """Which nodes, how many of them, and when they are removed."""
     return _object(
         API_VERSION,
         "NodePool",
@@ -85,9 +85,9 @@ def _requirements(pool: NodePool) -> list[Manifest]:
 
 
 def _limits(pool: NodePool) -> Manifest:
-    """The most that there is at a time.
+    """The most that may exist at a time.
 
-    Karpenter counts what a node has, of which pods get a part of CPU and
+    Karpenter counts what a node has, but pods get only a part of its CPU and
     memory: only nodes and accelerators are the same number on both sides.
     """
     limits = {"nodes": str(pool.nodes)}

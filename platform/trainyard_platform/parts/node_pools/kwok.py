@@ -1,6 +1,6 @@
-"""Simulated nodes: what a KWOK controller, such as the sandbox's, plays the kubelet of.
+"""Simulated nodes, for which a KWOK controller, such as the sandbox's, plays the kubelet.
 
-A node's capacity is its status, which an apply to a node that exists leaves
+A node's capacity is in its status, which an apply to an existing node leaves
 alone: a changed machine or accelerator replaces the node.
 """
 

@@ -52,13 +52,13 @@ def flavor(name: str, pool: NodePool) -> Flavor:
 
 
 def quota(name: str, pool: NodePool, nodes: int) -> FlavorQuota:
-    """Quota for so many of its nodes."""
+    """Quota for this many of its nodes."""
     each = {resource: Quota(nominal=_times(amount, nodes)) for resource, amount in resources(pool).items()}
     return FlavorQuota(name=name, resources=each)
 
 
 def nodes(name: str, pool: NodePool) -> list[dict[str, Any]]:
-    """Its nodes, where they are simulated; none where somebody else makes them."""
+    """Its nodes, if they are simulated; none if something else creates them."""
     return (
         [_node(name, pool, number) for number in range(pool.nodes)] if pool.provider is Provider.KWOK else []
     )
@@ -89,9 +89,9 @@ def _shares(queue: str, pools: Mapping[str, NodePool]) -> Iterator[FlavorQuota]:
 def _with_quota(queue: ClusterQueue, shares: Sequence[FlavorQuota]) -> ClusterQueue:
     """The queue with the pools as its last flavors.
 
-    A resource is only in one group, and every flavor of a group has quota for
-    all of its resources: groups that the pools overlap become one, and what a
-    flavor has nothing of is 0.
+    A resource is in only one group, and every flavor of a group has quota for
+    all of its resources: groups that overlap with the pools become one, and
+    what a flavor lacks is 0.
     """
     if not shares:
         return queue

@@ -1,7 +1,7 @@
-"""Settings of a cluster that runs on a cloud: what the nodes of its pools are to join, and as whom.
+"""Settings of a cluster that runs on a cloud: what the nodes of its pools join, and as whom.
 
-What a node is stands in its pool's declaration; here stands what all pools of
-the cluster share. `problems` says where the two do not fit.
+A pool's declaration says what its nodes are; here is what all pools of the
+cluster share. `problems` says where the two do not fit.
 """
 
 import re
@@ -38,7 +38,7 @@ _NAMES: Final = {
         "at most 63 small letters, digits and hyphens",
     ),
 }
-"""What each provider lets a pool be called."""
+"""The names that each provider accepts for a pool."""
 
 
 class Karpenter(Closed):
@@ -145,7 +145,7 @@ def problems(pools: Mapping[str, NodePool], clouds: Clouds) -> Iterator[str]:
             yield f"nodePools.{name}.provider: needs cluster.{pool.provider}, which says where"
         pattern, words = _NAMES[pool.provider]
         if not re.fullmatch(pattern, name):
-            yield f"nodePools.{name}: provider {pool.provider} takes names of {words}"
+            yield f"nodePools.{name}: provider {pool.provider} accepts names of {words}"
         for position, zone in enumerate(pool.zones):
             if problem := _elsewhere(zone, pool.provider, clouds):
                 yield f"nodePools.{name}.zones[{position}]: {problem}"
@@ -153,7 +153,7 @@ def problems(pools: Mapping[str, NodePool], clouds: Clouds) -> Iterator[str]:
 
 
 def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
-    """What keeps its nodes from the fast network that the pool speaks of, each with its path."""
+    """What keeps its nodes from the fast network that the pool asks for, each with its path."""
     if pool.provider is Provider.EKS and interfaces(pool):
         if clouds.eks and not clouds.eks.security_groups:
             yield (
@@ -161,7 +161,7 @@ def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
                 "and one whose members may all talk to each other, in and out"
             )
         if len(pool.zones) != 1:
-            yield f"zones: must be one, for {EFA} does not reach into another; has {len(pool.zones)}"
+            yield f"zones: must be one, since {EFA} does not span zones; has {len(pool.zones)}"
     if pool.provider is Provider.GKE and clouds.gke:
         known = list(clouds.gke.networks)
         for position, one in enumerate(pool.networks):
@@ -169,24 +169,24 @@ def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
                 yield f"networks[{position}]: cluster.gke.networks has no {one!r}{nearest(one, known)}"
     if pool.provider is Provider.AKS:
         if pool.compact_placement and clouds.aks and clouds.aks.location is None:
-            yield "compactPlacement: needs cluster.aks.location, the region of the group that is made"
+            yield "compactPlacement: needs cluster.aks.location, the region of the group that is created"
         size = pool.machine.type or ""
         rdma = next((one for one in pool.machine.resources if one.startswith("rdma/")), None)
         if rdma and "r" not in _features(size):
             yield (
                 f"machine.resources: {rdma} is not in {size}: sizes with InfiniBand have an r "
-                "behind their number of CPUs, such as Standard_ND96isr_H100_v5"
+                "after their number of CPUs, such as Standard_ND96isr_H100_v5"
             )
 
 
 def _features(size: str) -> str:
-    """The letters that say what a size of Azure's can do: "isr" of Standard_ND96isr_H100_v5."""
+    """The letters that say what an Azure size can do: "isr" in Standard_ND96isr_H100_v5."""
     found = re.match(r"(?:Standard_)?[A-Za-z]+[0-9]+(?:-[0-9]+)?([a-z]*)", size)
     return found.group(1) if found else ""
 
 
 def _elsewhere(zone: str, provider: Provider, clouds: Clouds) -> str | None:
-    """What is wrong with a zone of a pool, None if nothing is known to be."""
+    """What is wrong with a zone of a pool; None if nothing is known."""
     if provider is Provider.EKS and clouds.eks and zone not in clouds.eks.subnets:
         return f"cluster.eks.subnets has no zone {zone!r}{nearest(zone, list(clouds.eks.subnets))}"
     if provider is Provider.GKE and clouds.gke and not zone.startswith(f"{clouds.gke.region}-"):

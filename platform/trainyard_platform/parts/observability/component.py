@@ -1,7 +1,7 @@
-"""What watches over the platform: how it is scraped, when somebody is told, and what is looked at.
+"""What watches the platform: how it is scraped, when it alerts, and its dashboards.
 
-It installs neither a Prometheus nor a Grafana: it declares what those that the
-cluster has are to read.
+It installs neither Prometheus nor Grafana: it declares what those of the
+cluster read.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ SERVICE = f"{names.OPERATOR}-metrics"
 
 @dataclass(frozen=True, kw_only=True)
 class ObservabilityArgs:
-    """What is watched over, and by whom."""
+    """What is monitored, and by whom."""
 
     settings: Settings
     admission: bool
     kueue: bool
     certificate: Certificate | None = None
-    """Of the operator's metrics, where it asks who reads them."""
+    """Of the operator's metrics, if they need authentication."""
     after: Sequence[pulumi.Resource] = ()
 
     @classmethod

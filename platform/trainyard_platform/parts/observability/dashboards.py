@@ -1,7 +1,7 @@
 """From `dashboards.yaml` to Grafana's JSON: pure.
 
 The JSON is what Grafana imports and its sidecar reads from ConfigMaps; the
-data source is chosen in the dashboard, so that it goes into any Grafana.
+data source is chosen in the dashboard, so that it works in any Grafana.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def dashboard(entry: Mapping[str, Any], parts: Sequence[str]) -> Dashboard:
-    """One dashboard as Grafana takes it, with the panels about those parts of the platform that there are."""
+    """One dashboard as Grafana expects it, with the panels about those parts of the platform that exist."""
     wanted = [panel for panel in entry["panels"] if needed(panel, parts)]
     return {
         "uid": entry["name"],
@@ -37,7 +37,7 @@ def dashboard(entry: Mapping[str, Any], parts: Sequence[str]) -> Dashboard:
 
 
 def needed(entry: Mapping[str, Any], parts: Sequence[str]) -> bool:
-    """Whether what it is about is there."""
+    """Whether the part that it is about exists."""
     return entry.get("needs") is None or entry["needs"] in parts
 
 

@@ -39,12 +39,12 @@ _DISCOVERY = [
 
 
 _TAKEN_AS_ANSWERED: Final = {"pulumi.com/skipAwait": "true"}
-"""There is nothing to wait for at a headless Service, but the provider would take what its watch shows
-first, be it the object before an update, for the result. A change back would then be none to Pulumi."""
+"""A headless Service needs no wait, but the provider would take what its watch shows first, even the
+object before an update, for the result. Pulumi would then not see a change back."""
 
 
 def operator_service(name: str, namespace: str, selector: Mapping[str, str], port: int) -> Manifest:
-    """A Service that leads to the metrics of every replica of the operator; its name is their `job`."""
+    """A Service for the metrics of every replica of the operator; its name is their `job`."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -67,7 +67,7 @@ def operator_monitor(
 ) -> Manifest:
     """How the operator is scraped, through the Service of that name.
 
-    With a `certificate` it asks who reads, so Prometheus shows its token.
+    With a `certificate` it authenticates readers, so Prometheus sends its token.
     """
     endpoint: Manifest = {"port": "metrics", "interval": settings.scrape_interval}
     if certificate is not None:
@@ -87,9 +87,9 @@ def kueue_monitor(
 ) -> Manifest:
     """How Kueue is scraped.
 
-    It asks who reads, so Prometheus shows its token. The certificate is one that
-    Kueue has made only for this port, anew at each start, and that nothing can
-    know beforehand: there is no way to verify it.
+    It authenticates readers, so Prometheus sends its token. Kueue creates the
+    certificate only for this port, at each start, so nothing can know it
+    beforehand: there is no way to verify it.
     """
     endpoint = {
         "port": "https",
@@ -104,7 +104,7 @@ def kueue_monitor(
 
 
 def rules(namespace: str, parts: Sequence[str], settings: Observability) -> Manifest:
-    """The alerts about those parts of the platform that there are."""
+    """The alerts about those parts of the platform that exist."""
     groups = [
         {"name": group["name"], "rules": group["rules"]}
         for group in _data("alerts.yaml")
@@ -119,7 +119,7 @@ def rules(namespace: str, parts: Sequence[str], settings: Observability) -> Mani
 
 
 def dashboard_maps(namespace: str, parts: Sequence[str], settings: Observability) -> list[Manifest]:
-    """A ConfigMap for each dashboard about a part of the platform that there is."""
+    """A ConfigMap for each dashboard about a part of the platform that exists."""
     return [
         {
             "apiVersion": "v1",
@@ -133,7 +133,7 @@ def dashboard_maps(namespace: str, parts: Sequence[str], settings: Observability
 
 
 def may_scrape(scraper: Scraper, namespaces: Iterable[str]) -> list[Manifest]:
-    """That Prometheus may find the targets in these namespaces, and read metrics that ask who reads."""
+    """Lets Prometheus find the targets in these namespaces, and read metrics that need authentication."""
     subject = rights.account(scraper.name, scraper.namespace)
     found = [({"name": NAME}, [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}])]
     found += [({"name": NAME, "namespace": namespace}, _DISCOVERY) for namespace in namespaces]
@@ -156,7 +156,7 @@ def _monitor(
 
 
 def _metadata(name: str, namespace: str, labels: Mapping[str, str]) -> Manifest:
-    # Labels that are none must not be said: the API server leaves them out, which looks like drift for ever.
+    # Empty labels must be left out: the API server drops them, which would look like drift forever.
     return {"name": name, "namespace": namespace, **({"labels": dict(labels)} if labels else {})}
 
 

@@ -1,8 +1,8 @@
-"""The operator's certificate, where cert-manager is to make it: an authority of its own, and what it signs.
+"""The operator's certificate, if cert-manager creates it: an authority of its own, and what it signs.
 
-cert-manager itself is the cluster's. It keeps the Secret fresh that the
+cert-manager itself belongs to the cluster. It keeps the Secret fresh that the
 operator's pods mount, and writes the caBundle of the webhooks
-(`INJECT_FROM`), so that the operator needs no right to do either. Pure.
+(`INJECT_FROM`), so that the operator needs no permission for either. Pure.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ YEAR = 365 * 24
 
 
 def certificate(name: str, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
-    """That a certificate is made for the Service `name`, in the Secret `secret(name)`."""
+    """Has a certificate created for the Service `name`, in the Secret `secret(name)`."""
     authority = f"{name}-ca"
 
     def made(kind: str, called: str, spec: Manifest) -> Manifest:

@@ -35,7 +35,7 @@ class OperatorArgs:
 
     process: Process
     mpi_namespaces: Mapping[str, Sequence[pulumi.Resource]] = field(default_factory=dict)
-    """Where it may make the keys of MPI jobs, and what must be there first."""
+    """Where it may create the keys of MPI jobs, and what must exist first."""
     kubeflow_namespace: str | None = None
     """Namespace where upstream's controller would hold its Lease; None if the cluster has none."""
     disruption_budget: bool = True
@@ -117,7 +117,7 @@ class Operator(pulumi.ComponentResource):
         configuration = declare(manifests.configuration(process), inside, names.OPERATOR)
         deployment = declare(
             manifests.deployment(process),
-            # On the way down the operator goes before its rights do.
+            # On removal the operator is deleted before its permissions.
             pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[account, configuration, *certificate, *rights, *protection, *after],
@@ -136,8 +136,8 @@ class Operator(pulumi.ComponentResource):
         if EVERYWHERE in args.mpi_namespaces:
             everywhere += rbac.SECRETS
         if not args.kubeflow_namespace:
-            # In a namespace that is not there no Role can be: the one Lease is
-            # then allowed by its name, wherever it is.
+            # A missing namespace cannot have a Role: the one Lease is then
+            # allowed by its name, wherever it is.
             everywhere += rbac.UPSTREAM
         own = manifests.own_rules(args.process)
         yield from _declared(manifests.granted(everywhere), inside, names.OPERATOR)

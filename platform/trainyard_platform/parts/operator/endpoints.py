@@ -1,4 +1,4 @@
-"""How the operator is reached: its name, what its pods serve, and what its servers are known by."""
+"""How the operator is reached: its name, what its pods serve, and the certificate of its servers."""
 
 from trainyard_api import names
 
@@ -30,7 +30,7 @@ def served_ports(stack: StackSettings) -> Ports:
 
 
 def certificate(stack: StackSettings) -> Certificate:
-    """What its servers are known by."""
+    """The certificate of its servers."""
     by_cert_manager = stack.operator.certificates is Certificates.CERT_MANAGER
     secret = cert_manager.secret(names.OPERATOR) if by_cert_manager else names.WEBHOOK_CERTIFICATE
     return Certificate(secret, f"{names.OPERATOR}.{names.SYSTEM_NAMESPACE}.svc")

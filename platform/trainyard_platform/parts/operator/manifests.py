@@ -32,7 +32,7 @@ FROM_STACK: Final = {
     "metrics",
     "retention",
 }
-"""What the configuration says; the rest is as the operator has it by default."""
+"""What the configuration sets; the rest keeps the operator's defaults."""
 DIGEST: Final = "trainyard.dev/configuration"
 """Annotation of the pods: a digest of the configuration, so that a new one means new pods."""
 USER: Final = 65532
@@ -48,10 +48,10 @@ class Process:
     resources: ComputeResources
     configuration: Configuration
     user: int | None = USER
-    """Whom it runs as, and which group; None where the cluster assigns them."""
+    """The user and group that it runs as; None where the cluster assigns them."""
     arguments: Sequence[str] = ()
     policies: Policies | None = None
-    """The rules' levels and parameters, if its webhook is asked about them."""
+    """The rules' levels and parameters, if its webhook applies them."""
     priority_class: bool = True
     """Whether it has a PriorityClass of its own."""
     controllers: Controllers
@@ -151,7 +151,7 @@ def service(process: Process) -> Manifest | None:
 
 
 def deployment(process: Process) -> Manifest:
-    """What runs it: a replica more for the time of an update, never one less."""
+    """What runs it: one replica more during an update, never one less."""
     digest = hashlib.sha256("".join(files(process).values()).encode()).hexdigest()[:16]
     return {
         "apiVersion": "apps/v1",

@@ -30,11 +30,11 @@ CLUSTER: Rules = [
         "verbs": ["create", "delete", "get", "list", "update", "watch"],
     },
     # JobSet adds to the placement of a Job that it resumes. Where a queue moves a
-    # job from one flavor to another, its suspended Jobs have to be made anew.
+    # job from one flavor to another, its suspended Jobs have to be recreated.
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["delete", "list"]},
     # Only pods that have failed are followed; RBAC cannot allow only those.
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
-    # Who cannot create a Job or its pods says so only in an Event.
+    # A controller that cannot create a Job or its pods says so only in an Event.
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "get", "list", "patch"]},
     # MPI's list of hosts. And a job that upstream's controller started keeps its
     # runtime in a ConfigMap `<job>-runtime-snapshot` beside it; names made of
@@ -50,10 +50,10 @@ CLUSTER: Rules = [
 
 SECRETS: Rules = [
     # RBAC cannot allow only the metadata, which is all that the operator gets;
-    # list and watch it may not.
+    # it may not list or watch.
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get"]},
 ]
-"""MPI's key, made once and never changed: bound in the namespaces where MPI jobs may run."""
+"""MPI's key, created once and never changed: bound in the namespaces where MPI jobs may run."""
 
 OWN_NAMESPACE: Rules = [
     # A rule with names cannot allow a create: the name is not known yet.
@@ -97,7 +97,7 @@ REPORTS: Rules = [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
 ]
-"""To find out which TrainJob's pod, made by which Job, reports its progress (feature gate TrainJobStatus)."""
+"""To find out which TrainJob's pod, created by which Job, reports progress (feature gate TrainJobStatus)."""
 
 METRICS: Rules = [
     {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
@@ -129,7 +129,7 @@ UPSTREAM: Rules = [
         "verbs": ["get"],
     },
 ]
-"""Whether upstream's own controller is at work: bound in its namespace, where there is one."""
+"""Whether upstream's own controller runs: bound in its namespace, if that exists."""
 
 PUBLIC_VERSION: Rules = [
     {
@@ -139,4 +139,4 @@ PUBLIC_VERSION: Rules = [
         "verbs": ["get"],
     },
 ]
-"""For everybody who may talk to the cluster: the Trainer version that the SDK asks for."""
+"""For everybody who may use the cluster: the Trainer version that the SDK reads."""

@@ -1,1 +1,1 @@
-"""The rules that the cluster itself holds to."""
+"""The rules that the cluster itself enforces."""

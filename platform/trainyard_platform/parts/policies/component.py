@@ -1,9 +1,9 @@
-"""The policy rules in the cluster: admission policies, as the rules themselves make them.
+"""The policy rules in the cluster: admission policies, as the rules themselves build them.
 
 They come before the catalog, so that a stack that allows a new registry and
-uses it in one change is not refused by what it allowed before. Whether the
-API server has read a policy it does not say; it is read within a second, and
-what slips through before was checked in preview.
+uses it in one change is not refused by the old rules. The API server does not
+say whether it has read a policy; it does so within a second, and what slips
+through before was checked in preview.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class PolicyRulesArgs:
 
 
 class PolicyRules(pulumi.ComponentResource):
-    """Has the API server hold TrainJobs and runtimes to the rules that CEL can say."""
+    """Has the API server enforce the rules that CEL can express on TrainJobs and runtimes."""
 
     def __init__(self, name: str, args: PolicyRulesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:PolicyRules", name, {}, opts)
@@ -50,7 +50,7 @@ class PolicyRules(pulumi.ComponentResource):
 
 
 def install(assembly: Assembly) -> None:
-    """Declare the rules, if the cluster itself holds to them."""
+    """Declare the rules, if the cluster itself enforces them."""
     if assembly.rules is None:
         return
     args = PolicyRulesArgs(policies=assembly.rules, after=assembly.after(Crds, System))

@@ -1,9 +1,9 @@
 """Kueue's quota: flavors, cohorts, queues and priorities.
 
-A queue that is taken out of the stack file is deleted. With the whole stack
-it is not: Kueue holds a ClusterQueue until the last job that it admitted has
-ended, and `destroy` neither waits for that nor stops the job. Like the CRDs
-the objects then stay, and the next `up` takes them back (`kept`).
+A queue that is removed from the stack file is deleted. With the whole stack it
+is not: Kueue holds a ClusterQueue until the last job that it admitted has
+ended, and `destroy` neither waits for that nor stops the job. Like the CRDs,
+the objects then stay, and the next `up` adopts them (`kept`).
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
 
 @dataclass(frozen=True, kw_only=True)
 class QueuesArgs:
-    """The queues, and of the Kueue that admits by them the kinds of jobs that it queues."""
+    """The queues, and the kinds of jobs that Kueue queues in them."""
 
     queues: Settings
     namespace: str
@@ -46,7 +46,7 @@ class Queues(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: QueuesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Queues", name, {}, opts)
-        # It is there before Kueue and outlives it.
+        # It exists before Kueue and outlives it.
         for manifest in gate.manifests(args.looked_at):
             declare(annotated(manifest, KEPT), kept.options(self, []))
         earlier: dict[str, list[pulumi.Resource]] = {}

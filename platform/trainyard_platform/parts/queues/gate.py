@@ -1,4 +1,4 @@
-"""An admission policy: no TrainJob of a queue starts because Kueue was not there to see it (ADR 17)."""
+"""An admission policy: no TrainJob of a queue starts because Kueue was not running (ADR 17)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,11 +17,11 @@ _TENANT: Final = f"namespaceObject.metadata.?labels[?'{names.TENANT_LABEL}'].orV
 
 
 def manifests(namespace_selector: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The policy, and what puts it in force where Kueue looks.
+    """The policy, and its binding to the namespaces that Kueue looks at.
 
     Kueue's webhook names the queue of a TrainJob that is created, suspends it
     and adds the entry for its own patches, before this is asked.
-    What another controller creates is its controller's affair, as for Kueue.
+    What another controller creates is left to that controller, as in Kueue.
     """
     kind = {
         "apiGroups": [names.TRAINER_GROUP],
@@ -41,7 +41,7 @@ def manifests(namespace_selector: Mapping[str, Any]) -> list[dict[str, Any]]:
         ],
         "validations": [
             {
-                # A condition would not be told of the namespace.
+                # A match condition cannot see the namespace.
                 "expression": f"{_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED} && {_PATCHED}",
                 "message": "a TrainJob of a queue cannot be created now: Kueue, which holds it until there "
                 "is quota, is not there. Create it again when the platform is back. Where Kueue is gone for "

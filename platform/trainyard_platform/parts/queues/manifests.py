@@ -119,7 +119,7 @@ def local_queue(settings: LocalQueue) -> Manifest:
 
 
 def becomes_active(settings: ClusterQueue) -> bool:
-    """Whether a queue is Active by itself: not if it is stopped, and perhaps not before its checks are."""
+    """Whether a queue becomes Active by itself: not if stopped, and perhaps not before its checks are."""
     return settings.stop_policy is StopPolicy.NONE and not settings.admission_checks
 
 
@@ -169,5 +169,5 @@ def _dump(settings: Any) -> Manifest:
 
 
 def _said(**values: Any) -> Manifest:
-    """The values that say something."""
+    """The values that are not empty."""
     return {key: value for key, value in values.items() if value not in (None, "", [], {})}

@@ -35,14 +35,14 @@ class MultiKueue(Closed):
         """What is wrong with it, each with its path.
 
         Args:
-            checks: Names of the admission checks that there are otherwise.
+            checks: Names of the other admission checks.
         """
         for name, one in self.dispatch.items():
             if name in checks:
-                yield f"dispatch.{name}: admissionChecks has one of this name already"
+                yield f"dispatch.{name}: admissionChecks already has one of this name"
             for position, worker in enumerate(one.workers):
                 place = f"dispatch.{name}.workers[{position}]"
                 if worker not in self.workers:
                     yield f"{place}: there is no worker {worker!r}{nearest(worker, list(self.workers))}"
                 if worker in one.workers[:position]:
-                    yield f"{place}: {worker!r} is there already"
+                    yield f"{place}: {worker!r} is listed twice"

@@ -1,4 +1,4 @@
-"""From MultiKueue's settings to Kueue's objects and a worker's rights: pure."""
+"""From MultiKueue's settings to Kueue's objects and a worker's permissions: pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from ..kueue.settings import Integration
 from .multikueue import MultiKueue
 
 ACCOUNT = "trainyard-multikueue"
-"""What a manager is in a worker."""
+"""The ServiceAccount of a manager in a worker."""
 
 _RESOURCES = {
     Integration.TRAINJOB: (names.TRAINER_GROUP, names.TRAINJOBS),
@@ -23,7 +23,7 @@ _SENT = ("create", "delete", "get", "list", "watch")
 
 
 def manager(settings: MultiKueue) -> list[Manifest]:
-    """What a manager sends jobs by, those that others name first."""
+    """The objects by which a manager sends jobs, those that others name first."""
     clusters = [
         _object(
             "MultiKueueCluster",
@@ -49,7 +49,7 @@ def manager(settings: MultiKueue) -> list[Manifest]:
 
 
 def worker(namespace: str, integrations: Iterable[Integration]) -> list[Manifest]:
-    """The account that a manager comes as, and what it may do: send jobs, and see what becomes of them.
+    """The account that a manager uses, and what it may do: send jobs, and follow them.
 
     Args:
         namespace: Kueue's.

@@ -1,7 +1,7 @@
 """Settings of quota: flavors, cohorts, ClusterQueues, LocalQueues and priorities, in Kueue's words.
 
-What names another thing names one that is declared, so that a typo is a
-sentence in preview and not a queue that never admits.
+Whatever is named must be declared, so that a typo is a sentence in preview and
+not a queue that never admits.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -263,15 +263,15 @@ class Queues(Closed):
         return self == Queues()
 
     def problems(self, pools: Collection[str], *, fair_sharing: bool) -> Iterator[str]:
-        """What refers to something that is not there.
+        """References to something that does not exist.
 
         Args:
             pools: Names of the node pools, which are flavors too.
-            fair_sharing: Whether Kueue heeds weights.
+            fair_sharing: Whether Kueue uses weights.
         """
         for name in self.flavors:
             if name in pools:
-                yield f"flavors.{name}: a node pool has this name, and is a flavor already"
+                yield f"flavors.{name}: a node pool has this name, and is already a flavor"
         for place, name, declared, kind in self._references([*self.flavors, *pools]):
             if name not in declared:
                 yield f"{place}: there is no {kind} {name!r}{nearest(name, list(declared))}"
@@ -281,7 +281,7 @@ class Queues(Closed):
             yield from self._useless_weights()
 
     def _references(self, flavors: Sequence[str]) -> Iterator[tuple[str, str, Collection[str], str]]:
-        """Place, name, what there is, and what it is, of all that names another thing."""
+        """For each reference: its place, the name, what is declared, and the kind."""
         for name, flavor in self.flavors.items():
             if flavor.topology:
                 yield f"flavors.{name}.topology", flavor.topology, self.topologies, "topology"

@@ -1,7 +1,7 @@
-"""The StorageClasses that the platform makes for the roles of the catalog's claims.
+"""The StorageClasses that the platform creates for the roles of the catalog's claims.
 
 A StorageClass never changes: with other settings it is replaced, and volumes
-that were made of the old one stay as they are.
+created from the old one stay as they are.
 """
 
 from collections.abc import Sequence
@@ -34,5 +34,5 @@ class Storage(pulumi.ComponentResource):
 
 
 def install(assembly: Assembly) -> None:
-    """Declare the StorageClasses that the platform makes."""
+    """Declare the StorageClasses that the platform creates."""
     assembly.add(Storage("storage", StorageArgs(storage=assembly.stack.storage), assembly.options))

@@ -1,4 +1,4 @@
-"""From a stack's storage to its StorageClasses, and to runtimes that know of it: pure."""
+"""From a stack's storage to its StorageClasses, and to runtimes that use it: pure."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ def class_name(role: StorageRole, settings: StorageClass) -> str:
 
 
 def storage_classes(storage: Storage) -> list[Manifest]:
-    """The StorageClasses that the platform makes."""
+    """The StorageClasses that the platform creates."""
     return [
         _storage_class(role, settings)
         for role in StorageRole
@@ -32,7 +32,7 @@ def stored(runtime: Runtime, storage: Storage) -> Runtime:
     """The runtime with the StorageClass of each claim's role, and the object store in its containers.
 
     Raises:
-        PlatformError: If a claim names a role that there is not.
+        PlatformError: If a claim names a role that does not exist.
     """
     manifest = copy.deepcopy(runtime.manifest)
     jobset = manifest["spec"]["template"]["spec"]
@@ -81,7 +81,7 @@ def _role(runtime: str, claim: Manifest) -> StorageRole | None:
 
 
 def _containers(jobset: Manifest) -> Iterator[tuple[Manifest, str | None]]:
-    """The containers that load or train, with the step that they are of."""
+    """The containers that load or train, with their step."""
     for job in jobset["replicatedJobs"]:
         template = job["template"]
         step = template.get("metadata", {}).get("labels", {}).get(names.ANCESTOR_LABEL)
@@ -91,7 +91,7 @@ def _containers(jobset: Manifest) -> Iterator[tuple[Manifest, str | None]]:
 
 
 def _variables(store: ObjectStore, step: str | None) -> dict[str, str]:
-    """How a container is told: initializers in their own words, trainers in those of every AWS SDK."""
+    """The variables for a container: initializers have names of their own, trainers those of the AWS SDKs."""
     initializes = step in names.INITIALIZERS
     endpoint, region = ("ENDPOINT", "REGION") if initializes else ("AWS_ENDPOINT_URL_S3", "AWS_REGION")
     return {endpoint: store.endpoint, **({region: store.region} if store.region else {})}

@@ -43,11 +43,9 @@ class StorageClass(Closed):
     @model_validator(mode="after")
     def _one_of_two(self) -> "StorageClass":
         if (self.class_name is None) is (self.provisioner is None):
-            raise ValueError("needs either className, of a StorageClass that is there, or provisioner")
+            raise ValueError("needs either className, of an existing StorageClass, or provisioner")
         if self.class_name is not None and self.model_fields_set != {"class_name"}:
-            raise ValueError(
-                "a StorageClass that is there stays as it is: remove what stands beside className"
-            )
+            raise ValueError("an existing StorageClass stays as it is: remove the keys besides className")
         return self
 
 
@@ -71,5 +69,5 @@ class Storage(Closed):
     """Told to initializers and trainers of the catalog, unless they say something else themselves."""
 
     def of(self, role: StorageRole) -> StorageClass | None:
-        """What the stack has for a role."""
+        """The stack's settings for a role."""
         return {StorageRole.SHARED: self.shared, StorageRole.SCRATCH: self.scratch}[role]

@@ -15,7 +15,7 @@ from ...objects.declared import declare
 
 
 class System(pulumi.ComponentResource):
-    """Makes the namespace in which the operator and the policies' parameters are."""
+    """Creates the namespace of the operator and of the policies' parameters."""
 
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:System", name, {}, opts)
@@ -29,5 +29,5 @@ class System(pulumi.ComponentResource):
 
 
 def install(assembly: Assembly) -> None:
-    """Make Trainyard's own namespace."""
+    """Create Trainyard's own namespace."""
     assembly.add(System("system", assembly.options))

@@ -1,8 +1,8 @@
 """Tenants: a namespace each, with its limits, its network, its queue, its accounts and its people.
 
-The namespace holds jobs, so neither `destroy` nor the end of a tenant deletes
-it (`kept`), and what limits and protects the jobs in it stays with it. Rights
-are taken away at once.
+The namespace holds jobs, so neither `destroy` nor the removal of a tenant
+deletes it (`kept`), and what limits and protects the jobs in it stays with it.
+Permissions are revoked at once.
 """
 
 from collections.abc import Mapping, Sequence

@@ -26,7 +26,7 @@ _VISIBLE = [
     ("scheduling.x-k8s.io", ["podgroups"]),
     (names.TRAINER_GROUP, [names.TRAINING_RUNTIMES, names.TRAINJOBS]),
 ]
-"""What a TrainJob becomes on its way: enough to see why it waits. Never Secrets, never ConfigMaps."""
+"""What is created for a TrainJob: enough to see why it waits. Never Secrets, never ConfigMaps."""
 _LOGS = ("", ["pods/log"])
 _KEEP = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _RIGHTS = {
@@ -38,15 +38,15 @@ _RIGHTS = {
     Right.EXEC: ("", ["pods/exec"], ["create", "get"]),
     Right.PORT_FORWARD: ("", ["pods/portforward"], ["create", "get"]),
 }
-"""A rule each. A WebSocket, as kubectl opens one for exec and port-forward, begins with a get."""
+"""One rule each. A WebSocket, as kubectl opens for exec and port-forward, begins with a get."""
 _COUNTED = {
     "count/configmaps": "1000",
     "count/secrets": "1000",
     f"count/trainjobs.{names.TRAINER_GROUP}": "500",
     f"count/trainingruntimes.{names.TRAINER_GROUP}": "20",
 }
-"""The most that a namespace holds of what the operator keeps in memory, and of what is large and may be
-made in any number; the stack file takes precedence."""
+"""The most that a namespace may hold of what the operator keeps in memory, and of what is large and
+would be unlimited; the stack file takes precedence."""
 
 
 def roles() -> list[Manifest]:
@@ -99,7 +99,7 @@ def contents(
 
     Args:
         name: The namespace.
-        tenant: Whose it is.
+        tenant: The tenant that it belongs to.
         dns_ports: Ports on which the cluster's DNS answers, behind its Service.
         further: Rules of egress for what else of the platform its pods talk to.
     """
@@ -114,7 +114,7 @@ def contents(
 
 
 def secrets(name: str, tenant: Tenant) -> Iterator[Manifest]:
-    """What has the tenant's Secrets fetched."""
+    """The objects that fetch the tenant's Secrets."""
     for secret_name, secret in tenant.external_secrets.items():
         yield external_secrets.manifest(secret_name, name, secret, {names.TENANT_LABEL: name})
 
@@ -145,9 +145,9 @@ def _container_limits(tenant: Tenant) -> Manifest:
 
 
 def _network(egress: Sequence[Egress], dns_ports: Sequence[int], further: Sequence[Manifest]) -> Manifest:
-    """Closed, but for what training needs: the job's other pods, DNS, and what the stack file opens.
+    """Closed, except for what training needs: the job's other pods, DNS, and what the stack file opens.
 
-    DNS is wherever the cluster has it, on a node's own address in some: its
+    DNS is wherever the cluster has it, in some on a node's own address: its
     port is open to everywhere.
     """
     each_other: list[Manifest] = [{"podSelector": {}}]

@@ -1,7 +1,7 @@
-"""Whose a namespace is that a tenant is to be given: pure.
+"""Who owns a namespace that is to become a tenant's: pure.
 
-A roll-out would take it over without a word. Two tools would then write into
-one namespace, and the tenant's limits and network policy would meet what was
+A roll-out would silently take it over. Two tools would then write into one
+namespace, and the tenant's limits and network policy would apply to what was
 never made for them.
 """
 
@@ -27,11 +27,11 @@ _MARKS: Final = (
 )
 """What tools write on their objects, and what they are called; the most telling ones first."""
 _NO_OWNERS: Final = frozenset({"kustomize", "kubectl"})
-"""They write and go: nobody comes back to the object."""
+"""They write once, and do not manage the object."""
 
 
 def owner(namespace: Json) -> str:
-    """Who else keeps a namespace of the cluster as they want it; empty for nobody, and for a tenant's."""
+    """Who else manages a namespace of the cluster; empty for nobody, and for a tenant's."""
     metadata = namespace["metadata"]
     if names.TENANT_LABEL in (metadata.get("labels") or {}):
         return ""
@@ -45,8 +45,8 @@ def owner(namespace: Json) -> str:
 
 
 def refusal(name: str, owned_by: str) -> str:
-    """Why a tenant is not given the namespace, and what to do."""
+    """Why a tenant cannot have the namespace, and what to do."""
     return (
-        f"refused: Namespace {name} is there already, and {owned_by} owns it. Give the tenant another name, "
+        f"refused: Namespace {name} already exists, and {owned_by} owns it. Give the tenant another name, "
         f"or have its owner let the namespace go, then label it {names.TENANT_LABEL}={name}"
     )

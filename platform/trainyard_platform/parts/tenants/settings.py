@@ -20,7 +20,7 @@ _KEPT_KEYS = frozenset(
     {"app.kubernetes.io/managed-by", "kubernetes.io/metadata.name", "pod-security.kubernetes.io/enforce"}
 )
 _KEPT_DOMAINS = (names.OWN_PREFIX, "pulumi.com/")
-"""Of labels and annotations that say something to the platform."""
+"""Of labels and annotations that have a meaning for the platform."""
 
 SYSTEM = frozenset(
     {
@@ -35,7 +35,7 @@ SYSTEM = frozenset(
         "volcano-system",
     }
 )
-"""Namespaces of Kubernetes and of what the platform installs or stands beside; no tenant's."""
+"""Namespaces of Kubernetes and of what the platform installs or works with; never a tenant's."""
 SYSTEM_PREFIXES = ("kube-", "openshift-", "trainyard-")
 """Of names that Kubernetes, OpenShift and this platform keep for themselves."""
 
@@ -74,7 +74,7 @@ class Subject(Closed):
     @model_validator(mode="after")
     def _accounts_live_in_namespaces(self) -> "Subject":
         if (self.kind is SubjectKind.SERVICE_ACCOUNT) is not (self.namespace is not None):
-            raise ValueError("a ServiceAccount has a namespace, and nobody else has")
+            raise ValueError("only a ServiceAccount has a namespace")
         return self
 
 
@@ -111,7 +111,7 @@ class Right(StrEnum):
 
 
 GUIDED: Final = (Right.CONFIG_MAPS, Right.SECRETS, Right.PODS, Right.EXEC, Right.PORT_FORWARD)
-"""What the guides ask of data scientists."""
+"""What data scientists need for the guides."""
 
 
 class Account(Closed):
@@ -160,7 +160,7 @@ class Tenant(Closed):
 
 
 def problems(tenants: Mapping[str, Tenant]) -> Iterator[str]:
-    """What a tenant says of its namespace that is the platform's to say, each with its path."""
+    """What a tenant sets on its namespace that only the platform may set, each with its path."""
     for name, tenant in tenants.items():
         if is_system(name):
             yield f"{name}: is a namespace of the system: a tenant's limits would stop what runs there"

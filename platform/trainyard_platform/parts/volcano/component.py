@@ -1,8 +1,8 @@
 """Volcano's scheduler, controllers and webhooks, from upstream's chart.
 
 Its webhooks' certificate comes from a Helm hook, which is a Job here: the same
-image and command, but as a resource it is seen by previews and policies,
-`up` goes on after an interruption where a Helm release would be stuck, and the
+image and command, but as a resource it is seen by previews and policies, `up`
+continues after an interruption where a Helm release would be stuck, and the
 CRDs can be left out of what the chart renders (`charts.helm`).
 """
 
@@ -33,7 +33,7 @@ _ASSIGNED = {
     "default_csc": {"runAsUser": None, "capabilities": {"add": None}},
     "default_sc": {"seLinuxOptions": None},
 }
-"""Takes away what the chart says about whom it runs as."""
+"""Removes what the chart says about whom it runs as."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class VolcanoArgs:
     values: Mapping[str, Any]
     """Further values of the chart."""
     user: int | None = USER
-    """Whom it runs as; None where the cluster assigns users."""
+    """The user that it runs as; None where the cluster assigns users."""
     controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
 
@@ -115,7 +115,7 @@ class Volcano(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _certificate(self, args: VolcanoArgs, after: list[pulumi.Resource]) -> pulumi.Resource:
-        """The Job that makes the webhooks' certificate, with the rights to store it."""
+        """The Job that creates the webhooks' certificate, with the permissions to store it."""
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
         rights = [declare(one, inside, CERTIFICATE_JOB) for one in manifests.job_rights()]
         image = Image(registry=args.registry, tag=args.tag, pull_policy=args.image_pull_policy)
