@@ -119,7 +119,7 @@ def test_parameters_of_the_site_hold_where_a_stack_says_nothing_else(clone: Path
         (
             "again",
             RULE.replace("cost-center", "image-tag"),
-            "site/again.py:1: there is a rule image-tag already",
+            "site/again.py:1: there is already a rule image-tag",
         ),
     ],
     ids=["syntax", "import", "no rule", "twice", "the name of a shipped one"],
