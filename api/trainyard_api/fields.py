@@ -33,7 +33,7 @@ def mapping(value: Any, path: FieldPath) -> Json:
 
 
 def optional_mapping(value: Any, path: FieldPath) -> Json | None:
-    """The object at `path`; None when absent, but not when empty."""
+    """The object at `path`; None only if absent, not if empty."""
     return None if value is None else mapping(value, path)
 
 

@@ -31,7 +31,7 @@ def find(conditions: Sequence[Json], kind: str) -> Json | None:
 
 
 def is_true(conditions: Sequence[Json], kind: str) -> bool:
-    """Whether the condition of that type is True."""
+    """Whether the condition of that type exists and is True."""
     found = find(conditions, kind)
     return found is not None and found.get("status") == "True"
 

@@ -72,7 +72,7 @@ class Info:
 
     @property
     def trainer(self) -> Json | None:
-        """`spec.trainer`; None if absent, but not if it is empty."""
+        """`spec.trainer`; None only if absent, not if empty."""
         return fields.optional_mapping(self.trainjob.spec.get("trainer"), FieldPath("spec.trainer"))
 
     def policy(self, name: str) -> Json | None:

@@ -51,7 +51,7 @@ def of(job: TrainJob, status: Json, seen: nodes.Nodes | None = None) -> State:
 
 def is_starting(job: TrainJob, status: Json) -> bool:
     """Whether it has pods that are not all ready, so that a look at them tells more than the counts."""
-    return _of(job, status) in (State.STARTING, State.INITIALIZING) and _waits(status["jobsStatus"])
+    return _of(job, status) in (State.STARTING, State.INITIALIZING) and _has_unready(status["jobsStatus"])
 
 
 def _of(job: TrainJob, status: Json) -> State:
@@ -75,10 +75,10 @@ def _resumed_by_kueue(job: TrainJob) -> bool:
 
 
 def _fits_none(job: TrainJob, seen: nodes.Nodes | None) -> bool:
-    return _told(job).get("state") == State.UNSCHEDULABLE if seen is None else bool(seen.unschedulable)
+    return _recorded(job).get("state") == State.UNSCHEDULABLE if seen is None else bool(seen.unschedulable)
 
 
-def _waits(counts: Sequence[Json]) -> bool:
+def _has_unready(counts: Sequence[Json]) -> bool:
     return any(count.get("ready", 0) < count.get("active", 0) for count in counts)
 
 
@@ -86,10 +86,10 @@ def _of_counts(counts: Sequence[Json]) -> State:
     active = [count for count in counts if count.get("active")]
     if any(count.get("name") in names.INITIALIZERS for count in active):
         return State.INITIALIZING
-    return State.RUNNING if active and not _waits(counts) else State.STARTING
+    return State.RUNNING if active and not _has_unready(counts) else State.STARTING
 
 
-def _told(job: TrainJob) -> Json:
+def _recorded(job: TrainJob) -> Json:
     return job.status.get(names.STATUS_FIELD) or {}
 
 
@@ -104,7 +104,7 @@ def changed(
         jobset: Its JobSet; None: it has none. Nodes are reported once its controller has counted it.
         seen: See `of`.
     """
-    told, status = _told(job), {**job.status, **(patch or {})}
+    told, status = _recorded(job), {**job.status, **(patch or {})}
     state = of(job, status, seen)
     counted = jobset if status.get("jobsStatus") is not None else None
     found = {"state": str(state), "nodes": _nodes(state, told, counted, seen)}

@@ -2,8 +2,7 @@
 
 Used by everything in the shell. Each call is one request: no cache, no
 retries, no decisions; those are left to `queue` and `apply`. Bodies are JSON
-by
-msgspec: plain values, or the msgspec type the caller asks for.
+by msgspec: plain values, or the msgspec type the caller asks for.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class TlsFiles:
             found = self.read()
             if found == self.loaded:
                 return False
-            _fill(ssl.create_default_context(), found)  # must not fail in the one in use
+            _fill(ssl.create_default_context(), found)  # fails here, not in the one in use
             _fill(self.context, found)
         except (OSError, ssl.SSLError, UnicodeDecodeError, binascii.Error) as error:
             raise CredentialsError(f"certificates of the API server: {error}") from error

@@ -6,9 +6,10 @@ connections, bodies and times have bounds, and what cannot be answered gets a
 code and one line.
 
 Most reviews are small and are answered in the event loop. A large one is read
-and judged in a thread, one at a time: the loop continues and answers "not done
-in time" when the time is up, and small reviews do not wait for large ones. A
-thread cannot be stopped, so only the bounds on sizes make its work end.
+and judged in a thread, one at a time: the loop continues and answers "not
+answered in time" when the time is up, and small reviews do not wait for large
+ones. A thread cannot be stopped, so only the bounds on sizes make its work
+end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bodies of requests, within bounds of size, of time, and of their total size.
+"""The bodies of requests, within bounds of size and time, each and all together.
 
 Callers need not be authenticated. So the total size of all bodies has a bound,
 and when it is reached, the next caller is not turned away: the address that

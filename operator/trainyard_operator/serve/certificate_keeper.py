@@ -124,7 +124,7 @@ class SecretKeeper:
             fresh = certificates.renewed(kept, self._names, now)
         except UnusableError as error:
             logger.warning("Secret %s/%s: %s; written again", self._namespace, WEBHOOK_CERTIFICATE, error)
-            fresh = self._instead(secret, now)
+            fresh = self._replacement(secret, now)
         else:
             if fresh is None:
                 return kept
@@ -134,7 +134,7 @@ class SecretKeeper:
         await self._client.replace(path, secret)
         return fresh
 
-    def _instead(self, secret: dict[str, Any], now: datetime) -> Issued:
+    def _replacement(self, secret: dict[str, Any], now: datetime) -> Issued:
         """What replaces an unusable Secret, so that callers continue to trust us if possible.
 
         First what this replica holds, cross-signed authority and all; then

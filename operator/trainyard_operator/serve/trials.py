@@ -88,7 +88,7 @@ class Trials:
             self._passed[key] = None
             if len(self._passed) > MOST_PASSED:
                 del self._passed[next(iter(self._passed))]
-        return _said(jobs, answers, of_runtime=of_runtime)
+        return _sentences(jobs, answers, of_runtime=of_runtime)
 
     async def _run(self, job: Trial) -> ApiError | None:
         """Why it would not be created; None if it would be."""
@@ -105,7 +105,9 @@ class Trials:
         return None
 
 
-def _said(jobs: Sequence[Trial], answers: Sequence[ApiError | None], *, of_runtime: bool) -> tuple[str, ...]:
+def _sentences(
+    jobs: Sequence[Trial], answers: Sequence[ApiError | None], *, of_runtime: bool
+) -> tuple[str, ...]:
     return tuple(
         sentence
         for job, answer in zip(jobs, answers, strict=True)

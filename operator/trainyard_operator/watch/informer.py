@@ -165,7 +165,7 @@ class Informer(Generic[K, V]):
                 since = self._clock()
                 await self._follow()
                 self._failures = 0
-                # The server usually ends streams: resume at once, unless it ends one right after the other.
+                # It is normal that the server ends streams: resume at once, unless they are all short.
                 self._short = self._short + 1 if self._clock() - since < SHORTEST_STREAM else 0
                 if self._short > 1:
                     await self._pause(self._short - 1)

@@ -34,7 +34,7 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _DIGITS: Final = 9
 """Of a number in a label: anybody may have written it, and a status accepts no larger ones."""
 _SIGNALLED: Final = 128
-"""Added to the number of the signal that ended a process, it is the exit code."""
+"""An exit code is this plus the number of the signal that ended the process."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -94,7 +94,7 @@ _decoder = msgspec.json.Decoder(_Pod)
 
 
 Found = tuple[Key, str, model.PodEnd | None]
-"""Key and uid of its JobSet, and how the pod failed; None if it was terminated."""
+"""Key and uid of its JobSet, and how the pod failed; None if it ended because it was deleted."""
 
 
 class PodEnds:
@@ -168,10 +168,10 @@ def _end(pod: _Pod) -> model.PodEnd | None:
     containers = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
     ended = [(one.name, how) for one in containers if (how := _failure(one)) is not None]
     name, how = min(ended, key=lambda found: found[1].finished_at or _NEVER, default=("", _Terminated()))
-    befallen = _befallen(pod)
-    if befallen is None and _was_told_to_end(pod, how):
+    disruption = _disruption(pod)
+    if disruption is None and _was_told_to_end(pod, how):
         return None
-    reason, message = befallen or (how.reason or "Error", how.message)
+    reason, message = disruption or (how.reason or "Error", how.message)
     words = last_words.of(how.exit_code, message)
     if words is not None:
         message = words.said
@@ -201,7 +201,7 @@ def _failure(container: _Container) -> _Terminated | None:
     return how if how is not None and how.exit_code else None
 
 
-def _befallen(pod: _Pod) -> tuple[str, str] | None:
+def _disruption(pod: _Pod) -> tuple[str, str] | None:
     """Reason and message of what ended the pod as a whole; None if nothing did."""
     if pod.status.reason:
         return pod.status.reason, pod.status.message

@@ -93,11 +93,11 @@ class Authorities:
         for trainjob in list(self._cache.trainjobs.values()):
             if not self._working() or self._known != authorities:
                 return  # started again
-            if self._is_told(trainjob) and self._memories.of(trainjob).authorities != authorities:
-                complete &= await self._bring(trainjob, authorities)
+            if self._needs_authorities(trainjob) and self._memories.of(trainjob).authorities != authorities:
+                complete &= await self._update_config_map(trainjob, authorities)
         self._due = None if complete and not changed else now + AGAIN
 
-    def _is_told(self, trainjob: model.TrainJob) -> bool:
+    def _needs_authorities(self, trainjob: model.TrainJob) -> bool:
         """Whether the TrainJob runs and was built with the gate on."""
         over = trainjob.deleting or conditions.finished(conditions.of(trainjob.status))
         seen = self._cache.jobsets.get(Key.of(trainjob))
@@ -107,7 +107,7 @@ class Authorities:
         runs = seen.jobset.owner_uid == trainjob.uid and not seen.jobset.suspend
         return runs and trainjobstatus.GATE in gates
 
-    async def _bring(self, trainjob: model.TrainJob, authorities: str) -> bool:
+    async def _update_config_map(self, trainjob: model.TrainJob, authorities: str) -> bool:
         """Update the TrainJob's ConfigMap if it has others; False if that has to be tried again."""
         key, memory = Key.of(trainjob), self._memories.of(trainjob)
         wanted = marks.labelled(trainjobstatus.config_map(trainjob, authorities), trainjob)

@@ -43,8 +43,8 @@ class Election:
             client,
             namespace,
             identity,
-            started=self._begun(started),
-            stopped=self._done(stopped),
+            started=self._without_waiting(started),
+            stopped=self._with_waiting(stopped),
             allowed=allowed,
             timing=timing,
         )
@@ -92,7 +92,7 @@ class Election:
             elif (error := election.exception()) is not None:
                 raise error
 
-    def _begun(self, call: Callback) -> Callable[[], Awaitable[None]]:
+    def _without_waiting(self, call: Callback) -> Callable[[], Awaitable[None]]:
         """Calls it in the main loop, and does not wait: a busy loop would hold up renewals."""
 
         async def begun() -> None:
@@ -100,7 +100,7 @@ class Election:
 
         return begun
 
-    def _done(self, call: Callback) -> Callable[[], Awaitable[None]]:
+    def _with_waiting(self, call: Callback) -> Callable[[], Awaitable[None]]:
         """Calls it in the main loop, and waits: the Lease is released only once the work has stopped."""
 
         async def done() -> None:

@@ -184,10 +184,11 @@ class Collector:
     """Deletes revisions that nothing has named for a day, and those beyond `KEPT` at once.
 
     Whoever may edit a runtime can create a revision with each edit; the number
-    bounds what that takes of etcd and of every replica's memory. Since when
-    nothing names a revision is noted on the revision itself, so that the day
-    does not restart with each leader. `now` is the API server's time, `clock`
-    the one by which `Cache.revisions_used` is kept.
+    bounds what that takes of etcd and of every replica's memory.
+
+    Since when nothing names a revision is noted on the revision itself, so
+    that the day does not restart with each leader. `now` is the API server's
+    time, `clock` the one by which `Cache.revisions_used` is kept.
     """
 
     def __init__(

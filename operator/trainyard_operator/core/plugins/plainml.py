@@ -1,8 +1,8 @@
 """PlainML: pod count and variables for runtimes whose framework needs nothing else.
 
-Runs where no framework's own plugin does so: for torch,
-mpi and jax it does nothing, for xgboost and for runtimes without an mlPolicy
-it does (Trainer v2.3, plugin `PlainML`).
+Runs where no framework's own plugin sets them: for torch, mpi and jax it does
+nothing, for xgboost and for runtimes without an mlPolicy it does (Trainer
+v2.3, plugin `PlainML`).
 """
 
 from __future__ import annotations
