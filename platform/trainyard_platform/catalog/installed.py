@@ -39,7 +39,7 @@ def load(
             tell(f"the runtime {name} starts a data cache and is left out: dataCache.enabled is false")
     if stack.cluster.assigns_users:
         runtimes = list(users.left_to_the_cluster(runtimes))
-    return tuple(_told(runtime, stack) for runtime in runtimes)
+    return tuple(_equipped(runtime, stack) for runtime in runtimes)
 
 
 def one(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | None:
@@ -61,9 +61,9 @@ def one(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | Non
         kept, _ = data_cache_manifests.without_cache(kept)
     if stack.cluster.assigns_users:
         kept = list(users.left_to_the_cluster(kept))
-    return _told(kept[0], stack) if kept else None
+    return _equipped(kept[0], stack) if kept else None
 
 
-def _told(runtime: Runtime, stack: StackSettings) -> Runtime:
+def _equipped(runtime: Runtime, stack: StackSettings) -> Runtime:
     stored = storage_manifests.stored(runtime, stack.storage)
     return accelerator_manifests.equipped(stored, stack.accelerators)

@@ -1,7 +1,8 @@
-"""The webhooks that the API server calls before it stores a TrainJob or a
-runtime. Named and shaped like Kubeflow Trainer's, so that what knows those knows
-these. The operator answers them and writes the caBundle, for which `up` waits;
-after that the stack ignores it, or a renewed authority would be drift. They come
+"""The webhooks that the API server calls before it stores a TrainJob or a runtime.
+
+Named and shaped like Kubeflow Trainer's, so that what knows those knows these.
+The operator answers them and writes the caBundle, for which `up` waits; after
+that the stack ignores it, or a renewed authority would be drift. They come
 after the operator and are deleted before it: with nobody to answer, no TrainJob
 could be written, suspended or changed.
 """
