@@ -1,8 +1,8 @@
 """TrainJobs and runtimes without a cluster: read from documents, as the API server would store them.
 
-Called by `render` and `validate`. Applies the defaults of the CRD schemas,
-gives what only a cluster knows a placeholder, and looks up the runtime of a
-TrainJob. Reads no files, and decides nothing about what is allowed.
+Called by `render` and `validate`. Applies the defaults of the CRD schemas, puts
+placeholders for what only a cluster knows, and finds the runtime of a TrainJob.
+Reads no files, and does not decide what is allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trainyard_operator.core.model import Json, Runtime, TrainJob
 from trainyard_operator.core.phases import Defaults
 
 DEFAULT_NAMESPACE: Final = "ns"
-"""Where a TrainJob lives whose file does not say: a placeholder, as the uid is."""
+"""The namespace of a TrainJob whose file names none: a placeholder, like the uid."""
 PLACEHOLDER_UID: Final = "11111111-2222-3333-4444-555555555555"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,16 +31,16 @@ Runtimes = Mapping[tuple[str, str, str], Document]
 
 
 class UnreadableError(ValueError):
-    """A document that is no TrainJob or runtime though it says so; the message begins with `file:line:`."""
+    """A document is not the TrainJob or runtime that it claims to be; the message has `file:line:`."""
 
 
 def trainjob_documents(documents: Sequence[Document]) -> tuple[Document, ...]:
-    """Those of the documents that are TrainJobs."""
+    """The documents that are TrainJobs."""
     return tuple(document for document in documents if _is(document, frozenset({names.TRAINJOB})))
 
 
 def runtime_documents(documents: Sequence[Document], namespace: str) -> Runtimes:
-    """Those that are runtimes, the last one of each name; `namespace` is that of those without any.
+    """The documents that are runtimes, the last one of each name; `namespace` is that of those without one.
 
     Raises `UnreadableError` for a runtime without a name.
     """
@@ -52,7 +52,7 @@ def runtime_documents(documents: Sequence[Document], namespace: str) -> Runtimes
 
 
 def runtime_document(job: TrainJob, runtimes: Runtimes) -> Document | None:
-    """The runtime that the TrainJob refers to, None if it is not among them."""
+    """The runtime that the TrainJob refers to; None if it is not among them."""
     _, kind, name = revisions.reference(job)
     return runtimes.get((kind, job.namespace if kind == names.TRAINING_RUNTIME else "", name))
 
@@ -99,7 +99,7 @@ def with_trainjob_defaults(manifest: Json) -> Json:
 
 
 def with_runtime_defaults(manifest: Json) -> Json:
-    """A runtime with the defaults of its CRD schema, as far as they reach a child object."""
+    """A runtime with those defaults of its CRD schema that affect a child object."""
     spec: Json = _without_nulls(manifest.get("spec") or {})
     for path, edit in _RUNTIME_DEFAULTS:
         spec = _edited(spec, path, edit)
@@ -131,7 +131,7 @@ _RUNTIME_DEFAULTS: Final[tuple[tuple[tuple[str, ...], Callable[[Any], Any]], ...
 
 
 def _edited(value: Any, path: Sequence[str], edit: Callable[[Any], Any]) -> Any:
-    """`value` with `edit` applied to what is at `path`, if anything is."""
+    """`value` with `edit` applied to what is at `path`, if there is anything."""
     if not path:
         return edit(value)
     if not isinstance(value, Mapping) or path[0] not in value:

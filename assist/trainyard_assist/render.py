@@ -1,9 +1,8 @@
 """From documents to the child objects that the operator would create.
 
-Called by `trainyard render`. The objects come from the same framework that
-reconciliation uses, before it adds annotations and labels of the operator's
-own; what only a cluster knows has a placeholder. Reads no files and writes
-none.
+Called by `trainyard render`. The objects come from the framework that
+reconciliation uses, without the operator's own annotations and labels;
+placeholders stand for what only a cluster knows. Reads and writes no files.
 """
 
 from __future__ import annotations
@@ -37,9 +36,10 @@ def render(
     """The child objects of every TrainJob in `given`, sorted by kind and name.
 
     A runtime is looked up in `given` first, then in `catalog`. `namespace` is
-    that of objects which name none.
+    that of objects that name none.
 
-    Raises `RenderError` for a runtime that is missing and for what cannot be built from.
+    Raises:
+        RenderError: A runtime is missing, or a TrainJob or runtime is invalid.
     """
     jobs = offline.trainjob_documents(given)
     if not jobs:

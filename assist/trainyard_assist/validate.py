@@ -1,7 +1,7 @@
 """From documents to what admission would answer about them.
 
-Called by `trainyard validate`. The answers are those of `validation`, which
-the webhooks give too; here is only who is asked about. Reads no files.
+Called by `trainyard validate`. The answers come from `validation`, as those of
+the webhooks do; this module only selects the objects. Reads no files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .offline import DEFAULT_NAMESPACE, Runtimes
 
 
 class NothingToValidateError(ValueError):
-    """The documents hold neither a TrainJob nor a runtime, or more of them than make sense."""
+    """The documents hold neither a TrainJob nor a runtime, or too many TrainJobs."""
 
 
 def validate(
@@ -27,12 +27,13 @@ def validate(
 ) -> Answer:
     """What admission would answer about the TrainJobs in `given`; without any, about the runtimes there.
 
-    Of two TrainJobs in one file the second is what the first was before an
-    update. A runtime is looked up in `given` first, then in `catalog`;
-    `namespace` is that of objects which name none.
+    Of two TrainJobs in one file, the second is the old object of an update. A
+    runtime is looked up in `given` first, then in `catalog`; `namespace` is
+    that of objects that name none.
 
-    Raises `NothingToValidateError`, and `offline.UnreadableError` for what
-    the API server could not even read.
+    Raises:
+        NothingToValidateError: There is nothing to validate, or too much.
+        offline.UnreadableError: The API server could not even read it.
     """
     jobs = offline.trainjob_documents(given)
     runtimes = offline.runtime_documents((*catalog, *given), namespace)
@@ -49,7 +50,7 @@ def validate(
 def _trainjob_answer(request: Sequence[Document], runtimes: Runtimes, namespace: str) -> Answer:
     if len(request) > 2:
         place = request[2].place
-        raise NothingToValidateError(f"{place}: a file holds one TrainJob, and at most what it was before")
+        raise NothingToValidateError(f"{place}: a file may hold one TrainJob and its old object")
     job, *before = (offline.trainjob(document, namespace) for document in request)
     old: TrainJob | None = before[0] if before else None
     found = offline.runtime_document(job, runtimes)

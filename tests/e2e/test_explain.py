@@ -255,7 +255,7 @@ def test_a_jobset_controller_that_is_down_is_named_and_seen_by_its_absence_witho
                 "name": "jobset-controller",
                 "namespace": "jobset-system",
             }
-            assert finding["message"] == "no pod of it is available, of 0 wanted"
+            assert finding["message"] == "it has no available pods, of 0 wanted"
             eventually("it is missed", lambda: first_cause(platform, place, kubeconfig) == "JobSetNotCreated")
         eventually("it completes", lambda: ask(platform, place).document["state"] == "Complete")
 
@@ -275,4 +275,4 @@ def test_an_operator_that_is_down_is_named(platform: Cluster) -> None:
                 "OperatorNotRunning",
                 {"kind": "Lease", "name": "trainyard-operator", "namespace": "trainyard-system"},
             )
-            assert re.fullmatch(r"nobody holds it; it was renewed \d+ s ago", finding["message"])
+            assert re.fullmatch(r"nobody holds it; it was last renewed \d+ s ago", finding["message"])

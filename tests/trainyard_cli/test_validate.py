@@ -92,7 +92,7 @@ def test_the_second_trainjob_of_a_file_is_the_old_object_of_an_update(call):
         ),
         pytest.param(
             "---".join([JOB % "tj"] * 3),
-            "0.yaml:12: a file holds one TrainJob, and at most what it was before\n",
+            "0.yaml:12: a file may hold one TrainJob and its old object\n",
             id="three TrainJobs",
         ),
         pytest.param(

@@ -1,8 +1,8 @@
-"""Why a TrainJob does not run: from what was seen of it to the first cause and the next step.
+"""Why a TrainJob does not run: from what was observed to the first cause and the next step.
 
-Called by `trainyard explain`, which looks into the cluster with the rights of
-whoever asks. Pure: an `Observation` goes in, a `Diagnosis` comes out; what
-else to look at before is `follow_ups`' answer.
+Called by `trainyard explain`, which reads the cluster with the rights of its
+user. Pure: an `Observation` goes in, a `Diagnosis` comes out. `follow_ups`
+says what else to observe before that.
 """
 
 from .diagnose import explain

@@ -30,7 +30,7 @@ class At(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What there is to say of a cause."""
+    """What the table says about a cause."""
 
     at: At
     means: str
@@ -45,7 +45,7 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.DELETING: About(
         At.TRAINJOB,
         "the TrainJob is being deleted",
-        "wait for it to go; a finalizer that stays is its owner's to remove: {finalizers}",
+        "wait until it is gone; the owner of a finalizer that stays has to remove it: {finalizers}",
     ),
     Reason.MANAGED_ELSEWHERE: About(
         At.TRAINJOB,
@@ -102,12 +102,12 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.WORKLOAD_MISSING: About(
         At.WORKLOAD,
-        "the TrainJob names a queue, and Kueue has made no Workload of it",
-        "have the platform team see that Kueue runs and manages TrainJobs in this namespace",
+        "the TrainJob names a queue, but Kueue has created no Workload for it",
+        "have the platform team check that Kueue runs and manages TrainJobs in this namespace",
     ),
     Reason.WORKLOAD_UNSEEN: About(
         At.WORKLOAD,
-        "the TrainJob waits in a queue, and its Workload may not be seen",
+        "the TrainJob waits in a queue, and you may not see its Workload",
         "ask somebody who may: kubectl get workloads.kueue.x-k8s.io -n {namespace}",
     ),
     Reason.WORKLOAD_INACTIVE: About(
@@ -117,33 +117,33 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.WORKLOAD_INADMISSIBLE: About(
         At.WORKLOAD,
-        "the queue cannot take it: missing, stopped or misconfigured, or it asks for more than there ever is",
-        "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team see to "
+        "the queue is missing, stopped, misconfigured or too small for the TrainJob",
+        "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team check "
         "LocalQueue {queue} and its ClusterQueue",
     ),
     Reason.QUOTA_SHORT: About(
         At.WORKLOAD,
-        "the queue's quota is used by others",
+        "other jobs use the queue's quota",
         "wait for the jobs before it, ask for less, or have the quota behind LocalQueue {queue} raised",
     ),
     Reason.ADMISSION_CHECK: About(
         At.WORKLOAD,
-        "quota is reserved, an admission check is not ready",
+        "quota is reserved, but an admission check is not ready",
         "ask the owner of AdmissionCheck {check}",
     ),
     Reason.NOT_RESUMED: About(
         At.WORKLOAD,
-        "Kueue has admitted it, and it is still suspended",
+        "Kueue has admitted it, but it is still suspended",
         "have the platform team read Kueue's log; it may not know this version of the TrainJob API",
     ),
     Reason.SUSPENDED: About(
         At.TRAINJOB,
-        "spec.suspend is true, and no queue decides about it",
+        "spec.suspend is true, and no queue will resume it",
         f"resume it: {_RESUME}",
     ),
     Reason.JOBSET_CONTROLLER_DOWN: About(
         At.JOBSET,
-        "nobody acts on JobSets",
+        "no controller acts on JobSets",
         "have the platform team look at the JobSet controller: kubectl get deployments,pods -n {namespace}",
     ),
     Reason.JOBSET_NOT_CREATED: About(
@@ -179,12 +179,12 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.CLAIM_PENDING: About(
         At.PODS,
         "a PersistentVolumeClaim has no volume",
-        "see that StorageClass {storage_class} exists and provides such volumes: "
+        "check that StorageClass {storage_class} exists and can provision such volumes: "
         "kubectl describe pvc {claim} -n {namespace}",
     ),
     Reason.GANG_INCOMPLETE: About(
         At.GANG,
-        "the gang scheduler starts all pods or none, and cannot place all",
+        "the gang scheduler starts all pods or none, and cannot place all of them",
         "wait for others to end, ask for less, or have Queue {queue} or the nodes enlarged",
     ),
     Reason.SCHEDULING_GATED: About(
@@ -193,12 +193,12 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.NO_SCHEDULER: About(
         At.PODS,
         "no scheduler has looked at the pods",
-        "have the platform team see that the scheduler {scheduler} runs",
+        "have the platform team check that the scheduler {scheduler} runs",
     ),
     Reason.NO_DEVICE: About(
         At.PODS,
         "no node that the pods may run on offers the device that they ask for",
-        "have the platform team see that nodes with {resource} are there, with their driver, and that "
+        "have the platform team check that there are nodes with {resource} and its driver, and that "
         "a device plugin runs on them (accelerators in the stack file)",
     ),
     Reason.NO_NODE_FITS: About(
@@ -221,7 +221,7 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.SANDBOX_NOT_MADE: About(
         At.PODS,
-        "a node cannot make what the pod's containers run in",
+        "a node cannot create the sandbox that the pod's containers run in",
         "raise a limit that is too small for any container ({limits}), or have the platform team look at "
         "node {node}",
     ),
@@ -237,7 +237,7 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.EVICTED: About(
         At.PODS,
-        "a node has put a pod out, because disk or memory ran short, or the pod wrote more than it may",
+        "a node has evicted a pod: disk or memory ran short, or the pod wrote more than its limit",
         "write less to the pod's own disk, or to a volume; or ask for more ephemeral-storage in "
         "resourcesPerNode",
     ),
@@ -254,7 +254,7 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.INITIALIZER_RETRIES: About(
         At.PODS,
         "an initializer cannot fetch its dataset or model, and tries again",
-        "see that the address is right, and that pods of this namespace reach it "
+        "check that the address is right, and that pods of this namespace can reach it "
         "(a tenant's egress in the stack file)",
     ),
     Reason.RANK_MISSING: About(
@@ -274,12 +274,12 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.ATTEMPT_FAILED: About(
         At.ATTEMPTS,
-        "its last attempt failed, and that one's pods are gone; how they ended was noted",
+        "its last attempt failed and its pods are gone; the operator noted how they ended",
         "correct what the last lines name, and create the TrainJob again",
     ),
     Reason.JOBSET_FAILED: About(
         At.JOBSET,
-        "the TrainJob has failed, and no container tells why any more",
+        "the TrainJob has failed, and no container is left that says why",
         "see its events: kubectl get events -n {namespace} --field-selector involvedObject.name={name}",
     ),
 }

@@ -19,8 +19,8 @@ T = TypeVar("T")
 def explain(o: Observation) -> Diagnosis:
     """Why the TrainJob does not run, or that it does.
 
-    Never raises for what the API server can hold. Nothing in the diagnosis can
-    command a terminal, whoever wrote it.
+    Never raises for what the API server can hold. No text in the diagnosis can
+    control a terminal, whoever wrote it.
     """
     finding = _first(o, _rules(o))
     state = _state(o, finding)
@@ -84,12 +84,12 @@ def _without_cause(o: Observation, state: State) -> str:
     if pods:
         return f"is starting: {ready} of {len(pods)} pods are ready"
     if o.jobset is not None:
-        return "is starting: its JobSet is there, its pods are to come"
-    return f"is starting: it was created {text.duration(read.age(o, o.trainjob))} ago, its JobSet is to come"
+        return "is starting: its JobSet has no pods yet"
+    return f"is starting: it was created {text.duration(read.age(o, o.trainjob))} ago and has no JobSet yet"
 
 
 def _cleaned(value: T) -> T:
-    """The value with every text in it made fit to print."""
+    """The value with every text in it made safe to print."""
     made: Any = value
     if isinstance(value, Enum):
         return value

@@ -1,4 +1,4 @@
-"""What else to look at, once the objects of a TrainJob are known: only what a cause may hang on."""
+"""What else to look at, once the objects of a TrainJob are known: only what a cause may depend on."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .rules import containers, jobset, kueue, pods, scheduling, trainjob
 
 @dataclass(frozen=True, slots=True)
 class LogOf:
-    """A container whose last lines tell why it ended."""
+    """A container whose last log lines say why it ended."""
 
     pod: str
     container: str
     previous: bool
-    """Whether it has been started again since."""
+    """Whether it has restarted since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +27,28 @@ class FollowUps:
     """What to look at next."""
 
     runtimes: bool = False
-    """Whether there are others than the one that is not there."""
+    """Whether to list the runtimes, because the TrainJob's own is missing."""
     operator: bool = False
-    """Whether the operator has something to do, and must be alive for it."""
+    """Whether the operator has something to do, and so must be running."""
     jobset_controller: bool = False
-    """Whether JobSet's controller has."""
+    """Whether JobSet's controller has something to do."""
     pod_groups: tuple[str, ...] = ()
     """The API versions of the gang schedulers that the pods name."""
     all_nodes: bool = False
-    """Whether a pod could go to any node."""
+    """Whether a pod has no node yet, so that any node may matter."""
     nodes: tuple[str, ...] = ()
-    """Else the nodes that the pods are on."""
+    """Otherwise, the nodes that the pods are on."""
     log: LogOf | None = None
     claims: tuple[str, ...] = ()
-    """The claims of which more is said in events than warnings."""
+    """The claims for which normal events matter too, not only warnings."""
     workload: Json | None = None
     """The Workload that waits for quota."""
     preemptor: str = ""
-    """uid of the job that took its quota; empty: none did."""
+    """uid of the job that took its quota; empty if none did."""
 
 
 def follow_ups(o: Observation) -> FollowUps:
-    """What the answer still hangs on; nothing for a TrainJob that is complete."""
+    """What the answer still depends on; nothing for a TrainJob that is complete."""
     if read.holds(o.trainjob, names.COMPLETE):
         return FollowUps()
     failure = containers.first_failure(o)

@@ -1,4 +1,4 @@
-"""The values that an explanation is made from and consists of; without behaviour."""
+"""The values that go into an explanation and come out of it; without behaviour."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = Mapping[str, Any]
 
 
 class Subject(StrEnum):
-    """What is looked at; the word for it when it could not be seen."""
+    """What is looked at; the value names it in the report when it could not be seen."""
 
     RUNTIME = "runtime"
     OPERATOR_LEASE = "operator's Lease"
@@ -33,7 +33,7 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """Which in the queue a Workload is, counted from 1."""
+    """The position of a Workload in its queue, counted from 1."""
 
     position: int
     queue: str
@@ -44,20 +44,20 @@ class QueuePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """All that was seen of a TrainJob and around it, as the API server has it."""
+    """Everything observed of a TrainJob and around it, as the API server returns it."""
 
     now: datetime
     """By the clock of the API server."""
     trainjob: Json
     runtime: Json | None = None
     runtimes: Sequence[Json] = ()
-    """Those that there are, looked at where the TrainJob's own is not there."""
+    """All runtimes, listed only if the TrainJob's own is missing."""
     leases: Sequence[Json] = ()
-    """Of the operators that could serve the TrainJob."""
+    """Those of the operators that could serve the TrainJob."""
     workloads: Sequence[Json] = ()
     queue_place: QueuePlace | None = None
     preemptor: Json | None = None
-    """The Workload that took its quota, where that may be seen."""
+    """The Workload that took its quota, if the user may see it."""
     jobset: Json | None = None
     jobset_controller: Json | None = None
     """Its Deployment."""
@@ -68,7 +68,7 @@ class Observation:
     claims: Sequence[Json] = ()
     """The PersistentVolumeClaims of the namespace."""
     events: Sequence[Json] = ()
-    """The warnings of the namespace, and what is said of the claims that are pending."""
+    """The warnings of the namespace, and all events about pending claims."""
     log: Sequence[str] = ()
     """The last lines of the container that `follow_ups` asked for."""
     unseen: Mapping[Subject, str] = field(default_factory=dict)
@@ -96,13 +96,13 @@ class Finding:
     message: str
     next_step: str
     ranks: Sequence[int] = ()
-    """The nodes of the job that are not there, while others are: each may have several ranks."""
+    """The training nodes that others wait for: each may have several ranks."""
     log: Sequence[str] = ()
     """The last lines that the container wrote."""
 
 
 class State(StrEnum):
-    """How the TrainJob is."""
+    """The state of the TrainJob."""
 
     COMPLETE = "Complete"
     RUNNING = "Running"
@@ -112,7 +112,7 @@ class State(StrEnum):
 
 
 class Mark(StrEnum):
-    """How a stage of the walk is."""
+    """The state of a stage of the walk."""
 
     FINE = "fine"
     HELD = "held"
@@ -131,7 +131,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What the one who asked could not see."""
+    """What the user could not see."""
 
     what: str
     why: str

@@ -1,4 +1,4 @@
-"""Which in its queue a Workload is."""
+"""The position of a Workload in its queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .model import Json, QueuePlace
 
 
 def told(workload: Json, pending: Json, cluster_queue: str) -> QueuePlace | None:
-    """By what Kueue's visibility API says (`PendingWorkloadsSummary`), which counts from 0."""
+    """The position as Kueue's visibility API reports it (`PendingWorkloadsSummary`, which counts from 0)."""
     for item in read.objects(pending, "items"):
         if read.name(item) == read.name(workload):
             return QueuePlace(
@@ -21,9 +21,9 @@ def told(workload: Json, pending: Json, cluster_queue: str) -> QueuePlace | None
 def counted(
     workload: Json, workloads: Sequence[Json], queues: Sequence[Json], *, partial: bool
 ) -> QueuePlace:
-    """By priority and age among the Workloads that wait for the same ClusterQueue.
+    """The position by priority and age among the Workloads that wait for the same ClusterQueue.
 
-    `partial`: they are only those of the Workload's own namespace.
+    `partial`: `workloads` are only those of the Workload's own namespace.
     """
     behind = {_place(queue): read.text(queue, "spec", "clusterQueue") for queue in queues}
     wanted = _queue(workload)

@@ -1,7 +1,7 @@
-"""Reading of what the API server has, for the rules: tolerant of anything that is not there.
+"""Reads what the API server returned, for the rules; tolerates anything that is missing.
 
-Also the few facts that many rules share: which pods count, which rank a pod
-is, how old something is.
+Also holds the few facts that many rules share: which pods count, which rank a
+pod is, how old something is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def at(value: Any, *path: str) -> Any:
-    """What is at the path of keys; None if there is nothing."""
+    """The value at the path of keys; None if there is none."""
     for key in path:
         if not isinstance(value, Mapping):
             return None
@@ -97,12 +97,12 @@ def holds(of: Json | None, kind: str) -> bool:
 
 
 def deleting(of: Json) -> bool:
-    """Whether it is on its way out."""
+    """Whether it is being deleted."""
     return bool(at(of, "metadata", "deletionTimestamp"))
 
 
 def namespace(o: Observation) -> str:
-    """The TrainJob's."""
+    """The TrainJob's namespace."""
     return text(o.trainjob, "metadata", "namespace")
 
 
@@ -119,7 +119,7 @@ def named_runtime(o: Observation) -> Ref:
 
 
 def own_jobset(o: Observation) -> Json | None:
-    """The JobSet, if it is this TrainJob's."""
+    """The JobSet, if it belongs to this TrainJob."""
     owners = objects(o.jobset, "metadata", "ownerReferences")
     return o.jobset if any(owner.get("uid") == uid(o.trainjob) for owner in owners) else None
 
@@ -128,7 +128,7 @@ def own_jobset(o: Observation) -> Json | None:
 
 
 def warnings(o: Observation, of: Json, *reasons: str) -> list[Json]:
-    """The events about this very object with one of the reasons, the newest last."""
+    """The events about exactly this object with one of the reasons, the newest last."""
     found = [
         event
         for event in o.events
@@ -150,19 +150,19 @@ def _said_at(event: Json) -> datetime:
 
 
 def index(pod: Json) -> int | None:
-    """The pod's place in its Job; None without one."""
+    """The pod's index in its Job; None without one."""
     found = texts(pod, "metadata", "annotations").get(INDEX_ANNOTATION, "")
     return int(found) if found.isdecimal() else None
 
 
 def job_of(o: Observation, pod: Json) -> Json | None:
-    """The Job that the pod is of."""
+    """The Job that the pod belongs to."""
     owners = {text(owner, "uid") for owner in objects(pod, "metadata", "ownerReferences")}
     return next((job for job in o.jobs if uid(job) in owners), None)
 
 
 def current_pods(o: Observation) -> list[Json]:
-    """The newest pod of each place of each Job, less those that are being deleted."""
+    """The newest pod of each index of each Job, without those that are being deleted."""
     newest: dict[tuple[str, int | str], Json] = {}
     for pod in sorted(o.pods, key=lambda p: moment(p, "metadata", "creationTimestamp")):
         job = job_of(o, pod)
@@ -208,12 +208,12 @@ def is_initializer(job: Json) -> bool:
 
 
 def ranks(job: Json) -> int:
-    """How many pods the Job is to have."""
+    """How many pods the Job should have."""
     return number(job, "spec", "completions", default=1)
 
 
 def done(job: Json) -> frozenset[int]:
-    """The places of the Job that have succeeded, which its status writes as `0,2-4`."""
+    """The indexes of the Job that have succeeded, which its status writes as `0,2-4`."""
     found: set[int] = set()
     for part in text(job, "status", "completedIndexes").split(","):
         first, _, last = part.partition("-")

@@ -1,4 +1,4 @@
-"""Text from a cluster, made fit to print: whoever wrote it may have meant ill."""
+"""Text from a cluster, made safe to print: its author may be hostile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
 def clean(text: str, longest: int = LONGEST) -> str:
-    """The text in one line, without anything that a terminal would obey, cut to `longest` characters."""
+    """The text on one line, without terminal controls, cut to `longest` characters."""
     shown = _printable(text[: longest * 4]).rstrip()
     return shown if len(shown) <= longest else shown[: longest - 3] + "..."
 
@@ -49,7 +49,7 @@ def listed(items: Iterable[object], most: int = 5) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`12 s`, `3 min`, `5 h` or `2 d`: what a reader can use of it."""
+    """`12 s`, `3 min`, `5 h` or `2 d`: as precise as a reader needs."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{int(seconds // size)} {unit}"

@@ -1,4 +1,4 @@
-"""The walk from a TrainJob to its nodes: one line a stage."""
+"""The walk from a TrainJob to its nodes: one line for each stage."""
 
 from __future__ import annotations
 

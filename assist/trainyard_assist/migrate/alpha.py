@@ -1,8 +1,8 @@
-"""The TrainJob of `kubeflow.org/v2alpha1`, as it was before it had a group of its own.
+"""The TrainJob of `kubeflow.org/v2alpha1`, before it had an API group of its own.
 
-It named a dataset and a model where today's has initializers, and could do
-without a runtime. Where the dataset or the model is fetched is the runtime's
-business, so such a job needs a runtime of the catalog that has initializers.
+It named a dataset and a model where today's has initializers, and did not need
+a runtime. Today the runtime fetches the dataset or the model, so such a job
+needs a runtime of the catalog that has initializers.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
 
 
 def _with_limits(trainer: Json, notes: Notes) -> dict[str, Any]:
-    """The resources, with limits for devices that are only requested, which no pod may do."""
+    """The resources, with limits added for devices that are only requested, which Kubernetes forbids."""
     path = _SPEC.child("trainer", "resourcesPerNode")
     resources = {**fields.mapping(trainer.get("resourcesPerNode"), path)}
     requests = fields.mapping(resources.get("requests"), path.child("requests"))
@@ -149,7 +149,7 @@ def _nobody_fetches(initializer: Json, notes: Notes) -> dict[str, Any]:
 
 
 def _trains(catalog: Catalog, name: str) -> bool:
-    """Whether a runtime is PyTorch's, with whatever is to run left to the TrainJob."""
+    """Whether a runtime is PyTorch's, and leaves the command to the TrainJob."""
     policy = _part(catalog, name, "mlPolicy")
     jobs = _jobs(catalog, name)
     node = next((found for job in jobs if (found := templates.container(job, names.NODE))), {})

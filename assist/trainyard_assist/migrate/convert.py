@@ -1,9 +1,9 @@
 """Documents in; TrainJobs, runtimes and notes out.
 
-Called by `trainyard migrate`. Here is only who converts what: each kind has a
-module of its own. What comes out has been asked about as admission would ask;
-what would be refused is not handed out. Objects that are none of ours go
-through as they are, and so do TrainJobs and runtimes of Trainer v2.3.
+Called by `trainyard migrate`. Dispatches each kind to its own module. Validates
+the results as admission would, and drops what admission would refuse. Passes
+unrelated objects through unchanged, and TrainJobs and runtimes of Trainer v2.3
+too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LONGEST_IMAGE: Final = 500
 
 
 class NothingToMigrateError(ValueError):
-    """The documents hold no job and no runtime of any API that is known here."""
+    """The documents hold no job and no runtime of a known API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Outcome:
 
     @property
     def complete(self) -> bool:
-        """Whether all of it is carried over."""
+        """Whether everything is carried over."""
         return all(note.level is Level.CHANGED for note in self.notes)
 
 
@@ -77,10 +77,13 @@ def migrate(
 ) -> tuple[Outcome, ...]:
     """The outcomes for the objects in `given`, in their order; items of lists one by one.
 
-    `catalog` holds the ClusterTrainingRuntimes that TrainJobs may refer to,
-    `namespace` is that of objects which name none.
+    Args:
+        given: What to migrate.
+        catalog: The ClusterTrainingRuntimes that TrainJobs may refer to.
+        namespace: The namespace of objects that name none.
 
-    Raises `NothingToMigrateError`.
+    Raises:
+        NothingToMigrateError: No object is of a known API.
     """
     items = [item for document in given for item in _items(document)]
     if not any(_is_known(value) for value, _ in items):
@@ -106,7 +109,7 @@ def migrate(
 
 
 def _items(document: Document) -> Iterator[tuple[Json, Notes]]:
-    """The object in a document, or those of a list if one of them is to be migrated."""
+    """The object in a document, or the items of a list if one of them has to be migrated."""
     listed = document.value.get("items")
     if str(document.value.get("kind")).endswith("List") and isinstance(listed, list):
         objects = [item for item in listed if isinstance(item, Mapping)]
@@ -163,7 +166,7 @@ def _by_name(catalog: Sequence[Document]) -> Catalog:
 def _unlike(
     objects: tuple[Json, ...], taken: Mapping[tuple[str, ...], str], namespace: str, notes: Notes
 ) -> tuple[Json, ...]:
-    """The objects, unless one of them has the name of another that is there already."""
+    """The objects, unless one of them has a name that is already taken."""
     for value in objects:
         place = taken.get(_place(value, namespace))
         if place is not None:
@@ -188,7 +191,7 @@ def _is_runtime(value: Json) -> bool:
 def _accepted(
     objects: tuple[Json, ...], given: Sequence[Document], namespace: str, notes: Notes
 ) -> tuple[Json, ...]:
-    """The objects, if the API server would take them."""
+    """The objects, if the API server would accept them."""
     own = [Document(notes.document.source, notes.line, value) for value in objects]
     refusals = [message for document in own for message in _refusals(document, [*given, *own], namespace)]
     for path, reason in refusals:
@@ -197,7 +200,7 @@ def _accepted(
 
 
 def _refusals(document: Document, given: Sequence[Document], namespace: str) -> Iterator[tuple[str, str]]:
-    """What admission would say about an object, and of the schema what a conversion can break."""
+    """What admission would refuse in an object, and what of the schema a conversion can break."""
     value = document.value
     name = str(value["metadata"].get("name"))
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:

@@ -15,15 +15,15 @@ from trainyard_operator.core.model import Json
 from .notes import Notes
 
 TORCH: Final = "; on the catalog's runtime torch-elastic it goes on with fewer, as few as MIN_NODES says"
-"""The nearest that there is for PyTorch."""
+"""The nearest alternative for PyTorch."""
 
 
 def note_bounds(
     found: Json, keys: Sequence[str], path: FieldPath, total: int | None, notes: Notes, *, way_out: str = ""
 ) -> None:
-    """Note the bounds (`keys`, the lower one first) that are another number than `total`, and metrics.
+    """Note the bounds (`keys`, the lower one first) that differ from `total`, and metrics.
 
-    `way_out` is what else there is for a job that goes on with fewer nodes.
+    `way_out` names the alternative for a job that continues with fewer nodes.
     """
     for key in keys:
         number = fields.integer(found.get(key), path.child(key))

@@ -1,10 +1,10 @@
 """Jobs with one master and workers, all numbered: the master is rank 0.
 
-Called by `pytorch` and `xgboost`. If master and workers make the same pods
-they are the nodes of one step, numbered as before. If not, the master is a
-ReplicatedJob of its own and the workers, which are the trainer's step, count
-from 1 with a line of shell, since the pods of a Job are numbered from 0. No
-policy of Trainer v2.3 knows such a job, so its runtime is a plain one.
+Called by `pytorch` and `xgboost`. If master and workers have the same pods,
+they become the nodes of one step, numbered as before. If not, the master
+becomes a ReplicatedJob of its own, and the workers become the trainer's step.
+A line of shell numbers them from 1, since a Job numbers its pods from 0. No
+mlPolicy of Trainer v2.3 fits such a job, so its runtime has none.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Group:
 
 
 def merged(job: Job) -> Role | None:
-    """The role that all replicas can have; None if they are not alike."""
+    """The role that all replicas can share; None if their pods differ."""
     first, *others = job.roles.values()
     return first if all(first.same_pods(other) for other in others) else None
 
@@ -50,7 +50,7 @@ def apart(group: Group, policy: Policy, notes: Notes) -> Blueprint:
     job = group.job
     master, workers = job.roles["Master"], job.roles["Worker"]
     if master.replicas != 1:
-        raise required(master.path.child("replicas"), "must be 1 where the workers' template is another")
+        raise required(master.path.child("replicas"), "must be 1 where the workers' template differs")
     first = [variable(name, 0) for name in group.numbered]
     env = pods.env(master, [*group.contract, *group.fixed, *first], frozenset(), notes)
     own = {**pods.commands(master), "env": env}

@@ -1,8 +1,8 @@
 """MPIJob of both operators: the training operator's (v1) and the MPI operator's (v2beta1).
 
-Always with a runtime of its own: launcher and workers are two pod templates,
-and a TrainJob speaks only of the launcher. As in v2beta1 the ranks are
-started over SSH; v1 started them with `kubectl exec`, for which an image
+The result always has a runtime of its own: launcher and workers have two pod
+templates, and a TrainJob covers only the launcher's. As in v2beta1, the
+launcher starts the ranks over SSH; v1 used `kubectl exec`, for which an image
 needed no SSH server.
 """
 
@@ -119,7 +119,7 @@ def _convert(job: Job, wanted: Json, catalog: Catalog, notes: Notes) -> tuple[Js
 
 
 def _reading(role: Role, keys: str, notes: Notes) -> Role:
-    """The role with pods that may read the SSH keys: those of another user than root by their group."""
+    """The role with pods that may read the SSH keys: those of a user other than root, by their group."""
     path = role.pod_path.child("securityContext")
     context = fields.mapping(role.pod.get("securityContext"), path)
     if keys == _DEFAULT_KEYS or context.get("fsGroup") is not None:
@@ -136,7 +136,7 @@ def _reading(role: Role, keys: str, notes: Notes) -> Role:
 
 
 def _serving(worker: Role) -> Json:
-    """What the workers run: their own command, else the SSH server, as under the MPI operator."""
+    """What the workers run: their own command, otherwise the SSH server, as with the MPI operator."""
     own: dict[str, Any] = pods.commands(worker) or {"command": list(_SSH_SERVER)}
     env = fields.objects(worker.container.get("env"), worker.container_path.child("env"))
     return {**own, **({"env": list(env)} if env else {})}

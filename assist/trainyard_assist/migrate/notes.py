@@ -1,6 +1,6 @@
-"""What is said about a job that is migrated: where, what became of it, and why.
+"""What is reported about a migrated job: where, what became of it, and why.
 
-Called by everything in this package. A note never stops a conversion; what
+Used by every module of this package. A note never stops a conversion; what
 cannot be converted at all raises `InvalidFieldError`, which `convert` turns
 into a note too.
 """
@@ -27,7 +27,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing about one field of one source object."""
+    """One remark about one field of one source object."""
 
     level: Level
     source: str
@@ -44,7 +44,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Collects what is said about one object, which stands at `base` in its document."""
+    """Collects the notes about one object, which is at `base` in its document."""
 
     document: Document
     base: FieldPath = field(default_factory=FieldPath)
@@ -68,7 +68,7 @@ class Notes:
         self._add(Level.REFUSED, path, message)
 
     def sorted(self) -> tuple[Note, ...]:
-        """What was said, from the top of the file to its bottom."""
+        """The notes, from the top of the file to its bottom."""
         return tuple(sorted(self.collected, key=lambda note: note.line))
 
     def _add(self, level: Level, path: FieldPath | str, message: str) -> None:
@@ -78,5 +78,5 @@ class Notes:
 
 
 def _printable(text: str) -> str:
-    """The text on one line, whatever somebody has named a field."""
+    """The text on one line, whatever characters a field's name has."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)

@@ -1,8 +1,8 @@
 """PaddleJob, for which Trainer v2.3 has no policy: plain pods, and the variables that `paddle launch` reads.
 
-Without a master the workers are a collective, whose first pod finds itself
-by its own address in PADDLE_MASTER. With one, the master is the parameter
-server and a ReplicatedJob of its own; the job is done when the workers are.
+Without a master, the workers are a collective, whose first pod recognizes
+itself by its own address in PADDLE_MASTER. With one, the master is the
+parameter server and a ReplicatedJob of its own; the job ends with the workers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which part of a pod template a TrainJob can say by itself, and which only a runtime can.
+"""Which part of a pod template a TrainJob can express by itself, and which only a runtime can.
 
 Called by `target`. A TrainJob has fields of its own for image, command,
 arguments, environment and resources, and patches for what is listed here
-(Trainer v2.3, `PodSpecPatch` and `ContainerPatch`); the rest of a pod needs a
+(Trainer v2.3, `PodSpecPatch` and `ContainerPatch`); everything else needs a
 runtime that holds it.
 """
 
@@ -19,7 +19,7 @@ from .notes import Notes
 from .source import Role
 
 MANAGER: Final = "trainyard.dev/migrate"
-"""Who the patches are of."""
+"""The manager of the patches."""
 
 _TRAINER: Final = ("image", "command", "args", "env")
 _PATCHABLE_CONTAINER: Final = ("volumeMounts", "securityContext")
@@ -51,7 +51,7 @@ _CONTAINER_DEFAULTS: Final = {
 
 
 def beyond_a_trainjob(role: Role, port_name: str) -> Iterator[FieldPath]:
-    """The fields of its pods that a TrainJob cannot say."""
+    """The fields of its pods that a TrainJob cannot express."""
     pod, path = _pod(role), role.pod_path
     for key in pod:
         if key not in (*_PATCHABLE_POD, "containers", "restartPolicy"):
@@ -83,7 +83,7 @@ def _beyond_container(role: Role, port_name: str) -> Iterator[FieldPath]:
 
 
 def trainer(role: Role) -> dict[str, Any]:
-    """What the TrainJob's trainer says of the container, without its environment."""
+    """What of the container goes into the TrainJob's trainer, except its environment."""
     container = role.container
     found: dict[str, Any] = {}
     image = fields.text(container.get("image"), role.container_path.child("image"))
@@ -103,14 +103,14 @@ def trainer(role: Role) -> dict[str, Any]:
 
 
 def commands(role: Role) -> dict[str, list[str]]:
-    """Command and arguments of the container, those that it has."""
+    """Command and arguments of the container, as far as it has them."""
     path = role.container_path
     found = {key: list(fields.texts(role.container.get(key), path.child(key))) for key in ("command", "args")}
     return {key: words for key, words in found.items() if words}
 
 
 def env(role: Role, contract: Sequence[Json], reserved: frozenset[str], notes: Notes) -> list[Json]:
-    """The variables of the container, then those of the contract; each name once, the last one wins.
+    """The variables of the container, then those of the contract, which take precedence.
 
     Those that the platform sets by itself (`reserved`) are left out.
     """
@@ -124,7 +124,7 @@ def env(role: Role, contract: Sequence[Json], reserved: frozenset[str], notes: N
 
 
 def patch(role: Role) -> Json | None:
-    """The patch that gives a runtime's node what the trainer has no field for; None without need."""
+    """The patch that gives a runtime's node what the trainer has no field for; None if not needed."""
     pod = _pod(role)
     spec: dict[str, Any] = {key: pod[key] for key in _PATCHABLE_POD if key in pod}
     container = _container(role.container)
@@ -149,10 +149,10 @@ def patched(templates: Mapping[str, Json], manager: str = MANAGER, metadata: Jso
 
 
 def whole(role: Role, own: Json, restart_policy: str | None, further: Json) -> dict[str, Any]:
-    """The pod template for a runtime: everything, with the container that trains called `node`.
+    """The whole pod template for a runtime, with the container that trains renamed to `node`.
 
-    `own` are fields that the container has instead of its own command,
-    arguments and environment, `further` are fields of the pod spec.
+    `own` are the fields that replace the container's command, arguments and
+    environment; `further` are additional fields of the pod spec.
     """
     path = role.pod_path
     containers = []
@@ -177,7 +177,7 @@ def whole(role: Role, own: Json, restart_policy: str | None, further: Json) -> d
 
 
 def _pod(role: Role) -> dict[str, Any]:
-    """The pod spec without what is empty or says the default."""
+    """The pod spec without what is empty or equal to the default."""
     pod = _said(role.pod, _POD_DEFAULTS)
     account = pod.pop("serviceAccount", None)
     if account is not None:
@@ -200,7 +200,7 @@ def _said(value: Json, defaults: Json) -> dict[str, Any]:
 
 
 def _pull_policy(image: Any) -> str:
-    """What Kubernetes does with an image when nothing is said."""
+    """The pull policy that Kubernetes gives an image by default."""
     last = str(image).rpartition("/")[2]
     if "@" in last:
         return "IfNotPresent"

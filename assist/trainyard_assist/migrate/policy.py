@@ -1,7 +1,7 @@
 """The run policy of a job, and the restart policy of its replicas, in JobSet's terms.
 
-Called by `target`. JobSet has other words for when a job gives up: a Job's
-backoffLimit and podFailurePolicy instead of a count over all replicas.
+Called by `target`. JobSet decides otherwise when a job gives up: by each Job's
+backoffLimit and podFailurePolicy, instead of a count over all replicas.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _OPERATORS: Final = frozenset(
         names.MANAGED_BY_TRAINER,
     }
 )
-"""Whose place the operator takes."""
+"""The controllers that the operator replaces."""
 _VOLCANO: Final = "volcano"
 _PERMANENT: Final = range(1, 128)
-"""Exit codes after which the policy ExitCode does not try again."""
+"""Exit codes after which the policy ExitCode does not retry."""
 _FIELDS: Final = (
     "activeDeadlineSeconds",
     "backoffLimit",
@@ -61,10 +61,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """When pods of one role start again."""
+    """When pods of one role restart."""
 
     pod: str | None = None
-    """restartPolicy of the pods; None: what the platform does, which is OnFailure."""
+    """restartPolicy of the pods; None: the platform's own, which is OnFailure."""
     job: Json = field(default_factory=dict)
     """Fields of the Job's spec."""
     reasons: tuple[FieldPath, ...] = ()
@@ -91,7 +91,7 @@ def read(job: Job, notes: Notes) -> Policy:
 
 
 def restarts(role: Role, kind: Kind, policy: Policy, notes: Notes) -> Restarts:
-    """When pods of the role start again."""
+    """When pods of the role restart."""
     path = role.path.child("restartPolicy")
     limit = {} if policy.backoff_limit is None else {"backoffLimit": max(0, policy.backoff_limit)}
     match role.restart_policy:
@@ -131,7 +131,7 @@ def _trainjob(found: Json, notes: Notes) -> Json:
 
 
 def managed(value: Any, path: FieldPath, notes: Notes) -> str | None:
-    """Who a TrainJob is managed by, None for the operator itself."""
+    """The value of managedBy; None for the operator itself."""
     found = fields.text(value, path)
     if found == names.MANAGED_BY_MULTIKUEUE:
         return found
@@ -166,7 +166,7 @@ def _gang(job: Job, notes: Notes) -> tuple[Json, Json, Json, tuple[FieldPath, ..
         pod["priorityClassName"] = priority
     least = fields.integer(found.get("minAvailable"), path.child("minAvailable"))
     if least is not None and least != job.total:
-        message = f"a gang is all pods of the job, which are {job.total}"
+        message = f"a gang is always all pods of the job, here {job.total}"
         notes.lost(path.child("minAvailable"), message)
     if found.get("minResources"):
         notes.lost(path.child("minResources"), "the pod group asks for what its pods request")
@@ -180,7 +180,7 @@ def _gang(job: Job, notes: Notes) -> tuple[Json, Json, Json, tuple[FieldPath, ..
         return {_VOLCANO: {}}, annotations, {"schedulerName": _VOLCANO, **pod}, (path,)
     if timeout is not None:
         if not scheduler:
-            message = "the pods need the name of the scheduler with coscheduling as their schedulerName"
+            message = "the pods need a schedulerName: that of the scheduler with coscheduling"
             notes.lost(path, message)
         return {"coscheduling": {"scheduleTimeoutSeconds": timeout}}, {}, pod, (path,)
     if least is not None:

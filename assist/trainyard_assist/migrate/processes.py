@@ -1,4 +1,4 @@
-"""The number of processes a node, which was a word once and is a number now.
+"""The number of processes per node, which could be a word and is always a number now.
 
 Called for PyTorchJobs and for TrainJobs and runtimes of older API levels:
 there it could be `auto`, `cpu` or `gpu`.
@@ -18,7 +18,7 @@ from .source import count
 
 
 def read(value: Any, path: FieldPath, resources: Json, resources_path: FieldPath, notes: Notes) -> int | None:
-    """The number; None where the platform finds it: one for each GPU, without any one for each CPU."""
+    """The number; None where the platform chooses it: one for each GPU or, without GPUs, for each CPU."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         value = int(value)
     if not isinstance(value, str):

@@ -1,9 +1,9 @@
 """PyTorchJob.
 
-The training operator numbered the pods itself: the master was rank 0, and
-MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK were there for scripts that are
-started without torchrun. Trainer v2.3 sets what torchrun reads and no more,
-so a job that does not use torchrun is given the old variables.
+The training operator numbered the pods itself: the master was rank 0, and it
+set MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK for scripts that start
+without torchrun. Trainer v2.3 sets only what torchrun reads, so a job that
+does not use torchrun gets the old variables.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
 
 
 def _ranks(job: Job, role: Role, number: int | None) -> list[Json]:
-    """The old variables, unless torchrun is there and nobody asks for them."""
+    """The old variables, unless the job uses torchrun and does not mention them."""
     text = "\n".join(role.words)
     if any(launcher in text for launcher in _LAUNCHERS) and not any(name in text for name in _OLD_NAMES):
         return []
@@ -79,7 +79,7 @@ def _ranks(job: Job, role: Role, number: int | None) -> list[Json]:
 
 
 def _fixed(job: Job, number: int | None) -> list[Json]:
-    """The variables that are the same in all pods when the master stands apart."""
+    """The variables that are the same in all pods when the master is a ReplicatedJob of its own."""
     host = job.host(masters.STEP)
     port = job.roles["Master"].port
     return [
@@ -105,7 +105,7 @@ def _processes(job: Job, notes: Notes) -> int | None:
 
 
 def _elastic(job: Job, notes: Notes) -> list[Json]:
-    """What torchrun reads of an elastic policy, less the number of nodes that may come and go."""
+    """What torchrun reads of an elastic policy, except the bounds of the number of nodes."""
     found = fields.optional_mapping(job.spec.get("elasticPolicy"), _ELASTIC)
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""Environments and commands for processes that know each other by number.
+"""Environments and commands for processes that address each other by number.
 
 Called by the modules of the kinds. The number of a pod is its index in the
 Job, which Kubernetes puts into an annotation and into JOB_COMPLETION_INDEX.
@@ -30,8 +30,8 @@ def index(name: str) -> Json:
 def after(script: str, role: Role) -> dict[str, list[str]]:
     """Command and arguments that run the role's own after a line of shell.
 
-    Raises `InvalidFieldError` if it has no command, for then nobody knows
-    what to run.
+    Raises:
+        InvalidFieldError: It has no command, so what the image runs is unknown.
     """
     if not role.container.get("command"):
         message = (

@@ -1,8 +1,8 @@
-"""Runtimes of the API levels 2.0 to 2.2, whose apiVersion is today's.
+"""Runtimes of the API levels 2.0 to 2.2, which have the same apiVersion as today's.
 
-Their torch policy had a number of processes, which a TrainJob says today, and
-an elastic policy, which nothing says. A runtime without these is today's, and
-goes through as it is.
+Their torch policy had a number of processes, which is a field of TrainJobs
+today, and an elastic policy, which no longer exists. A runtime without these
+passes through unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OLD: Final = ("numProcPerNode", "elasticPolicy")
 
 
 def is_old(value: Json) -> bool:
-    """Whether a runtime says something that API level 2.3 does not know."""
+    """Whether a runtime has a field that API level 2.3 does not."""
     return any(_torch(value).get(key) is not None for key in _OLD)
 
 

@@ -1,8 +1,8 @@
 """A job of Kubeflow's training operator (kubeflow.org/v1), taken apart.
 
 Called by the modules of the kinds. The kinds differ in the names of their
-fields, their containers and ports, which is what `Kind` says; replicas, pod
-templates and the run policy are the same in all. Reads, and decides nothing.
+fields, in their containers and ports: see `Kind`. Replicas, pod templates and
+the run policy are the same in all. Reads, and decides nothing.
 
 Raises `InvalidFieldError` for what the training operator could not have read.
 """
@@ -28,7 +28,7 @@ _SPEC: Final = FieldPath("spec")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What sets one kind of job apart from the others."""
+    """What distinguishes one kind of job from the others."""
 
     name: str
     replicas: str
@@ -41,9 +41,9 @@ class Kind:
     port: int
     """Where the first replica listens unless its container says otherwise."""
     restart_policy: str
-    """Of replicas that name none."""
+    """That of replicas that name none."""
     never_is_final: bool = True
-    """Whether one failed pod with the restart policy Never was the end of the job."""
+    """Whether one failed pod with the restart policy Never ended the job."""
     others: frozenset[str] = frozenset()
     """Further fields of the spec."""
 
@@ -81,7 +81,7 @@ class Role:
         )
 
     def with_container(self, container: Json) -> Role:
-        """The role with another container that trains."""
+        """The role with its training container replaced."""
         containers = [container if one is self.container else one for one in self.pod["containers"]]
         return replace(self, container=container, pod={**self.pod, "containers": containers})
 
@@ -110,11 +110,11 @@ class Job:
         return sum(role.replicas for role in self.roles.values())
 
     def host(self, step: str, position: int = 0) -> str:
-        """The name under which a pod of a ReplicatedJob will be found."""
+        """The DNS name of a pod of a ReplicatedJob."""
         return f"{self.name}-{step}-0-{position}.{self.name}"
 
     def hosts(self, step: str, count: int) -> list[str]:
-        """The names of the first `count` pods."""
+        """The DNS names of the first `count` pods."""
         return [self.host(step, position) for position in range(count)]
 
 
@@ -142,7 +142,7 @@ def read(value: Json, kind: Kind, notes: Notes) -> Job:
 
 
 def metadata(value: Json, notes: Notes) -> dict[str, Any]:
-    """What of an object's metadata goes along: name, namespace, labels and annotations."""
+    """What is kept of an object's metadata: name, namespace, labels and annotations."""
     found = fields.mapping(value.get("metadata"), _METADATA)
     name = fields.text(found.get("name"), _METADATA.child("name"))
     generated = fields.text(found.get("generateName"), _METADATA.child("generateName"))

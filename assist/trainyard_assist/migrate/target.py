@@ -1,9 +1,9 @@
-"""A TrainJob from what a kind of job has found out about itself, and a TrainingRuntime if it needs one.
+"""Builds a TrainJob from a blueprint, and a TrainingRuntime if it needs one.
 
-Called by the modules of the kinds. A runtime of the catalog is taken if the
-job's pods can be made of it: if the catalog has it, if it brings no command
-where the job has none, and if the TrainJob can say everything else. Otherwise
-the job gets a runtime of its own name, which holds the pod template whole.
+Called by the modules of the kinds. The job uses a runtime of the catalog if
+its pods can be built from it: if the catalog has it, if it brings no command
+where the job has none, and if the TrainJob can express everything else.
+Otherwise the job gets a runtime of its own name with the whole pod template.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .policy import Policy, Restarts
 from .source import Job, Kind, Role
 
 PLAIN: Final = "plain"
-"""The framework, and the runtime of the catalog, for which nothing is set up between the pods."""
+"""The framework, and the runtime of the catalog, that connects the pods in no way."""
 _SHOWN: Final = 8
 
 Catalog = Mapping[str, Document]
@@ -46,21 +46,21 @@ class Blueprint:
     policy: Json
     """The runtime's mlPolicy without the number of nodes."""
     processes: int | None = None
-    """A node; None leaves it to the platform."""
+    """Per node; None leaves it to the platform."""
     contract: Sequence[Json] = ()
     """The variables that the training operator set."""
     reserved: frozenset[str] = frozenset()
-    """Variables that the platform sets, and refuses."""
+    """Variables that the platform sets, and refuses in a TrainJob."""
     command: Mapping[str, list[str]] | None = None
     """command and args in place of the container's own."""
     own: Json = field(default_factory=dict)
-    """What the runtime's container has of its own environment, which the TrainJob then says nothing of."""
+    """The environment to put into the runtime's container instead of the TrainJob."""
     step: str = names.NODE
     depends_on: Sequence[Json] = ()
     others: Sequence[Json] = ()
     """ReplicatedJobs before the trainer's; they need a runtime of their own."""
     jobset: Json = field(default_factory=dict)
-    """Fields of the JobSet's spec; they need one too."""
+    """Fields of the JobSet's spec; they need a runtime of their own too."""
 
 
 def build(blueprint: Blueprint, policy: Policy, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
@@ -95,7 +95,7 @@ def replicated_job(
 ) -> dict[str, Any]:
     """A ReplicatedJob beside the trainer's, with as many pods as the role has replicas.
 
-    `own` are the container's fields in place of its command, arguments and
+    `own` are the fields that replace the container's command, arguments and
     environment.
     """
     restarts = policies.restarts(role, kind, policy, notes)
@@ -142,7 +142,7 @@ def _trainjob(job: Job, spec: Json) -> Json:
 
 
 def _say_why(blueprint: Blueprint, reasons: Sequence[FieldPath], special: bool, notes: Notes) -> None:
-    """Why the job has a runtime of its own."""
+    """Note why the job has a runtime of its own."""
     whose = f"TrainingRuntime {blueprint.job.name}"
     if reasons or special:
         shown = [str(path) for path in reasons[:_SHOWN]]
@@ -158,7 +158,7 @@ def _say_why(blueprint: Blueprint, reasons: Sequence[FieldPath], special: bool, 
 
 
 def _fits(found: Document | None, blueprint: Blueprint, trainer: Json) -> bool:
-    """Whether the runtime of the catalog does what the job asks, and nothing that it does not."""
+    """Whether the runtime of the catalog does exactly what the job asks for."""
     if found is None:
         return False
     path = FieldPath("spec")

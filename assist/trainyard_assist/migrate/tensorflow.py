@@ -1,10 +1,10 @@
 """TFJob.
 
 Trainer v2.3 has no policy for TensorFlow. TF_CONFIG, which the training
-operator wrote into every pod, is the same in all pods of a type but for the
-number of the pod, which Kubernetes fills in. Workers alone run on the plain
-runtime; chief, parameter servers and evaluator are ReplicatedJobs beside
-them.
+operator wrote into every pod, differs between the pods of a type only in the
+number of the pod, which Kubernetes fills in. A job of only workers runs on the
+plain runtime; chief, parameter servers and evaluator become ReplicatedJobs
+beside them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KIND: Final = Kind(
 )
 _LEADERS: Final = ("Chief", "Master")
 _OUTSIDE: Final = "Evaluator"
-"""The type that is no member of the cluster."""
+"""The type that is not a member of the cluster."""
 _NUMBER: Final = "TF_TASK_INDEX"
 _PLACE: Final = "@"
 
@@ -90,7 +90,7 @@ def _hosts(job: Job, role: Role, steps: dict[str, str]) -> list[str]:
 
 
 def _success(job: Job, steps: dict[str, str], notes: Notes) -> Json:
-    """When the job is done: with its chief, without one with its workers."""
+    """When the job is done: with its chief or, without a chief, with its workers."""
     path = FieldPath("spec.successPolicy")
     found = fields.text(job.spec.get("successPolicy"), path)
     leaders = [steps[name] for name in _LEADERS if name in job.roles]

@@ -1,9 +1,9 @@
-"""TrainJobs of the API levels 2.0 to 2.2, whose apiVersion is today's.
+"""TrainJobs of the API levels 2.0 to 2.2, which have the same apiVersion as today's.
 
 They differ in a few fields: podSpecOverrides (2.0) and podTemplateOverrides
 (2.1) are runtimePatches now, labels and annotations of the JobSet too, and
-numProcPerNode is a number. A TrainJob without any of these is today's, and
-goes through as it is.
+numProcPerNode is a number. A TrainJob without any of these passes through
+unchanged.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
 
 
 def is_old(value: Json, moved: Mapping[str, int]) -> bool:
-    """Whether a TrainJob says something that API level 2.3 has other words for.
+    """Whether a TrainJob has a field or a value that API level 2.3 expresses differently.
 
-    `moved` are numbers of processes that runtimes held, by `runtime_key`.
+    `moved` are the numbers of processes that runtimes held, by `runtime_key`.
     """
     spec = value.get("spec")
     if not isinstance(spec, Mapping):
@@ -91,9 +91,9 @@ def runtime_key(value: Json) -> str:
 
 
 def overridden(spec: Json, notes: Notes) -> Iterator[Json]:
-    """The runtime patches that say what overrides, labels and annotations said.
+    """The runtime patches that replace overrides, labels and annotations.
 
-    One override makes one patch, since patches are applied in their order, as
+    Each override becomes one patch: patches are applied in their order, as
     overrides were.
     """
     own = {}

@@ -1,6 +1,6 @@
 """XGBoostJob, for XGBoost and LightGBM.
 
-The training operator told the pods their rank and the addresses of all, and
+The training operator gave the pods their rank and the addresses of all, and
 the script of rank 0 started the tracker. The old variables stay; Trainer v2.3
 adds its own (DMLC_*).
 """

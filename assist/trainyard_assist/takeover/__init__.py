@@ -1,8 +1,8 @@
-"""Taking a cluster over from Kubeflow Trainer's own controller, and giving it back.
+"""Plans how to take a cluster over from Kubeflow Trainer's own controller, and how to give it back.
 
-Called by `trainyard adopt`, which looks at the cluster and carries the steps
-out. Pure: an `Observed` goes in, a `Plan` comes out. Every step leaves a
-state from which the next plan leads on, so what broke off is asked for again.
+Called by `trainyard adopt`, which observes the cluster and carries out the
+steps. Pure: an `Observed` goes in, a `Plan` comes out. A new plan can continue
+after any step, so an interrupted takeover is simply started again.
 """
 
 from .model import (

@@ -1,4 +1,4 @@
-"""What is looked at before a cluster changes hands, and what becomes of each TrainJob."""
+"""What is checked before a cluster changes hands, and what happens to each TrainJob."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GITOPS = {
     "kustomize.toolkit.fluxcd.io/name": "Flux",
     "helm.toolkit.fluxcd.io/name": "Flux",
 }
-"""Label or annotation, and who put it there: these write again what somebody else changes."""
+"""Label or annotation, and the tool that sets it: such a tool reverts what others change."""
 _OUR_JOBSET = "jobset-controller"
 """The Deployment of the chart that the platform installs."""
 
@@ -31,8 +31,8 @@ def of(observed: model.Observed) -> Iterator[Check]:
         yield Check(
             Level.STOP,
             "controller",
-            f"there is no Deployment {where}: say where Trainer's controller is with --trainer-namespace, "
-            "or go on with `pulumi up` if there is none",
+            f"there is no Deployment {where}: name the controller's namespace with --trainer-namespace, "
+            "or continue with `pulumi up` if Trainer is not installed",
         )
         return
     yield _crds(observed)
@@ -41,11 +41,11 @@ def of(observed: model.Observed) -> Iterator[Check]:
     yield from _gates(observed)
     yield from _jobset(observed)
     for name in observed.unreadable:
-        yield Check(Level.STOP, "TrainJobs", f"nothing can be made of TrainJob {name}; see it with kubectl")
+        yield Check(Level.STOP, "TrainJobs", f"TrainJob {name} cannot be read; look at it with kubectl")
 
 
 def fate(job: ForeignJob, observed: model.Observed) -> Fate:
-    """What becomes of a TrainJob: what the operator would do about it, asked of the operator itself."""
+    """What happens to a TrainJob, decided by the operator's own reconciliation."""
     trainjob, jobset = job.trainjob, job.jobset
 
     def becomes(state: State, what: str, level: Level = Level.FINE) -> Fate:
@@ -54,7 +54,7 @@ def fate(job: ForeignJob, observed: model.Observed) -> Fate:
     if not reconcile.is_managed(trainjob):
         return becomes(State.ELSEWHERE, f"stays with {trainjob.spec['managedBy']}")
     if conditions.finished(conditions.of(trainjob.status)):
-        return becomes(State.FINISHED, "stays as it is, and never starts again")
+        return becomes(State.FINISHED, "stays as it is, and never restarts")
     state = _state(job)
     plan = reconcile.reconcile(
         Observed(
@@ -71,8 +71,8 @@ def fate(job: ForeignJob, observed: model.Observed) -> Fate:
         return becomes(state, f"would be blocked: {blocked['message']}", Level.NOTE)
     if state is State.RUNNING:
         if any(isinstance(write, (Delete, Update)) for write in plan.writes):
-            return becomes(state, "would be changed as it runs; wait for its end", Level.STOP)
-        return becomes(state, f"goes on: JobSet {_uid(job)} and its pods are not touched")
+            return becomes(state, "would be changed while it runs; wait until it ends", Level.STOP)
+        return becomes(state, f"continues: JobSet {_uid(job)} and its pods are not touched")
     if jobset is None:
         return becomes(state, "gets its JobSet from Trainyard")
     origin = f"the runtime that {_snapshot(trainjob)} keeps" if job.snapshot else "its runtime as it is now"
@@ -105,24 +105,24 @@ def _crds(observed: model.Observed) -> Check:
     }
     missing = [name for name in _CRDS if name not in served]
     if missing:
-        what = f"{', '.join(missing)}: not there, or v1alpha1 is not what is stored; this is another Trainer"
+        what = f"{', '.join(missing)}: missing, or not stored as v1alpha1; this is another Trainer"
         return Check(Level.STOP, "CRDs", what)
-    return Check(Level.FINE, "CRDs", "TrainJobs and runtimes are stored as v1alpha1, which Trainyard speaks")
+    return Check(Level.FINE, "CRDs", "TrainJobs and runtimes are stored as v1alpha1, which Trainyard uses")
 
 
 def _version(observed: model.Observed) -> Check:
     found = _found_version(observed)
     if found is None:
-        message = f"which version it is cannot be seen; Trainyard takes the place of {model.VERSION}"
+        message = f"the version is unknown; Trainyard replaces {model.VERSION}"
         return Check(Level.NOTE, "version", message)
     if found != model.VERSION and not found.startswith(f"{model.VERSION}."):
-        message = f"it is Trainer {found}; bring it to {model.VERSION} first, whose API Trainyard speaks"
+        message = f"it is Trainer {found}; move it to {model.VERSION} first, whose API Trainyard uses"
         return Check(Level.STOP, "version", message)
     return Check(Level.FINE, "version", f"it is Trainer {found}")
 
 
 def _found_version(observed: model.Observed) -> str | None:
-    """As the public ConfigMap says it, for the image may be named by digest; else as its tag does."""
+    """The version in the public ConfigMap, as the image may have only a digest; otherwise in its tag."""
     for manifest in observed.objects:
         if manifest["kind"] == "ConfigMap" and manifest["metadata"]["name"] == model.PUBLIC:
             said = as_mapping(manifest.get("data")).get(model.PUBLIC_KEY)
@@ -139,10 +139,10 @@ def _installer(observed: model.Observed) -> Iterator[Check]:
     metadata = (observed.controller or {})["metadata"]
     marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     for by in sorted({_GITOPS[key] for key in marks if key in _GITOPS}):
-        message = f"{by} installs it, and would scale it up again: have {by} let go of it first"
+        message = f"{by} installs it, and would scale it up again: stop {by} from managing it first"
         yield Check(Level.NOTE, "installed by", message)
     if release := marks.get("meta.helm.sh/release-name"):
-        message = f"it is of the Helm release {release}: no `helm upgrade` of that as long as Trainyard works"
+        message = f"it belongs to the Helm release {release}: do not upgrade that while Trainyard runs"
         yield Check(Level.NOTE, "installed by", message)
 
 
@@ -164,7 +164,7 @@ def _jobset(observed: model.Observed) -> Iterator[Check]:
         name = manifest["metadata"]["name"]
         if name != _OUR_JOBSET:
             message = (
-                f"its controller {model.ref_of(manifest)} is there already: say `jobset.enabled: false` in "
-                "the stack file, so that there will not be two"
+                f"its controller {model.ref_of(manifest)} exists already: set `jobset.enabled: false` in "
+                "the stack file, so that there are not two"
             )
             yield Check(Level.NOTE, "JobSet", message)

@@ -1,4 +1,4 @@
-"""The values that taking over is decided on, and what comes of it."""
+"""The values that a takeover is decided on, and the plan."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ NAMESPACE: Final = names.KUBEFLOW_NAMESPACE
 CONTROLLER: Final = "kubeflow-trainer-controller-manager"
 """Trainer's Deployment, as its manifests and its chart name it."""
 OWN: Final = names.OPERATOR
-"""Our operator's Deployment, and the Service that its webhooks lead to."""
+"""Our operator's Deployment, and the Service of its webhooks."""
 CONFIGURATION: Final = "kubeflow-trainer-config"
 CONFIGURATION_KEY: Final = "controller_manager_config.yaml"
 PUBLIC: Final = names.TRAINER_PUBLIC_CONFIG
 PUBLIC_KEY: Final = names.TRAINER_PUBLIC_VERSION
 WEBHOOK_MANAGER: Final = "trainyard-adopt-webhooks"
-"""The field manager of what a webhook is told until `pulumi up` takes it back."""
+"""The field manager of a webhook's failurePolicy until `pulumi up` sets it again."""
 RECORD: Final = "trainyard-adoption"
-"""The ConfigMap, beside Trainer's Deployment, of what was there before."""
+"""The ConfigMap, beside Trainer's Deployment, that keeps what was there before."""
 RECORD_KEY: Final = "before.yaml"
 REPLICAS_KEY: Final = "replicas"
 VERSION: Final = "v2.3"
-"""The Trainer whose API this operator speaks."""
+"""The version of Trainer whose API this operator uses."""
 
 
 class Ref(NamedTuple):
-    """Which object it is; the namespace is empty for one of the cluster's."""
+    """Which object it is; the namespace is empty for a cluster-scoped one."""
 
     api_version: str
     kind: str
@@ -46,19 +46,19 @@ class Ref(NamedTuple):
 
 
 def ref_of(manifest: Json) -> Ref:
-    """Which object a manifest is of."""
+    """The object that a manifest describes."""
     metadata = manifest["metadata"]
     return Ref(manifest["apiVersion"], manifest["kind"], metadata.get("namespace") or "", metadata["name"])
 
 
 class Level(StrEnum):
-    """What a check comes to."""
+    """The result of a check."""
 
     FINE = "fine"
     NOTE = "note"
-    """Worth knowing; nothing speaks against going on."""
+    """Worth knowing; it does not prevent the takeover."""
     STOP = "stop"
-    """It must be put right first."""
+    """It must be fixed first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Check:
 
 
 class State(StrEnum):
-    """How a TrainJob is at the moment."""
+    """The present state of a TrainJob."""
 
     RUNNING = "running"
     SUSPENDED = "suspended"
@@ -84,7 +84,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of a TrainJob."""
+    """What happens to a TrainJob."""
 
     namespace: str
     name: str
@@ -101,9 +101,9 @@ class ForeignJob:
     jobset: model.JobSet | None
     runtime: model.Runtime | model.RuntimeProblem
     lost: bool = False
-    """The content that the job started with is not known any more."""
+    """Whether the content that the job started with is no longer known."""
     snapshot: bool = False
-    """Whether Trainer's ConfigMap with its runtime is there."""
+    """Whether Trainer's ConfigMap with its runtime exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +114,17 @@ class Observed:
     controller: Json | None
     """Trainer's Deployment."""
     objects: Sequence[Json] = ()
-    """What Trainer's installation and the platform both bring, CRDs, webhooks, runtimes and so on."""
+    """What both Trainer's installation and the platform bring: CRDs, webhooks, runtimes and so on."""
     configuration: Json | None = None
-    """The ConfigMap of the settings of Trainer's controller."""
+    """The ConfigMap with the settings of Trainer's controller."""
     jobs: Sequence[ForeignJob] = ()
     unreadable: Sequence[str] = ()
-    """`namespace/name` of TrainJobs that nothing can be made of."""
+    """`namespace/name` of TrainJobs that cannot be read."""
     own: Json | None = None
     """Our operator's Deployment."""
     jobset_controllers: Sequence[Json] = ()
     policy_bindings: Sequence[Json] = ()
-    """What puts the platform's admission policies in force."""
+    """The bindings of the platform's admission policies."""
     record: Json | None = None
     namespace: str = NAMESPACE
     settings: Settings = DEFAULT_SETTINGS
@@ -132,17 +132,17 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Create the ConfigMap of what was there before."""
+    """Create the ConfigMap that keeps what was there before."""
 
     manifest: Json
 
     def __str__(self) -> str:
-        return f"keep what is there now in {ref_of(self.manifest)}, for --back"
+        return f"save what is there now in {ref_of(self.manifest)}, for --back"
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Set the replicas of a Deployment that has `before` of them, and wait until it is so."""
+    """Set the replicas of a Deployment from `before` to `after`, and wait until it has them."""
 
     ref: Ref
     uid: str
@@ -156,7 +156,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Make the platform the owner of the fields of an object, of this version. Nothing else changes."""
+    """Make the platform the owner of an object's fields, at this version. Nothing else changes."""
 
     ref: Ref
     uid: str
@@ -171,7 +171,7 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class LetPass:
-    """Have the API server go on where nobody answers these webhooks: the name of each by its index."""
+    """Have the API server ignore failures of these webhooks: the name of each by its index."""
 
     ref: Ref
     uid: str
@@ -179,12 +179,12 @@ class LetPass:
 
     def __str__(self) -> str:
         asked = ", ".join(self.webhooks.values())
-        return f"let runtimes be written while nobody answers {asked} of {self.ref}"
+        return f"let runtimes be written while nothing serves {asked} of {self.ref}"
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write an object as it was before; `uid` and `resource_version` are those of what is there, if it is."""
+    """Write an object as before; `uid` and `resource_version` are those of the present one, if any."""
 
     manifest: Json
     uid: str | None = None
@@ -213,22 +213,22 @@ Step = Keep | HandOver | LetPass | Scale | Put | Delete
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was found, and what is to be done, in order."""
+    """What was found, and the steps in their order."""
 
     back: bool
     checks: tuple[Check, ...]
     fates: tuple[Fate, ...] = ()
     steps: tuple[Step, ...] = ()
     next_steps: tuple[str, ...] = ()
-    """What is left to do for whoever asks, when all steps are done."""
+    """What the user has to do after all steps."""
 
     @property
     def refused(self) -> bool:
-        """Whether something must be put right first."""
+        """Whether something must be fixed first."""
         levels = [check.level for check in self.checks] + [fate.level for fate in self.fates]
         return Level.STOP in levels
 
 
 def as_mapping(value: object) -> Mapping[str, object]:
-    """The value if it is an object, else an empty one."""
+    """The value if it is an object, otherwise an empty one."""
     return value if isinstance(value, Mapping) else {}

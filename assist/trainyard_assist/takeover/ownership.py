@@ -1,9 +1,9 @@
-"""Whose fields they are: metadata.managedFields, rewritten so that the platform owns them all.
+"""Field ownership: metadata.managedFields, rewritten so that the platform owns all fields.
 
-Server-side apply removes what its own manager applied before and does not
-apply any more. What others own it leaves, and `pulumi up` would end with a
-mixture of two installations: so the fields change hands first. The values
-stay as they are.
+Server-side apply removes only fields that its own manager applied before and no
+longer applies. It leaves what others own, so `pulumi up` would end with a
+mixture of two installations: the fields change their owner first. The values
+do not change.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from trainyard_operator.core.model import Json
 from . import model
 
 _STAY: Final = frozenset({"trainyard", "cert-manager-cainjector", model.WEBHOOK_MANAGER})
-"""Managers of our own operator, of whoever writes a webhook's authority in its place, and of a step."""
+"""Managers that keep their fields: our operator, who writes a webhook's CA bundle, and `LetPass`."""
 
 
 def handed_over(managed_fields: Sequence[Json]) -> tuple[Json, ...]:
-    """The entries with those of others made into one of the platform's; those of subresources stay.
+    """The entries, with those of others merged into one of the platform; those of subresources stay.
 
-    It keeps the time of the latest of them: runtimes are dated by it, and no
-    value is newer than it was.
+    The merged entry has the latest of their times: runtimes are dated by it,
+    and no value is newer than before.
     """
     theirs = [entry for entry in managed_fields if not _stays(entry)]
     rest = [entry for entry in managed_fields if _stays(entry)]
@@ -44,7 +44,7 @@ def handed_over(managed_fields: Sequence[Json]) -> tuple[Json, ...]:
 
 
 def owners(managed_fields: Sequence[Json]) -> tuple[str, ...]:
-    """Who but the platform owns fields, each once; those of subresources do not count."""
+    """The managers other than the platform that own fields, each once; subresources do not count."""
     return tuple(
         dict.fromkeys(
             entry.get("manager") or "somebody"

@@ -1,4 +1,4 @@
-"""The steps of taking over and of giving back, from what there is."""
+"""The steps of taking over and of giving back, from what was observed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .model import Check, Delete, HandOver, Keep, LetPass, Level, Observed, Plan
 
 _CRD: Final = "CustomResourceDefinition"
 _RUNTIMES: Final = frozenset({names.CLUSTER_TRAINING_RUNTIMES, "*"})
-"""How a webhook names the catalog's kind."""
+"""How a webhook's rules name the catalog's kind."""
 _CONTENT: Final = ("spec", "webhooks", "data", "rules", "roleRef", "subjects")
 _KEPT_METADATA: Final = ("name", "namespace", "labels")
 _OURS_ANNOTATIONS: Final = ("pulumi.com/", "kubectl.kubernetes.io/last-applied")
 
 
 def adopt(observed: Observed) -> Plan:
-    """What it takes that Trainyard does the work of Trainer's controller."""
+    """The plan by which Trainyard takes over from Trainer's controller."""
     found = tuple(checks.of(observed))
     fates = tuple(checks.fate(job, observed) for job in observed.jobs)
     if observed.controller is None:
@@ -29,18 +29,18 @@ def adopt(observed: Observed) -> Plan:
     steps: list[Step] = []
     if observed.record is None:
         steps.append(_keep(observed, observed.controller))
-    # In this order, as admission has nobody to ask once Trainer's controller is gone. What a webhook lets
-    # pass comes after its handing over, which is of the version that was seen, and before the runtimes'.
+    # In this order: once Trainer's controller is gone, nothing serves its webhooks. A webhook's failurePolicy
+    # changes after its handover, which needs the observed version, and before the runtimes' handover.
     for manifest in observed.objects:
         steps += _handed_over(manifest)
         steps += _let_pass(manifest, observed.namespace)
     steps += _scaled(observed.controller, 0)
-    after = ("pulumi up --refresh", "trainyard adopt --back, if it must go back")
+    after = ("pulumi up --refresh", "trainyard adopt --back, to give the cluster back")
     return Plan(False, found, fates, tuple(steps), after)
 
 
 def give_back(observed: Observed) -> Plan:
-    """What it takes that Trainer's controller does its work again."""
+    """The plan by which Trainer's controller takes over again."""
     controller, record = observed.controller, observed.record
     problem = _cannot_return(observed)
     if problem or controller is None or record is None:
@@ -58,10 +58,10 @@ def give_back(observed: Observed) -> Plan:
         for manifest in before
         if not _same(manifest, present.get(ref_of(manifest)))
     ]
-    # Our rules go first: Trainer's runtimes need not meet them. Runtimes and the like are written while
-    # our operator answers admission; then the webhooks, which lead to Trainer.
+    # The platform's policies are deleted first: Trainer's runtimes need not meet them. Runtimes and the like
+    # are written while our operator serves admission; then the webhooks, which lead to Trainer.
     steps: list[Step] = [
-        Delete(ref_of(binding), binding["metadata"]["uid"], "a rule of the platform's")
+        Delete(ref_of(binding), binding["metadata"]["uid"], "a policy of the platform")
         for binding in observed.policy_bindings
     ]
     steps += _snapshots(observed)
@@ -70,7 +70,7 @@ def give_back(observed: Observed) -> Plan:
         steps += _scaled(observed.own, 0)
     steps += [put for put in changed if "webhooks" in put.manifest]
     steps += _scaled(controller, replicas)
-    steps.append(Delete(ref_of(record), record["metadata"]["uid"], "it is as it was before"))
+    steps.append(Delete(ref_of(record), record["metadata"]["uid"], "everything is as it was before"))
     fine = Check(Level.FINE, "record", f"what was there before is in {ref_of(record)}")
     return Plan(True, (fine,), (), tuple(steps), _after_return(observed))
 
@@ -88,8 +88,8 @@ def _after_return(observed: Observed) -> tuple[str, ...]:
     if observed.own is None:
         return ()
     return (
-        "no `pulumi up` or `pulumi destroy` of this stack now: both would take webhooks and runtimes away "
-        "from Trainer",
+        "do not run `pulumi up` or `pulumi destroy` on this stack now: both would take webhooks and runtimes "
+        "away from Trainer",
         "trainyard adopt --yes, then `pulumi up --refresh`, to take over again",
     )
 
@@ -105,7 +105,7 @@ def _keep(observed: Observed, controller: Json) -> Keep:
 
 
 def _kept(manifest: Json) -> Json:
-    """What makes the object again: without what the API server adds, and tools for themselves."""
+    """What is needed to recreate the object: without what the API server and tools add for themselves."""
     metadata: dict[str, Any] = {
         k: manifest["metadata"][k] for k in _KEPT_METADATA if k in manifest["metadata"]
     }
@@ -121,7 +121,7 @@ def _kept(manifest: Json) -> Json:
 
 
 def _without_ours(manifest: Json) -> Json:
-    """Without webhooks that lead to our operator, as where Trainer was installed over a platform."""
+    """Without webhooks that lead to our operator: Trainer may have been installed over a platform."""
     if "webhooks" not in manifest:
         return manifest
     kept = [one for one in manifest["webhooks"] or () if _service(one).get("name") != model.OWN]
@@ -168,7 +168,7 @@ def _handed_over(manifest: Json) -> Iterator[HandOver]:
 
 
 def _let_pass(manifest: Json, namespace: str) -> Iterator[LetPass]:
-    """`pulumi up` writes the catalog before anybody answers Trainer's webhooks in its place."""
+    """`pulumi up` writes the catalog before our operator serves Trainer's webhooks."""
     asked = {
         index: webhook["name"]
         for index, webhook in enumerate(manifest.get("webhooks") or ())
@@ -188,7 +188,7 @@ def _refuses_runtimes(webhook: Json, namespace: str) -> bool:
 
 
 def _snapshots(observed: Observed) -> Iterator[Put]:
-    """For jobs that started with Trainyard: their runtime where Trainer looks for it."""
+    """For jobs that started with Trainyard: their runtime, in the ConfigMap that Trainer reads."""
     for job in observed.jobs:
         trainjob, runtime = job.trainjob, job.runtime
         if (

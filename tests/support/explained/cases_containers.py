@@ -346,8 +346,8 @@ CASES = (
             Reason.INITIALIZER_RETRIES,
             Ref("Pod", "tj-dataset-initializer-0-0-x", "team"),
             "hub.example.com: no such host; trying again in 8 s",
-            "see that the address is right, and that pods of this namespace reach it (a tenant's egress in "
-            "the stack file)",
+            "check that the address is right, and that pods of this namespace can reach it (a tenant's "
+            "egress in the stack file)",
             log=("fetching", "hub.example.com: no such host; trying again in 8 s"),
         ),
     ),
@@ -362,7 +362,7 @@ CASES = (
             Reason.RANK_LEFT,
             SECOND,
             "node 0 of 2 ended with exit code 0 90 s ago, and 1 still run: if they wait for what has ended, "
-            "they wait for ever",
+            "they wait forever",
             "see what the others wait for: kubectl logs tj-node-0-1-x -c node -n team",
         ),
     ),

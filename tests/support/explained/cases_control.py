@@ -36,7 +36,7 @@ CASES = (
             Reason.DELETING,
             SELF,
             "it was deleted at 2026-01-01T11:59:51Z",
-            "wait for it to go; a finalizer that stays is its owner's to remove: x.io/keep",
+            "wait until it is gone; the owner of a finalizer that stays has to remove it: x.io/keep",
         ),
     ),
     Case(
@@ -93,7 +93,7 @@ CASES = (
         Finding(
             Reason.OPERATOR_DOWN,
             Ref("Lease", "trainyard-operator", "trainyard-system"),
-            "nobody holds it; it was renewed 40 s ago",
+            "nobody holds it; it was last renewed 40 s ago",
             "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
         ),
     ),
@@ -103,7 +103,7 @@ CASES = (
         Finding(
             Reason.OPERATOR_DOWN,
             Ref("Lease", "trainyard-operator", "trainyard-system"),
-            "nobody holds it; it was renewed 1 s ago",
+            "nobody holds it; it was last renewed 1 s ago",
             "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
         ),
     ),
@@ -161,8 +161,8 @@ CASES = (
         Finding(
             Reason.WORKLOAD_MISSING,
             Ref("LocalQueue", "research", "team"),
-            "it names LocalQueue research, and there is no Workload of it",
-            "have the platform team see that Kueue runs and manages TrainJobs in this namespace",
+            "it names LocalQueue research, and has no Workload",
+            "have the platform team check that Kueue runs and manages TrainJobs in this namespace",
         ),
     ),
     Case(
@@ -222,7 +222,7 @@ CASES = (
             WORKLOAD,
             "ClusterQueue gpus is stopped",
             "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform "
-            "team see to "
+            "team check "
             "LocalQueue research and its ClusterQueue",
         ),
     ),
@@ -234,7 +234,7 @@ CASES = (
             WORKLOAD,
             "current request (4) > maximum capacity (2)",
             "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team "
-            "see to LocalQueue research and its ClusterQueue",
+            "check LocalQueue research and its ClusterQueue",
         ),
     ),
     Case(
@@ -346,7 +346,7 @@ CASES = (
         Finding(
             Reason.JOBSET_CONTROLLER_DOWN,
             Ref("Deployment", "jobset-controller", "jobset-system"),
-            "no pod of it is available, of 1 wanted",
+            "it has no available pods, of 1 wanted",
             "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
             "jobset-system",
         ),
@@ -357,7 +357,7 @@ CASES = (
         Finding(
             Reason.JOBSET_CONTROLLER_DOWN,
             Ref("JobSet", "tj", "team"),
-            "it was created 8 s ago, and its controller has made nothing of it",
+            "it was created 8 s ago, and its controller has not acted on it",
             "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
             "jobset-system",
         ),

@@ -39,7 +39,7 @@ CASES = (
         Finding(
             Reason.PODS_OVER_QUOTA,
             Ref("ResourceQuota", "small", "team"),
-            "1 of 2 pods are there: Job tj-node-0: pods is forbidden: exceeded quota: small, used: 1",
+            "1 of 2 pods exist: Job tj-node-0: pods is forbidden: exceeded quota: small, used: 1",
             "wait for other jobs to end, ask for less, or have ResourceQuota small raised",
             ranks=(1,),
         ),
@@ -97,7 +97,8 @@ CASES = (
             Reason.CLAIM_PENDING,
             Ref("PersistentVolumeClaim", "data", "team"),
             "Pod tj-node-0-0-x waits for it: storageclass fast not found",
-            "see that StorageClass fast exists and provides such volumes: kubectl describe pvc data -n team",
+            "check that StorageClass fast exists and can provision such volumes: "
+            "kubectl describe pvc data -n team",
         ),
     ),
     Case(
@@ -144,7 +145,7 @@ CASES = (
             Reason.NO_SCHEDULER,
             FIRST,
             "volcano has said nothing about it for 35 s",
-            "have the platform team see that the scheduler volcano runs",
+            "have the platform team check that the scheduler volcano runs",
         ),
     ),
     Case(
@@ -172,8 +173,8 @@ CASES = (
         Finding(
             Reason.NO_DEVICE,
             FIRST,
-            "it asks for nvidia.com/gpu, and of the 2 nodes that it may run on none offers any",
-            "have the platform team see that nodes with nvidia.com/gpu are there, with their driver, and "
+            "it asks for nvidia.com/gpu, which none of the 2 nodes that it may run on offers",
+            "have the platform team check that there are nodes with nvidia.com/gpu and its driver, and "
             "that a device plugin runs on them (accelerators in the stack file)",
         ),
     ),
@@ -200,7 +201,7 @@ CASES = (
             Reason.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
-            "(the pod asks for nvidia.com/gpu 0, and may not run where there is so much: "
+            "(the pod asks for nvidia.com/gpu 0, and may not run on nodes that have so much: "
             "node n1 lacks the label trainyard.dev/pool=h100)",
             FITS,
         ),
@@ -227,8 +228,8 @@ CASES = (
         Finding(
             Reason.NO_NODE_FITS,
             FIRST,
-            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, and may not run where "
-            "there is so much: node n2 has the taint team=b:NoSchedule)",
+            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, and may not run on nodes "
+            "that have so much: node n2 has the taint team=b:NoSchedule)",
             FITS,
         ),
     ),

@@ -43,12 +43,12 @@ FINE = {
     "a job that was just created": (
         unbuilt(trainjob=trainjob(seconds=1)),
         State.STARTING,
-        "is starting: it was created 1 s ago, its JobSet is to come",
+        "is starting: it was created 1 s ago and has no JobSet yet",
     ),
     "a JobSet that was just created": (
         unbuilt(jobset={**jobset(seconds=1), "status": {}}),
         State.STARTING,
-        "is starting: its JobSet is there, its pods are to come",
+        "is starting: its JobSet has no pods yet",
     ),
     "a pod that nobody has looked at yet": (
         seen(pods=(homeless(0, seconds=1),)),
@@ -137,7 +137,7 @@ FINE = {
     "Kubeflow Trainer's controller in the operator's place": (
         unbuilt(trainjob=trainjob(seconds=1), leases=(lease(renewed=90), lease(renewed=1))),
         State.STARTING,
-        "is starting: it was created 1 s ago, its JobSet is to come",
+        "is starting: it was created 1 s ago and has no JobSet yet",
     ),
     "a job that runs in another cluster": (
         unbuilt(
@@ -163,7 +163,7 @@ FINE = {
     "a Workload that Kueue has just made": (
         queued(trainjob=trainjob(seconds=1, suspend=True, more=QUEUED), workloads=(workload(seconds=1),)),
         State.STARTING,
-        "is starting: its JobSet is there, its pods are to come",
+        "is starting: its JobSet has no pods yet",
     ),
     "a claim that is bound once its pod has a node": (
         seen(

@@ -68,8 +68,8 @@ def test_without_trainers_controller_there_is_nothing_to_take_over():
 @pytest.mark.parametrize(
     ("objects", "level", "words"),
     [
-        ([*CRDS, public("v2.2.1")], Level.STOP, "it is Trainer v2.2.1; bring it to v2.3 first"),
-        ([*CRDS, public("v2.30.0")], Level.STOP, "it is Trainer v2.30.0; bring it to v2.3 first"),
+        ([*CRDS, public("v2.2.1")], Level.STOP, "it is Trainer v2.2.1; move it to v2.3 first"),
+        ([*CRDS, public("v2.30.0")], Level.STOP, "it is Trainer v2.30.0; move it to v2.3 first"),
         ([*CRDS, public("v2.3.7")], Level.FINE, "it is Trainer v2.3.7"),
         (CRDS, Level.FINE, "it is Trainer v2.3.0"),
     ],
@@ -96,8 +96,8 @@ def test_who_would_undo_it_is_named():
     by_helm = deployment(annotations={"meta.helm.sh/release-name": "kf"}, labels={})
     said = [one.message for c in (by_argo, by_helm) for one in takeover.adopt(observed(c)).checks[2:]]
     assert said == [
-        "Argo CD installs it, and would scale it up again: have Argo CD let go of it first",
-        "it is of the Helm release kf: no `helm upgrade` of that as long as Trainyard works",
+        "Argo CD installs it, and would scale it up again: stop Argo CD from managing it first",
+        "it belongs to the Helm release kf: do not upgrade that while Trainyard runs",
     ]
 
 
@@ -118,8 +118,8 @@ def test_feature_gates_and_another_jobset_controller_are_brought_to_mind():
         Check(
             Level.NOTE,
             "JobSet",
-            "its controller Deployment kubeflow-system/jobset-controller-manager is there already: say "
-            "`jobset.enabled: false` in the stack file, so that there will not be two",
+            "its controller Deployment kubeflow-system/jobset-controller-manager exists already: set "
+            "`jobset.enabled: false` in the stack file, so that there are not two",
         ),
     )
 
@@ -139,13 +139,13 @@ FATES = {
         foreign(js=jobset(), rt=SNAPSHOT, snapshot=True),
         State.RUNNING,
         Level.FINE,
-        "goes on: JobSet js-uid and its pods are not touched",
+        "continues: JobSet js-uid and its pods are not touched",
     ),
     "a running one goes on though its runtime is gone": (
         foreign(js=jobset(), rt=RuntimeProblem.NOT_FOUND, lost=True),
         State.RUNNING,
         Level.FINE,
-        "goes on: JobSet js-uid and its pods are not touched",
+        "continues: JobSet js-uid and its pods are not touched",
     ),
     "a suspended one is built from what Trainer kept": (
         foreign(trainjob({"suspend": True}), jobset(suspend=True), SNAPSHOT, snapshot=True),
@@ -164,7 +164,7 @@ FATES = {
         foreign(ended("Complete"), jobset()),
         State.FINISHED,
         Level.FINE,
-        "stays as it is, and never starts again",
+        "stays as it is, and never restarts",
     ),
     "one that waits gets its JobSet": (
         foreign(),
@@ -252,7 +252,7 @@ def test_trainers_webhooks_let_runtimes_pass_before_runtimes_change_hands_and_no
     ref = hand_over.ref
     assert let_pass == LetPass(ref, "w", {1: "runtimes", 2: "all"})
     assert str(let_pass) == (
-        "let runtimes be written while nobody answers runtimes, all of ValidatingWebhookConfiguration "
+        "let runtimes be written while nothing serves runtimes, all of ValidatingWebhookConfiguration "
         "validator.trainer.kubeflow.org"
     )
     assert [type(runtime_too), runtime_too.ref.name, type(scale)] == [HandOver, "rt", Scale]
@@ -324,13 +324,13 @@ def test_back_lets_our_rules_and_our_operator_go_before_the_webhooks_lead_to_tra
         )
     )
     assert [str(step) for step in plan.steps] == [
-        "delete ValidatingAdmissionPolicyBinding image-tag.policy.trainyard.dev: a rule of the platform's",
+        "delete ValidatingAdmissionPolicyBinding image-tag.policy.trainyard.dev: a policy of the platform",
         "write ConfigMap kubeflow-system/kubeflow-trainer-public as it was before",
         "scale Deployment trainyard-system/trainyard-operator from 2 to 0, and wait until its pods are gone",
         "write ValidatingWebhookConfiguration validator.trainer.kubeflow.org as it was before",
         "scale Deployment kubeflow-system/kubeflow-trainer-controller-manager from 0 to 2, and wait until "
         "it is ready",
-        "delete ConfigMap kubeflow-system/trainyard-adoption: it is as it was before",
+        "delete ConfigMap kubeflow-system/trainyard-adoption: everything is as it was before",
     ]
 
 

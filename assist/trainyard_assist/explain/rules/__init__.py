@@ -1,7 +1,7 @@
-"""The rules: one function a cause, each from an observation to a finding or None.
+"""The rules: one function for each cause, from an observation to a finding or None.
 
-The order is that of the walk, and within a stage from the cause to what
-follows from it: the first rule that finds something has found the first cause.
+The order is that of the walk, and within a stage from a cause to its
+consequences: the first rule that finds something has found the first cause.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ BEFORE_THE_END: Final[tuple[Rule, ...]] = (
 """While the TrainJob could still run."""
 
 ELSEWHERE: Final[tuple[Rule, ...]] = (trainjob.deleting, trainjob.managed_elsewhere)
-"""While the TrainJob could still run, where another controller is to run it."""
+"""While the TrainJob could still run, if another controller is responsible for it."""
 
 AFTER_THE_END: Final[tuple[Rule, ...]] = (
     trainjob.deadline_exceeded,

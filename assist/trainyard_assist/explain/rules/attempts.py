@@ -1,4 +1,4 @@
-"""How the attempts of a TrainJob failed, as the operator has noted it: their pods may be gone."""
+"""How the attempts of a TrainJob failed, as the operator noted it: their pods may be gone."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _KINDS: Final[dict[str, type]] = {
 
 
 _LATELY: Final = 60.0
-"""Seconds for which an attempt that has begun after another failed is not believed to go well."""
+"""Seconds that a new attempt must last after a failed one before the failure is no longer reported."""
 
 
 def last_failed(o: Observation) -> Finding | None:
-    """The last attempt has failed, and no pod of it tells more."""
+    """The last attempt has failed, and none of its pods says more."""
     noted = of(o)
     return _failed(o, noted[-1]) if noted else None
 
@@ -58,7 +58,7 @@ def _failed(o: Observation, attempt: Json, now: str = "") -> Finding:
 
 
 def of(o: Observation) -> list[Json]:
-    """What is noted of the attempts, each with every field that a sentence is made of."""
+    """The noted attempts, each with every field that a sentence needs."""
     return [_whole(noted) for noted in read.objects(o.trainjob, "status", names.STATUS_FIELD, "attempts")]
 
 
@@ -68,7 +68,7 @@ def _whole(noted: Json) -> Json:
 
 
 def which(o: Observation) -> str:
-    """Which attempt it is in, behind a state; empty while it is the first."""
+    """Which attempt it is in, to append to a state; empty in the first."""
     noted = of(o)
     return f", in attempt {noted[-1]['attempt'] + 2}" if noted else ""
 

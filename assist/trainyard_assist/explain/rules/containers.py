@@ -16,7 +16,7 @@ from .found import found
 
 _OOM: Final = "OOMKilled"
 _AGAIN: Final = 30.0
-"""Seconds after which a container that was started again counts as running."""
+"""Seconds after which a restarted container counts as running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Failure:
     """Its memory limit."""
     restarts: int
     running: bool
-    """Whether it has been started again, just now."""
+    """Whether it has just restarted."""
 
     @property
     def words(self) -> last_words.LastWords | None:
-        """What it has told of its end."""
+        """What it said about its end."""
         return last_words.of(read.number(self.ended, "exitCode"), read.text(self.ended, "message"))
 
 
@@ -56,7 +56,7 @@ def exited(o: Observation) -> Finding | None:
     if first is None:
         return None
     words = first.words
-    # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown besides.
+    # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown as well.
     said = last_words.short(read.text(first.ended, "message") if words is None else words.said)
     code = _code(first, read.number(first.ended, "exitCode"))
     message = f"container {first.container} exited with code {code}{_restarted(first)}"
@@ -73,7 +73,7 @@ def exited(o: Observation) -> Finding | None:
         container=first.container,
         namespace=read.namespace(o),
     )
-    # The log of a container that runs again is that of now.
+    # Without --previous, kubectl shows the log of the restarted container.
     return replace(finding, next_step=f"{finding.next_step} --previous") if first.running else finding
 
 
@@ -103,15 +103,15 @@ def _failures(o: Observation) -> Iterator[Failure]:
 
 
 def _flaps(o: Observation, restarts: int, running: Json) -> bool:
-    """Whether it was started again so lately, and so often, that it is not to be believed."""
+    """Whether it restarted so recently, and so often, that it probably fails again."""
     return restarts > 1 and read.since(o, read.moment(running, "startedAt")) < _AGAIN
 
 
 def _code(failure: Failure, code: int) -> str:
     """An exit code, with the signal that one above 128 stands for.
 
-    The kernel may kill only a child for memory, or containerd may hear of it too late:
-    then the reason is not OOMKilled, and the signal is all that tells of it.
+    The kernel may kill only a child for memory, or containerd may learn of it too late:
+    then the reason is not OOMKilled, and only the signal shows it.
     """
     try:
         signal = Signals(code - 128)

@@ -1,7 +1,7 @@
 """Why no node fits a pod: which resource, which taint, which label.
 
-The scheduler tells how many nodes fail for which kind of reason; what it
-leaves out is read from the pod and the nodes here.
+The scheduler says how many nodes fail for which kind of reason; this module
+reads the rest from the pod and the nodes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+)")
 
 
 def misfits(message: str, pod: Json, nodes: Sequence[Json]) -> str:
-    """What the pod asks for and the nodes lack, by what the scheduler said; empty if no more is known."""
+    """What the pod asks for and the nodes lack, as far as the scheduler's message leads there."""
     return "; ".join(_misfits(message, pod, nodes))
 
 
 def devices(message: str) -> list[str]:
-    """The resources of device plugins that nodes have too few of, by what the scheduler said."""
+    """The resources of device plugins that nodes have too few of, according to the scheduler."""
     named = (resource.rstrip(".") for resource in _INSUFFICIENT.findall(message))
     return [resource for resource in dict.fromkeys(named) if "/" in resource]
 
@@ -35,7 +35,7 @@ def selected(pod: Json, nodes: Sequence[Json]) -> list[Json]:
 
 
 def offers(node: Json, resource: str) -> bool:
-    """Whether kubelet knows of any on the node, used or not."""
+    """Whether the node has any of the resource allocatable, in use or not."""
     return _amount(node, "status", "allocatable", resource).nano > 0
 
 
@@ -71,7 +71,7 @@ def _resource(resource: str, pod: Json, nodes: Sequence[Json]) -> str:
     open_to_it = [node for node in selected(pod, nodes) if not _repelled(node, pod)]
     if any(has(node).nano >= asked.nano for node in open_to_it):
         return f"{said}, which others use"
-    return f"{said}, and may not run where there is so much: {_barrier(largest, pod)}"
+    return f"{said}, and may not run on nodes that have so much: {_barrier(largest, pod)}"
 
 
 def _repelled(node: Json, pod: Json) -> list[Json]:

@@ -22,9 +22,9 @@ def found(
     log: Sequence[str] = (),
     **words: Any,
 ) -> Finding:
-    """The finding, its next step made of the table's and `words`.
+    """The finding, with the next step from the table, filled in with `words`.
 
-    `pods` are those that the cause holds up: if others wait for them, they are named as nodes of the job.
+    `pods` are those that the cause holds up; if others wait for them, the finding names them as ranks.
     """
     step = TABLE[cause].next_step.format(**words)
     return Finding(cause, about, message, step, read.waiting_for(o, pods), tuple(log))

@@ -1,7 +1,7 @@
 """What a gang scheduler says: the PodGroup of a TrainJob waits until all of it can be placed.
 
-Volcano's (scheduling.volcano.sh/v1beta1) says so in its phase and the condition
-Unschedulable, that of coscheduling (scheduling.x-k8s.io/v1alpha1) only in its phase.
+Volcano's (scheduling.volcano.sh/v1beta1) shows it in the phase and the condition
+Unschedulable, that of coscheduling (scheduling.x-k8s.io/v1alpha1) only in the phase.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def incomplete(o: Observation) -> Finding | None:
 
 
 def _said(group: Json, waiting: list[Json]) -> str:
-    """What the scheduler says: of the group, else of its pods."""
+    """What the scheduler says about the group, otherwise about its pods."""
     if read.holds(group, "Unschedulable"):
         return read.text(read.condition(group, "Unschedulable"), "message")
     for pod in waiting:

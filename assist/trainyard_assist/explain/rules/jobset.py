@@ -1,4 +1,4 @@
-"""What the JobSet and its controller tell."""
+"""What the JobSet and its controller show."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .found import found
 from .trainjob import stepped
 
 _PATIENCE: Final = 5.0
-"""Seconds in which the operator makes a JobSet, and JobSet's controller its Jobs."""
+"""Seconds in which the operator creates a JobSet, and JobSet's controller its Jobs."""
 _REFUSALS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed")
 _NAMESPACE: Final = "jobset-system"
 
 
 def controller_down(o: Observation) -> Finding | None:
-    """Nobody makes Jobs of the JobSet, or answers for JobSets when one is created."""
+    """No controller creates the JobSet's Jobs, or serves the webhook when a JobSet is created."""
     if is_served(o):
         return None
     seen = o.jobset_controller
@@ -28,18 +28,18 @@ def controller_down(o: Observation) -> Finding | None:
         if read.number(seen, "status", "availableReplicas") > 0:
             return None
         wanted = read.number(seen, "spec", "replicas", default=1)
-        message = f"no pod of it is available, of {wanted} wanted"
+        message = f"it has no available pods, of {wanted} wanted"
         about, within = read.ref(seen, "Deployment"), read.text(seen, "metadata", "namespace")
         return found(o, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
     if o.jobset is None or read.age(o, o.jobset) < _PATIENCE:
         return None
-    message = f"it was created {read.age(o, o.jobset):.0f} s ago, and its controller has made nothing of it"
+    message = f"it was created {read.age(o, o.jobset):.0f} s ago, and its controller has not acted on it"
     about = read.ref(o.jobset, names.JOBSET)
     return found(o, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
 
 
 def not_created(o: Observation) -> Finding | None:
-    """There is no JobSet, though nothing is known that speaks against it."""
+    """There is no JobSet, though nothing known prevents it."""
     if read.own_jobset(o) is not None or Subject.JOBSET in o.unseen:
         return None
     if read.age(o, o.trainjob) < _PATIENCE:
@@ -49,7 +49,7 @@ def not_created(o: Observation) -> Finding | None:
 
 
 def jobs_refused(o: Observation) -> Finding | None:
-    """A Job, the Service or a claim of the JobSet was not let in."""
+    """Admission refused a Job, the Service or a claim of the JobSet."""
     if o.jobset is None or o.jobs or read.suspended(o.jobset):
         return None
     for event in reversed(read.warnings(o, o.jobset, *refusals.JOBSET_EVENTS)):
@@ -77,7 +77,7 @@ def has_failed(o: Observation) -> Finding | None:
 
 
 def is_served(o: Observation) -> bool:
-    """Whether JobSet's controller has done something about the JobSet, or that cannot be known."""
+    """Whether JobSet's controller has acted on the JobSet, or that cannot be known."""
     if o.jobset is None:
         return Subject.JOBSET in o.unseen
     said = read.warnings(o, o.jobset, *refusals.JOBSET_EVENTS)

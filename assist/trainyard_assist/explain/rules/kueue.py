@@ -1,8 +1,8 @@
-"""What Kueue says: the Workload that it makes of a TrainJob waits for quota.
+"""What Kueue says: the Workload that it creates for a TrainJob waits for quota.
 
 Follows kueue.x-k8s.io/v1beta2, Kueue v0.19. While it waits, its condition
-QuotaReserved is False and says why; the reasons are finer where Kueue's gate
-UnadmittedWorkloadsObservability is on.
+QuotaReserved is False and says why; the reasons are more precise where Kueue's
+feature gate UnadmittedWorkloadsObservability is on.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _NEVER: Final = frozenset(
 )
 """Reasons of QuotaReserved=False that waiting does not change."""
 _TOO_MUCH: Final = "> maximum capacity"
-"""Kueue says this of a request that no waiting will fulfil; its reason is the common one."""
+"""Kueue's message about a request that waiting never fulfils; its reason is the general one."""
 _PATIENCE: Final = 5.0
-"""Seconds in which Kueue makes its Workload, and resumes what it has admitted."""
+"""Seconds in which Kueue creates a Workload, and resumes what it has admitted."""
 _EVALUATING: Final = 3.0
 """Seconds in which Kueue looks at a new Workload for the first time."""
 _PREEMPTOR: Final = re.compile(r"a workload \(UID: [^,()]*, JobUID: ([0-9a-f-]{36})\)")
-"""How Kueue names who took the quota."""
+"""How Kueue names the job that took the quota."""
 
 
 def held(o: Observation) -> Finding | None:
-    """It was sent suspended to a queue, and nobody has resumed it."""
+    """It was created suspended with a queue, and nobody has resumed it."""
     queue = read.texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL)
     if not queue or not read.suspended(o.trainjob) or names.SENT_SUSPENDED not in _gates(o):
         return None
@@ -57,12 +57,12 @@ def workload_missing(o: Observation) -> Finding | None:
         return None
     if read.age(o, o.trainjob) < _PATIENCE:
         return None
-    message = f"it names LocalQueue {queue}, and there is no Workload of it"
+    message = f"it names LocalQueue {queue}, and has no Workload"
     return found(o, Reason.WORKLOAD_MISSING, Ref("LocalQueue", queue, read.namespace(o)), message)
 
 
 def workload_unseen(o: Observation) -> Finding | None:
-    """A queue decides about it, and what it says may not be seen."""
+    """It waits in a queue, and the user may not see its Workload."""
     queue = read.texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL)
     if not queue or not read.suspended(o.trainjob) or Subject.WORKLOADS not in o.unseen:
         return None
@@ -72,7 +72,7 @@ def workload_unseen(o: Observation) -> Finding | None:
 
 
 def workload_inactive(o: Observation) -> Finding | None:
-    """Kueue or a person has put it aside."""
+    """Kueue or a person has deactivated it."""
     workload = current(o)
     if workload is None or read.at(workload, "spec", "active") is not False:
         return None
@@ -82,7 +82,7 @@ def workload_inactive(o: Observation) -> Finding | None:
 
 
 def workload_inadmissible(o: Observation) -> Finding | None:
-    """No waiting will get it quota."""
+    """It will not get quota by waiting."""
     workload = waiting(o)
     if workload is None:
         return None
@@ -120,7 +120,7 @@ def admission_check_pending(o: Observation) -> Finding | None:
     for check in read.objects(workload, "status", "admissionChecks"):
         if check.get("state") != "Ready":
             name = read.text(check, "name")
-            message = f"it is {read.text(check, 'state')}: {read.text(check, 'message') or 'nothing is said'}"
+            message = f"it is {read.text(check, 'state')}: {read.text(check, 'message') or 'no message'}"
             return found(o, Reason.ADMISSION_CHECK, Ref("AdmissionCheck", name), message, check=name)
     return None
 
@@ -142,7 +142,7 @@ def before_admission(o: Observation) -> Finding | None:
 
 
 def preemptor(o: Observation) -> str:
-    """uid of the job that took its quota, as Kueue says; empty: nobody did."""
+    """uid of the job that took its quota, according to Kueue; empty if none did."""
     workload = waiting(o)
     if workload is None or not read.holds(workload, "Evicted"):
         return ""
@@ -151,7 +151,7 @@ def preemptor(o: Observation) -> str:
 
 
 def _job(workload: Json | None) -> str:
-    """Whose a Workload is, by name."""
+    """The job that a Workload belongs to, by kind and name."""
     if workload is None:
         return "a job that you cannot see"
     owner = next(iter(read.objects(workload, "metadata", "ownerReferences")), {})
@@ -160,7 +160,7 @@ def _job(workload: Json | None) -> str:
 
 
 def concerns(trainjob: Json) -> bool:
-    """Whether Kueue may have a say: a queue is named, or somebody has suspended the TrainJob."""
+    """Whether Kueue may manage it: it names a queue, or is suspended."""
     return names.QUEUE_LABEL in read.texts(trainjob, "metadata", "labels") or read.suspended(trainjob)
 
 
@@ -171,7 +171,7 @@ def current(o: Observation) -> Json | None:
 
 
 def cluster(o: Observation) -> str:
-    """Where MultiKueue has sent it, empty if nowhere yet."""
+    """The cluster that MultiKueue has sent it to; empty if none yet."""
     return read.text(current(o), "status", "clusterName")
 
 
@@ -212,4 +212,4 @@ BEFORE_ADMISSION: Final = (
     quota_short,
     admission_check_pending,
 )
-"""In the order in which a queue decides."""
+"""In the order in which Kueue decides."""

@@ -1,4 +1,4 @@
-"""Why pods are not let in, or do not start on the node that they have."""
+"""Why pods are not admitted, or do not start on their node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _START: Final = frozenset({"CreateContainerError", "RunContainerError", "PostSta
 _START_ENDED: Final = frozenset({"StartError", "ContainerCannotRun"})
 _LEAST_MEMORY: Final = quantity.parse("6Mi")
 _TRIES_AGAIN: Final = "; trying again in "
-"""What our initializers say before they do."""
+"""What our initializers log before they retry."""
 _QUOTA: Final = re.compile(r"exceeded quota: ([\w.-]+)")
 _SECRET: Final = re.compile(r"\b[sS]ecrets? \"([^\"]+)\"")
 
@@ -55,7 +55,7 @@ def refused(o: Observation) -> Finding | None:
 
 
 def image_not_pulled(o: Observation) -> Finding | None:
-    """A container waits for its image in vain."""
+    """A container's image cannot be pulled."""
     for pod, status, _ in _waiting(o):
         if _reason(status) in _IMAGE:
             image = read.text(status, "image")
@@ -67,7 +67,7 @@ def image_not_pulled(o: Observation) -> Finding | None:
 
 
 def secret_missing(o: Observation) -> Finding | None:
-    """A Secret that a container or a volume needs is not there."""
+    """A Secret that a container or a volume needs does not exist."""
     for pod in read.pending(o):
         for message in _config_problems(o, pod):
             name = _SECRET.search(message)
@@ -98,10 +98,10 @@ def volume_not_mounted(o: Observation) -> Finding | None:
 
 
 def sandbox_not_made(o: Observation) -> Finding | None:
-    """A node cannot make what the containers of a pod run in."""
+    """A node cannot create the sandbox that the containers of a pod run in."""
     for pod in read.pending(o):
         small = text.listed(_small_limits(pod))
-        # The limit holds for volumes in memory, too, such as that of the pod's token.
+        # The limit applies to volumes in memory too, such as that of the pod's token.
         reasons = ("FailedCreatePodSandBox", "FailedMount") if small else ("FailedCreatePodSandBox",)
         for event in reversed(read.warnings(o, pod, *reasons)):
             limits = small or "none of them is small"
@@ -112,7 +112,7 @@ def sandbox_not_made(o: Observation) -> Finding | None:
 
 
 def initializer_retries(o: Observation) -> Finding | None:
-    """An initializer's last word is that it tries again."""
+    """An initializer's last log line says that it retries."""
     pod = running_initializer(o)
     said = next(iter(o.log[-1:]), "")
     if pod is None or _TRIES_AGAIN not in said:
@@ -157,7 +157,7 @@ def cannot_start(o: Observation) -> Finding | None:
 
 
 def evicted(o: Observation) -> Finding | None:
-    """The node has put a pod out; how its containers ended then is no cause."""
+    """The node has evicted a pod; how its containers ended is then not the cause."""
     for pod in read.current_pods(o):
         if read.text(pod, "status", "reason") == "Evicted":
             node, said = read.text(pod, "spec", "nodeName"), read.text(pod, "status", "message")
@@ -188,7 +188,7 @@ def _refusals(o: Observation) -> Iterator[tuple[Json, str]]:
 def _refused(o: Observation, cause: Reason, about: Ref, job: Json, message: str, **words: Any) -> Finding:
     there = [pod for pod in read.current_pods(o) if read.job_of(o, pod) is job]
     if there:
-        message = f"{len(there)} of {read.ranks(job)} pods are there: {message}"
+        message = f"{len(there)} of {read.ranks(job)} pods exist: {message}"
     return replace(found(o, cause, about, message, **words), ranks=read.absent(o, job))
 
 

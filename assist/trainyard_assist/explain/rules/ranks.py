@@ -1,4 +1,4 @@
-"""Which rank the others wait for, when nothing more is known of it."""
+"""Which rank the others wait for, when no rule knows more."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..model import Finding, Json, Observation, Ref
 from .found import found
 
 _PATIENCE: Final = 5.0
-"""Seconds in which a Job makes its pods."""
+"""Seconds in which a Job creates its pods."""
 _SLOW: Final = 120.0
-"""Seconds after which a pod that is not Ready is missed, even if nothing is said of it."""
+"""Seconds after which a pod that is not Ready counts as missing, even without an event."""
 _LEFT: Final = 60.0
-"""Seconds that the others may take, to write a checkpoint for one, before it is said that one has left."""
+"""Seconds that the others may take to finish, such as to write a checkpoint, before a rank counts as left."""
 _TOGETHER: Final = frozenset(
     {"deepspeed", "horovod", "jax", "mlx", "mpi", "tensorflow", "torch", "torchtune"}
 )
@@ -25,7 +25,7 @@ _TOGETHER: Final = frozenset(
 
 
 def missing(o: Observation) -> Finding | None:
-    """Some ranks are ready, and one is not there."""
+    """Some ranks are ready, and one is missing."""
     for job in o.jobs:
         if not read.is_trainer(job) or read.suspended(job):
             continue
@@ -42,7 +42,7 @@ def missing(o: Observation) -> Finding | None:
 
 
 def left(o: Observation) -> Finding | None:
-    """Some ranks of a training that goes on together have ended well, a while ago, and others run."""
+    """Some ranks, of a framework whose ranks end together, succeeded a while ago, and others still run."""
     framework = read.texts(o.runtime, "metadata", "labels").get(names.FRAMEWORK_LABEL)
     for job in o.jobs:
         pods = {read.index(pod): pod for pod in read.current_pods(o) if read.job_of(o, pod) is job}
@@ -57,7 +57,7 @@ def _left(o: Observation, job: Json, gone: list[int], seconds: float, others: li
     message = (
         f"{'nodes' if len(gone) > 1 else 'node'} {text.listed(gone)} of {read.ranks(job)} ended with exit "
         f"code 0 {text.duration(seconds)} ago, and {len(others)} still run: if they wait for what has "
-        "ended, they wait for ever"
+        "ended, they wait forever"
     )
     waits = others[0]
     first = next(iter(read.objects(waits, "spec", "containers")), None)
@@ -91,7 +91,7 @@ def _not_ready(o: Observation, pod: Json) -> str:
     age = read.age(o, pod)
     if read.is_ready(pod) or (not said and age < _SLOW):
         return ""
-    why = read.text(said[-1], "message") if said else f"nothing was said of it for {text.duration(age)}"
+    why = read.text(said[-1], "message") if said else f"no event says why, for {text.duration(age)}"
     return f"is {read.text(pod, 'status', 'phase')} and not Ready: {why}"
 
 

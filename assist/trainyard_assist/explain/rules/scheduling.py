@@ -17,7 +17,7 @@ _PATIENCE: Final = 5.0
 
 
 def node_lost(o: Observation) -> Finding | None:
-    """A node that pods are on does not answer, or is no more."""
+    """A node with pods is not ready, or no longer exists."""
     nodes = {read.name(node): node for node in o.nodes}
     for pod in _unfinished(o):
         name = read.text(pod, "spec", "nodeName")
@@ -85,8 +85,8 @@ def gated(o: Observation) -> Finding | None:
 
 
 def no_scheduler(o: Observation) -> Finding | None:
-    """Nobody has said anything about a pod without a node."""
-    for pod in _homeless(o):
+    """No scheduler has looked at a pod without a node."""
+    for pod in _without_node(o):
         if read.condition(pod, "PodScheduled") is None and read.age(o, pod) >= _PATIENCE:
             scheduler = read.text(pod, "spec", "schedulerName") or "default-scheduler"
             message = f"{scheduler} has said nothing about it for {text.duration(read.age(o, pod))}"
@@ -96,16 +96,15 @@ def no_scheduler(o: Observation) -> Finding | None:
 
 
 def no_device(o: Observation) -> Finding | None:
-    """A pod asks for a device that kubelet knows of on no node that it may run on."""
+    """A pod asks for a device that no node that it may run on offers."""
     if Subject.NODES in o.unseen:
         return None
-    for pod in _homeless(o):
+    for pod in _without_node(o):
         nodes = fit.selected(pod, o.nodes)
         for resource in fit.devices(_unscheduled(pod)):
             if nodes and not any(fit.offers(node, resource) for node in nodes):
-                which = f"{len(nodes)} nodes" if len(nodes) > 1 else f"node {read.name(nodes[0])}"
-                message = f"it asks for {resource}, and of the {which} that it may run on none offers any"
-                held = [p for p in _homeless(o) if resource in fit.devices(_unscheduled(p))]
+                message = f"it asks for {resource}, which {_none_of(nodes)}"
+                held = [p for p in _without_node(o) if resource in fit.devices(_unscheduled(p))]
                 about = read.ref(pod, "Pod")
                 return found(o, Reason.NO_DEVICE, about, message, pods=held, resource=resource)
     return None
@@ -113,19 +112,19 @@ def no_device(o: Observation) -> Finding | None:
 
 def no_node_fits(o: Observation) -> Finding | None:
     """The scheduler has looked, and found no node for a pod."""
-    for pod in _homeless(o):
+    for pod in _without_node(o):
         if said := _unscheduled(pod):
             more = fit.misfits(said, pod, o.nodes)
-            # What follows is about preemption: why nobody makes room.
+            # The rest is about preemption: why no other pod makes room.
             message = said.split(" preemption:")[0].removesuffix(" no new claims to deallocate,")
-            held = [p for p in _homeless(o) if _unscheduled(p)]
+            held = [p for p in _without_node(o) if _unscheduled(p)]
             message = f"{message} ({more})" if more else message
             return found(o, Reason.NO_NODE_FITS, read.ref(pod, "Pod"), message, pods=held)
     return None
 
 
 def pending_claims(o: Observation) -> list[Json]:
-    """The claims without a volume that pods without a start name."""
+    """The claims without a volume that pending pods name."""
     wanted = {claim for pod in read.pending(o) for claim in claims_of(pod)}
     return [c for c in o.claims if read.name(c) in wanted and read.text(c, "status", "phase") != "Bound"]
 
@@ -137,7 +136,13 @@ def claims_of(pod: Json) -> Iterator[str]:
             yield claim
 
 
-def _homeless(o: Observation) -> list[Json]:
+def _none_of(nodes: list[Json]) -> str:
+    if len(nodes) > 1:
+        return f"none of the {len(nodes)} nodes that it may run on offers"
+    return f"node {read.name(nodes[0])}, the only one that it may run on, does not offer"
+
+
+def _without_node(o: Observation) -> list[Json]:
     return [pod for pod in read.pending(o) if not read.text(pod, "spec", "nodeName")]
 
 
@@ -149,7 +154,7 @@ def _unscheduled(pod: Json) -> str:
 
 
 def _unfinished(o: Observation) -> list[Json]:
-    """Also those that are being deleted: on a lost node they never go."""
+    """The unfinished pods, also those that are being deleted: on a lost node they never go away."""
     return [p for p in o.pods if read.text(p, "status", "phase") in ("Pending", "Running", "Unknown")]
 
 

@@ -1,4 +1,4 @@
-"""What the TrainJob itself, its runtime and its operator tell."""
+"""What the TrainJob itself, its runtime and its operator show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REASONS: Final = {reason.value: reason for reason in TABLE}
 
 
 def deleting(o: Observation) -> Finding | None:
-    """It is on its way out."""
+    """It is being deleted."""
     if not read.deleting(o.trainjob):
         return None
     held = read.at(o.trainjob, "metadata", "finalizers")
@@ -30,7 +30,7 @@ def deleting(o: Observation) -> Finding | None:
 
 
 def managed_elsewhere(o: Observation) -> Finding | None:
-    """Another controller is to run it; what that one reports is believed."""
+    """Another controller is responsible for it; what that one reports counts."""
     manager = manager_elsewhere(o.trainjob)
     if not manager or reported_active(o.trainjob):
         return None
@@ -42,7 +42,7 @@ def managed_elsewhere(o: Observation) -> Finding | None:
 
 
 def operator_down(o: Observation) -> Finding | None:
-    """There is something to do for the operator, and no operator is alive."""
+    """The operator has something to do, and none is running."""
     if not needs_operator(o) or Subject.OPERATOR_LEASE in o.unseen:
         return None
     if any(alive(o, lease) for lease in o.leases):
@@ -53,22 +53,22 @@ def operator_down(o: Observation) -> Finding | None:
         return found(o, Reason.OPERATOR_DOWN, about, message, namespace=names.SYSTEM_NAMESPACE)
     within = read.text(expected, "metadata", "namespace")
     renewed = read.since(o, read.moment(expected, "spec", "renewTime"))
-    message = f"nobody holds it; it was renewed {text.duration(renewed)} ago"
+    message = f"nobody holds it; it was last renewed {text.duration(renewed)} ago"
     return found(o, Reason.OPERATOR_DOWN, read.ref(expected, "Lease"), message, namespace=within)
 
 
 def blocked(o: Observation) -> Finding | None:
-    """The operator has said what blocks it, and the next step at the end of its message."""
+    """The operator has reported what blocks it, with the next step at the end of its message."""
     return None if _blocked_by(o) in refusals.OF_A_JOBSET else _blocked(o)
 
 
 def blocked_by_refusals(o: Observation) -> Finding | None:
-    """The operator has said what was refused to its JobSet, and nothing tells it more precisely any more."""
+    """The operator has reported what its JobSet was refused, and nothing else is more precise any more."""
     return _blocked(o) if _blocked_by(o) in refusals.OF_A_JOBSET else None
 
 
 def stepped(o: Observation, finding: Finding) -> Finding:
-    """The finding, with the operator's own next step if it has said the same cause."""
+    """The finding, with the operator's own next step if it has reported the same cause."""
     said = _blocked(o)
     if said is None or said.cause is not finding.cause:
         return finding
@@ -92,7 +92,7 @@ def _blocked(o: Observation) -> Finding | None:
 
 
 def runtime_missing(o: Observation) -> Finding | None:
-    """There is no runtime to make a JobSet from."""
+    """There is no runtime to build a JobSet from."""
     if o.runtime is not None or Subject.RUNTIME in o.unseen or read.own_jobset(o) is not None:
         return None
     runtime = read.named_runtime(o)
@@ -101,7 +101,7 @@ def runtime_missing(o: Observation) -> Finding | None:
 
 
 def _nearest(o: Observation) -> str:
-    """The runtime of a like name, of whichever kind."""
+    """The runtime with the nearest name, of either kind."""
     kinds = {read.name(runtime): read.text(runtime, "kind") for runtime in o.runtimes}
     close = difflib.get_close_matches(read.named_runtime(o).name, list(kinds), n=1)
     return f"; did you mean {kinds[close[0]]} {close[0]}?" if close else ""
@@ -129,7 +129,7 @@ def deadline_exceeded(o: Observation) -> Finding | None:
 
 
 def runtime_unsupported(o: Observation) -> Finding | None:
-    """Its runtimeRef is of a kind that no operator knows."""
+    """Its runtimeRef is of an unsupported kind."""
     condition = read.condition(o.trainjob, names.FAILED)
     if condition is None or condition.get("reason") != Reason.RUNTIME_NOT_SUPPORTED:
         return None
@@ -138,7 +138,7 @@ def runtime_unsupported(o: Observation) -> Finding | None:
 
 
 def manager_elsewhere(trainjob: Json) -> str:
-    """The controller that is to run it, empty if that is the operator here."""
+    """The other controller that is responsible for it; empty if it is this operator."""
     manager = read.text(trainjob, "spec", "managedBy")
     return "" if manager == names.MANAGED_BY_TRAINER else manager
 
@@ -157,7 +157,7 @@ def needs_operator(o: Observation) -> bool:
 
 
 def alive(o: Observation, lease: Json) -> bool:
-    """Whether the Lease is held and was renewed within its time."""
+    """Whether the Lease is held and has not expired."""
     lasts = read.number(lease, "spec", "leaseDurationSeconds", default=15)
     renewed = read.moment(lease, "spec", "renewTime")
     return bool(read.text(lease, "spec", "holderIdentity")) and read.since(o, renewed) <= lasts
