@@ -1,1 +1,1 @@
-"""The `trainyard` command: thin; each subcommand calls one of the rooms."""
+"""The `trainyard` command: a thin layer; each subcommand calls another package."""

@@ -1,6 +1,6 @@
-"""How a command answers: its exit code, and the form in which it prints.
+"""How a command answers: its exit code and its output format.
 
-Called by the commands. A table or text is for people, JSON for programs.
+Used by the commands. Tables and text are for people, JSON for programs.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def write_table(
         columns: The headings.
         rows: A text for each column.
         out: Where to print.
-        folds: The column whose texts go on in a second line where the terminal ends; the others never do.
-        width: Characters of a line; those of the terminal if left out.
+        folds: The column that wraps at the width of the terminal; the others never do.
+        width: Characters of a line; by default those of the terminal.
     """
     table = Table(box=None, pad_edge=False)
     for column in columns:

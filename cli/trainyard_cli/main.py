@@ -1,6 +1,6 @@
 """Assembles the `trainyard` command, and turns its errors into exit codes.
 
-0: fine. 1: the answer is no. 2: it could not be asked.
+0: fine. 1: the answer is no. 2: there is no answer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ app = typer.Typer(
 
 @app.callback()
 def trainyard() -> None:
-    """Keep this a group, though no command is registered before it is asked for."""
+    """Keep this a group, though commands are registered only on demand."""
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""Commands that are imported when they are asked for.
+"""Commands that are imported on demand.
 
 Called by `main` and `runtimes`, which name the module of each of their commands.
-No command waits for what only another one needs, such as Pulumi or the sandbox;
-help is the exception, since it says a line about each.
+No command waits for imports that only another one needs, such as Pulumi or the
+sandbox. Only help imports all, since it prints a line about each.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def group(modules: Mapping[str, str]) -> type[TyperGroup]:
     """A class of groups (`typer.Typer(cls=...)`) that imports these commands on demand.
 
     Args:
-        modules: By the command's name, the module in `commands` and what it calls the
-            function or the group: `{"lint": "lint:command"}`. They come after the
-            commands that the group has already.
+        modules: By the command's name, the module in `commands` and the function or the
+            group in it: `{"lint": "lint:command"}`. They come after the commands that the
+            group already has.
     """
 
     class OnDemand(TyperGroup):
@@ -37,7 +37,7 @@ def group(modules: Mapping[str, str]) -> type[TyperGroup]:
 
 
 class _Commands(MutableMapping[str, Any]):
-    """Commands by name; one that is not there yet is imported by the first look at it."""
+    """Commands by name; imports each at its first use."""
 
     def __init__(self, here: dict[str, Any], modules: Mapping[str, str]) -> None:
         self._here = here

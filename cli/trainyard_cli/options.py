@@ -1,4 +1,4 @@
-"""Options that several commands have: one wording each."""
+"""Options that several commands share, with the same help."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,9 +8,9 @@ import typer
 from .answers import Output
 
 Kubeconfig = Annotated[
-    str | None, typer.Option(help="Kubeconfig file; KUBECONFIG or ~/.kube/config unless given.")
+    str | None, typer.Option(help="Kubeconfig file; by default KUBECONFIG or ~/.kube/config.")
 ]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; its current one unless given.")]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; by default its current one.")]
 Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 Files = Annotated[
     list[Path], typer.Option("--file", "-f", help="A file with TrainJobs or runtimes; may be repeated.")

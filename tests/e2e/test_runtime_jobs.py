@@ -45,7 +45,7 @@ def test_a_job_that_was_sent_before_a_change_has_the_older_content_and_one_after
             False: "early",
         }
         said = platform.run("trainyard", "runtimes", "jobs", NAME)
-        assert "To have the newest one, delete it and send it again." in said.stderr
+        assert "To get the newest content, delete the TrainJob and create it again." in said.stderr
     finally:
         team_a.kubectl("delete", "trainjob", "early", "late", "--ignore-not-found")
         platform.kubectl("delete", "clustertrainingruntime", NAME)

@@ -19,7 +19,7 @@ CASES = sorted(path.stem for path in (FOLDER / "cases").glob("*.yaml"))
 CATALOG = FOLDER / "catalog"
 OURS = ("TrainJob", "TrainingRuntime")
 FOR_THE_PLATFORM = (
-    "TrainingRuntimes are not for data scientists to create: %s.\n"
+    "Data scientists may not create TrainingRuntimes: %s.\n"
     "Have the platform team create them, or add them to the catalog.\n"
 )
 DEEP = json.loads('{"a":' * 30 + "1" + "}" * 30)

@@ -106,7 +106,7 @@ def test_an_object_that_somebody_writes_to_meanwhile_is_read_again_five_times(
     [verdict] = judged(api)
     assert verdict.state is state
     assert api.requests.count(("GET", PATH)) == 5
-    said = "somebody wrote to it each time, 5 times; try again"
+    said = "it was changed during each of 5 tries; try again"
     assert verdict.why == (said if state is State.UNJUDGED else "")
 
 
@@ -319,7 +319,7 @@ def test_what_git_does_not_have_and_reaches_into_the_stack_comes_first() -> None
     same = Verdict(REF, State.SAME)
     assert command.as_text(command.document("prod", [same], BESIDE)) == (
         "RoleBinding team-a/more: unmanaged, gives all\n"
-        "Git has none of these. Take away what is not to be there; "
+        "Git has none of these. Delete what should not exist; "
         "name the rest in drift.known of the stack\n"
         "\n"
         "Could not see whether any ClusterRole reaches into the stack: 403 Forbidden: no\n"
@@ -433,7 +433,7 @@ def test_what_is_put_right_is_said_before_and_after(ask: Answer) -> None:
         "ConfigMap team-a/one: put right\n"
         "sandbox, of 1 objects: 1 put right\n",
     )
-    assert err.endswith("Putting right 1 of them ...\n")
+    assert err.endswith("Repairing 1 of them ...\n")
     assert api.objects[PATH]["data"] == {"a": "1"}
 
 
@@ -467,7 +467,7 @@ def test_what_is_to_be_kept_and_is_not_there_is_a_mistake(ask: Answer) -> None:
     code, out, err = ask("http://127.0.0.1:1", repair=True, keep=["ConfigMap/one ConfigMap/team-a/one"])
     assert (code, out) == (2, "")
     assert err == (
-        f"{SAID}--keep ConfigMap/one: the stack has no such object; say Kind/name, or Kind/namespace/name\n"
+        f"{SAID}--keep ConfigMap/one: the stack has no such object; use Kind/name or Kind/namespace/name\n"
     )
 
 

@@ -281,7 +281,7 @@ def test_nobody_to_ask_is_exit_code_2_and_one_line(tmp_path: Path) -> None:
 def test_a_name_that_no_trainjob_can_have_is_not_asked_for(name: str) -> None:
     err = io.StringIO()
     assert command.run(name, namespace="team", kubeconfig="/nowhere", err=err) == 2
-    assert err.getvalue() == f"{name!r} is not the name of an object\n"
+    assert err.getvalue() == f"{name!r} is not a valid name of an object\n"
 
 
 def test_help_has_an_example() -> None:

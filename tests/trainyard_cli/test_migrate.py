@@ -81,7 +81,7 @@ def test_a_runtime_that_data_scientists_may_not_create_is_said_to_be_one(call):
     _, text, said = call("-", stdin=case)
     assert "kind: TrainingRuntime\n" in text
     assert said.endswith(
-        "TrainingRuntimes are not for data scientists to create: jax-gang.\n"
+        "Data scientists may not create TrainingRuntimes: jax-gang.\n"
         "Have the platform team create them, or add them to the catalog.\n"
     )
 
@@ -178,4 +178,5 @@ def test_its_help_has_an_example_and_the_exit_codes():
     text = " ".join(done.stdout.split())
     assert done.exit_code == 0
     assert "kubectl get pytorchjobs -A -o yaml | trainyard migrate - > trainjobs.yaml" in text
-    assert "Exit codes: 0 all is carried over; 1 something is not; 2 it could not be asked." in text
+    codes = "0 all is carried over; 1 something is not; 2 the files could not be read or written."
+    assert f"Exit codes: {codes}" in text

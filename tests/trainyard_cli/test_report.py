@@ -153,7 +153,7 @@ def test_a_mistake_comes_first_with_file_and_line_and_its_stack_is_not_compared(
     edit("stacks/Pulumi.gke.yaml", "trainyard:platform:", "trainyard:platfrom:")
     lines = written().splitlines()
     assert lines[0] == "## Refused: 2 mistakes in 2 files"
-    assert "Not compared until it is mended: `aks, eks, gke and 2 more`" in lines
+    assert "Not compared until it is fixed: `aks, eks, gke and 2 more`" in lines
     assert [line.partition("` `")[0] for line in lines if line.startswith("- ")] == [
         f"- `{DISTRIBUTED}:70",
         "- `stacks/Pulumi.gke.yaml:12",
@@ -226,7 +226,7 @@ def test_what_was_not_asked_or_not_seen_is_never_called_untouched(clone: Path) -
     assert "- not asked, its job ended before: `openshift`\n" in text
     assert folded(text, "Each field, and each TrainJob").splitlines()[2:] == [
         "eks: the TrainJobs could not be seen: forbidden make: *** Error 2",
-        "gke: what make impact has said is not what FORMAT=json says",
+        "gke: the output of make impact is not that of FORMAT=json",
         "onprem: could not see pods: you are not allowed to list them",
         "openshift: its job ended before the TrainJobs were looked for",
     ]

@@ -90,7 +90,7 @@ def answer(pulumi: Path, *told: Any, code: int = 0, **options: Any) -> tuple[int
     return rollout.run("prod", out=out, err=err, **options), out.getvalue(), err.getvalue()
 
 
-LOOKING = "Looking what there is and what prod asks for ...\n"
+LOOKING = "Reading the cluster and what prod asks for ...\n"
 
 
 TENANT = f"""{STACK}
@@ -132,7 +132,7 @@ def test_where_the_namespaces_of_tenants_cannot_be_seen_it_says_so_and_goes_on(
     stack.write_text(TENANT)
     code, _, err = answer(pulumi, *PREVIEW, end(preview=True))
     assert code == 0
-    assert err.startswith("Could not see whose the tenants' namespaces are: kubeconfig /no/such/file: ")
+    assert err.startswith("Could not see who owns the tenants' namespaces: kubeconfig /no/such/file: ")
 
 
 def test_a_preview_of_a_runtime_that_the_cluster_would_refuse_ends_before_pulumi_is_run(
@@ -206,7 +206,7 @@ def test_one_that_breaks_off_says_how_far_it_came_and_why(pulumi: Path) -> None:
     assert answer(pulumi, *told, change=True, code=255) == (
         255,
         "+ ConfigMap team-a/one\nprod: 1 to create, 1 unchanged\n"
-        "prod: it broke off, with 0 of 1 changes made\n",
+        "prod: it did not finish, with 0 of 1 changes made\n",
         f"{LOOKING}Rolling out prod ...\nerror: ConfigMap team-a/one: the server is away\n",
     )
 

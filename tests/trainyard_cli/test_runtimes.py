@@ -84,7 +84,7 @@ def test_a_deprecated_runtime_says_so(folder: Path) -> None:
     path.write_text(path.read_text().replace(old, f"{old}    trainer.kubeflow.org/support: deprecated\n"))
     assert "Deprecated: PyTorch" in answer(run_list, folder=folder)[1]
     assert (
-        "Deprecated: it goes away in a later release."
+        "Deprecated: a later release removes it."
         in answer(run_show, "torch-distributed", folder=folder)[1].splitlines()
     )
 
@@ -167,9 +167,9 @@ def test_a_framework_that_the_catalog_does_not_have_begins_with_plain(folder: Pa
 
 PRIVILEGED = {"framework": "torch", "like": "torch-rdma-host-network", "purpose": "x"}
 ASKED = [
-    "torch-rdma-host-network is let off host-access until 2027-06-30: RoCE cards have their addresses on the "
-    "node alone. The new one too?",
-    "torch-rdma-host-network is let off privileges until 2027-06-30: RDMA registers GPU and host memory, "
+    "torch-rdma-host-network is exempt from host-access until 2027-06-30: RoCE cards have their addresses "
+    "on the node alone. The new one too?",
+    "torch-rdma-host-network is exempt from privileges until 2027-06-30: RDMA registers GPU and host memory, "
     "which IPC_LOCK allows. The new one too?",
 ]
 
@@ -200,12 +200,12 @@ def test_an_exception_is_copied_only_by_whoever_says_so_and_a_privilege_is_told(
     assert said == [
         "It is optional, as torch-rdma-host-network is: a stack has it with runtimes.mine.enabled: true.",
         "It has a privilege capabilities.add (privileges: must not add capabilities, adds IPC_LOCK), as "
-        "torch-rdma-host-network has. Take it away if mine does without.",
+        "torch-rdma-host-network has. Remove it if mine does not need it.",
         "It has a privilege spec.hostNetwork (host-access: must not be true), as "
-        "torch-rdma-host-network has. Take it away if mine does without.",
-        "It makes no exception from host-access, as torch-rdma-host-network does: "
+        "torch-rdma-host-network has. Remove it if mine does not need it.",
+        "Unlike torch-rdma-host-network, it makes no exception from host-access: "
         "--with-exception host-access copies it.",
-        "It makes no exception from privileges, as torch-rdma-host-network does: "
+        "Unlike torch-rdma-host-network, it makes no exception from privileges: "
         "--with-exception privileges copies it.",
     ]
 
@@ -237,16 +237,16 @@ def test_the_example_of_a_new_runtime_with_an_image_of_its_own_runs_that_image(f
             {"with_exceptions": ["privileges"]},
             "--with-exception privileges: plain makes no such exception (it makes none)\n",
         ),
-        ("plain", {}, "runtimes/plain/plain.yaml is there already: names are unique\n"),
+        ("plain", {}, "runtimes/plain/plain.yaml exists already: names are unique\n"),
         (
             "Torch_1",
             {},
-            "'Torch_1' cannot name a runtime: small letters, digits, '-' and '.', at most 63\n",
+            "'Torch_1' cannot name a runtime: use at most 63 lowercase letters, digits, '-' and '.'\n",
         ),
         (
             "a",
             {"framework": "../a"},
-            "'../a' cannot name a framework: small letters, digits, '-' and '.', at most 63\n",
+            "'../a' cannot name a framework: use at most 63 lowercase letters, digits, '-' and '.'\n",
         ),
         ("a", {"image": "busybox"}, "--image busybox: must name its registry and its tag or digest\n"),
         (

@@ -45,8 +45,8 @@ def test_each_job_has_the_newest_content_an_older_one_or_none_yet(monkeypatch: p
         ["team-b/then", "queued", "none", "yet"],
     ]
     assert err == (
-        "A TrainJob keeps the content that it started with, while it is suspended too. "
-        "To have the newest one, delete it and send it again.\n"
+        "A TrainJob keeps the content that it started with, even while it is suspended. "
+        "To get the newest content, delete the TrainJob and create it again.\n"
     )
 
 
@@ -67,7 +67,7 @@ def test_json_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_of_a_runtime_that_is_gone_the_jobs_are_listed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = answer(monkeypatch, LLAMA, newest="")
     assert (code, out.splitlines()[1].split()[2]) == (0, "older")
-    assert err == "There is no runtime plain any more: what has not started is Blocked.\n"
+    assert err == "The runtime plain no longer exists: TrainJobs that have not started are Blocked.\n"
 
 
 def test_what_nobody_knows_or_may_see_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

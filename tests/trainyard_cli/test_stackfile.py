@@ -223,4 +223,4 @@ def test_what_is_no_yaml_is_said_with_line_and_column(tmp_path: Path) -> None:
 def test_a_key_that_is_there_twice_is_named_with_both_lines(tmp_path: Path) -> None:
     [said] = answer(tmp_path, RIGHT + "    kueue: {enabled: false}\n")
     line = RIGHT.splitlines().index("    kueue:") + 1
-    assert said == f"{FILE}:{len(RIGHT.splitlines()) + 1}: the key kueue is in line {line} already"
+    assert said == f"{FILE}:{len(RIGHT.splitlines()) + 1}: the key kueue is already on line {line}"

@@ -63,7 +63,7 @@ class Terminal(io.StringIO):
 def test_on_a_terminal_it_says_who_asks_the_rules_of_a_stack(tmp_path):
     file = tmp_path / "rt.yaml"
     for text, said in (
-        (GOOD, f"The rules of a stack are asked by: trainyard lint --stack NAME {file}\n"),
+        (GOOD, f"To check the rules of a stack: trainyard lint --stack NAME {file}\n"),
         (BAD, ""),
     ):
         file.write_text(text)

@@ -1,1 +1,1 @@
-"""What the commands read from clusters, and write to them, with the rights of who runs them."""
+"""What the commands read from clusters and write to them, with the user's rights."""

@@ -1,4 +1,4 @@
-"""How the command reaches a cluster: with the kubeconfig, context and rights of the user who runs it."""
+"""How the command connects to a cluster: with the kubeconfig, context and rights of its user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainyard_sandbox.paths import Instance
 from .exec_plugin import Credential
 
 CONNECTIONS: Final = 16
-"""Requests at a time."""
+"""Concurrent requests."""
 
 
 def load(kubeconfig: str | None, context: str | None) -> Credentials:
@@ -31,15 +31,15 @@ def load(kubeconfig: str | None, context: str | None) -> Credentials:
 
 
 def of_stack(cluster: Cluster, kubeconfig: str | None, context: str | None) -> Credentials:
-    """As `load`; what is not given is as the stack file says."""
+    """Like `load`; the stack file provides what is not given."""
     file = kubeconfig or (cluster.kubeconfig and str(Path(cluster.kubeconfig).expanduser()))
     return load(file, context or cluster.context)
 
 
 def load_or_sandbox(kubeconfig: str | None, context: str | None) -> Credentials:
-    """As `load`; where there is no kubeconfig at all, that of the sandbox of this clone, if it is up.
+    """Like `load`; without any kubeconfig, uses that of this clone's sandbox, if it is up.
 
-    For commands that only look: nobody should change the sandbox for want of a kubeconfig.
+    Only for commands that read: without a kubeconfig, none should change the sandbox by accident.
     """
     try:
         return load(kubeconfig, context)
@@ -56,7 +56,7 @@ def client(found: Credentials, command: str) -> Client:
 
 
 def _proxy(server: str) -> str | None:
-    """The proxy that HTTPS_PROXY and NO_PROXY name for a server, as for kubectl."""
+    """The proxy for a server according to HTTPS_PROXY and NO_PROXY, as kubectl reads them."""
     url = urlsplit(server)
     if url.hostname in credentials.LOOPBACK or proxy_bypass(url.netloc):
         return None

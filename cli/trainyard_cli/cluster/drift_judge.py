@@ -1,7 +1,7 @@
-"""How each object of a stack is in the cluster: read, and replaced by what git says in a dry run.
+"""Judges each object of a stack: reads it, and replaces it in a dry run with what git says.
 
-Called by `drift`, which may have what differs put right: then the same replace
-is no dry run. What follows from the answers is `trainyard_platform.drift`'s.
+Called by `drift`, which may also repair what differs: then the same replace is
+not a dry run. `trainyard_platform.drift` decides what follows from the answers.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from trainyard_platform.drift.verdicts import Ref, State, Verdict, consequence, 
 Json = Mapping[str, Any]
 
 MANAGER: Final = "pulumi-kubernetes-trainyard"
-"""Begins as the provider's own do: it takes over what was written under such a name."""
+"""Begins like the provider's own managers: the provider takes over fields written under such a name."""
 AT_A_TIME: Final = 8
 LARGE_AT_A_TIME: Final = 2
-"""CRDs at a time; the largest have a megabyte there and back."""
+"""CRDs at a time; each way, the largest have a megabyte."""
 TRIES: Final = 5
-"""Of an object that somebody writes to between the read and the dry run."""
+"""Tries for an object that others write between the read and the dry run."""
 _CRD: Final = "CustomResourceDefinition"
 
 
 class Kinds:
-    """Where the API server has the objects of a kind, asked once for each group and version."""
+    """Finds the resource of a kind by discovery, once for each group and version."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -54,7 +54,7 @@ class Kinds:
 
 
 async def judge(client: Client, manifests: Sequence[Json], rights: Sequence[writers.Right]) -> list[Verdict]:
-    """A verdict for each of the objects, in their order; nothing is written."""
+    """A verdict for each of the objects, in their order; writes nothing."""
     judge = _Judge(client, rights)
     small, large = asyncio.Semaphore(AT_A_TIME), asyncio.Semaphore(LARGE_AT_A_TIME)
 
@@ -68,9 +68,9 @@ async def judge(client: Client, manifests: Sequence[Json], rights: Sequence[writ
 async def put_right(
     client: Client, manifests: Sequence[Json], verdicts: Sequence[Verdict], rights: Sequence[writers.Right]
 ) -> AsyncIterator[Verdict]:
-    """Make each object that differs what git says, in their order, and say what came of it.
+    """Repair each object that differs, in their order, and yield the outcome.
 
-    What has been written is what the verdict says: where an object has changed since, it is left.
+    Writes only what its verdict shows: an object that has changed since stays as it is.
     """
     judge = _Judge(client, rights)
     for manifest, verdict in zip(manifests, verdicts, strict=True):
@@ -79,7 +79,7 @@ async def put_right(
 
 
 class _Judge:
-    """Asks the API server about one object after another."""
+    """Judges one object after another."""
 
     def __init__(self, client: Client, rights: Sequence[writers.Right]) -> None:
         self._client = client
@@ -87,7 +87,7 @@ class _Judge:
         self._rights = rights
 
     async def verdict(self, manifest: Json, put_right: Sequence[Row] = ()) -> Verdict:
-        """How the object is; if these are its differences, they are put right."""
+        """The object's verdict; repairs it if its differences are exactly `put_right`."""
         found = Ref.of(manifest)
         try:
             resource = await self._kinds.resource(found.api_version, found.kind)
@@ -107,7 +107,7 @@ class _Judge:
             if error.code == 422 and "immutable" in error.message:
                 return Verdict(found, State.REPLACED, why=error.message)
             return Verdict(found, State.UNJUDGED, why=str(error))
-        return Verdict(found, State.UNJUDGED, why=f"somebody wrote to it each time, {TRIES} times; try again")
+        return Verdict(found, State.UNJUDGED, why=f"it was changed during each of {TRIES} tries; try again")
 
     async def _tried(self, found: Ref, path: str, manifest: Json, put_right: Sequence[Row]) -> Verdict:
         live = await self._client.get(path)
@@ -123,6 +123,6 @@ class _Judge:
             return Verdict(found, State.DIFFERENT, rows, consequence(found, rows))
         if rows != put_right:
             return Verdict(found, State.UNJUDGED, rows, "somebody has changed it since; try again")
-        # The very object that was compared: its resourceVersion is in the body.
+        # Exactly the object that was compared: its resourceVersion is in the body.
         await self._client.replace(path, body, manager=MANAGER)
         return Verdict(found, State.REPAIRED, rows)

@@ -1,6 +1,6 @@
-"""What a cluster has beside a stack that may reach into it: with rights only to read.
+"""What a cluster has outside a stack that may reach into it; needs only read rights.
 
-Called by `drift`. What counts is `trainyard_platform.drift.unmanaged`'s.
+Called by `drift`. `trainyard_platform.drift.unmanaged` decides what counts.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What reaches into the stack, and which kinds could not be seen, each with why."""
+    """What reaches into the stack, and which kinds could not be seen, with the reason."""
 
     unmanaged: Sequence[Unmanaged] = ()
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 
 async def look(client: Client, git: Sequence[Json], settings: Drift) -> Beside:
-    """List what may reach into the stack, and say what does and is not known to."""
+    """List what may reach into the stack, and return what does without being known."""
     kinds = Kinds(client)
     unseen: dict[str, str] = {}
 

@@ -1,8 +1,8 @@
 """Credentials from the program that a kubeconfig names, such as `aws eks get-token`.
 
-Called by `connection`. The `kubernetes` package runs the program, because
-it speaks the ExecCredential protocol; what it answers is used here, and what is
-wrong with it becomes one sentence (docs/adr/0015).
+Called by `connection`. The `kubernetes` package runs the program, because it
+implements the ExecCredential protocol; this module uses the answer, and turns
+each error into one sentence (docs/adr/0015).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import msgspec
 from trainyard_operator.kube.credentials import CredentialsError, ExecPlugin, as_file
 
 MARGIN: Final = timedelta(seconds=10)
-"""Credentials that expire within this time are renewed: a request with them could come too late."""
+"""Credentials that expire within this time are renewed: a request with them could arrive too late."""
 
 _LONGEST: Final = 500
-"""Characters of what a plugin says that are shown."""
+"""Characters of a plugin's output that are shown."""
 
 
 class _Variable(msgspec.Struct):
@@ -51,14 +51,14 @@ class _Status(msgspec.Struct, rename="camel"):
 
 
 class Credential:
-    """What a plugin gives, renewed when it expires or the API server rejects it.
+    """A plugin's credentials, renewed when they expire or the API server rejects them.
 
     Args:
         plugin: The plugin, which runs at once.
-        clock: The time now, with a time zone.
+        clock: The current time, with a time zone.
 
     Raises:
-        CredentialsError: The plugin gives no credentials; says why and how to get the plugin.
+        CredentialsError: The plugin gives no credentials; says why, and how to install the plugin.
     """
 
     def __init__(self, plugin: ExecPlugin, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -115,7 +115,7 @@ def _run(plugin: ExecPlugin) -> _Status:
     except ConfigException as error:
         raise _error(plugin, f"failed: {_one_line(str(error).removeprefix('exec: '))}") from error
     except AttributeError as error:
-        # In a terminal the plugin writes its errors there, and the package looks for them in vain.
+        # In a terminal the plugin writes its errors there, where the package does not find them.
         raise _error(plugin, "failed; see its messages above") from error
     except (TypeError, ValueError) as error:
         raise _error(plugin, f"did not print an ExecCredential: {_one_line(str(error))}") from error
@@ -129,7 +129,7 @@ def _run(plugin: ExecPlugin) -> _Status:
 
 
 def _require(plugin: ExecPlugin) -> None:
-    """Raise what can be known without running the plugin."""
+    """Raise the errors that are known without running the plugin."""
     try:
         config = msgspec.convert(plugin.config, _Exec)
     except msgspec.ValidationError as error:

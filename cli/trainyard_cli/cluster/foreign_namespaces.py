@@ -1,6 +1,6 @@
-"""Tenants of a stack whose namespaces are another tool's: looked up before anything is sent.
+"""Tenants of a stack whose namespaces belong to another tool: found before anything is sent.
 
-Called by `rollout`. Asks the cluster with rights only to read.
+Called by `rollout`. Queries the cluster, with only read rights.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from . import connection
 
 
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
-    """A sentence for each tenant that may not have its namespace; nothing is asked without tenants.
+    """A sentence for each tenant that may not have its namespace; queries nothing without tenants.
 
     Raises:
-        PlatformError: The stack file is wrong.
-        ApiError, CredentialsError: The cluster cannot be asked.
+        PlatformError: The stack file is invalid.
+        ApiError, CredentialsError: The cluster cannot be queried.
     """
     settings = stackfile.read_as_pulumi(stack)
     if not settings.tenants:
@@ -36,7 +36,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
 
 
 async def refused(client: Client, tenants: Iterable[str]) -> list[str]:
-    """The same of tenants by name; those that have no namespace yet get one of their own."""
+    """The same for tenants by name; those that have no namespace yet get one of their own."""
     found = []
     for name in tenants:
         try:

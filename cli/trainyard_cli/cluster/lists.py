@@ -1,4 +1,4 @@
-"""One way to list: every object of a kind, page by page, as values that say what they are."""
+"""Lists every object of a kind, page by page, as values that include their kind."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _PAGE: Final = 500
 async def everything(
     client: Client, resource: Resource, namespace: str | None = None, *, selector: str = ""
 ) -> AsyncIterator[dict[str, Any]]:
-    """The objects of a kind, in all namespaces or in one, that a label selector picks if there is one.
+    """The objects of a kind, in all namespaces or in one, that match the label selector if there is one.
 
     Raises the client's errors: `NotFoundError` if the cluster has no such kind.
     """
     params = {"labelSelector": selector} if selector else None
-    # Items of a list do not say their kind themselves.
+    # Items of a list do not include their kind.
     kind = {"apiVersion": resource.api_version, "kind": resource.kind}
     async for raw in undecoded(client, resource, namespace, params=params):
         yield {**msgspec.json.decode(raw, type=dict[str, Any]), **kind}
@@ -33,7 +33,7 @@ async def undecoded(
     *,
     params: Mapping[str, str] | None = None,
 ) -> AsyncIterator[msgspec.Raw]:
-    """The same as JSON, for who reads a few fields of many objects; `params` are the API server's."""
+    """The same as JSON, for callers that read a few fields of many objects; `params` are the API server's."""
     async for page in client.list(resource.path(namespace), limit=_PAGE, params=params):
         for raw in page.items or ():
             yield raw

@@ -1,7 +1,7 @@
-"""What `trainyard explain` looks at: a bounded number of requests, in three rounds, each at once.
+"""What `trainyard explain` looks at: a bounded number of requests, in three concurrent rounds.
 
 The TrainJob; then what belongs to it; then what `follow_ups` asks for. What
-may not be seen, or does not come in time, is noted and does not end the look.
+the user may not see, or what times out, is noted and does not end the look.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Json = Mapping[str, Any]
 T = TypeVar("T")
 
 PATIENCE: Final = 10.0
-"""Seconds for one look."""
+"""Seconds for one request."""
 PAGE: Final = 500
 MOST: Final = 2000
-"""Objects of one kind that are looked at."""
+"""Objects of one kind that are looked at, at most."""
 MOST_NODES: Final = 64
-"""Nodes that are looked at one by one."""
+"""Nodes that are fetched one by one, at most."""
 MOST_CLAIMS: Final = 8
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _LONGEST_NAME: Final = 253
@@ -58,7 +58,7 @@ _JOBSET_CONTROLLER: Final = ("jobset-system", "jobset-controller")
 
 
 async def observe(client: Client, namespace: str, job: str, operator_namespace: str) -> Observation:
-    """Look at the TrainJob and at all that its running hangs on.
+    """Look at the TrainJob and at everything that it needs to run.
 
     Raises the client's errors if the TrainJob itself cannot be seen.
     """
@@ -124,7 +124,7 @@ async def _followed(
 
 
 class _Look:
-    """Looks at one namespace, and notes what could not be seen."""
+    """Reads one namespace, and notes what could not be seen."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
@@ -134,7 +134,7 @@ class _Look:
     async def get(
         self, subject: Subject, resource: Resource | None, namespace: str | None, name: str
     ) -> Json | None:
-        """One object; None if there is none, it may not be seen, or nothing is asked for."""
+        """One object; None if there is none, the user may not see it, or nothing is asked for."""
         if resource is None or not is_name(name):
             return None
         found = await self._tried(
@@ -163,17 +163,17 @@ class _Look:
         return found
 
     async def runtimes(self, wanted: FollowUps, missing: str) -> tuple[Json, ...]:
-        """Those of the catalog and of the namespace, as far as they are seen, for one that is missing."""
+        """The visible runtimes of the catalog and of the namespace, if the TrainJob's own is missing."""
         found: list[Json] = []
         for kind in RUNTIMES.values() if wanted.runtimes and is_name(missing) else ():
             path = kind.path(self._namespace if kind.namespaced else None)
             with contextlib.suppress(ApiError):
-                # What is listed does not say of which kind it is.
+                # Items of a list do not include their kind.
                 found += [{**one, "kind": kind.kind} for one in await _in_time(self._pages(path, {}))]
         return tuple(found)
 
     async def leases(self, namespace: str | None) -> tuple[Json, ...]:
-        """Of our operator and of Kubeflow Trainer's own controller, which may be the one at work."""
+        """Those of our operator and of Kubeflow Trainer's own controller, which may be the active one."""
         if namespace is None:
             return ()
         places = ((namespace, names.OPERATOR), (names.KUBEFLOW_NAMESPACE, names.TRAINER_LEASE))
@@ -192,7 +192,7 @@ class _Look:
         return tuple(one for one in found if one is not None)
 
     async def nodes(self, wanted: FollowUps) -> tuple[Json, ...]:
-        """The nodes that pods are on, or all if one has none yet."""
+        """The nodes that pods are on; all nodes if a pod has none yet."""
         if wanted.all_nodes or len(wanted.nodes) > MOST_NODES:
             return await self.all(Subject.NODES, NODES, None)
         found = await asyncio.gather(*(self.get(Subject.NODES, NODES, None, n) for n in wanted.nodes))
@@ -213,7 +213,7 @@ class _Look:
         return () if said is None else tail(said)
 
     async def claim_events(self, claims: tuple[str, ...]) -> tuple[Json, ...]:
-        """All that is said of the claims, of which much is not a warning."""
+        """All events about the claims: many are not warnings."""
         found = await asyncio.gather(
             *(
                 self.all(
@@ -228,7 +228,7 @@ class _Look:
         return tuple(event for events in found for event in events)
 
     async def queue_place(self, wanted: FollowUps) -> QueuePlace | None:
-        """Which in the queue it is: as Kueue tells, else counted from the Workloads that can be seen."""
+        """Its position in the queue: as Kueue reports it, otherwise counted from the visible Workloads."""
         queue = text(wanted.workload, "spec", "queueName")
         if wanted.workload is None or not is_name(queue):
             return None
@@ -243,7 +243,7 @@ class _Look:
         return places.told(wanted.workload, told, text(local, "spec", "clusterQueue"))
 
     async def workload_of(self, job_uid: str) -> Json | None:
-        """The Workload of the job with this uid, in any namespace that may be seen."""
+        """The Workload of the job with this uid, in any namespace that the user may see."""
         mine = {"labelSelector": f"{JOB_UID_LABEL}={job_uid}"}
         for within in (None, self._namespace) if job_uid else ():
             with contextlib.suppress(ApiError):

@@ -1,7 +1,7 @@
-"""Runtimes of a stack that its cluster would refuse: asked in dry runs, before anything is sent.
+"""Runtimes of a stack that its cluster would refuse: tried in dry runs, before anything is sent.
 
-Called by `rollout`, with the rights of the user. The API server asks the
-admission policies and the operator's webhook, which has it judge the Jobs too.
+Called by `rollout`, with the rights of the user. The API server calls the
+admission policies and the operator's webhook, which tries the Jobs too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..files.stackfile import PROJECT
 from . import connection
 
 _DENIED: Final = ("denied the request: ", "denied request: ")
-"""What the API server writes before the words of a webhook, and of an admission policy."""
+"""What the API server writes before the message of a webhook, and of an admission policy."""
 
 Manifest = Mapping[str, Any]
 
@@ -30,11 +30,11 @@ Manifest = Mapping[str, Any]
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
     """A sentence for each runtime of the stack that the cluster would refuse.
 
-    There is none on a cluster that has no runtimes yet: nobody judges them there.
+    Empty on a cluster that does not know runtimes yet: nothing judges them there.
 
     Raises:
-        PlatformError: The stack file or a runtime is wrong.
-        ApiError, CredentialsError: The cluster cannot be asked, for example with rights only to read.
+        PlatformError: The stack file or a runtime is invalid.
+        ApiError, CredentialsError: The cluster cannot be queried, for example with only read rights.
     """
     settings = stackfile.read_as_pulumi(stack)
     registry = Artifacts(settings.artifacts, PROJECT).registry
@@ -49,7 +49,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
 
 
 async def refused(client: Client, manifests: Sequence[Manifest]) -> list[str]:
-    """The sentences; raises the client's errors where nobody has said yes or no."""
+    """The sentences; raises the client's errors where there is neither a yes nor a no."""
     try:
         await client.get(CLUSTER_TRAINING_RUNTIMES.path(), params={"limit": "1"})
     except NotFoundError:
@@ -60,7 +60,7 @@ async def refused(client: Client, manifests: Sequence[Manifest]) -> list[str]:
 async def _asked(client: Client, manifest: Manifest) -> str:
     name = manifest["metadata"]["name"]
     try:
-        await _sent(client, name, _as_anybodys(manifest))
+        await _sent(client, name, _without_exemption(manifest))
     except ApiError as error:
         if (said := _refusal(error)) is None:
             raise
@@ -80,8 +80,8 @@ async def _sent(client: Client, name: str, manifest: Manifest) -> None:
     )
 
 
-def _as_anybodys(manifest: Manifest) -> Manifest:
-    """Without the label with which a stack's runtimes are let pass (see `parts.catalog`)."""
+def _without_exemption(manifest: Manifest) -> Manifest:
+    """The manifest without the label that exempts a stack's runtimes (see `parts.catalog`)."""
     metadata = manifest["metadata"]
     labels = {
         label: value
@@ -92,7 +92,7 @@ def _as_anybodys(manifest: Manifest) -> Manifest:
 
 
 def _refusal(error: ApiError) -> str | None:
-    """Why it is refused; None where it is something else that went wrong, such as a missing right."""
+    """Why it is refused; None where something else went wrong, such as a missing right."""
     for mark in _DENIED:
         if mark in error.message:
             return error.message.partition(mark)[2]

@@ -1,8 +1,8 @@
 """What `trainyard adopt` looks at, and how it carries out the steps: one guarded request each.
 
-What is looked at is decided here, what follows from it in
-`trainyard_assist.takeover`. Every write names the uid of the object, and the
-version where it was decided on, so a step that no longer fits is refused.
+This module decides what to look at, `trainyard_assist.takeover` what follows
+from it. Every write names the uid of the object, and its version if the step
+depends on it, so the API server refuses a step that no longer fits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Json = Mapping[str, Any]
 MANAGER: Final = "trainyard-adopt"
 JOBSET_NAMESPACE: Final = "jobset-system"
 PATIENCE: Final = 180.0
-"""Seconds for a Deployment to be as it is wanted."""
+"""Seconds for a Deployment to reach its replicas."""
 _AT_ONCE: Final = 16
 _RESOURCES: Final = {
     (one.api_version, one.kind): one
@@ -69,7 +69,7 @@ _RESOURCES: Final = {
 async def observe(
     client: Client, runtimes: Sequence[str], *, trainer_namespace: str, operator_namespace: str
 ) -> takeover.Observed:
-    """Look at all that taking over is decided on; changes nothing.
+    """Read everything that the takeover depends on; changes nothing.
 
     `runtimes` are the names of the platform's ClusterTrainingRuntimes. Raises the client's errors.
     """
@@ -165,7 +165,7 @@ async def _scale(client: Client, step: takeover.Scale) -> None:
 async def _is_scaled(client: Client, step: takeover.Scale) -> bool:
     deployment = await client.get(_path(step.ref))
     if step.after == 0:
-        # The status no longer counts a pod that is being deleted, and that may still work.
+        # The status no longer counts a pod that is being deleted, though it may still be working.
         labels = deployment["spec"]["selector"].get("matchLabels") or {}
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         return not [one async for one in everything(client, PODS, step.ref.namespace, selector=selector)]

@@ -1,7 +1,7 @@
-"""The TrainJobs of a cluster that have not finished, and what each hangs on: with rights only to read.
+"""The unfinished TrainJobs of a cluster, and what each depends on; needs only read rights.
 
-Called by `impact`. What may not be seen is noted and does not end the look,
-but for the TrainJobs themselves.
+Called by `impact`. What the user may not see is noted and does not end the
+look, except for the TrainJobs themselves.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Json = Mapping[str, Any]
 
 @dataclass
 class Seen:
-    """The jobs, and what could not be seen, by what and why."""
+    """The jobs, and what could not be seen, each with the reason."""
 
     jobs: list[Job] = field(default_factory=list)
     unseen: dict[str, str] = field(default_factory=dict)
 
 
 async def look(client: Client, *, pools: bool) -> Seen:
-    """The TrainJobs of all namespaces; with `pools` on which pool's nodes their pods are, too.
+    """The TrainJobs of all namespaces; with `pools`, also the node pools that their pods are on.
 
     Raises the client's errors if the TrainJobs cannot be seen.
     """
@@ -95,7 +95,7 @@ def _seen(
 
 
 async def _places(client: Client, seen: Seen) -> dict[tuple[str, str], frozenset[str]]:
-    """By namespace and name of a JobSet: the pools on whose nodes it has pods."""
+    """By namespace and name of a JobSet: the node pools that its pods are on."""
     pool_of = {
         one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(names.POOL_LABEL)
         async for one in _json(client, NODES, seen)
@@ -109,7 +109,7 @@ async def _places(client: Client, seen: Seen) -> dict[tuple[str, str], frozenset
 
 
 def _schedulers(jobset: Json) -> frozenset[str]:
-    """What the pods of a JobSet name as their schedulerName."""
+    """The schedulerNames of the pods of a JobSet."""
     jobs = (jobset.get("spec") or {}).get("replicatedJobs") or ()
     pods = (job["template"]["spec"]["template"].get("spec") or {} for job in jobs)
     return frozenset(pod["schedulerName"] for pod in pods if pod.get("schedulerName"))
@@ -130,7 +130,7 @@ async def _json(
 async def _tried(
     client: Client, resource: Resource, seen: Seen, params: Mapping[str, str] | None = None
 ) -> AsyncIterator[msgspec.Raw]:
-    """The objects of a kind in all namespaces; none where the cluster does not know it."""
+    """The objects of a kind in all namespaces; none if the cluster does not know the kind."""
     try:
         async for raw in undecoded(client, resource, params=params):
             yield raw

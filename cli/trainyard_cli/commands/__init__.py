@@ -1,1 +1,1 @@
-"""The commands, a module each: what is asked, and how the answer is printed."""
+"""The commands, one module each: what they ask, and how they print the answer."""

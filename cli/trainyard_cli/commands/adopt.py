@@ -1,7 +1,7 @@
 """`trainyard adopt`: take a cluster over from Kubeflow Trainer's controller, or give it back.
 
-Called by `main`, which adds `command` to the application. Prints; what to do
-is `trainyard_assist.takeover`'s, and `takeover` looks and does it.
+Called by `main`, which adds `command` to the application. Prints;
+`trainyard_assist.takeover` decides what to do, and `takeover` does it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def run(
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
-    """Print what there is and what is to be done, and do it with `yes`; returns the exit code.
+    """Print the state and the steps, and carry them out with `yes`; returns the exit code.
 
-    0: it can be done, or is done; 1: something must be put right first; 2: the
-    cluster could not be asked, or refused a step, which goes to `err`.
+    0: it can be done, or is done; 1: something must be fixed first; 2: the
+    cluster could not be queried, or refused a step, which goes to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
     done: list[takeover.Step] = []
@@ -75,7 +75,7 @@ def run(
         plan = asyncio.run(adopt())
     except (CredentialsError, ApiError, TimeoutError) as error:
         why = "a Deployment takes too long; see its pods" if isinstance(error, TimeoutError) else str(error)
-        again = "; what is done is done, and the same command goes on from there" if yes else ""
+        again = "; the steps so far are done, and the same command continues from there" if yes else ""
         print(clean(f"{why}{again}"), file=err)
         return CANNOT_ASK
     out.write(as_json(plan, done) if output is Output.JSON else _lines(_outcome(plan, done)))
@@ -83,7 +83,7 @@ def run(
 
 
 def as_json(plan: takeover.Plan, done: Sequence[takeover.Step]) -> str:
-    """The plan as JSON, in the shape that docs/adopt.md describes."""
+    """The plan as JSON, in the format that docs/adopt.md describes."""
     value: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": "Takeover",
@@ -119,12 +119,12 @@ def _outcome(plan: takeover.Plan, done: Sequence[takeover.Step]) -> Iterator[str
     yield ""
     again = "trainyard adopt --back --yes" if plan.back else "trainyard adopt --yes"
     if plan.refused:
-        yield "Nothing has been changed: what is marked !! must be put right first."
+        yield "Nothing has been changed: fix what is marked !! first."
         return
     if plan.steps and not done:
         yield f"Nothing has been changed. To do it: {again}"
         return
-    yield "Trainer's controller works again." if plan.back else "Nothing of Trainer is in the way any more."
+    yield "Trainer's controller works again." if plan.back else "Trainer is no longer in the way."
     if plan.next_steps:
         yield "Next:"
         yield from (f"  {step}" for step in plan.next_steps)
@@ -150,11 +150,11 @@ def command(
 ) -> None:
     """Take a cluster over from Kubeflow Trainer's own controller.
 
-    Says what it finds, what becomes of each TrainJob, and what it would do;
-    does it with --yes. No pod is touched. After it: pulumi up.
+    Prints what it finds, what happens to each TrainJob, and the steps; --yes
+    carries them out. No pod is touched. Afterwards, run pulumi up.
 
-    Exit code 0: it can be done, or is done; 1: something must be put right
-    first; 2: the cluster could not be asked, or refused a step.
+    Exit code 0: it can be done, or is done; 1: something must be fixed first;
+    2: the cluster could not be queried, or refused a step.
     """
     raise typer.Exit(
         run(

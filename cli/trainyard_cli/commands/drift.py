@@ -1,7 +1,7 @@
-"""`trainyard drift`: is the cluster what git says, down to what others have added.
+"""`trainyard drift`: whether the cluster is what git says, including what others have added.
 
 Called by `main`, which adds `command` to the application. Renders the stack,
-asks the cluster (`drift_judge`) and prints.
+queries the cluster (`drift_judge`) and prints.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _LEGEND: Final = (
     "+ only in the cluster, - only in git, ~ differs; by: what the client that wrote it calls itself"
 )
 _NEXT: Final = (
-    "Git has none of these. Take away what is not to be there; name the rest in drift.known of the stack"
+    "Git has none of these. Delete what should not exist; name the rest in drift.known of the stack"
 )
 _LONGEST: Final = 120
 """Characters of a value that is shown."""
 _MOST: Final = 10
-"""Objects that could not be judged and are listed; where nothing can, there are hundreds."""
+"""Objects that could not be judged and are listed; if none can be judged, there are hundreds."""
 
 
 def run(
@@ -62,12 +62,11 @@ def run(
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
-    """Print what of a stack's objects is not as git says; returns the exit code.
+    """Print where a stack's objects differ from git; returns the exit code.
 
-    With `repair` it is put right after it is printed, but for the objects that
-    `keep` names. 0: everything is as it is to be. 1: something is not. 2: it
-    could not be asked, of one object or of all; why goes to `out` with the
-    object, or to `err`.
+    With `repair` it then repairs them, except the objects that `keep` names.
+    0: there is no drift. 1: there is. 2: one object or all could not be
+    judged; the reason goes to `out` with the object, or to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
 
@@ -77,10 +76,10 @@ def run(
             out.flush()
         number = sum(verdict.state is State.DIFFERENT for verdict in verdicts)
         if number:
-            print(f"Putting right {number} of them ...", file=err)
+            print(f"Repairing {number} of them ...", file=err)
 
     try:
-        settings = stackfile.read(stack, STACKS)  # what is wrong is said without Pulumi's words around it
+        settings = stackfile.read(stack, STACKS)  # reports mistakes without Pulumi's words around them
         credentials = connection.load(kubeconfig, context)
         print(f"Rendering the stack {stack} ...", file=err)
         with TemporaryDirectory() as folder:
@@ -101,12 +100,12 @@ def run(
         out.write(as_text(value))
     elif any(verdict.state is not State.SAME for verdict in verdicts):
         out.write(_printed(_outcome(value)))
-    # What git does not have is nothing that a roll-out could put right.
+    # A roll-out cannot repair what git does not have.
     return exit_code(verdicts) if repair else exit_code(verdicts, beside.unmanaged, beside.unseen)
 
 
 def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[str, Any]:
-    """The answer as JSON values, in the shape that docs/drift.md describes; by kind, namespace and name."""
+    """The answer as JSON values, in the format that docs/drift.md describes; by kind, namespace and name."""
     found = [verdict for verdict in verdicts if verdict.state is not State.SAME]
     return {
         "apiVersion": API_VERSION,
@@ -183,7 +182,7 @@ def _lines(value: Json) -> Iterator[str]:
 
 
 def _beside(value: Json) -> Iterator[str]:
-    """What git does not have and reaches into the stack."""
+    """What reaches into the stack and is not in git."""
     for one in value["unmanaged"]:
         yield f"{_name(one)}: unmanaged, {one['why']}"
     if value["unmanaged"]:
@@ -196,7 +195,7 @@ def _beside(value: Json) -> Iterator[str]:
 
 
 def _outcome(value: Json) -> Iterator[str]:
-    """What came of it, after the answer itself has been printed."""
+    """The outcome of a repair, after the answer itself has been printed."""
     yield ""
     yield from map(_heading, value["findings"])
     yield _counted(value)
@@ -237,11 +236,11 @@ def _short(value: object) -> str:
 
 
 def _named(keep: Sequence[str], manifests: Sequence[Json]) -> frozenset[str]:
-    """The keys of the objects that are to be kept; each argument may name several."""
+    """The keys of the objects to keep; each argument may name several."""
     named = frozenset(key for one in keep for key in one.split())
     if unknown := sorted(named - {Ref.of(manifest).key for manifest in manifests}):
         raise PlatformError(
-            f"--keep {unknown[0]}: the stack has no such object; say Kind/name, or Kind/namespace/name"
+            f"--keep {unknown[0]}: the stack has no such object; use Kind/name or Kind/namespace/name"
         )
     return named
 
@@ -253,9 +252,9 @@ async def _judged(
     keep: frozenset[str],
     tell: Callable[[Sequence[Verdict], Beside], None] | None,
 ) -> tuple[list[Verdict], Beside]:
-    """The verdicts, and what is beside them; after `tell`, and only with it, what differs is put right."""
+    """The verdicts, and what the cluster has beside the stack; repairs after `tell`, and only with it."""
     async with connection.client(credentials, "drift") as client:
-        await client.get("/version")  # where nobody answers, that is said once and not of each object
+        await client.get("/version")  # an unreachable cluster is reported once, not for each object
         verdicts = [
             replace(verdict, state=State.KEPT)
             if verdict.state is State.DIFFERENT and verdict.ref.key in keep
@@ -270,15 +269,15 @@ async def _judged(
 
 
 def command(
-    stack: Annotated[str, typer.Option(help="The stack that the cluster is of.", metavar="NAME")],
+    stack: Annotated[str, typer.Option(help="The stack that the cluster belongs to.", metavar="NAME")],
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Make it what git says. Without it nothing is changed.")
+        bool, typer.Option("--repair", help="Make the cluster what git says. Without it nothing is changed.")
     ] = False,
     keep: Annotated[
         list[str] | None,
         typer.Option(
-            help="Objects to leave as they are: Kind/name or Kind/namespace/name, with spaces between.",
+            help="Objects to leave as they are: Kind/name or Kind/namespace/name, separated by spaces.",
             metavar="OBJECT",
         ),
     ] = None,
@@ -286,15 +285,15 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Say what in the cluster is not what git says, field by field, and who wrote it.
+    """Say where the cluster differs from git, field by field, and who wrote it.
 
-    Each object is replaced by what git says in a dry run, which takes the
-    rights of a rollout. What others rightly write, such as an autoscaler or
-    whoever makes a certificate, is no drift. With --repair what differs is
-    printed first and then made what git says: whatever others have added goes.
+    Replaces each object in a dry run with what git says, which needs the rights
+    of a rollout. What others may write, such as an autoscaler or a controller
+    of certificates, is not drift. --repair prints the differences first and
+    then makes the objects what git says: what others have added is removed.
     Objects that git does not have and that give rights into what it has are
-    reported, never removed. Exit code 1: there is drift. Exit code 2: it could
-    not be asked, of some objects or of all.
+    reported, never removed. Exit code 1: there is drift. Exit code 2: some
+    objects, or all, could not be judged.
 
     Example: trainyard drift --stack prod
     """

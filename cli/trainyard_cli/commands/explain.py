@@ -1,7 +1,7 @@
 """`trainyard explain`: why a TrainJob does not run.
 
-Called by `main`, which adds `command` to the application. Prints; what to look
-at is `observe`'s, and what follows from it `trainyard_assist.explain`'s.
+Called by `main`, which adds `command` to the application. Prints; `observe`
+reads the cluster, and `trainyard_assist.explain` decides what follows from it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def run(
 ) -> int:
     """Print why the TrainJob does not run; returns the exit code.
 
-    0: nothing is wrong; 1: something holds it up, or it has failed; 2: it
-    could not be asked, which goes to `err`.
+    0: nothing is wrong; 1: something holds it up, or it has failed; 2: the
+    cluster could not be queried, which goes to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
     for name in (job, namespace):
         if name is not None and not is_name(name):
-            print(f"{name!r} is not the name of an object", file=err)
+            print(f"{name!r} is not a valid name of an object", file=err)
             return CANNOT_ASK
     try:
         found = connection.load_or_sandbox(kubeconfig, context)
@@ -97,7 +97,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def as_json(diagnosis: Diagnosis) -> str:
-    """The diagnosis as JSON, in the shape that docs/explain.md describes."""
+    """The diagnosis as JSON, in the format that docs/explain.md describes."""
     return json.dumps(document(diagnosis), indent=2) + "\n"
 
 
@@ -130,23 +130,21 @@ def command(
     *,
     namespace: Annotated[
         str | None,
-        typer.Option(
-            "--namespace", "-n", help="Namespace of the TrainJob; that of the context unless given."
-        ),
+        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     operator_namespace: Annotated[
-        str, typer.Option(help="Namespace of the operator, whose Lease is kept there.")
+        str, typer.Option(help="Namespace of the operator and its Lease.")
     ] = names.SYSTEM_NAMESPACE,
     output: Printed = Output.TEXT,
 ) -> None:
     """Say why a TrainJob does not run: the first cause, and the next step.
 
-    Looks with your own rights, changes nothing, and says what it was not
-    allowed to see. Without any kubeconfig it looks at this clone's sandbox.
-    Exit code 0: nothing is wrong; 1: something holds the job
-    up, or it has failed; 2: it could not be asked.
+    Uses your own rights, changes nothing, and says what it was not allowed to
+    see. Without any kubeconfig it looks at this clone's sandbox. Exit code 0:
+    nothing is wrong; 1: something holds the job up, or it has failed; 2: the
+    cluster could not be queried.
 
     Example: trainyard explain my-training -n team-a
     """

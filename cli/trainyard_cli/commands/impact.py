@@ -1,7 +1,7 @@
-"""`trainyard impact`: what a change of runtimes or stacks does to TrainJobs that are there.
+"""`trainyard impact`: what a change of runtimes or stacks does to existing TrainJobs.
 
-Called by `main`, which adds `command` to the application. Asks git and the
-cluster, and prints; what follows from it is `trainyard_platform.impact`'s.
+Called by `main`, which adds `command` to the application. Queries git and the
+cluster, and prints; `trainyard_platform.impact` decides what follows from it.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def run(
 ) -> int:
     """Print what has changed for a stack, and what that does to which TrainJob; returns the exit code.
 
-    0: it is said, be it nothing; 2: git, a file or the cluster could not be
-    asked, which goes to `err`.
+    0: it is printed, even if there is nothing; 2: git, a file or the cluster
+    could not be read, which goes to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -75,7 +75,7 @@ class Asked:
     """What a stack asks for."""
 
     settings: StackSettings | None = None
-    """None if there is no file of it."""
+    """None if the stack has no file."""
     objects: Mapping[core.Ref, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -93,14 +93,14 @@ def asked(stack: str, since: str) -> tuple[Asked, Asked]:
 
 
 def unjudged(since: str) -> list[str]:
-    """What has changed besides runtimes and stacks and reaches all stacks, by folder; raises as `asked`."""
+    """Folders outside runtimes and stacks that have changed and affect all stacks; raises as `asked`."""
     return sorted({path.split("/")[0] for path in changes(since)} & set(_UNJUDGED))
 
 
 def document(
     stack: str, since: str, found: tuple[core.Change, ...], seen: Seen, also: list[str]
 ) -> dict[str, Any]:
-    """The answer as JSON values, in the shape that docs/gitops.md describes."""
+    """The answer as JSON values, in the format that docs/gitops.md describes."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Impact",
@@ -175,12 +175,12 @@ def _then(here: Path, revision: str, stack: str) -> Asked:
         try:
             return _asked(Path(folder), stack)
         except PlatformError as error:
-            # As git names a file of a revision.
+            # git's own notation for a file of a revision.
             raise PlatformError(str(error).replace(f"{folder}/", f"{revision[:12]}:")) from error
 
 
 def _asked(folder: Path, stack: str) -> Asked:
-    """What the stack asks for, as a folder has it; nothing if the folder has no file of it."""
+    """What the stack asks for in a folder; nothing if the folder has no file for it."""
     if not (folder / "stacks" / f"Pulumi.{stack}.yaml").exists():
         return Asked()
     settings = stackfile.read(stack, folder / "stacks")
@@ -196,7 +196,7 @@ async def _look(kubeconfig: str | None, context: str | None, found: tuple[core.C
 
 
 def command(
-    stack: Annotated[str, typer.Option(help="The stack that the cluster is of.", metavar="NAME")],
+    stack: Annotated[str, typer.Option(help="The stack that the cluster belongs to.", metavar="NAME")],
     since: Annotated[str, typer.Option(help="What has changed since this branch left REF.", metavar="REF")],
     *,
     kubeconfig: Kubeconfig = None,
@@ -206,8 +206,9 @@ def command(
     """Say which TrainJobs a change of runtimes, queues and pools touches.
 
     Compares what the stack asks for now with what it asked for where this
-    branch left REF, and looks for running and queued TrainJobs that hang on
-    it, with rights only to read. Exit code 2: it could not be asked.
+    branch left REF, and looks for running and queued TrainJobs that depend on
+    it; needs only read rights. Exit code 2: git, a file or the cluster could
+    not be read.
 
     Example: trainyard impact --stack prod --since origin/main
     """

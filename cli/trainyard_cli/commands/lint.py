@@ -1,7 +1,7 @@
 """`trainyard lint`: the policy rules over files, for pull requests.
 
 Called by `main`, which adds `command` to the application. Reads files, writes
-them with --fix, and prints; what is right and wrong is `trainyard_policies`'.
+them with --fix, and prints; `trainyard_policies` decides what is wrong.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def run(
 ) -> int:
     """Print what the rules say about the manifests in `paths`; returns the exit code.
 
-    0: nothing mandatory; 1: something mandatory; 2: a file, the stack or git
-    cannot be asked, which goes to `err` with `file:line`, after what could be
-    said about the others.
+    0: no mandatory finding; 1: at least one; 2: a file, the stack or git
+    cannot be read, which goes to `err` with `file:line`, after the findings in
+    the others.
     """
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
@@ -109,7 +109,7 @@ def run(
 
 
 def explain(rule: str, out: TextIO | None = None, err: TextIO | None = None) -> int:
-    """Print all about a rule; returns the exit code, 2 if there is none of that name."""
+    """Describe a rule; returns the exit code, 2 if there is none of that name."""
     out, err = out or sys.stdout, err or sys.stderr
     if rule not in rules.BY_ID:
         near = get_close_matches(rule, list(rules.BY_ID), n=1)
@@ -131,14 +131,12 @@ def command(
         typer.Option(help="Only files that have changed since this branch left REF.", metavar="REF"),
     ] = None,
     style: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TEXT,
-    fix: Annotated[bool, typer.Option("--fix", help="Repair what leaves no doubt, in the files.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Repair the files where only one fix is right.")] = False,
     stack: Annotated[
         str | None,
         typer.Option(help="As stacks/Pulumi.NAME.yaml installs them, with its levels.", metavar="NAME"),
     ] = None,
-    rule: Annotated[
-        str | None, typer.Option("--explain", help="Say all about a rule.", metavar="RULE")
-    ] = None,
+    rule: Annotated[str | None, typer.Option("--explain", help="Describe a rule.", metavar="RULE")] = None,
 ) -> None:
     """Check runtimes and TrainJobs against the policy rules, without a cluster."""
     if rule is not None:
@@ -156,8 +154,8 @@ def _of_stack(
     """The documents as the stack installs them, without those that it leaves out; and what it cannot install.
 
     Those of the catalog get the stack's overlays, images, storage and
-    accelerators; a finding still has its place in the file. One that is no
-    runtime stays as it is: the rules say more about it.
+    accelerators; findings keep their place in the file. A document that is not
+    a runtime stays as it is: the rules say more about it.
     """
     found, wrong = [], []
     images = replace(pins, registry=Artifacts(settings.artifacts, PROJECT).registry)
@@ -186,7 +184,7 @@ def _is_catalogs(path: Path) -> bool:
 
 
 def _misplaced(path: Path, documents: Sequence[Document]) -> Iterator[Entry]:
-    """What is wrong with a file of the catalog beside what it holds."""
+    """What is wrong with the place of a file in the catalog."""
     folders = path.resolve().parent.parent
     namesakes = [near(one) for one in sorted(folders.glob(f"*/{path.name}")) if one != path.resolve()]
     for position, finding in catalog_files.misplaced(path.resolve(), documents, namesakes):
@@ -194,7 +192,7 @@ def _misplaced(path: Path, documents: Sequence[Document]) -> Iterator[Entry]:
 
 
 def _left_out(document: Document, settings: StackSettings) -> bool:
-    """Whether it is a runtime that the stack does not install, and so need not have a place on it."""
+    """Whether it is a runtime that the stack does not install."""
     kind, name = _identity(document)
     if kind != names.CLUSTER_TRAINING_RUNTIME or not isinstance(document.value.get("metadata"), Mapping):
         return False
@@ -214,7 +212,7 @@ def _pinned(document: Document, pins: Images) -> Document:
 
 
 def _deprecated(documents: Sequence[Document]) -> tuple[Document, ...]:
-    """The runtimes of the catalog that go away, beside those that are among the documents."""
+    """The deprecated runtimes of the catalog that are not among the documents."""
     given = {_identity(document) for document in documents}
     read = {Path(document.source).resolve() for document in documents}
     going_away = []
@@ -222,7 +220,7 @@ def _deprecated(documents: Sequence[Document]) -> tuple[Document, ...]:
         try:
             [document] = parse(found.read(path), str(path))
         except (CannotLintError, DocumentError, ValueError):
-            continue  # one that is broken is no reason not to lint others
+            continue  # a broken one must not prevent linting the others
         metadata = document.value.get("metadata")
         labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
         going = isinstance(labels, Mapping) and labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED
@@ -257,13 +255,13 @@ def _read(path: Path, today: date, policies: Policies, fixing: TextIO | None) ->
 
 
 def near(path: Path) -> Path:
-    """The path as one would write it here."""
+    """The path, relative to the current folder if it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def root() -> Path:
-    """What paths for other programs start from: the repository, or else this folder."""
+    """The folder that paths for other programs start from: the repository, or the current folder."""
     try:
         return found.root()
     except CannotLintError:

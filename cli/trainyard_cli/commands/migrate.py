@@ -1,7 +1,7 @@
-"""`trainyard migrate`: jobs of older APIs become TrainJobs, without a cluster.
+"""`trainyard migrate`: turns jobs of older APIs into TrainJobs, without a cluster.
 
-Called by `main`, which adds `command` to the application. Reads files, prints
-or writes what comes out; what that is, is `trainyard_assist.migrate`'s.
+Called by `main`, which adds `command` to the application. Reads files, and
+prints or writes the results, which `trainyard_assist.migrate` makes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def run(
             for note in outcome.notes:
                 print(note, file=err)
     if own := sorted(_runtimes(outcomes)):
-        print(f"TrainingRuntimes are not for data scientists to create: {', '.join(own)}.", file=err)
+        print(f"Data scientists may not create TrainingRuntimes: {', '.join(own)}.", file=err)
         print("Have the platform team create them, or add them to the catalog.", file=err)
     return FINE if all(outcome.complete for outcome in outcomes) else REFUSED
 
@@ -85,19 +85,19 @@ def command(
     ] = Output.YAML,
     output_dir: Annotated[
         Path | None,
-        typer.Option(help="Write a file for each file, of its name, here; none is overwritten."),
+        typer.Option(help="Folder to write to: a file for each input, with its name; overwrites none."),
     ] = None,
     namespace: DefaultNamespace = DEFAULT_NAMESPACE,
 ) -> None:
     """Turn jobs of older APIs into TrainJobs, with a TrainingRuntime where the catalog has none that fits.
 
-    Takes PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob, TrainJobs of Kubeflow Trainer 2.0 to
-    2.2, and those of kubeflow.org/v2alpha1. Whatever is not carried over is said with its place. Everything
-    else in the files goes through as it is.
+    Accepts PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob, TrainJobs of Kubeflow Trainer 2.0 to
+    2.2, and those of kubeflow.org/v2alpha1. Reports with its place whatever is not carried over. Everything
+    else in the files passes through unchanged.
 
     Example: kubectl get pytorchjobs -A -o yaml | trainyard migrate - > trainjobs.yaml
 
-    Exit codes: 0 all is carried over; 1 something is not; 2 it could not be asked.
+    Exit codes: 0 all is carried over; 1 something is not; 2 the files could not be read or written.
     """
     raise typer.Exit(run(files, output=output, output_dir=output_dir, namespace=namespace))
 
@@ -110,7 +110,7 @@ def _piped(stdin: TextIO) -> Sequence[Document]:
 
 
 def _text(outcomes: Iterable[Outcome]) -> str:
-    """YAML documents, each after the notes about what it came from."""
+    """YAML documents, each after the notes about its source."""
     parts = []
     for outcome in outcomes:
         comments = "".join(f"# {note}\n" for note in outcome.notes)
@@ -121,13 +121,13 @@ def _text(outcomes: Iterable[Outcome]) -> str:
 
 
 def _write(outcomes: Sequence[Outcome], files: Sequence[Path], folder: Path) -> None:
-    """One file a source, of its name; raises `UsageError` before anything is written."""
+    """Write one file for each source, with its name; raises `UsageError` before writing anything."""
     sources = {"stdin" if file == STDIN else str(file): file for file in files}
     targets: dict[Path, str] = {}
     for source, file in sources.items():
         target = folder / ("stdin.yaml" if file == STDIN else file.name)
         if target in targets:
-            raise UsageError(f"{source}: would be written to {target}, as {targets[target]}")
+            raise UsageError(f"{source}: would be written to {target}, like {targets[target]}")
         if target.exists():
             raise UsageError(f"{target}: exists, and is not overwritten")
         targets[target] = source
@@ -140,7 +140,7 @@ def _write(outcomes: Sequence[Outcome], files: Sequence[Path], folder: Path) -> 
 
 
 def _runtimes(outcomes: Iterable[Outcome]) -> Iterator[str]:
-    """Names of the TrainingRuntimes that are new."""
+    """Names of the new TrainingRuntimes."""
     for outcome in outcomes:
         for value in outcome.objects[:-1]:  # a TrainJob comes after the runtime that was made for it
             if value.get("kind") == names.TRAINING_RUNTIME:

@@ -1,8 +1,8 @@
 """`trainyard manifests`: a stack as plain YAML, for Argo CD, Flux or kubectl.
 
 Called by `main`, which adds `command` to the application. Runs Pulumi on a
-state of its own that is thrown away, with no cluster; what is made of that
-state is `trainyard_platform.plain`'s.
+temporary state of its own, without a cluster; `trainyard_platform.plain` makes
+the manifests from that state.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ..files.stackfile import STACKS
 def run(stack: str, target: Path, *, out: TextIO | None = None, err: TextIO | None = None) -> int:
     """Write the manifests of a stack into `target/wave-NN/`; returns the exit code.
 
-    0: they are written, and `out` has their number; 2: the stack file, Pulumi
-    or the folder is not as it must be, which goes to `err`.
+    0: they are written, and `out` has their number; 2: there is a problem with
+    the stack file, Pulumi or the folder, which goes to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        plain.check(stackfile.read(stack, STACKS))  # what is wrong is said without Pulumi's words around it
+        plain.check(stackfile.read(stack, STACKS))  # reports mistakes without Pulumi's words around them
         with TemporaryDirectory() as folder:
             placed = plain.waves(rendering.state(stack, STACKS / f"Pulumi.{stack}.yaml", Path(folder)))
         _write(placed, target)
@@ -51,14 +51,14 @@ def run(stack: str, target: Path, *, out: TextIO | None = None, err: TextIO | No
 def command(
     stack: Annotated[str, typer.Option(help="The stack to render.", metavar="NAME")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the manifests; what was rendered there goes.")
+        Path, typer.Option("--output", "-o", help="Folder for the manifests; earlier ones are removed.")
     ],
 ) -> None:
     """Write a stack as plain manifests, a folder for each wave, without a cluster.
 
-    A wave is applied when the one before it is healthy: the objects have Argo
-    CD's annotation for it, and with kubectl or Flux it is one folder after the
-    other. Needs Pulumi's command, and what the charts come from.
+    Apply a wave when the one before it is healthy: Argo CD does so by the
+    annotation on the objects; with kubectl or Flux, apply one folder after the
+    other. Needs the pulumi command and the source of the charts.
     """
     raise typer.Exit(run(stack, output))
 

@@ -1,7 +1,7 @@
 """`trainyard render`: what a TrainJob turns into, without a cluster.
 
 Called by `main`, which adds `command` to the application. Reads files and
-prints; what the children are is `trainyard_assist.render`'s.
+prints; `trainyard_assist.render` makes the objects.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run(
     """Print the child objects of the TrainJobs in `files` as YAML documents; returns the exit code.
 
     0: printed; 1: they cannot be built; 2: the files cannot be read, hold no
-    TrainJob, or a feature gate is unknown. What is wrong goes to `err`, with
+    TrainJob, or a feature gate is unknown. Errors go to `err`, with
     `file:line` where there is one.
     """
     out, err = out or sys.stdout, err or sys.stderr

@@ -1,8 +1,8 @@
 """`trainyard report`: what a pull request does, as Markdown for those who review it.
 
-Called by `main`, which adds `command` to the application. Asks git, reads what
-a pipeline has kept of `make preview` and `make impact`, and prints; the words
-are `report_markdown`'s. No cluster, no Pulumi and no host of git is asked.
+Called by `main`, which adds `command` to the application. Queries git, reads
+what a pipeline has kept of `make preview` and `make impact`, and prints;
+`report_markdown` writes the text. Needs no cluster, no Pulumi and no git host.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from . import impact, report_markdown, verify
 from .report_change import Change, Preview, Stack
 
 IMPACT: Final = "impact"
-"""The folder of what `make impact FORMAT=json` has said, beside that of the previews."""
+"""The folder with the output of `make impact FORMAT=json`, inside that of the previews."""
 _AS_OBJECTS: Final = {"runtimes", "node_pools", "queues"}
-"""What of a stack file is told object by object."""
+"""The parts of a stack file that are reported object by object."""
 _POLICIES: Final = "policies"
 
 
@@ -56,19 +56,19 @@ def run(
 ) -> int:
     """Print what has changed since, as Markdown; returns the exit code.
 
-    0: it is printed, whatever it says; 2: git or the folders cannot be asked,
+    0: it is printed, whatever it says; 2: git or the folders cannot be read,
     which goes to `err`.
 
     Args:
         since: The revision from which this branch left.
         results: A folder with `<stack>.txt` and `<stack>.exit` of each preview, and in
-            `impact/` the same of each `make impact FORMAT=json`; without it neither was asked.
-        address: Where the run that made the results can be read.
+            `impact/` the same of each `make impact FORMAT=json`; None if neither has run.
+        address: URL of the pipeline's run that made the results.
         catalog_folder: The catalog.
         stacks_folder: The stack files.
-        today: What the ends of exceptions are compared with.
-        out: Where it is printed.
-        err: Where is said why it is not.
+        today: The date to compare the ends of exceptions with.
+        out: Where to print.
+        err: Where to say why nothing is printed.
     """
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
@@ -121,7 +121,7 @@ def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
 
 
 def _with_jobs(stack: Stack, results: Path | None) -> Stack:
-    """The stack with the TrainJobs that `make impact` has found, or why it has not."""
+    """The stack with the TrainJobs that `make impact` has found, or why it has found none."""
     if results is None:
         return replace(stack, not_seen="no cluster was asked which TrainJobs it reaches")
     kept = _preview(results / IMPACT, stack.name)
@@ -134,7 +134,7 @@ def _with_jobs(stack: Stack, results: Path | None) -> Stack:
         jobs = {_ref(one): one["trainJobs"] for one in document["changes"]}
         unseen = [f"could not see {one['what']}: {one['why']}" for one in document["unseen"]]
     except (KeyError, TypeError, ValueError):
-        return replace(stack, not_seen="what make impact has said is not what FORMAT=json says")
+        return replace(stack, not_seen="the output of make impact is not that of FORMAT=json")
     found = [{**one, "trainJobs": jobs.get(_ref(one), [])} for one in stack.changes]
     return replace(stack, changes=found, not_seen="; ".join(unseen))
 
@@ -152,7 +152,7 @@ def _preview(folder: Path, stack: str) -> Preview | None:
 
 
 def _besides(settings: StackSettings | None) -> Mapping[str, Any]:
-    """What a stack file says that is not told object by object."""
+    """The parts of a stack file that are not reported object by object."""
     if settings is None:
         return {_POLICIES: Policies().model_dump(mode="json", by_alias=True)}
     return settings.model_dump(mode="json", by_alias=True, exclude=_AS_OBJECTS)
@@ -175,7 +175,7 @@ def _manifest(name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
 def _not_installed(
     changed: Sequence[str], since: str, stacks: Sequence[Stack], catalog: Path, today: date
 ) -> dict[str, tuple[str, ...]]:
-    """Runtimes that have changed and that no stack has or had, and what is let through in each."""
+    """Changed runtimes that no stack has or had, and what is newly let through in each."""
     installed = {name for stack in stacks for name in stack.runtimes}
     paths = [Path(path) for path in changed if fnmatch(path, f"{catalog.name}/*/*.yaml")]
     paths = [path for path in paths if path.stem not in installed]
@@ -191,7 +191,7 @@ def _not_installed(
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """The manifest of a file; empty if there is none, or none that can be read, which `verify` says."""
+    """The manifest of a file; empty if there is none, or if it is unreadable, which `verify` reports."""
     try:
         [document] = parse(path.read_text(encoding="utf-8"), str(path))
     except (OSError, ValueError, DocumentError):
@@ -208,7 +208,7 @@ def _policies(fields: Iterable[core.Field]) -> tuple[str, ...]:
 
 
 def _gone(changed: Sequence[str], folder: Path) -> list[str]:
-    """Stacks whose files a change takes away."""
+    """Stacks whose files a change removes."""
     there = delivery.stacks(folder)
     files = [Path(path).name for path in changed if Path(path).parent.name == folder.name]
     found = [name[len("Pulumi.") : -len(".yaml")] for name in files if fnmatch(name, "Pulumi.*.yaml")]
@@ -220,21 +220,21 @@ def command(
     results: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with what was kept of make preview (NAME.txt and NAME.exit), and in its folder "
-            "impact of make impact FORMAT=json.",
+            help="Folder with the output of make preview (NAME.txt and NAME.exit), and in its folder "
+            "impact that of make impact FORMAT=json.",
             metavar="FOLDER",
         ),
     ] = None,
     run_address: Annotated[
-        str, typer.Option("--run", help="Address where the run of the pipeline can be read.", metavar="URL")
+        str, typer.Option("--run", help="Address of the pipeline's run.", metavar="URL")
     ] = "",
 ) -> None:
     """Write what a pull request does, as Markdown for those who review it.
 
     The worst first: what is refused, what TrainJobs lose, what changes on which
     stack, which exceptions and privileges are new, and how the previews ended.
-    At most 40 lines and 4,000 characters, and all else folded below. Asks git
-    alone, and reads what a pipeline has kept. Exit code 2: it could not be written.
+    At most 40 lines and 4,000 characters, with the rest folded below. Queries
+    only git, and reads what a pipeline has kept. Exit code 2: it could not be written.
 
     Example: trainyard report --since origin/main --results results > report.md
     """

@@ -1,7 +1,7 @@
-"""What a pull request does to stacks and TrainJobs, as a report tells it: pure.
+"""What a pull request does to stacks and TrainJobs, as values for the report; pure.
 
-Made by `report` of what git, `make preview` and `make impact` say, and put into
-words by `report_markdown`.
+`report` makes them from what git, `make preview` and `make impact` say, and
+`report_markdown` puts them into words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trainyard_policies.lint.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What `make preview` has said of a stack."""
+    """The output of `make preview` for a stack."""
 
     code: int
     said: str
@@ -26,65 +26,65 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What the change is to one stack."""
+    """What the change does to one stack."""
 
     name: str
     is_new: bool = False
-    """Whether it has no file yet where the branch left; then nothing of it is a change."""
+    """Whether the stack had no file where the branch left; then nothing counts as a change."""
     changes: Sequence[Mapping[str, Any]] = ()
     """As in a document of `impact`."""
     settings: Sequence[Field] = ()
-    """What else the stack file says otherwise than before."""
+    """What else has changed in the stack file."""
     granted: Sequence[str] = ()
-    """What is let through that was not before: a sentence each."""
+    """What is newly let through: a sentence each."""
     runtimes: frozenset[str] = frozenset()
-    """Names of those that it has or had."""
+    """Names of the runtimes that it has or had."""
     not_compared: str = ""
-    """Why git does not say what changes."""
+    """Why the change could not be determined from git."""
     not_seen: str = ""
-    """Why it is not known which TrainJobs it reaches; empty if it is."""
+    """Why the TrainJobs that it reaches are unknown; empty if they are known."""
     preview: Preview | None = None
-    """None if nobody has asked."""
+    """None if there was no preview."""
 
     @property
     def passes(self) -> bool:
-        """Whether the preview has."""
+        """Whether the preview succeeded."""
         return self.preview is not None and not self.preview.code
 
     @property
     def fails(self) -> bool:
-        """Whether the preview does."""
+        """Whether the preview failed."""
         return self.preview is not None and bool(self.preview.code)
 
     @property
     def outcome(self) -> str:
-        """What the preview comes to: what refuses, or how much is to change."""
+        """The preview in a few words: what refuses, or how much would change."""
         told, worst = words.outcome(self.preview.said if self.preview else "", self.name)
         return (worst[0] if worst and self.fails else told) or "see below"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """All that a pull request does."""
+    """Everything that a pull request does."""
 
     found: Report
     """What `verify` says."""
     stacks: Sequence[Stack]
     not_installed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Runtimes that have changed and that no stack has, and what is let through in each."""
+    """Changed runtimes that no stack has, and what is newly let through in each."""
     removed: Sequence[str] = ()
     """Stacks whose file is gone."""
     unjudged: Sequence[str] = ()
-    """What else has changed and reaches all stacks, by folder."""
+    """Folders that have also changed and affect all stacks."""
     asked: bool = False
-    """Whether previews were asked for."""
+    """Whether there should be previews."""
     run: str = ""
-    """Address of the run that has made this."""
+    """Address of the pipeline's run."""
 
 
 @dataclass(slots=True)
 class Row:
-    """An object that becomes the same on some stacks."""
+    """An object that changes in the same way on some stacks."""
 
     change: Mapping[str, Any]
     stacks: list[str] = field(default_factory=list)
@@ -100,12 +100,12 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Which object it is."""
+        """The object in words."""
         return str(Ref(self.change["kind"], self.change["namespace"], self.change["name"]))
 
 
 def rows_of(stacks: Sequence[Stack]) -> list[Row]:
-    """The changes of all stacks, alike ones together, those with the most to lose first."""
+    """The changes of all stacks, equal ones together, those that lose the most first."""
     rows: dict[str, Row] = {}
     for stack in stacks:
         for change in stack.changes:
@@ -127,7 +127,7 @@ def rows_of(stacks: Sequence[Stack]) -> list[Row]:
 
 
 def let_through(change: Change) -> dict[str, list[str]]:
-    """What is let through, with the stacks on which it is."""
+    """What is newly let through, each with its stacks."""
     found: dict[str, list[str]] = {}
     for stack in change.stacks:
         for one in stack.granted:

@@ -1,9 +1,9 @@
-"""What a pull request does, as Markdown that a reviewer reads: pure.
+"""What a pull request does, as Markdown for reviewers; pure.
 
-Called by `report`. What is above the folds has at most 40 lines and 4,000
-characters, the worst first; all else is folded below. Whatever has come from
-files, Pulumi or a cluster stands in code, where it is neither a link nor a
-mention nor HTML.
+Called by `report`. The part above the folds has at most 40 lines and 4,000
+characters, the worst first; the rest is folded below. Text from files, Pulumi
+or a cluster is always formatted as code, so that it cannot act as a link, a
+mention or HTML.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from . import impact
 from .report_change import Change, Row, Stack, let_through, rows_of
 
 MOST_CHARACTERS: Final = 60_000
-"""Of all of it; GitHub takes 65,536."""
+"""Of the whole report; GitHub accepts 65,536."""
 _MOST_LINES: Final = 40
 _MOST_SHOWN: Final = 4_000
 """Characters; both above the folds."""
 _MOST_OBJECTS: Final = 10
-"""Rows of the table; fewer where all else takes their room."""
+"""Rows of the table; fewer if the rest needs the room."""
 _MOST_JOBS: Final = 3
 _MOST_REFUSED: Final = 3
 _MOST_GRANTED: Final = 3
@@ -55,7 +55,7 @@ def text(change: Change) -> str:
 
 
 def _above(change: Change, rows: Sequence[Row], most: int) -> list[str]:
-    """The sections above the folds, with so many objects at most."""
+    """The sections above the folds, with at most `most` objects."""
     sections = [
         [f"## {_headline(change, rows)}"],
         _refused(change.found),
@@ -69,7 +69,7 @@ def _above(change: Change, rows: Sequence[Row], most: int) -> list[str]:
 
 
 def _headline(change: Change, rows: Sequence[Row]) -> str:
-    """The worst first; what is fine is said only if nothing else is to say."""
+    """The worst first; says what is fine only if nothing is wrong."""
     said = [*_worst(change, rows)]
     if not said:
         if not change.stacks:
@@ -167,7 +167,7 @@ def _reached(row: Row) -> str:
 
 
 def _jobs(rows: Sequence[Row]) -> list[str]:
-    """What TrainJobs keep and lose, alike ones together; those that lose something and run first."""
+    """What TrainJobs keep and lose, equal ones together; running ones that lose something first."""
     alike: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     for row in rows:
         for job in row.jobs:
@@ -207,7 +207,7 @@ def _previews(change: Change) -> list[str]:
 def _besides(change: Change) -> list[str]:
     lines = []
     if broken := [stack.name for stack in change.stacks if stack.not_compared]:
-        lines.append(f"Not compared until it is mended: {_code(_names(broken), 100)}")
+        lines.append(f"Not compared until it is fixed: {_code(_names(broken), 100)}")
     if change.not_installed:
         lines.append(f"Changed, and installed by no stack: {_code(_names([*change.not_installed]), 100)}")
     if change.removed:
@@ -252,7 +252,7 @@ def _folded(change: Change, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _capped(title: str, lines: Sequence[str], number: int) -> list[str]:
-    """The lines under a title, and how many of a `number` are left out."""
+    """The lines under a title, and how many of `number` are left out."""
     if not lines:
         return []
     more = number - len(lines)
@@ -283,7 +283,7 @@ def _value(value: Any) -> str:
 
 
 def _code(text: str, most: int = 200, *, cell: bool = False) -> str:
-    """In code and on one line, so that nothing in it is read as Markdown; in a cell of a table too."""
+    """The text as code on one line, so that nothing in it acts as Markdown; also for a cell of a table."""
     shown = clean(text, most) or " "
     fence = "`" * (1 + max(map(len, _MARKS.findall(shown)), default=0))
     edge = " " if shown[0] == "`" or shown[-1] == "`" else ""
@@ -292,7 +292,7 @@ def _code(text: str, most: int = 200, *, cell: bool = False) -> str:
 
 
 def _fold(title: str, said: str, share: int, *, end: bool = False) -> str:
-    """A closed part with a text as it is; of one that is too long the beginning, or else its end."""
+    """A folded section with the text; if too long, only its beginning, or with `end` its end."""
     said = "\n".join(_lines(said))
     if len(said) > share:
         cut = "(the rest is left out; see the run)"

@@ -1,8 +1,8 @@
-"""`trainyard preview` and `trainyard up`: Pulumi at work on a stack, told so that it can be read.
+"""`trainyard preview` and `trainyard up`: run Pulumi on a stack, with output that is easy to read.
 
 Called by `main`, which adds both to the application. Runs Pulumi, follows its
-events, asks the cluster for the TrainJobs that a change reaches, and prints;
-what it all means is `trainyard_platform.rollout`'s.
+events, queries the cluster for the TrainJobs that a change reaches, and prints;
+`trainyard_platform.rollout` interprets the events.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TOLD_BY_THE_PROGRAM: Final = "pulumi:pulumi:Stack"
 _TOUCHING: Final = frozenset(
     {"ClusterTrainingRuntime", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
 )
-"""Kinds that TrainJobs hang on, and that are objects of the stack."""
+"""Kinds of the stack's objects that TrainJobs depend on."""
 
 
 def run(
@@ -53,16 +53,16 @@ def run(
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
-    """Print what a stack's objects would become, and with `change` make them so; returns Pulumi's exit code.
+    """Print how a stack's objects would change, and with `change` change them; returns Pulumi's exit code.
 
-    With `verbose` Pulumi speaks for itself. What cannot be run goes to `err`, with exit code 2;
-    and so do a tenant that would get somebody else's namespace and, in a preview, a runtime that
-    the cluster would refuse, with exit code 1.
+    With `verbose`, Pulumi prints its own output. If it cannot run, the reason goes to `err`, with exit
+    code 2. A tenant whose namespace belongs to another tool and, in a preview, a runtime that the
+    cluster would refuse go to `err` with exit code 1.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    looks = [("whose the tenants' namespaces are", foreign_namespaces.refusals)]
-    if not (change or expect_no_changes):  # an `up` may have to bring back whoever would be asked
-        looks.append(("whether the cluster would take the runtimes", runtime_trials.refusals))
+    looks = [("who owns the tenants' namespaces", foreign_namespaces.refusals)]
+    if not (change or expect_no_changes):  # an `up` may have to restore the webhook that judges them
+        looks.append(("whether the cluster would accept the runtimes", runtime_trials.refusals))
     refused: list[str] = []
     for what, look_for in looks:
         try:
@@ -77,11 +77,11 @@ def run(
         return REFUSED
     command = ["pulumi", "up" if change else "preview", "--refresh", "--stack", stack]
     command += ["--non-interactive", "--color", "never", *(["--yes"] if change else [])]
-    # Policies look at what git says, and what is in the cluster already has passed them.
+    # Policies check what git says; what the cluster already has passed them before.
     command += ["--expect-no-changes"] if expect_no_changes else ["--policy-pack", POLICIES]
     environment = {
         **os.environ,
-        # Git wins over whoever wrote a field that a stack says: a person, or an `up` that was killed.
+        # Git takes precedence over whoever wrote a field that a stack sets: a person, or a killed `up`.
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
     }
@@ -102,11 +102,11 @@ def run(
 
 
 Effects = Callable[[Sequence[Step]], tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]]
-"""What steps do to TrainJobs, by URN, and what could not be seen of them, with why."""
+"""What steps do to TrainJobs, by URN, and what could not be seen, with the reason."""
 
 
 class Teller:
-    """Makes words of Pulumi's events, one after the other."""
+    """Puts Pulumi's events into words, one after the other."""
 
     def __init__(
         self,
@@ -124,10 +124,10 @@ class Teller:
         self._said: dict[object, None] = {}
         self._violations: dict[events.Violation, None] = {}
         self._updates = False
-        progress.begin(f"Looking what there is and what {stack} asks for")
+        progress.begin(f"Reading the cluster and what {stack} asks for")
 
     def hear(self, line: str) -> None:
-        """Take one line that Pulumi has printed."""
+        """Process one line that Pulumi has printed."""
         try:
             event = events.read(line)
         except ValueError:
@@ -188,7 +188,7 @@ class Teller:
         self._print(words.violations(refused, self._steps.values()))
         done = [step for urn, step in self._begun.items() if urn in self._done and step.op is not Op.SAME]
         said = f"{len(done)} of {words.changing(self._steps.values())} changes made"
-        self._print([f"{self._stack}: " + (said if succeeded else f"it broke off, with {said}")])
+        self._print([f"{self._stack}: " + (said if succeeded else f"it did not finish, with {said}")])
 
     def _print(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -200,10 +200,10 @@ class Teller:
 def _started(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[tuple[subprocess.Popen[str], Iterator[str]]]:
-    """A process and its lines; who stops this command stops Pulumi, which then ends what it has begun."""
+    """A process and its lines; stopping this command stops Pulumi, which then finishes what it has begun."""
     with subprocess.Popen(command, env=dict(environment), stdout=subprocess.PIPE, text=True) as process:
         before = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
-        # From a terminal Pulumi hears it by itself.
+        # From a terminal, Pulumi gets SIGINT by itself.
         ignored = signal.signal(signal.SIGINT, lambda *_: None)
         try:
             yield process, (line.rstrip("\n") for line in process.stdout or () if line.strip())
@@ -231,7 +231,7 @@ def _effects(
 
 
 def _deleted_with(stack: str) -> Mapping[str, str]:
-    """By URN, what a resource is said to go with, as a namespace; nothing if Pulumi does not say."""
+    """By URN, the resource whose deletion deletes it, such as a namespace; empty if Pulumi does not say."""
     command = ["pulumi", "stack", "export", "--stack", stack, "--non-interactive"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
@@ -242,7 +242,7 @@ def _deleted_with(stack: str) -> Mapping[str, str]:
 
 _VERBOSE = Annotated[
     bool,
-    typer.Option("--verbose", envvar="VERBOSE", help="Print all that Pulumi says instead."),
+    typer.Option("--verbose", envvar="VERBOSE", help="Print Pulumi's own output instead."),
 ]
 _STACK = Annotated[str, typer.Option(help="The stack.", metavar="NAME")]
 
@@ -251,16 +251,16 @@ def preview_command(
     stack: _STACK,
     *,
     expect_no_changes: Annotated[
-        bool, typer.Option("--expect-no-changes", help="Fail if anything would change; no policy is asked.")
+        bool, typer.Option("--expect-no-changes", help="Fail if anything would change; checks no policy.")
     ] = False,
     verbose: _VERBOSE = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Say what `up` would do with a stack: of each object what changes, and what that does to TrainJobs.
+    """Say what `up` would change in a stack, object by object, and what that does to TrainJobs.
 
-    Runs `pulumi preview` under the policies, after a look at what there is, and once
-    the cluster has judged the runtimes in a dry run, where you may ask it.
+    Runs `pulumi preview --refresh` with the policies, after the cluster has judged
+    the runtimes in a dry run, if your rights allow that.
     Exit code: Pulumi's, 0 if it can be rolled out; 1 if the cluster would refuse a runtime.
 
     Example: trainyard preview --stack prod
@@ -280,11 +280,11 @@ def preview_command(
 def up_command(
     stack: _STACK, *, verbose: _VERBOSE = False, kubeconfig: Kubeconfig = None, context: Context = None
 ) -> None:
-    """Roll a stack out, after saying what that does, without asking back.
+    """Roll out a stack, after saying what that does, without asking for confirmation.
 
-    Runs `pulumi up` under the policies, after a look at what there is. What
-    others have added to the stack's objects stays: see `trainyard drift
-    --repair`. Exit code: Pulumi's, 0 if all of it is done.
+    Runs `pulumi up --refresh` with the policies. What others have added to the
+    stack's objects stays: see `trainyard drift --repair`. Exit code: Pulumi's,
+    0 if all of it is done.
 
     Example: trainyard up --stack prod
     """

@@ -1,4 +1,4 @@
-"""How far Pulumi is: on a terminal a bar, elsewhere a line each half minute."""
+"""Pulumi's progress: on a terminal a bar, elsewhere a line every half minute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _QUIET_SECONDS: Final = 30.0
 
 
 class Progress:
-    """Shows what is at work and how much is done. Use as a context manager."""
+    """Shows what is going on and how much is done. Use as a context manager."""
 
     def __init__(self, file: TextIO) -> None:
         self._console = Console(file=file, highlight=False, markup=False)
@@ -45,7 +45,7 @@ class Progress:
         self._bar.stop()
 
     def begin(self, doing: str, total: int = 0) -> None:
-        """A new part of the work: what is done, and of how many objects; 0 if nobody knows."""
+        """Begin a new part of the work: what it does, and its number of objects; 0 if unknown."""
         self._doing, self._done, self._total = doing, 0, total
         self._begun = self._told = time.monotonic()
         self._bar.reset(self._task, description=doing, total=total or None)
@@ -53,7 +53,7 @@ class Progress:
             self._console.print(f"{doing} ...", soft_wrap=True)
 
     def at(self, done: int, what: str) -> None:
-        """So many are done, and this is the latest."""
+        """Show how many are done, and the latest one."""
         self._done = done
         self._bar.update(self._task, completed=done, description=f"{self._doing}: {what}")
         now = time.monotonic()

@@ -1,7 +1,7 @@
 """`trainyard runtimes`: the catalog, to look at and to add to.
 
-Called by `main`, whose group `runtimes` `app` is; it names its other commands here. Reads files, prints and
-writes new ones; what a runtime is, is `trainyard_platform.catalog`'s.
+Called by `main`, which adds `app` as the group `runtimes`; `app` names the modules of the other commands.
+Reads files and prints; `trainyard_platform.catalog` says what a runtime is.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class Entry:
 
     @property
     def deprecated(self) -> bool:
-        """Whether it goes away in a later release."""
+        """Whether a later release removes it."""
         labels = self.runtime.manifest["metadata"].get("labels", {})
         return bool(labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED)
 
     @property
     def optional(self) -> bool:
-        """Whether only those stacks install it that ask for it."""
+        """Whether only stacks that ask for it install it."""
         return not catalog.installed(self.runtime.manifest, None)
 
     def document(self) -> dict[str, Any]:
-        """What it is, in short."""
+        """A summary as JSON values."""
         spec = self.runtime.manifest["spec"]
         policy = spec["mlPolicy"]
         return {
@@ -82,7 +82,7 @@ class Entry:
 
 
 def entries(folder: Path, stack: str | None = None) -> tuple[Entry, ...]:
-    """The catalog by name: as its files have it, or as a stack installs it. Raises `PlatformError`."""
+    """The catalog by name: as in its files, or as a stack installs it. Raises `PlatformError`."""
     files = {path.stem: path for path in folder.glob("*/*.yaml")}
     return tuple(
         Entry(runtime, catalog_header.parse(files[runtime.name].read_text()), near_here(files[runtime.name]))
@@ -91,7 +91,7 @@ def entries(folder: Path, stack: str | None = None) -> tuple[Entry, ...]:
 
 
 def of_stack(folder: Path, stack: str | None = None) -> tuple[Runtime, ...]:
-    """The runtimes that a stack installs; without one, all, with the digests that are known."""
+    """The runtimes that a stack installs; without a stack, all, with their known digests."""
     if stack is None:
         return catalog.every(folder)
     settings = stackfile.read(stack)
@@ -138,7 +138,7 @@ def run_show(
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
-    """Print all about a runtime; returns the exit code, 2 if there is none of that name."""
+    """Describe a runtime; returns the exit code, 2 if there is none of that name."""
     out, err = out or sys.stdout, err or sys.stderr
     try:
         entry = one_of(name, {entry.runtime.name: entry for entry in entries(folder, stack)})
@@ -205,7 +205,7 @@ def file_of(folder: Path, runtime: Runtime) -> Path:
 
 
 def one_of(name: str, known: Mapping[str, Any]) -> Any:
-    """What is known by a name; raises `PlatformError` with the nearest one."""
+    """The entry with a name; raises `PlatformError` with the nearest name."""
     if name not in known:
         raise PlatformError(
             f"there is no runtime {name!r} (there are: {', '.join(known)}){nearest(name, list(known))}"
@@ -233,13 +233,13 @@ def _shown(entry: Entry) -> str:
         ("file", short["file"]),
     ]
     lines = [f"{short['name']}: {short['summary']}"]
-    lines += ["Deprecated: it goes away in a later release."] * entry.deprecated
+    lines += ["Deprecated: a later release removes it."] * entry.deprecated
     lines += [f"Optional: a stack has it with runtimes.{short['name']}.enabled: true."] * entry.optional
     lines += ["", *(f"{what + ':':<11}{value}" for what, value in rows), "", entry.header.about, ""]
     return "\n".join(lines) + f"\nExample:\n\n{entry.header.example}"
 
 
 def near_here(path: Path) -> str:
-    """The path as one would write it here."""
+    """The path, relative to the current folder if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

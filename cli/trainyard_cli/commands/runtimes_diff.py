@@ -1,7 +1,7 @@
-"""`trainyard runtimes diff`: what a change of the catalog changes, before it is rolled out.
+"""`trainyard runtimes diff`: what a change of the catalog changes, before the roll-out.
 
-Called by `main`, which adds `command` to the commands of `runtimes`. Asks the
-cluster or git and prints; what differs is `trainyard_platform.catalog.changes`'.
+Called by `runtimes`, which names this module. Queries the cluster or git and
+prints; `trainyard_platform.catalog.changes` finds the differences.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OF_TOOLS: Final = ("pulumi.com/", "kubectl.kubernetes.io/")
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two catalogs, and the runtimes that are in the cluster and none of the catalog's."""
+    """Two catalogs, and the runtimes that are in the cluster but not in the catalog."""
 
     before: Mapping[str, Json]
     after: Mapping[str, Json]
@@ -66,7 +66,8 @@ def run(
 ) -> int:
     """Print what differs; returns the exit code.
 
-    0: nothing; 1: something; 2: it could not be asked, which goes to `err`.
+    0: nothing; 1: something; 2: the cluster or git could not be queried, which
+    goes to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -87,7 +88,7 @@ def run(
     out.write(_as_json(changes, found.others) if output is Output.JSON else "".join(_lines(changes)))
     if output is Output.TEXT:
         if found.others:
-            print(f"In the cluster, and not of this catalog: {', '.join(found.others)}", file=err)
+            print(f"In the cluster, but not in this catalog: {', '.join(found.others)}", file=err)
         if not changes:
             print("Nothing differs.", file=err)
     return REFUSED if changes else FINE
@@ -108,7 +109,7 @@ def command(
     until: Annotated[
         str | None,
         typer.Option(
-            "--to", help="With --from: this revision; the files as they are unless given.", metavar="REF"
+            "--to", help="With --from: this revision; by default the files as they are.", metavar="REF"
         ),
     ] = None,
     stack: Stack = None,
@@ -119,7 +120,8 @@ def command(
     """Show what would change: from the cluster to the catalog, or between two revisions.
 
     A running TrainJob keeps the runtime that it started with. Exit code 0:
-    nothing differs; 1: something does; 2: it could not be asked.
+    nothing differs; 1: something does; 2: the cluster or git could not be
+    queried.
 
     Example: trainyard runtimes diff --stack prod
 
@@ -144,12 +146,12 @@ def command(
 
 
 def _wanted(folder: Path, stack: str | None) -> Sequence[catalog.Runtime]:
-    """What should be in a cluster: what the stack installs, or any stack that changes nothing."""
+    """What should be in a cluster: what the stack installs, or a stack without changes of its own."""
     return of_stack(folder, stack) if stack else catalog.load(folder, {})
 
 
 def _at(revision: str, folder: Path) -> dict[str, Json]:
-    """The catalog as a revision has it."""
+    """The catalog of a revision."""
     with tempfile.TemporaryDirectory(prefix="trainyard-") as target:
         [copy] = at_revision(revision, [folder], Path(target))
         if not copy.is_dir():
@@ -178,7 +180,7 @@ def _forms(runtimes: Sequence[catalog.Runtime]) -> dict[str, Json]:
 
 
 def _form(manifest: Json) -> Json:
-    """What can be compared of a runtime: without what a cluster or the tool that applies it adds."""
+    """The comparable part of a runtime: without what a cluster or the tool that applies it adds."""
     metadata = manifest["metadata"]
     labels = {k: v for k, v in metadata.get("labels", {}).items() if k != names.WEBHOOK_VALIDATION_LABEL}
     annotations = {

@@ -1,7 +1,7 @@
 """`trainyard runtimes jobs`: which content of a runtime each TrainJob on it has.
 
-Called by `main`, which adds `command` to the commands of `runtimes`. Asks the
-cluster, with rights only to read, and prints.
+Called by `runtimes`, which names this module. Queries the cluster, with only
+read rights, and prints.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def run(
 ) -> int:
     """Print the TrainJobs on a runtime that have not finished; returns the exit code.
 
-    0: they are printed, be it none; 2: there is neither such a runtime nor a
-    job on it, or the cluster could not be asked, which goes to `err`.
+    0: they are printed, even if there are none; 2: there is neither such a
+    runtime nor a job on it, or the cluster could not be queried, which goes to
+    `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -118,12 +119,12 @@ def _print(jobs: Sequence[Job], newest: str, out: TextIO) -> None:
 
 def _remarks(name: str, jobs: Sequence[Job], newest: str) -> list[str]:
     if not newest:
-        return [f"There is no runtime {name} any more: what has not started is Blocked."]
+        return [f"The runtime {name} no longer exists: TrainJobs that have not started are Blocked."]
     if not any(_content(job, newest) == OLDER for job in jobs):
         return []
     return [
-        "A TrainJob keeps the content that it started with, while it is suspended too. "
-        "To have the newest one, delete it and send it again."
+        "A TrainJob keeps the content that it started with, even while it is suspended. "
+        "To get the newest content, delete the TrainJob and create it again."
     ]
 
 
@@ -135,7 +136,7 @@ def command(
 ) -> None:
     """List the TrainJobs on a runtime that have not finished, and which content of it each has.
 
-    Exit code 2: it could not be asked.
+    Exit code 2: there is no such runtime, or the cluster could not be queried.
 
     Example: trainyard runtimes jobs torch-distributed
     """

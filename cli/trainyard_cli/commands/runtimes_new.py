@@ -1,7 +1,7 @@
-"""`trainyard runtimes new`: a file of the catalog, begun as a copy of one that is there.
+"""`trainyard runtimes new`: a new file for the catalog, as a copy of an existing one.
 
-Called by `main`, which adds `command` to `runtimes`. Reads and writes files,
-asks in a terminal, and prints; the text is `trainyard_platform.catalog.new`'s.
+Called by `runtimes`, which names this module. Reads and writes files, asks in a
+terminal, and prints; `trainyard_platform.catalog.new` makes the text.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def run(
 ) -> int:
     """Write a runtime's file and print its path; returns the exit code, 2 if it cannot be written.
 
-    An exception of the runtime to begin with is copied if `with_exceptions`
-    names its rule, or else if `ask` answers a question about it with yes.
+    Copies an exception of the original runtime if `with_exceptions` names its
+    rule, or if `ask` answers the question about it with yes.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -94,16 +94,16 @@ def command(
     like: Annotated[
         str | None,
         typer.Option(
-            help="The runtime to begin with; the framework's plainest unless given.", autocompletion=names_of
+            help="The runtime to copy; by default the framework's plainest.", autocompletion=names_of
         ),
     ] = None,
     image: Annotated[
-        str | None, typer.Option(help="Image of the containers that train; that runtime's unless given.")
+        str | None, typer.Option(help="Image of the containers that train; by default that runtime's.")
     ] = None,
     with_exception: Annotated[
         list[str] | None,
         typer.Option(
-            help="Copy the exception from a rule that the runtime to begin with makes; may be repeated. "
+            help="Copy the exception from this rule that the copied runtime makes; may be repeated. "
             "In a terminal you are asked.",
             metavar="RULE",
         ),
@@ -112,7 +112,7 @@ def command(
     """Write the file of a new runtime, which passes lint and admission as it is.
 
     An exception from a rule is a decision about one runtime: none is copied
-    unless you say so, and what the runtime asks for is then refused by lint.
+    unless you say so, and lint then refuses what needs the exception.
 
     Example: trainyard runtimes new torch-audio --framework torch --for "Speech models."
     """
@@ -131,7 +131,7 @@ def command(
 
 
 def _left_out(source: Runtime, wanted: Sequence[str], ask: Callable[[str], bool]) -> list[str]:
-    """The rules from which the new runtime makes no exception, though the one to begin with does."""
+    """The rules from which the new runtime makes no exception, though the copied one does."""
     made = exceptions.of(manifest.read(source.manifest))
     for rule in wanted:
         if rule not in made:
@@ -141,18 +141,18 @@ def _left_out(source: Runtime, wanted: Sequence[str], ask: Callable[[str], bool]
         rule
         for rule, one in made.items()
         if rule not in wanted
-        and not ask(f"{source.name} is let off {rule} until {one.until}: {one.reason}. The new one too?")
+        and not ask(f"{source.name} is exempt from {rule} until {one.until}: {one.reason}. The new one too?")
     ]
 
 
 def _copied(source: Runtime, name: str, left_out: Sequence[str]) -> Iterator[str]:
-    """What somebody should know has come with the copy, and what has not."""
+    """What the user should know about what was copied, and what was not."""
     if not catalog.installed(source.manifest, None):
         yield f"It is optional, as {source.name} is: a stack has it with runtimes.{name}.enabled: true."
     for one in granted.privileges(source.manifest, date.today()):
-        yield f"It has a {one}, as {source.name} has. Take it away if {name} does without."
+        yield f"It has a {one}, as {source.name} has. Remove it if {name} does not need it."
     for rule in left_out:
-        yield f"It makes no exception from {rule}, as {source.name} does: --with-exception {rule} copies it."
+        yield f"Unlike {source.name}, it makes no exception from {rule}: --with-exception {rule} copies it."
 
 
 def _require_new(
@@ -161,10 +161,10 @@ def _require_new(
     for word, what in ((name, "a runtime"), (framework, "a framework")):
         if not _NAME.fullmatch(word):
             raise PlatformError(
-                f"{word!r} cannot name {what}: small letters, digits, '-' and '.', at most 63"
+                f"{word!r} cannot name {what}: use at most 63 lowercase letters, digits, '-' and '.'"
             )
     if name in known:
-        raise PlatformError(f"{near_here(file_of(folder, known[name]))} is there already: names are unique")
+        raise PlatformError(f"{near_here(file_of(folder, known[name]))} exists already: names are unique")
     if image is not None and not re.fullmatch(IMAGE, image):
         raise PlatformError(f"--image {image}: must name its registry and its tag or digest")
 
@@ -178,7 +178,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _first(framework: str, known: Mapping[str, Runtime]) -> str:
-    """The runtime of a framework that one begins with: the plainest, or `plain` for a new framework."""
+    """The runtime of a framework to copy by default: the plainest, or `plain` for a new framework."""
     of_it = [name for name, runtime in known.items() if runtime.framework == framework]
     usual = f"{framework}-distributed"
     return usual if usual in of_it else min(of_it, default=PLAIN)

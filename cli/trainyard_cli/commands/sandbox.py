@@ -29,7 +29,7 @@ ControlPlaneOnly = Annotated[
 
 def _known(version: str | None) -> str | None:
     if version is not None and version not in cluster.KUBERNETES:
-        raise typer.BadParameter(f"there are {', '.join(sorted(cluster.KUBERNETES))}; not {version}.")
+        raise typer.BadParameter(f"must be one of {', '.join(sorted(cluster.KUBERNETES))}; not {version}.")
     return version
 
 
@@ -40,7 +40,7 @@ Kubernetes = Annotated[
         metavar="|".join(sorted(cluster.KUBERNETES)),
         callback=_known,
         autocompletion=lambda: sorted(cluster.KUBERNETES),
-        help=f"Its version; the one that it has, or {cluster.USUAL_KUBERNETES}, unless given.",
+        help=f"Its version; by default the one that it has, or {cluster.USUAL_KUBERNETES}.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
@@ -55,20 +55,20 @@ def up(
         typer.Option(
             min=1,
             max=9,
-            help="Nodes that run pods, each of which thinks that it has the whole machine; "
-            "as many as before, or one, unless given.",
+            help="Nodes that run pods, each of which reports the whole machine as its own; "
+            "by default as many as before, or one.",
         ),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="Loopback port of the API server; a free one unless given."),
+        typer.Option(min=1, max=65535, help="Loopback port of the API server; by default a free one."),
     ] = None,
     kubernetes: Kubernetes = None,
 ) -> None:
     """Bring the sandbox up, or repair it.
 
-    Builds what is missing (once; later it is free), starts what does not run
-    and waits until the nodes are Ready.
+    Builds what is missing, only the first time, starts what does not run and
+    waits until the nodes are Ready.
 
     Example: trainyard sandbox up && trainyard sandbox exec -- kubectl get nodes
     """
@@ -88,7 +88,7 @@ def up(
 
 @app.command()
 def down(name: Name = "default") -> None:
-    """Take the sandbox down; nothing of it is left but the caches."""
+    """Take the sandbox down; only the caches stay."""
     Sandbox(Instance(name)).down()
     print(f"The sandbox {name!r} is down.", file=sys.stderr)
 
@@ -103,7 +103,7 @@ def build(control_plane_only: ControlPlaneOnly = False, kubernetes: Kubernetes =
 
 @app.command()
 def status(name: Name = "default", as_json: Json = False) -> None:
-    """Say how the sandbox is. Exit code 1 unless it is up and all of it runs."""
+    """Show the state of the sandbox. Exit code 1 unless it is up and all of it runs."""
     answer = Sandbox(Instance(name)).status()
     if as_json:
         write_json(dataclasses.asdict(answer), sys.stdout)
@@ -129,9 +129,9 @@ def execute(
     name: Name = "default",
     user: Annotated[
         str | None,
-        typer.Option(help="Who runs it, with the rights of that user; an administrator unless given."),
+        typer.Option(help="The user who runs it, with only that user's rights; by default an administrator."),
     ] = None,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where that user looks.")] = "default",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="That user's namespace.")] = "default",
 ) -> None:
     """Run a command that uses the sandbox: its kubectl, its Pulumi backend, its kubeconfig.
 
@@ -149,7 +149,7 @@ def execute(
 def logs(
     component: Annotated[str, typer.Argument(help="A component, `supervisor` or `audit`.")],
     name: Name = "default",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log as it grows.")] = False,
 ) -> None:
     """Print the log of a component. Example: trainyard sandbox logs kubelet"""
     log = Sandbox(Instance(name)).log_file(component)

@@ -1,7 +1,7 @@
 """`trainyard stacks`: the stacks that a change touches, for pipelines.
 
-Called by `main`, which adds `command` to the application. Asks git and prints;
-what touches what is `trainyard_platform.delivery`'s.
+Called by `main`, which adds `command` to the application. Queries git and
+prints; `trainyard_platform.delivery` decides what touches what.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def run(
 ) -> int:
     """Print the names of the stacks as a JSON list on one line; returns the exit code.
 
-    0: they are printed, be it none; 2: a stack file, a name or git is not as
-    it must be, which goes to `err`.
+    0: they are printed, even if there are none; 2: there is a problem with a
+    stack file, a name or git, which goes to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:

@@ -1,7 +1,7 @@
 """`trainyard validate`: what admission would answer, without a cluster.
 
 Called by `main`, which adds `command` to the application. Reads files and
-prints; what the answer is, is `trainyard_assist.validate`'s.
+prints; the answer comes from `trainyard_assist.validate`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def run(
 ) -> int:
     """Print what admission would answer about the objects in `files`, as JSON; returns the exit code.
 
-    0: it would let them in; 1: it would not; 2: the files cannot be read or
-    hold nothing to ask about, which goes to `err` with `file:line`. On a
-    terminal `err` says who asks the rules.
+    0: it would admit them; 1: it would not; 2: the files cannot be read or
+    hold nothing to validate, which goes to `err` with `file:line`. On a
+    terminal, `err` says which command checks the rules.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -49,7 +49,7 @@ def run(
     out.write("\n")
     if not errors and err.isatty():
         asked = " ".join(map(str, files))
-        print(f"The rules of a stack are asked by: trainyard lint --stack NAME {asked}", file=err)
+        print(f"To check the rules of a stack: trainyard lint --stack NAME {asked}", file=err)
     return REFUSED if errors else FINE
 
 
@@ -59,8 +59,8 @@ def command(
 ) -> None:
     """Print what admission would answer about a TrainJob or a runtime, without a cluster.
 
-    The rules of a stack are asked by `trainyard lint --stack`, and all that a
-    site keeps in git is checked by `trainyard verify`. Of two TrainJobs in a
-    file the second is the old object of an update.
+    `trainyard lint --stack` checks the rules of a stack, and `trainyard verify`
+    all that a site keeps in git. Of two TrainJobs in a file, the second is the
+    old object of an update.
     """
     raise typer.Exit(run(files, namespace=namespace))

@@ -1,7 +1,7 @@
 """`trainyard verify`: whether what a site keeps in git can be rolled out, without a cluster.
 
 Called by `main`, which adds `command` to the application. Reads the stack
-files and the catalog, asks the rules about each runtime as each stack installs
+files and the catalog, checks each runtime with the rules as each stack installs
 it, and prints.
 """
 
@@ -69,7 +69,7 @@ def run(
     out.write(formats.FORMATS[style](result, root()))
     print(summary(result), file=err)
     if unsound:
-        print("The rules are asked when the catalog's files are sound", file=err)
+        print("The rules are checked once the catalog's files are valid", file=err)
     return REFUSED if result.refuses else FINE
 
 
@@ -80,7 +80,7 @@ def look(
     stacks_folder: Path = STACKS,
     today: date | None = None,
 ) -> tuple[Report, bool]:
-    """What is wrong with the stacks and the catalog, and whether a file was too unsound to ask the rules.
+    """What is wrong with the stacks and the catalog, and whether a file was too broken to check the rules.
 
     With `since`, advice is left out that is on files which have not changed
     since. Raises `CannotLintError` or `PlatformError` if git or the folders
@@ -104,7 +104,7 @@ def look(
 
 
 def summary(result: Report) -> str:
-    """How much was looked at, and what was found."""
+    """How much was checked, and what was found."""
     words = [formats.word(entry.violation) for entry in result.entries]
     counts = ", ".join(f"{words.count(name)} {name}" for name in ("mandatory", "advisory", "excepted"))
     return f"{result.workloads} runtimes on {result.others} stacks: {counts}"
@@ -181,7 +181,7 @@ def _from(registry: Callable[[str], str], example: Document) -> Document:
 
 
 def _on(entry: Entry, names: Sequence[str], stacks: int) -> Entry:
-    """The finding with the stacks that it is true of, unless it is true of all."""
+    """The finding with its stacks, unless it applies to all of them."""
     if len(names) == stacks:
         return entry
     where = f"on {', '.join(names)}"
@@ -205,8 +205,8 @@ def command(
     """Check all that a site keeps in git: stack files, runtimes, and the rules on each stack; no cluster.
 
     What a pull request has to pass. Each runtime is judged as each stack
-    installs it, with the stack's own levels and parameters. Exit code 1: it
-    refuses something.
+    installs it, with the stack's own levels and parameters. Exit code 1:
+    something is refused.
 
     Example: trainyard verify --since origin/main
     """

@@ -1,7 +1,7 @@
 """Manifests from files, for the commands that need no cluster.
 
-Called by `render` and `validate`. Reads; what the documents mean is the
-operator's.
+Called by `render` and `validate`. Only reads; the operator's code interprets
+the documents.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CATALOG: Final = Path(__file__).resolve().parents[3] / "runtimes"
 
 
 class UsageError(Exception):
-    """What was asked makes no sense; said to the user as it stands."""
+    """The command was used in a wrong way; its message goes to the user unchanged."""
 
 
 def read(files: Iterable[Path]) -> list[documents.Document]:

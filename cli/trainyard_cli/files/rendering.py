@@ -1,6 +1,6 @@
-"""A stack as Pulumi would install it, without a cluster: on a state of its own that is thrown away.
+"""A stack as Pulumi would install it, without a cluster: on a temporary state of its own.
 
-Called by the commands that want the objects of a stack: `manifests` and `drift`.
+Called by the commands that need the objects of a stack: `manifests` and `drift`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _LAST_LINES: Final = 30
 
 
 def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
-    """What Pulumi knows of the stack when it has written everything and asked nobody.
+    """Pulumi's state of the stack after writing everything to files, without a cluster.
 
-    The node groups of a cloud are not among it: they are no objects.
+    It does not include the node groups of a cloud: they are not Kubernetes objects.
 
     Args:
         stack: Its name.
@@ -32,13 +32,13 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
         folder: An empty folder for Pulumi's state and what the provider writes.
 
     Raises:
-        PlatformError: Pulumi cannot be run, or does not get through; with its words.
+        PlatformError: Pulumi cannot be run, or fails; with its output.
     """
     settings = yaml.safe_load(file.read_text(encoding="utf-8"))
     ours = {key: value for key, value in settings["config"].items() if key.startswith(OURS)}
     config = {**ours, RENDER_TO: str(folder / "rendered")}
     copy = folder / f"Pulumi.{stack}.yaml"
-    # Without the salt or the key of the real state, nor what is encrypted with it.
+    # Without the salt or the key of the real state, and without what they encrypt.
     copy.write_text(yaml.safe_dump({"config": config}), encoding="utf-8")
     project = yaml.safe_load((PROJECT / "Pulumi.yaml").read_text(encoding="utf-8"))
     (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": project["name"], "runtime": "python"}))
@@ -49,11 +49,11 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
         "PULUMI_CONFIG_PASSPHRASE": "nothing secret is in it",
         "PULUMI_OPTION_CONFIG_FILE": str(copy),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        # The state counts once, at the end: with the CRDs in it, to write it at every step takes minutes.
+        # Only the final state matters: with the CRDs in it, writing it at every step would take minutes.
         "PULUMI_EXPERIMENTAL": "true",
         "PULUMI_SKIP_CHECKPOINTS": "true",
     }
-    for name in ("KUBECONFIG", "PULUMI_CONFIG_PASSPHRASE_FILE"):  # another state's, and no cluster is asked
+    for name in ("KUBECONFIG", "PULUMI_CONFIG_PASSPHRASE_FILE"):  # of a cluster and of another state
         environment.pop(name, None)
     # In a project of its own: `stack init` would write into git's stack file.
     _pulumi(["stack", "init", stack], environment, folder)

@@ -1,6 +1,6 @@
-"""Stack files, for the commands that ask what a stack says; nothing here needs Pulumi or a cluster.
+"""Reads stack files, without Pulumi or a cluster.
 
-A file is read as Pulumi reads it, and what is wrong is said with its line.
+Reads a file as Pulumi does, and reports mistakes with their line.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .manifests import CATALOG
 
 PROJECT: Final = CATALOG.parent
 STACKS: Final = PROJECT / "stacks"
-_ANOTHER: Final = "PULUMI_OPTION_CONFIG_FILE"
-"""Where Pulumi is told, as by a sandbox, to read the stack file elsewhere."""
+_FILE_VARIABLE: Final = "PULUMI_OPTION_CONFIG_FILE"
+"""The variable by which others, such as a sandbox, have Pulumi read the stack file elsewhere."""
 _PULUMIS: Final = ("config", "encryptedkey", "encryptionsalt", "environment", "secretsprovider")
 """The keys of a stack file; see Pulumi's own documentation."""
 OURS: Final = "trainyard:"
-"""What the keys of this program in a stack file begin with."""
+"""The prefix of this program's keys in a stack file."""
 RENDER_TO: Final = f"{OURS}renderTo"
-"""What `rendering` adds to a copy."""
+"""The key that `rendering` adds to a copy."""
 
 
 class _AsPulumi(yaml.SafeLoader):
-    """YAML as Pulumi reads it: to it `yes` and `off` are texts."""
+    """YAML as Pulumi reads it: `yes` and `off` are strings."""
 
 
 _BOOL: Final = "tag:yaml.org,2002:bool"
@@ -52,12 +52,12 @@ def read(name: str, folder: Path = STACKS) -> StackSettings:
 
 
 def read_as_pulumi(name: str) -> StackSettings:
-    """What the file says from which Pulumi takes the stack; raises as `read`."""
-    return _read(name, Path(os.environ.get(_ANOTHER) or STACKS / f"Pulumi.{name}.yaml"))
+    """What the file says from which Pulumi reads the stack; raises as `read`."""
+    return _read(name, Path(os.environ.get(_FILE_VARIABLE) or STACKS / f"Pulumi.{name}.yaml"))
 
 
 def line(name: str, folder: Path, sentence: str) -> int:
-    """The line of `Pulumi.<name>.yaml` that a sentence is about, by the place with which it begins."""
+    """The line of `Pulumi.<name>.yaml` that a sentence is about, by the place that it begins with."""
     text = (folder / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
     return _line(yaml.compose(text, Loader=_AsPulumi), f"config.{sentence}")
 
@@ -75,7 +75,7 @@ def _read(name: str, path: Path) -> StackSettings:
         value = yaml.load(text, Loader=_AsPulumi)  # noqa: S506 - a safe one
     except yaml.YAMLError as error:
         raise PlatformError(str(DocumentError.of(error, text, shown))) from error
-    if problems := [f"{shown}:{line}: {said}" for line, said in _around(root, value)]:
+    if problems := [f"{shown}:{line}: {said}" for line, said in _outside_settings(root, value)]:
         raise PlatformError("\n".join(problems))
     try:
         stack = settings.of(value["config"][settings.CONFIG_KEY], name)
@@ -85,14 +85,14 @@ def _read(name: str, path: Path) -> StackSettings:
         found: dict[tuple[int, str], str] = {}
         for one in error.problems:
             line = _line(root, f"config.{one}")
-            # What an alias stands for is written once, and so is what is wrong with it.
+            # A mistake behind an alias is in the file only once, so it is reported once.
             found.setdefault((line, one.partition(": ")[2]), f"{shown}:{line}: {one}")
         raise PlatformError("\n".join(found.values())) from error
 
 
-def _around(root: yaml.Node | None, value: Any) -> Iterator[tuple[int, str]]:
-    """What is wrong with a file before what it says of the platform is looked at."""
-    yield from _twice(root, set())
+def _outside_settings(root: yaml.Node | None, value: Any) -> Iterator[tuple[int, str]]:
+    """What is wrong with a file outside the settings of the platform."""
+    yield from _duplicates(root, set())
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         known = [str(key) for key in value] if isinstance(value, dict) else []
         yield 1, f"there is no key config with {settings.CONFIG_KEY} in it{nearest('config', known)}"
@@ -111,26 +111,26 @@ def _around(root: yaml.Node | None, value: Any) -> Iterator[tuple[int, str]]:
         yield _line(root, "config"), f"config has no key {settings.CONFIG_KEY}"
 
 
-def _twice(node: yaml.Node | None, seen: set[int]) -> Iterator[tuple[int, str]]:
-    """Keys that a mapping has twice, of which Pulumi and others would take one each."""
+def _duplicates(node: yaml.Node | None, seen: set[int]) -> Iterator[tuple[int, str]]:
+    """Keys that a mapping has twice: Pulumi and others may each use another one."""
     if id(node) in seen:
         return
     seen.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            yield from _twice(item, seen)
+            yield from _duplicates(item, seen)
     elif isinstance(node, yaml.MappingNode):
         lines: dict[str, int] = {}
         for key, item in node.value:
             line = key.start_mark.line + 1
             if key.value in lines:
-                yield line, f"the key {key.value} is in line {lines[key.value]} already"
+                yield line, f"the key {key.value} is already on line {lines[key.value]}"
             lines.setdefault(key.value, line)
-            yield from _twice(item, seen)
+            yield from _duplicates(item, seen)
 
 
 def _line(root: yaml.Node | None, problem: str) -> int:
-    """The line of the place that a sentence begins with, or of the nearest parent that is there."""
+    """The line of the place that a sentence begins with, or of its nearest existing parent."""
     node, line, rest = root, 1, problem
     while True:
         found = _child(node, rest)
@@ -149,7 +149,7 @@ def _child(node: yaml.Node | None, rest: str) -> tuple[int, yaml.Node, str] | No
         return item.start_mark.line + 1, item, rest[index.end() :]
     if not isinstance(node, yaml.MappingNode):
         return None
-    # A key may have dots in it: the longest is meant.
+    # A key may contain dots: the longest match counts.
     for key, item in sorted(node.value, key=lambda pair: -len(str(pair[0].value))):
         if rest.startswith(key.value) and rest[len(key.value) :][:1] in ("", ".", "[", ":"):
             return key.start_mark.line + 1, item, rest[len(key.value) :]
