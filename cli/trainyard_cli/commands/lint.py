@@ -1,7 +1,7 @@
 """`trainyard lint`: the policy rules over files, for pull requests.
 
 Called by `main`, which adds `command` to the application. Reads files, writes
-them with --fix, and prints; `trainyard_policies` decides what is wrong.
+them with --fix, and prints; what is right and wrong is `trainyard_policies`'.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def run(
 ) -> int:
     """Print what the rules say about the manifests in `paths`; returns the exit code.
 
-    0: no mandatory finding; 1: at least one; 2: a file, the stack or git
-    cannot be read, which goes to `err` with `file:line`, after the findings in
-    the others.
+    0: nothing mandatory; 1: something mandatory; 2: a file, the stack or git
+    cannot be asked, which goes to `err` with `file:line`, after what could be
+    said about the others.
     """
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
@@ -136,7 +136,9 @@ def command(
         str | None,
         typer.Option(help="As stacks/Pulumi.NAME.yaml installs them, with its levels.", metavar="NAME"),
     ] = None,
-    rule: Annotated[str | None, typer.Option("--explain", help="Describe a rule.", metavar="RULE")] = None,
+    rule: Annotated[
+        str | None, typer.Option("--explain", help="Say all about a rule.", metavar="RULE")
+    ] = None,
 ) -> None:
     """Check runtimes and TrainJobs against the policy rules, without a cluster."""
     if rule is not None:
@@ -154,8 +156,8 @@ def _of_stack(
     """The documents as the stack installs them, without those that it leaves out; and what it cannot install.
 
     Those of the catalog get the stack's overlays, images, storage and
-    accelerators; findings keep their place in the file. A document that is not
-    a runtime stays as it is: the rules say more about it.
+    accelerators; a finding still has its place in the file. One that is no
+    runtime stays as it is: the rules say more about it.
     """
     found, wrong = [], []
     images = replace(pins, registry=Artifacts(settings.artifacts, PROJECT).registry)
@@ -220,7 +222,7 @@ def _deprecated(documents: Sequence[Document]) -> tuple[Document, ...]:
         try:
             [document] = parse(found.read(path), str(path))
         except (CannotLintError, DocumentError, ValueError):
-            continue  # a broken one must not prevent linting the others
+            continue  # one that is broken is no reason not to lint others
         metadata = document.value.get("metadata")
         labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
         going = isinstance(labels, Mapping) and labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED

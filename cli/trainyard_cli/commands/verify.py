@@ -1,7 +1,7 @@
 """`trainyard verify`: whether what a site keeps in git can be rolled out, without a cluster.
 
 Called by `main`, which adds `command` to the application. Reads the stack
-files and the catalog, checks each runtime with the rules as each stack installs
+files and the catalog, asks the rules about each runtime as each stack installs
 it, and prints.
 """
 
@@ -80,7 +80,7 @@ def look(
     stacks_folder: Path = STACKS,
     today: date | None = None,
 ) -> tuple[Report, bool]:
-    """What is wrong with the stacks and the catalog, and whether a file was too broken to check the rules.
+    """What is wrong with the stacks and the catalog, and whether a file was too unsound to ask the rules.
 
     With `since`, advice is left out that is on files which have not changed
     since. Raises `CannotLintError` or `PlatformError` if git or the folders
@@ -205,8 +205,8 @@ def command(
     """Check all that a site keeps in git: stack files, runtimes, and the rules on each stack; no cluster.
 
     What a pull request has to pass. Each runtime is judged as each stack
-    installs it, with the stack's own levels and parameters. Exit code 1:
-    something is refused.
+    installs it, with the stack's own levels and parameters. Exit code 1: it
+    refuses something.
 
     Example: trainyard verify --since origin/main
     """

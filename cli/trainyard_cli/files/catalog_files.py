@@ -1,4 +1,4 @@
-"""What is wrong with a file of the catalog apart from the rules: its runtime, its header, its example.
+"""What is wrong with one file of the catalog beside the rules: the runtime in it, its header, its example.
 
 Called by `lint` and `verify`. Reads nothing; a file is its path and its text.
 The runtime is `trainyard_platform.catalog.judge`'s to judge.
@@ -32,7 +32,7 @@ _EXAMPLE: Final = "the TrainJob in its header"
 def problems(
     path: Path, text: str, documents: Sequence[Document], namesakes: Sequence[Path] = ()
 ) -> Iterator[tuple[Position, Finding]]:
-    """Where a file does not meet the catalog's requirements.
+    """What is not as the catalog asks of a file, and where.
 
     Args:
         path: Where it is, `<framework>/<name>.yaml` in the catalog.
@@ -64,7 +64,7 @@ def problems(
 def misplaced(
     path: Path, documents: Sequence[Document], namesakes: Sequence[Path]
 ) -> Iterator[tuple[Position, Finding]]:
-    """Where a file does not hold what its place in the catalog says, for callers that check the rules too.
+    """Where a file does not hold what its place in the catalog says, for who asks the rules beside it.
 
     Arguments as `problems` has them.
     """
