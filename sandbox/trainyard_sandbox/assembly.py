@@ -1,7 +1,7 @@
-"""From a sandbox's place, binaries and images to what its supervisor shall run.
+"""From a sandbox's folders, binaries and images to the plan that its supervisor runs.
 
-Makes certificates and configuration files on the way, and each node's copy of
-the images; starts nothing.
+Also writes certificates and configuration files, and each node's copy of the
+images; starts nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .toolchain import Toolchain
 
 
 def assemble(instance: Instance, toolchain: Toolchain, port: int, store: Store | None, nodes: int) -> Plan:
-    """Lay everything out for a sandbox that starts.
+    """Prepare the files and the plan of a sandbox that starts.
 
     Args:
-        instance: Whose folders get the files.
-        toolchain: Built already.
+        instance: The sandbox whose folders get the files.
+        toolchain: The binaries, already built.
         port: Loopback port of the API server.
-        store: The images; None for a mere control plane.
-        nodes: How many nodes run pods; 0 for a mere control plane.
+        store: The images; None for only a control plane.
+        nodes: How many nodes run pods; 0 for only a control plane.
     """
     control_plane = ControlPlane(
         address=CLUSTER_ADDRESS if store else "127.0.0.1",
@@ -129,12 +129,12 @@ def _lay_out(instance: Instance, creds: Credentials, server: str, node: Node, st
     for name, client in clients.items():
         creds.ca.kubeconfig(node.config / f"{name}.kubeconfig", server, client, instance.id)
     store.clone(node.containerd_root)
-    # Pods of before a crash are started anew, as after a reboot.
+    # After a crash pods start from scratch, as after a reboot.
     shutil.rmtree(node.kubelet_dir, ignore_errors=True)
 
 
 def _kwok(toolchain: Toolchain, instance: Instance) -> Component:
-    """Plays the kubelet of nodes that are simulated; every other node it leaves alone."""
+    """Plays the kubelet of simulated nodes, and leaves every other node alone."""
     arguments = [
         f"--kubeconfig={instance.config / 'kwok.kubeconfig'}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",

@@ -132,7 +132,7 @@ class Sandbox:
         }
 
     def _kubeconfig(self, user: str, namespace: str) -> Path:
-        """The user's way in, with a certificate in that name."""
+        """The user's kubeconfig, with a certificate in that name."""
         for option, given in (("--user", user), ("--namespace", namespace)):
             if not _NAME.fullmatch(given):
                 raise SandboxError(
@@ -202,7 +202,7 @@ class Sandbox:
                 self._start(progress, toolchain, store, port=port, nodes=nodes, kubernetes=kubernetes)
 
     def down(self) -> None:
-        """Take it down and remove all that it left; fine when there is nothing."""
+        """Take it down and remove everything that it left; does nothing if there is nothing."""
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
             self._stop()
             shutil.rmtree(self.instance.dir, ignore_errors=True)
@@ -214,7 +214,7 @@ class Sandbox:
     # -- how ------------------------------------------------------------------
 
     def _home_held(self) -> AbstractContextManager[None]:
-        """The folder of all sandboxes of this checkout: the last that goes removes it, the next makes it."""
+        """Lock the folder of all sandboxes of this checkout: the last one removes it, the next makes it."""
         digest = self.instance.id.rpartition("-")[2]
         return locked(cache_dir() / "locks" / f"home-{digest}.lock", "another sandbox that comes or goes")
 
@@ -250,8 +250,8 @@ class Sandbox:
     def _repair(self, progress: Progress, toolchain: Toolchain, nodes: int) -> None:
         if nodes and _images().keys() != (self._settings() or {}).get("images"):
             progress.console.print(
-                "Images have changed since this sandbox was brought up; it goes on with the old ones. "
-                "To have the new ones: trainyard sandbox down, then up."
+                "Images have changed since this sandbox was brought up; it continues with the old ones. "
+                "To get the new ones: trainyard sandbox down, then up."
             )
         before = State.read(self.instance.state_file)
         ended = before.those(ComponentState.ENDED) if before else []
@@ -309,7 +309,7 @@ class Sandbox:
         self._finish(progress, toolchain, nodes)
 
     def _wait_for_components(self, supervisor: subprocess.Popen[bytes] | None = None) -> None:
-        """Until all are ready; `supervisor` is the one just started, if it was."""
+        """Wait until all are ready; `supervisor` is the process if it was just started."""
         deadline = time.monotonic() + _READY_SECONDS
         while True:
             state = State.read(self.instance.state_file)
@@ -362,7 +362,7 @@ class Sandbox:
                         time.sleep(0.2)
 
     def _stop(self) -> None:
-        """End all processes of this sandbox, however they came about; keep its data."""
+        """End all processes of this sandbox, whoever started them; keep its data."""
         state = State.read(self.instance.state_file)
         if state and self._supervisor_lives(state):
             os.kill(state.pid, signal.SIGTERM)
@@ -402,7 +402,7 @@ def build(
 
 
 def _images() -> Images:
-    """The images, of the binaries that are there now, with the usual kubectl whatever version runs."""
+    """The images, with the present binaries and the usual kubectl, whatever version runs."""
     return Images.read(Toolchain(NODE_TOOLS))
 
 

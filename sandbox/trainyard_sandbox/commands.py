@@ -1,4 +1,4 @@
-"""Other programs, run with their output in a log; a failure shows its last lines."""
+"""Runs other programs with their output in a log; a failure shows its last lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .isolation import die_with_parent
 from .paths import cache_dir
 
 FETCHES = 3
-"""How often something is fetched until it is said that it can't be."""
+"""How often a fetch is tried before it counts as failed."""
 _PAUSE_SECONDS = 5.0
 
 
@@ -33,15 +33,15 @@ def run_logged(
     env: Mapping[str, str] | None = None,
     tries: int = 1,
 ) -> None:
-    """Run a command to its end, or this process's, appending all it prints to `log`.
+    """Run a command until it or this process ends, appending its output to `log`.
 
     Args:
         arguments: The program and its arguments.
-        log: Appended to.
-        doing: What it does, after "could not".
-        cwd: Where; here unless given.
-        env: Its environment; this process's unless given.
-        tries: How often in all, until it succeeds: for what fetches something, as networks fail at times.
+        log: The file for the output.
+        doing: What it does, to follow "could not".
+        cwd: Its folder; by default the current one.
+        env: Its environment; by default this process's.
+        tries: How often to run it until it succeeds: for fetches, since networks fail at times.
 
     Raises:
         SandboxError: "Could not <doing>", with the end of the log, when it fails or is missing.

@@ -2,7 +2,7 @@
 
 Pure: from certificates and addresses to command lines. TLS with client
 certificates everywhere, RBAC and NodeRestriction on, no anonymous user, and an
-audit log, with which tests and benchmarks count what is written.
+audit log, by which tests and benchmarks count writes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .supervisor import Component
 
 API_SERVICE_ADDRESS = "10.96.0.1"
 FRONT_PROXY = "front-proxy-client"
-"""Who the API server is to the API servers that it passes requests on to, such as Kueue's."""
+"""The API server's name to aggregated API servers, such as Kueue's."""
 
 AUDIT_POLICY: dict[str, Any] = {
     "apiVersion": "audit.k8s.io/v1",
@@ -28,7 +28,7 @@ AUDIT_POLICY: dict[str, Any] = {
 }
 
 _REQUESTS = {"kube-api-qps": 500, "kube-api-burst": 1000}
-"""Of the controller manager and the scheduler; their defaults would have jobs wait for them in a burst."""
+"""Of the controller manager and the scheduler; with their defaults, jobs would wait for them in a burst."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Credentials:
 
     @classmethod
     def make(cls, folder: Path, address: str) -> Credentials:
-        """Make what is missing in `folder` for an API server that is reached at `address`."""
+        """Make the missing certificates in `folder`, for an API server at `address`."""
         ca, etcd_ca = Authority(folder, "ca"), Authority(folder, "etcd-ca")
         front_proxy_ca = Authority(folder, "front-proxy-ca")
         services = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -75,10 +75,10 @@ class Credentials:
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """Where a control plane listens and keeps its things.
+    """Where a control plane listens and keeps its files.
 
     Attributes:
-        address: What the API server is reached at from the node and from pods.
+        address: The API server's address for the node and for pods.
         port: Its port.
         etcd_port: Client port of etcd; its peer port is the next one.
         data: Folder of etcd's data.
@@ -116,7 +116,7 @@ class ControlPlane:
             "data-dir": self.data,
             "listen-client-urls": client,
             "advertise-client-urls": client,
-            # There is no peer; etcd wants an address for one all the same.
+            # There is no peer, but etcd requires an address for one.
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
             "initial-cluster": f"sandbox={peer}",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 class SandboxError(Exception):
-    """The sandbox could not do what it was asked; the text says what to do about it.
+    """The sandbox could not do what it was asked to; the text says what to do about it.
 
     Args:
-        message: One sentence that names the thing and the way out.
+        message: One sentence that names the problem and the way out.
         log: A log whose last lines show the cause, or None.
     """
 

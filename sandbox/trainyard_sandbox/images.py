@@ -1,8 +1,8 @@
 """Container images without a registry: built here, kept unpacked, keyed by their input.
 
-`sandbox/images/images.yaml` says which. Each is built once for its content (a
+`sandbox/images/images.yaml` lists them. Each is built once for its content (a
 change in its Dockerfile, files, binaries, wheels or base gives a new key) and
-imported into a store of containerd's that new sandboxes get as hard links.
+imported into a containerd store, which new sandboxes get as hard links.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Base:
     packages: Sequence[str]
 
     def key(self) -> str:
-        """Changes with what it is made from."""
+        """A key that changes with the suite and the packages."""
         return _digest([_RECIPE, self.suite, *self.packages])
 
 
@@ -64,11 +64,11 @@ class Image:
 
     @property
     def dockerfile_path(self) -> Path:
-        """Where its Dockerfile lies."""
+        """Where its Dockerfile is."""
         return PROJECT / self.dockerfile if self.dockerfile else IMAGES / self.name / "Dockerfile"
 
     def key(self, bases: Mapping[str, Base], toolchain: Toolchain) -> str:
-        """Changes with everything that goes into the image."""
+        """A key that changes with everything that goes into the image."""
         parts = [_RECIPE, self.tag, bases[self.base].key() if self.base else ""]
         requirements = [PROJECT / self.wheels] if self.wheels else []
         for path in [self.dockerfile_path, *requirements, *self._project_files()]:
@@ -106,7 +106,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Images:
-    """All of `images.yaml`, and how to have it."""
+    """All images of `images.yaml`, and how to build them."""
 
     toolchain: Toolchain
     bases: Mapping[str, Base] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Images:
         return {image.tag: image.key(self.bases, self.toolchain) for image in self.images}
 
     def build_ahead(self, progress: Progress) -> None:
-        """Build those that hold nothing of the toolchain, which may still be on its way.
+        """Build those that need nothing of the toolchain, which may still be building.
 
         Raises:
             SandboxError: If one can't be built, with the end of its log.
@@ -134,7 +134,7 @@ class Images:
             self._archives([one for one in self.images if not (one.binaries or one.artifacts)], progress)
 
     def store(self, progress: Progress) -> Store:
-        """A store that holds all images in their current content.
+        """A store with the current content of all images.
 
         Raises:
             SandboxError: If one can't be built, with the end of its log.
@@ -151,7 +151,7 @@ class Images:
         return Store(_store().folder, fill)
 
     def _archives(self, images: Iterable[Image], progress: Progress) -> dict[str, Path]:
-        """Those of them that the store does not hold in their current content, by tag."""
+        """The archives, by tag, of those whose current content the store does not hold."""
         held = _store().keys()
         keyed = [(image, image.key(self.bases, self.toolchain)) for image in images]
         return {
@@ -206,7 +206,7 @@ def _locked() -> AbstractContextManager[None]:
 
 
 class _Builder:
-    """buildah with a storage of its own that goes with it."""
+    """buildah with a temporary storage of its own."""
 
     def __init__(self, folder: Path, log: Path) -> None:
         self.context = folder / "context"
@@ -239,7 +239,7 @@ class _Builder:
 def _builder(log: Path) -> Iterator[_Builder]:
     scratch = cache_dir() / "images"
     scratch.mkdir(parents=True, exist_ok=True)
-    for left in scratch.glob(".building-*"):  # by one who was killed: whoever builds holds the lock
+    for left in scratch.glob(".building-*"):  # by a killed build: only one build holds the lock
         shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=".building-", dir=scratch))
     try:
@@ -253,7 +253,7 @@ class Store:
 
     Args:
         folder: Where it is.
-        fill: Puts images there that it has to hold and does not; called with the lock held.
+        fill: Adds the images that it lacks; called with the lock held.
     """
 
     def __init__(self, folder: Path, fill: Callable[[], None] = lambda: None) -> None:
@@ -285,7 +285,7 @@ class Store:
                     stdout=output,
                     stderr=output,
                     stdin=subprocess.DEVNULL,
-                    # It holds a lock on the store, for which the next one would wait in vain.
+                    # It holds a lock on the store, for which the next one would wait forever.
                     preexec_fn=die_with_parent,  # noqa: PLW1509 (as in `commands`)
                 )
             try:
@@ -304,13 +304,13 @@ class Store:
     def clone(self, target: Path) -> None:
         """Make `target` a containerd root of its own: hard links, but its databases are copies.
 
-        Unpacked layers are never written to again, only linked over or removed,
-        so that sandboxes can share them. On another file system they are copied.
+        Unpacked layers are never written again, only replaced or removed, so
+        sandboxes can share them. On another file system they are copied.
         """
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         with _locked():
-            # Another checkout may have put its own images in the place of these meanwhile.
+            # Meanwhile another checkout may have replaced these images with its own.
             self._fill()
             linked = subprocess.run(["cp", "-al", self._root, target], capture_output=True, check=False)
             if linked.returncode:
@@ -327,12 +327,12 @@ def _wait_for(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None
     deadline = time.monotonic() + 180
     while not socket.exists():
         if process.poll() is not None or time.monotonic() > deadline:
-            raise SandboxError("containerd does not start.", log)
+            raise SandboxError("containerd did not start.", log)
         time.sleep(0.05)
 
 
 def _forget_older(archive: Path, name: str) -> None:
-    """Keep one archive an image; unpacked, they are in the store."""
+    """Keep only the newest archive of an image; the store has it unpacked."""
     for other in archive.parent.glob(f"{name}-*.tar"):
         if other != archive:
             other.unlink()
@@ -343,7 +343,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def context(name: str, folder: Path) -> None:
-    """Put everything that the Dockerfile of an image of `images.yaml` copies into `folder`, made anew.
+    """Recreate `folder` with everything that the Dockerfile of an image of `images.yaml` copies.
 
     Raises:
         SandboxError: If there is no such image, or its wheels can't be fetched.

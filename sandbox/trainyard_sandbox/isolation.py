@@ -1,11 +1,11 @@
 """Linux namespaces and control groups: what keeps a sandbox out of its host.
 
-The supervisor gives itself a network and a mount namespace without a name, so
-that they vanish with the last process in them: no netns file, mount, bridge or
-iptables rule is left on the host whatever dies how. The control plane and the
-first node live there; each further node gets a pair of its own, tied to the
-first by a cable (veth) and routes. Processes are found again by the control
-group that all of them are in.
+The supervisor enters a network and a mount namespace without names, which
+vanish with the last process in them: whatever dies, no netns file, mount,
+bridge or iptables rule is left on the host. The control plane and the first
+node run there; each further node gets a pair of its own, connected to the first
+by a veth pair and routes. All processes are in one control group, by which they
+are found again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from .errors import SandboxError
 
 CLUSTER_ADDRESS = "10.88.0.1"
-"""Where the control plane and the cluster's DNS are, and the first node's own address."""
+"""The address of the control plane, of the cluster's DNS and of the first node."""
 POD_RANGE = "10.244.0.0/16"
 SERVICE_RANGE = "10.96.0.0/16"
 
@@ -32,8 +32,8 @@ _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
-# kubelet sets these for the whole kernel unless they already read so. Inside
-# the sandbox they do; the host's stay as they are.
+# kubelet sets these for the whole kernel unless they already have these values.
+# Inside the sandbox they appear to; the host's stay as they are.
 _KUBELET_SYSCTLS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -45,21 +45,21 @@ _KUBELET_SYSCTLS = {
 
 
 def become_subreaper() -> None:
-    """Adopt orphans of this process's descendants (containerd's shims), to collect them at their end."""
+    """Adopt orphans of this process's descendants (containerd's shims), to reap them when they end."""
     _libc("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent() -> None:
-    """Have this process, and what it becomes, killed as soon as its parent dies."""
+    """Have the kernel kill this process, also after an exec, as soon as its parent dies."""
     _libc("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Space:
-    """What a node has of the machine for itself.
+    """What a node has for itself on the machine.
 
     Attributes:
-        name: Unique in a sandbox, at most 15 characters: it also names the node's cable.
+        name: Unique in a sandbox, at most 15 characters: it also names the node's veth device.
         cgroup: The control group of all that runs on it.
         kubelet_dir, var_log: What /var/lib/kubelet and /var/log are inside.
         address: The node's own.
@@ -76,7 +76,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Namespaces:
-    """Open files of a network and a mount namespace; while they are open both live."""
+    """Open files of a network and a mount namespace, which keep both alive."""
 
     network: int
     mounts: int
@@ -87,7 +87,7 @@ class Namespaces:
         return cls(*(os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in ("net", "mnt")))
 
     def enter(self) -> None:
-        """Move this process, which must have one thread, into them; its folder is / then."""
+        """Move this process, which must have one thread, into them; its current folder becomes /."""
         _libc("setns", self.network, _CLONE_NEWNET)
         _libc("setns", self.mounts, _CLONE_NEWNS)
 
@@ -95,9 +95,9 @@ class Namespaces:
 def enter_namespaces(space: Space) -> None:
     """Move this process into a network and a mount namespace of its own, for the first node.
 
-    Inside, /run is empty, /var/lib/kubelet and /var/log are the node's, all
-    mounts are shared with what this process starts (as kubelet wants) and none
-    with the host.
+    Inside, /run is empty, and /var/lib/kubelet and /var/log are the node's. All
+    mounts are shared with the processes that this one starts (as kubelet
+    requires), and none with the host.
     """
     _libc("unshare", _CLONE_NEWNS | _CLONE_NEWNET)
     _mount("--make-rprivate", "/")
@@ -115,7 +115,7 @@ def enter_namespaces(space: Space) -> None:
             _mount("--bind", str(file), f"/proc/sys/{name}")
     _mount_folders(space)
     _ip("link", "set", "lo", "up")
-    # A bridge without ports carries the node's address: kubelet wants one that
+    # A bridge without ports carries the node's address: kubelet needs one that
     # is not loopback, and not every kernel has dummy devices.
     _ip("link", "add", "trainyard0", "type", "bridge")
     _ip("address", "add", f"{CLUSTER_ADDRESS}/32", "dev", "trainyard0")
@@ -128,7 +128,7 @@ def enter_namespaces(space: Space) -> None:
 def add_namespaces(space: Space) -> Namespaces:
     """Make the namespaces of a further node; this process stays where it is, the first node's.
 
-    The node's /run is seen from here as `run_folder(space)`.
+    From here, the node's /run is `run_folder(space)`.
     """
     home = Namespaces.current()
     run_folder(space).mkdir(parents=True, mode=0o755)
@@ -161,7 +161,7 @@ def add_namespaces(space: Space) -> Namespaces:
 
 
 def run_folder(space: Space) -> Path:
-    """What /run of a further node is on the first."""
+    """The path of a further node's /run on the first node."""
     return Path("/run/nodes", space.name)
 
 
@@ -179,13 +179,13 @@ def _forward_packets() -> None:
 
 
 def enter_cgroup(name: str) -> None:
-    """Move this process into the control group `name`, made where it is missing."""
+    """Move this process into the control group `name`, created if it is missing."""
     for hierarchy in _hierarchies():
         group = hierarchy / name
         system = group / "system"
         system.mkdir(parents=True, exist_ok=True)
         for folder in (group, system):
-            # A cpuset (version 1) takes no process before it has cores and memory nodes.
+            # A cpuset (version 1) accepts no process before it has cores and memory nodes.
             for setting in ("cpuset.cpus", "cpuset.mems"):
                 file = folder / setting
                 if file.exists() and not file.read_text().strip():
@@ -204,7 +204,7 @@ def cgroup_processes(name: str) -> set[int]:
 
 
 def kill_cgroup(name: str, *, timeout: float = 120.0) -> None:
-    """End every process in the control group `name` but this one, for good.
+    """Kill every process in the control group `name` except this one.
 
     Raises:
         SandboxError: If some are still there after `timeout` seconds.
@@ -220,7 +220,7 @@ def kill_cgroup(name: str, *, timeout: float = 120.0) -> None:
 
 
 def remove_cgroup(name: str) -> None:
-    """Remove the control group `name`, which must be without processes."""
+    """Remove the control group `name`, which must have no processes."""
     for hierarchy in _hierarchies():
         folders = [*(hierarchy / name).rglob("*"), hierarchy / name]
         for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
@@ -239,7 +239,7 @@ def _remove_group(folder: Path, deadline: float) -> None:
 
 
 def _collect() -> None:
-    """Reap children that ended, in case their end is what we wait for."""
+    """Reap ended children, in case the caller waits for them to end."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
@@ -255,7 +255,7 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _hierarchies() -> Iterator[Path]:
-    """Mount points of the control groups: one for version 2, one a controller for version 1, or both."""
+    """Mount points of control groups: one for version 2, one for each controller in version 1, or both."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, folder, kind, *_ = line.split()
         if kind in ("cgroup", "cgroup2"):
@@ -265,7 +265,7 @@ def _hierarchies() -> Iterator[Path]:
 def _read(file: Path) -> str:
     try:
         return file.read_text()
-    except OSError:  # the group went while we looked
+    except OSError:  # the group has just been removed
         return ""
 
 

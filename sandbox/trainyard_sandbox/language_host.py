@@ -8,8 +8,8 @@ for inline programs.
 
 What it does: the handshake, running a program (`Run`) and running a policy
 pack (`RunPlugin` of kind `analyzer`), both with the interpreter that runs this
-module: that environment has to hold what they import, and the `virtualenv`
-option of `Pulumi.yaml` is not looked at.
+module: its environment has to hold what they import. It ignores the
+`virtualenv` option of `Pulumi.yaml`.
 
 What it deliberately does not do: create environments or install dependencies,
 generate or convert programs, discover plug-ins, run component providers, and
@@ -52,8 +52,8 @@ def program_path(info: language_pb2.ProgramInfo) -> str:
 def run_program(path: str) -> None:
     """Run a program as `python <path>` would, and report failures in its own words.
 
-    A `RunError` is a message for the user and passes as it is; of any other
-    exception the user needs the traceback; `sys.exit(0)` is no failure.
+    A `RunError` is a message for the user and passes unchanged; any other
+    exception comes with its traceback; `sys.exit(0)` is not a failure.
     """
     try:
         runpy.run_path(path, run_name="__main__")
@@ -61,7 +61,7 @@ def run_program(path: str) -> None:
         raise
     except SystemExit as stop:
         if stop.code not in (None, 0):
-            raise RunError(f"{path} ended itself with exit code {stop.code}") from None
+            raise RunError(f"{path} ended with exit code {stop.code}") from None
     except Exception:
         raise RunError(f"{path} failed:\n{traceback.format_exc()}") from None
 
@@ -82,10 +82,10 @@ def start(command: list[str], *, cwd: str, env: dict[str, str]) -> subprocess.Po
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a plug-in that still runs, and collect it: a policy pack serves until it is told to stop.
+    """End a plug-in that still runs, and reap it: a policy pack serves until it is stopped.
 
-    Nobody reads `stream` to its end any more when the engine has hung up, so
-    what waits for the process there is not reached.
+    When the engine has hung up, nothing reads `stream` to its end, where it
+    would wait for the process.
     """
     if process.poll() is None:
         process.terminate()
@@ -128,7 +128,7 @@ class LanguageHost(LanguageServer):
     """
 
     def __init__(self, engine: str) -> None:
-        """Where the engine listens to what a program says; empty for nowhere."""
+        """Take the address at which the engine receives a program's messages; empty for none."""
         super().__init__(_no_program)
         self._engine = engine
 
@@ -141,7 +141,7 @@ class LanguageHost(LanguageServer):
     def GetPluginInfo(  # noqa: N802 (the name of the RPC)
         self, request: empty_pb2.Empty, context: grpc.ServicerContext
     ) -> plugin_pb2.PluginInfo:
-        """Say no version: this host is not a release of the official one."""
+        """Return no version: this host is not a release of the official one."""
         return plugin_pb2.PluginInfo()
 
     def Run(  # noqa: N802 (the name of the RPC)
@@ -151,7 +151,7 @@ class LanguageHost(LanguageServer):
         os.chdir(request.pwd)
         self.program = functools.partial(run_program, program_path(request.info))
         if self._engine and not request.args:
-            # Where the SDK's server looks for it: else warnings are lines on stderr, and nobody's.
+            # The SDK's server looks for it there; otherwise warnings end as bare lines on stderr.
             request.args.append(self._engine)
         run: Any = super().Run
         response: language_pb2.RunResponse = run(request, context)
@@ -178,7 +178,7 @@ def serve(engine: str = "") -> tuple[grpc.Server, int]:
     """Start the server on a free loopback port; return it with its port.
 
     Args:
-        engine: Address at which the engine takes what a program says; empty for none.
+        engine: Address at which the engine receives a program's messages; empty for none.
     """
     server = grpc.server(
         futures.ThreadPoolExecutor(max_workers=_WORKERS),
@@ -198,13 +198,13 @@ def main() -> None:
 
     The engine's own address is the last argument.
 
-    The engine has its plug-ins in process groups of their own, so that no
-    Ctrl-C reaches them; it interrupts them when it needs them no more, and
-    waits five seconds before it kills one that goes on. A program that still
-    runs then, because its user pressed Ctrl-C, has nobody left to register a
-    resource with: it goes without a word, instead of as a traceback.
+    The engine starts its plug-ins in process groups of their own, so that no
+    Ctrl-C reaches them. It interrupts them when it no longer needs them, and
+    kills one that still runs after five seconds. A program that still runs
+    then, because its user pressed Ctrl-C, can no longer register resources: it
+    ends silently, without a traceback.
     """
-    # What a shell runs in the background was told to ignore it, and hands that on.
+    # A shell has its background processes ignore SIGINT, and they pass that on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     engine = os.getppid()
     server, port = serve(*sys.argv[1:][-1:])

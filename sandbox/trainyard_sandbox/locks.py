@@ -1,4 +1,4 @@
-"""One at a time, also between processes; a lock dies with its holder."""
+"""Locks between threads and processes; a lock ends with its holder."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def locked(path: Path, holder: str) -> Iterator[None]:
     """Hold the lock file at `path` while the block runs.
 
     Args:
-        path: Created when missing; never removed, so that two waiters hold one file.
-        holder: Who else may have it, for the message while waiting.
+        path: Created if missing; never removed, so that all waiters lock the same file.
+        holder: Who else may hold it, for the message while waiting.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:

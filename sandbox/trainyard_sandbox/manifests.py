@@ -7,14 +7,14 @@ from typing import Any
 Manifest = dict[str, Any]
 
 STORAGE_NAMESPACE = "kube-system"
-"""Where volumes' folders are made and removed, in pods."""
+"""The namespace of the pods that make and remove volumes' folders."""
 
 HELPER_SCRIPTS = "volume-helper"
-"""The ConfigMap of what those pods run."""
+"""The ConfigMap with the scripts of those pods."""
 
 
 def _cluster_role(name: str, *rules: tuple[str, str, str]) -> Manifest:
-    """A ClusterRole of (API group, resources, verbs), the latter two with commas."""
+    """A ClusterRole with rules (API group, resources, verbs); commas separate resources and verbs."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
@@ -71,7 +71,7 @@ _VOLUMES: list[Manifest] = [
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": HELPER_SCRIPTS, "namespace": STORAGE_NAMESPACE},
-        # Whatever user a container runs as, its volume is for it to write to.
+        # Whatever user a container runs as, it may write to its volume.
         "data": {"setup": 'mkdir -m 0777 -p "$VOL_DIR"\n', "teardown": 'rm -rf "$VOL_DIR"\n'},
     },
     {
@@ -83,7 +83,7 @@ _VOLUMES: list[Manifest] = [
         },
         "provisioner": "rancher.io/local-path",
         "reclaimPolicy": "Delete",
-        # A volume is on all nodes: there is none to wait for.
+        # A volume is on all nodes, so binding need not wait for the pod's node.
         "volumeBindingMode": "Immediate",
     },
 ]
@@ -101,7 +101,7 @@ _NETWORK_POLICIES: list[Manifest] = [
 ]
 
 BOOTSTRAP: list[Manifest] = [
-    # The API server asks kubelets for logs, exec and port-forward.
+    # The API server calls kubelets for logs, exec and port-forward.
     _cluster_role_binding(
         "trainyard:kubelet-api", "system:kubelet-api-admin", "kube-apiserver-kubelet-client"
     ),

@@ -1,4 +1,4 @@
-"""A node as components: containerd, kubelet, kube-proxy, and who enforces NetworkPolicies (kube-router).
+"""A node as components: containerd, kubelet, kube-proxy, and kube-router, which enforces NetworkPolicies.
 
 Pure: the text of their configuration files and their command lines. All paths
 and addresses are those inside the node's namespaces (`isolation`).
@@ -24,12 +24,12 @@ PAUSE_IMAGE = "docker.io/trainyard/pause:sandbox"
 
 @dataclass(frozen=True)
 class Node:
-    """Where a node keeps its things.
+    """A node's identity and folders.
 
     Attributes:
         name: The Node object's name.
         number: 1 for the first, which shares its namespaces with the control plane.
-        dir: Folder of all it writes.
+        dir: Folder of everything that it writes.
         config: Folder of its configuration files.
         cgroup: The control group of the sandbox.
         ca: The authority that clients of kubelet are checked against.
@@ -56,7 +56,7 @@ class Node:
 
     @property
     def space(self) -> Space:
-        """What it has of the machine for itself."""
+        """What it has for itself on the machine."""
         first = self.number == 1
         return Space(
             name=f"node-{self.number}",
@@ -126,7 +126,7 @@ class Node:
 
     def _cni(self) -> dict[str, Any]:
         # Point-to-point, not a bridge: every packet between pods passes the
-        # host's rules, so that Services work whatever br_netfilter is set to.
+        # host's rules, so Services work whatever br_netfilter is set to.
         return {
             "cniVersion": "1.0.0",
             "name": "trainyard",
@@ -164,7 +164,7 @@ class Node:
             "clusterDNS": [CLUSTER_ADDRESS],
             "clusterDomain": "cluster.local",
             "resolvConf": str(self.config / "resolv.conf"),
-            # Images come from no registry: one that is collected is gone.
+            # Images come from no registry: a garbage-collected one is lost.
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
             "evictionHard": {"memory.available": "100Mi", "nodefs.available": "500Mi"},
@@ -172,7 +172,7 @@ class Node:
             "oomScoreAdj": 0,
             "readOnlyPort": 0,
             "healthzBindAddress": self.space.address,
-            # Jobs end and pods go often here; seconds of politeness add up.
+            # Jobs and pods end often here; grace periods would add up.
             "shutdownGracePeriod": "0s",
             "syncFrequency": "10s",
         }
@@ -188,13 +188,13 @@ class Node:
             "healthzBindAddress": f"{self.space.address}:10256",
             "metricsBindAddress": "127.0.0.1:10249",
             "oomScoreAdj": 0,
-            # The table's size is the host's affair.
+            # The host decides the size of the table.
             "conntrack": {"maxPerCore": 0, "min": 0},
         }
 
 
 def address(number: int) -> str:
-    """The address of a node; the first has the control plane's."""
+    """The address of a node; the first shares the control plane's."""
     return str(ip_address(CLUSTER_ADDRESS) + number - 1)
 
 

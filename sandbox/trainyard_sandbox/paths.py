@@ -1,4 +1,4 @@
-"""Where things lie: the project, the user's cache, one sandbox's state."""
+"""Where files are: the project, the user's cache, a sandbox's state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")
 
 
 def cache_dir() -> Path:
-    """`$TRAINYARD_CACHE`, else `trainyard/` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`)."""
+    """`$TRAINYARD_CACHE` or `trainyard/` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`)."""
     if override := os.environ.get("TRAINYARD_CACHE"):
         return Path(override)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainyard"
@@ -43,7 +43,7 @@ class Instance:
 
     @property
     def id(self) -> str:
-        """Unique on this machine, so that two checkouts can have a sandbox of one name each."""
+        """Unique on this machine, so that two checkouts can each have a sandbox with the same name."""
         digest = hashlib.sha256(str(self.project).encode()).hexdigest()[:8]
         return f"trainyard-{self.name}-{digest}"
 
@@ -54,7 +54,7 @@ class Instance:
 
     @property
     def lock(self) -> Path:
-        """Held by whoever changes this sandbox. In the cache, because `down` removes all else."""
+        """Held by whoever changes this sandbox. In the cache, because `down` removes everything else."""
         return cache_dir() / "locks" / f"{self.id}.lock"
 
     @property
@@ -74,12 +74,12 @@ class Instance:
 
     @property
     def kubeconfig(self) -> Path:
-        """The user's way in: cluster-admin, through the forwarded loopback port."""
+        """The user's kubeconfig: cluster-admin, through the forwarded loopback port."""
         return self.dir / "kubeconfig"
 
     @property
     def plan_file(self) -> Path:
-        """What the supervisor shall run (`supervisor.Plan` as JSON)."""
+        """What the supervisor runs (`supervisor.Plan` as JSON)."""
         return self.dir / "plan.json"
 
     @property

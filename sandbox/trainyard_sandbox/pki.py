@@ -1,7 +1,7 @@
 """Certificates of one sandbox: real TLS everywhere, a client certificate for everyone.
 
-Two authorities, so that a certificate for the API server opens no etcd. Files
-are made once and kept; keys are readable only by their owner.
+Separate authorities, so that a client certificate for the API server does not
+work for etcd. Files are made once and kept; keys are readable only by their owner.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Authority:
         """A certificate for `common_name`, made on first use.
 
         Args:
-            name: The file's name, without ending.
+            name: The file's name, without the extension.
             common_name: The user that the API server sees.
             groups: The groups that the API server sees (organisations).
-            hosts: DNS names and IP addresses to serve as; with none it is only for clients.
+            hosts: DNS names and IP addresses to serve as; without any it is only for clients.
         """
         pair = KeyPair(self._folder / f"{name}.crt", self._folder / f"{name}.key")
         if pair.cert.exists():
@@ -121,7 +121,7 @@ class Authority:
 
 
 def signing_key(folder: Path, name: str) -> KeyPair:
-    """An RSA-free signing key for service-account tokens: `<name>.pub` and `<name>.key`."""
+    """An elliptic-curve signing key for service-account tokens: `<name>.pub` and `<name>.key`."""
     pair = KeyPair(folder / f"{name}.pub", folder / f"{name}.key")
     if not pair.key.exists():
         key = ec.generate_private_key(ec.SECP256R1())

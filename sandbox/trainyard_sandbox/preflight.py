@@ -1,6 +1,6 @@
-"""What a machine must have before anything is done to it, and one sentence about what it lacks.
+"""Checks what a machine must have before anything is done on it.
 
-Every function raises a SandboxError that says what to do.
+Each function raises a SandboxError that says what is missing and what to do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def require_port(port: int) -> None:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
         raise SandboxError(
-            f"Port {port} on 127.0.0.1 can't be had ({error.strerror}): choose another with --port."
+            f"Port {port} on 127.0.0.1 is not available ({error.strerror}): choose another with --port."
         ) from None
 
 
@@ -52,7 +52,7 @@ def require_disk(*, cold: bool) -> None:
 
 
 def require_packages(progress: Progress) -> None:
-    """Install the Debian packages that are missing, having said which."""
+    """Install the missing Debian packages, after saying which."""
     script = PROJECT / "sandbox" / "install-packages"
     missing = subprocess.run([script, "--check"], capture_output=True, text=True, check=False)
     if missing.returncode:

@@ -1,7 +1,7 @@
 """A live view of long work: what runs, for how long, and which step failed.
 
-On a terminal a table that redraws itself; elsewhere (CI) a line when a step
-starts, ends, or has been quiet for half a minute. All of it goes to stderr.
+On a terminal, a table that redraws itself; elsewhere (CI), a line when a step
+starts, ends, or has been quiet for half a minute. Everything goes to stderr.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Step:
 
 
 def duration(seconds: float) -> str:
-    """`4s`, `3m05s`: how long, for people."""
+    """`4s`, `3m05s`: a duration for people."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
 
@@ -96,7 +96,7 @@ class Progress:
                 quiet = [s for s in self._steps if s.ended is None and now - s.said > _QUIET_SECONDS]
             for step in quiet:
                 step.said = now
-                self._say(f"... {step.name} (still at it, {duration(step.seconds)})")
+                self._say(f"... {step.name} (still running, {duration(step.seconds)})")
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 2))

@@ -1,8 +1,8 @@
-"""What Pulumi needs to work on a sandbox: no account, no network, nothing written into git's files.
+"""What Pulumi needs to work on a sandbox, without an account, a network or writes into git's files.
 
 A file backend with a passphrase of its own, the stack `sandbox` in it, a copy
-of its stack file to write into, a command that keeps to that stack, and a
-language host where the official one is missing.
+of its stack file to write into, a command for only that stack, and a language
+host where the official one is missing.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from .toolchain import Toolchain, artifacts_dir
 
 STACK = "sandbox"
 _LEFT_OUT = {"1.36": ("volcano", "coscheduling")}
-"""Parts of the stack that do not work with a version of Kubernetes (docs/compatibility.md)."""
+"""Parts of the stack that do not work on a version of Kubernetes (docs/compatibility.md)."""
 
 
 def environment(instance: Instance, kubernetes: str) -> dict[str, str]:
-    """The variables with which the `pulumi` command uses the backend of a sandbox of this Kubernetes."""
+    """The variables with which `pulumi` uses the backend of a sandbox with this version of Kubernetes."""
     folder = instance.dir / "pulumi"
     return {
-        # Without a file of metadata beside each: it is written in place, and a command that
-        # is killed as it does so leaves half of it, with which the state is not read any more.
+        # Without metadata files: they are written in place, and a command that is killed
+        # meanwhile leaves half a file, with which the state can no longer be read.
         "PULUMI_BACKEND_URL": f"file://{folder}?metadata=skip",
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
         "PULUMI_HOME": str(folder / "home"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        # As `make up` has it: the stack file wins over what a killed `up` has written.
+        # As in `make up`: the stack file takes precedence over what a killed `up` has written.
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
         "PULUMI_OPTION_CONFIG_FILE": str(_stack_file(folder, kubernetes)),
     }
 
 
 def tools_dir(instance: Instance) -> Path:
-    """Holds `pulumi` as this sandbox has it, and the language host where no official one is there."""
+    """Holds this sandbox's `pulumi`, and the language host where the official one is missing."""
     return instance.dir / "bin"
 
 
 def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str) -> None:
-    """Make all of it, once; what is there is kept."""
-    # Where stacks/Pulumi.sandbox.yaml says that charts and CRDs are.
+    """Make everything once; keeps what exists."""
+    # The folder of charts and CRDs in stacks/Pulumi.sandbox.yaml.
     artifacts = instance.dir.parent / "artifacts"
     with suppress(FileExistsError):  # made by another sandbox of this checkout
         artifacts.symlink_to(artifacts_dir())
@@ -72,17 +72,16 @@ def _write_commands(instance: Instance, pulumi: Path) -> None:
 
 
 def _write_command(path: Path, module: str) -> None:
-    path.unlink(missing_ok=True)  # and not into one that runs
+    path.unlink(missing_ok=True)  # never overwrite one that runs
     path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trainyard_sandbox.{module} "$@"\n')
     path.chmod(0o755)
 
 
 def _keep_no_debug_log(logs: Path) -> None:
-    """Put a file where Pulumi would make the folder for its automatic logs; it then does without.
+    """Put a file where Pulumi would make the folder for its automatic logs, so that it writes none.
 
-    They hold all that its engine can say, 150 MB for an `up` that changes
-    nothing, which takes three times as long with them; there is no setting
-    that ends them.
+    They hold the engine's full output: 150 MB for an `up` that changes nothing,
+    which takes three times as long with them. No setting turns them off.
     """
     if not logs.exists():
         write_private(logs, b"")
@@ -104,7 +103,7 @@ def _create_stack(instance: Instance, toolchain: Toolchain, kubernetes: str) -> 
 
 
 def _stack_file(folder: Path, kubernetes: str) -> Path:
-    """A copy of the stack file for Pulumi to write its salt into; what it wrote is kept."""
+    """A copy of the stack file for Pulumi to write its salt into; an existing salt is kept."""
     source = PROJECT / "stacks" / f"Pulumi.{STACK}.yaml"
     copy = folder / source.name
     old = copy.read_text().splitlines() if copy.exists() else []
@@ -116,12 +115,12 @@ def _stack_file(folder: Path, kubernetes: str) -> Path:
         write_private(copy, text.encode())
         if of_this != said:
             where = f"{source.relative_to(PROJECT)}: cluster.version is not the sandbox's"
-            print(f"{where}, which runs {kubernetes}, and so says its copy of the file", file=sys.stderr)
+            print(f"{where}, so its copy of the file has {kubernetes}", file=sys.stderr)
     return copy
 
 
 def _for_version(stack_file: str, kubernetes: str) -> str:
-    """The stack file as it is, or what a sandbox of another version of Kubernetes has of it."""
+    """The stack file as it is, or adapted to a sandbox with another version of Kubernetes."""
     document = yaml.safe_load(stack_file)
     settings = document["config"]["trainyard:platform"]
     if settings["cluster"]["version"] == kubernetes:

@@ -1,9 +1,9 @@
-"""The command `pulumi` as a sandbox has it: Pulumi's own, of one stack, that leaves no process behind.
+"""A sandbox's `pulumi` command: Pulumi's own, for only one stack, without leaving processes behind.
 
-A sandbox leads Pulumi to the stack file of its own stack, and Pulumi would
-read that file, and write into it, for whatever stack is named: another is
-refused. And where Pulumi is killed, its provider goes on by itself, and may
-still write: a guard beside it ends what it had started.
+A sandbox points Pulumi to the stack file of its own stack. Pulumi would read
+and write that file for any other stack too, so the command refuses other
+stacks. If Pulumi is killed, its provider continues and may still write: a guard
+process ends what Pulumi had started.
 
 Called by the executable that `pulumi` writes for each sandbox, as `python -m
 trainyard_sandbox.pulumi_launcher PULUMI STACK_FILE ARGUMENT...`; becomes PULUMI.
@@ -25,10 +25,10 @@ from typing import Final
 CONFIG_FILE: Final = "PULUMI_OPTION_CONFIG_FILE"
 STACK: Final = "PULUMI_OPTION_STACK"
 MARK: Final = "TRAINYARD_PULUMI"
-"""The variable by which a run's processes are found again, whoever their parent is by then."""
+"""The variable by which a run's processes are found again, whatever their parent is by then."""
 _MISUSED: Final = 2
 _SETTLES: Final = 0.5
-"""Seconds in which a provider whose engine is gone ends by itself."""
+"""Seconds for a provider to end by itself once its engine is gone."""
 
 
 def refusal(arguments: Sequence[str], environment: Mapping[str, str], stack_file: str) -> str:
@@ -72,7 +72,7 @@ def _values(arguments: Sequence[str], *flags: str) -> Iterator[str]:
 
 
 def guard(pid: int, mark: str) -> None:
-    """Wait until a process has ended, then end those that carry its mark and are left."""
+    """Wait until a process has ended, then kill the remaining processes with its mark."""
     try:
         ended = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -90,18 +90,18 @@ def guard(pid: int, mark: str) -> None:
 
 
 def marked(mark: str) -> set[int]:
-    """The processes whose environment has the mark."""
+    """The processes with the mark in their environment."""
     wanted = f"{MARK}={mark}".encode()
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended, or is somebody else's
+        with contextlib.suppress(OSError):  # it has ended, or belongs to another user
             if wanted in (folder / "environ").read_bytes().split(b"\0"):
                 found.add(int(folder.name))
     return found
 
 
 def _start_guard(pid: int, mark: str) -> None:
-    """Have a process of its own session do it, which holds nothing open that somebody reads to its end."""
+    """Start the guard in a session of its own, without open pipes that others read to their end."""
     if (child := os.fork()) != 0:
         os.waitpid(child, 0)
         return

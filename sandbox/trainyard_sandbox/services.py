@@ -1,7 +1,7 @@
-"""What all nodes lean on and none of them is: names (CoreDNS) and volumes (local-path-provisioner).
+"""What all nodes depend on: names (CoreDNS) and volumes (local-path-provisioner).
 
 Pure: the text of their configuration files and their command lines. Both run
-beside the control plane; what they may do in the cluster is in `manifests`.
+beside the control plane; `manifests` has their rights in the cluster.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ cluster.local:53 in-addr.arpa:53 {{
     }}
 }}
 """
-"""No cache: ranks look each other up in the moment that their names appear.
-Names outside the cluster get a plain no, there being no way out."""
+"""No cache: ranks look each other up as soon as their names appear.
+Names outside the cluster get NXDOMAIN, since there is no way out."""
 
 
 @dataclass(frozen=True)
 class Services:
-    """Where they keep their things.
+    """Where they keep their files.
 
     Attributes:
         config: Folder of their configuration files.
         volumes: Folder of the volumes, the same on every node: all nodes are on one machine.
-        node: The node where volumes are made and removed: the one that lives as long as the sandbox.
+        node: The node where volumes are made and removed: the one that exists as long as the sandbox.
     """
 
     config: Path

@@ -88,16 +88,16 @@ class Plan:
 
 
 class ComponentState(StrEnum):
-    """How far a component is."""
+    """The state of a component."""
 
     WAITING = "waiting"
-    """For those that must answer before it starts."""
+    """For those that must be ready before it starts."""
     STARTING = "starting"
-    """It runs, and does not answer yet."""
+    """It runs, but is not ready yet."""
     READY = "ready"
     ENDED = "ended"
     GONE = "gone"
-    """With its supervisor, which can no longer tell how it ended."""
+    """It ended with its supervisor, which can no longer say how."""
 
 
 @dataclass
@@ -107,13 +107,13 @@ class Running:
     state: ComponentState = ComponentState.WAITING
     pid: int | None = None
     exit_code: int | None = None
-    """As a shell would say it: negative for the signal that ended it."""
+    """Negative for the signal that ended it."""
     since: float = field(default_factory=time.time)
 
 
 @dataclass
 class State:
-    """What a supervisor last wrote of itself."""
+    """What a supervisor last wrote about itself."""
 
     pid: int
     components: dict[str, Running]
@@ -121,7 +121,7 @@ class State:
 
     @classmethod
     def read(cls, path: Path) -> State | None:
-        """The last state written, None where there is none."""
+        """The last state written; None if there is none."""
         try:
             document = json.loads(path.read_text())
         except FileNotFoundError:
@@ -137,7 +137,7 @@ class State:
         return [name for name, component in self.components.items() if component.state is state]
 
     def write(self, path: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write it atomically."""
         write_private(path, json.dumps(asdict(self), indent=1).encode())
 
 
@@ -174,7 +174,7 @@ class Supervisor:
         return listener
 
     def fail(self, error: str) -> None:
-        """Tell in the state file why nothing runs."""
+        """Write to the state file why nothing runs."""
         self._state.error = error
         self._tell()
 
@@ -205,7 +205,7 @@ class Supervisor:
         self._tell()
 
     async def _start_all(self) -> None:
-        """Start what waits as soon as what it needs answers; look again for ever (SIGHUP)."""
+        """Start each waiting component as soon as those that it needs are ready; loops forever (SIGHUP)."""
         while True:
             for component in self._plan.components:
                 running = self._state.components[component.name]
@@ -301,7 +301,7 @@ class Supervisor:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until one side ends; the other learns of it."""
+    """Copy until one side ends, and tell the other."""
     while chunk := await reader.read(1 << 16):
         writer.write(chunk)
         await writer.drain()

