@@ -6,11 +6,11 @@ from typing import ClassVar
 
 
 class Failure(Exception):  # noqa: N818 - an answer, not an accident
-    """What ends an initializer; its text is one line that says what to do.
+    """Why an initializer ends; its text is one line that says what to do.
 
-    Arguments:
+    Args:
         text: What happened, where, and the way out.
-        retry_after: Seconds that the source asks to be left alone, if it does.
+        retry_after: Seconds to wait before the next request, if the source asks for that.
     """
 
     exit_code: ClassVar[int]
@@ -18,7 +18,7 @@ class Failure(Exception):  # noqa: N818 - an answer, not an accident
     means: ClassVar[str]
     """A line for people, in `--help` and in the guide."""
     passing: ClassVar[bool] = False
-    """Whether trying again may help; so for the pod as well."""
+    """Whether a retry may help, of the request or of the pod."""
 
     def __init__(self, text: str, *, retry_after: float | None = None) -> None:
         super().__init__(" ".join(text.split()))
@@ -29,7 +29,7 @@ class Failure(Exception):  # noqa: N818 - an answer, not an accident
 
 
 class InvalidSource(Failure):
-    """The source cannot be asked for."""
+    """The source is missing or malformed."""
 
     exit_code, reason = 10, "InvalidSource"
     means = "STORAGE_URI or another variable is missing or malformed"
@@ -39,7 +39,7 @@ class Unauthorized(Failure):
     """401 or 403."""
 
     exit_code, reason = 11, "Unauthorized"
-    means = "the source refuses the token or keys, or wants some"
+    means = "the source refuses the token or keys, or requires some"
 
 
 class NotFound(Failure):
@@ -74,18 +74,18 @@ class Unreachable(Failure):
     """Network, time-outs, 429 and 5xx, after all attempts."""
 
     exit_code, reason, passing = 16, "Unreachable", True
-    means = "the source did not answer, or with server errors, after all attempts"
+    means = "the source gave no answer, or server errors, in all attempts"
 
 
 class Corrupt(Failure):
-    """Not what the source says it is."""
+    """The content is not what the source says."""
 
     exit_code, reason, passing = 17, "Corrupt", True
-    means = "what arrives is not what the source's checksum or size says, after all attempts"
+    means = "the content does not match the source's checksum or size, after all attempts"
 
 
 UNEXPECTED = 1
-"""Exit code of a fault of ours."""
+"""Exit code of a fault in this program."""
 
 FAILURES: tuple[type[Failure], ...] = (
     InvalidSource,
@@ -100,13 +100,13 @@ FAILURES: tuple[type[Failure], ...] = (
 
 
 def from_status(status: int, place: str, *, retry_after: str | None = None, way_out: str = "") -> Failure:
-    """The failure that an HTTP status stands for.
+    """The failure for an HTTP status.
 
-    Arguments:
+    Args:
         status: 400 or higher.
-        place: What was asked, without credentials.
-        retry_after: The header of that name.
-        way_out: What to do when it refuses.
+        place: What was requested, without credentials.
+        retry_after: The Retry-After header.
+        way_out: What to do if the source refuses the request.
     """
     if status in (401, 403):
         return Unauthorized(f"{place} answers {status}; {way_out}")

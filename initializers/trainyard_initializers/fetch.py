@@ -1,4 +1,4 @@
-"""Fetch files side by side: resume what is there, check what comes, try again what may pass."""
+"""Fetch files in parallel: resume, verify, and retry what may succeed later."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _WORKERS = 8
 
 
 def fetch(request: Request, source: Source, target: Path, backoff: Backoff) -> None:
-    """Fill `target` with what is asked for, or leave it as it is.
+    """Fill `target` with what is requested, or leave it as it is.
 
-    Arguments:
-        request: What is asked for.
+    Args:
+        request: What to fetch.
         source: Where it comes from.
         target: The folder to fill, on the job's volume.
-        backoff: How to try again.
+        backoff: How to retry.
 
     Raises:
         Failure: Why there is nothing in `target`.
@@ -62,7 +62,7 @@ class _Transfer:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def all(self, files: Sequence[RemoteFile]) -> None:
-        """Fetch them; the first failure ends the others."""
+        """Fetch all files; the first failure stops the others."""
         with ThreadPoolExecutor(_WORKERS) as pool:
             try:
                 for done in as_completed([pool.submit(self.one, file) for file in files]):
@@ -88,11 +88,11 @@ class _Transfer:
         self.progress.finished()
 
     def _attempt(self, file: RemoteFile, part: Path) -> None:
-        """Fetch what is missing in `part`, and drop it if the whole is not what it should be."""
+        """Fetch the missing rest of `part`, and remove it if the result does not match."""
         checksum = self.source.checksum(file)
         hasher = checksum.hasher(file.size) if checksum else None
         with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "r+b") as output:
-            size = _take_up(output, file, hasher)
+            size = _resume(output, file, hasher)
             self.progress.here(size)
             try:
                 size = self._append(file, output, hasher, size)
@@ -106,7 +106,7 @@ class _Transfer:
             raise Corrupt(f"{file.path} is not what the source says it is: its {said} differs")
 
     def _append(self, file: RemoteFile, output: BinaryIO, hasher: Hasher | None, size: int) -> int:
-        """Fetch from byte `size` on, and say what it comes to; more than announced would fill the volume."""
+        """Fetch from byte `size` on, and return the new size; stops at more than announced."""
         if size < file.size:
             with closing(self.source.read(file, size)) as chunks:
                 for chunk in chunks:
@@ -126,8 +126,8 @@ class _Transfer:
         return size
 
 
-def _take_up(output: BinaryIO, file: RemoteFile, hasher: Hasher | None) -> int:
-    """Read what an earlier attempt has left, and say how much."""
+def _resume(output: BinaryIO, file: RemoteFile, hasher: Hasher | None) -> int:
+    """Read what an earlier attempt has left, and return its size."""
     size = os.fstat(output.fileno()).st_size
     if size > file.size:
         output.truncate(0)

@@ -28,10 +28,10 @@ def open_hub(request: Request) -> Hub:
     Reads ACCESS_TOKEN and HF_ENDPOINT.
 
     Raises:
-        InvalidSource: If URI or endpoint are malformed.
-        Unauthorized: If the token can't be one.
+        InvalidSource: If the URI or the endpoint is malformed.
+        Unauthorized: If the token is malformed.
     """
-    # Its handler would write past our log, and so past what keeps tokens out of it.
+    # Its handler would bypass our log, and so the redaction of tokens.
     logging.getLogger("huggingface_hub").handlers.clear()
     repository, revision, folder = _parse(request)
     token = request.get("ACCESS_TOKEN")
@@ -55,20 +55,20 @@ def _parse(request: Request) -> tuple[str, str | None, str]:
     text = f"{request.uri.authority}/{request.uri.path}".strip("/").removeprefix(f"{request.step}s/")
     match = re.fullmatch(r"([^@/]+(?:/[^@/]+)?)(?:@([^/]+))?(?:/(.*))?", text)
     if not match:
-        raise InvalidSource(f"{request.uri} must be hf://owner/name, with @revision and /folder if need be")
+        raise InvalidSource(f"{request.uri} must be hf://owner/name, with an optional @revision and /folder")
     repository, revision, folder = match.groups()
     return repository, unquote(revision) if revision else None, (folder or "").strip("/")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hub:
-    """One repository, and after `files` at one commit.
+    """One repository; after `files`, at one commit.
 
-    Arguments:
+    Args:
         kind: `dataset` or `model`.
         repository: `owner/name`.
         revision: Branch, tag or commit; the default branch if None.
-        folder: Only what lies below it, or this one file; all if empty.
+        folder: Only what is below it, or this one file; all if empty.
         endpoint: Address of the server.
         token: Sent only to that server.
     """
@@ -87,8 +87,8 @@ class Hub:
         return f"the {self.kind} {self.repository}{revision} on {self.endpoint}"
 
     def files(self) -> Iterable[RemoteFile]:
-        """Files of the commit that the revision is now; reading stays with it."""
-        # False, because None would look for a token elsewhere.
+        """Files of the revision's present commit, from which `read` reads too."""
+        # False, because with None it would look for a token elsewhere.
         api = HfApi(endpoint=self.endpoint, token=self.token or False, library_name=_NAME)
         info: DatasetInfo | ModelInfo
         with self._failures(self._place):
@@ -110,7 +110,7 @@ class Hub:
             yield RemoteFile(path, sibling.size, checksum.hexdigest)
 
     def checksum(self, file: RemoteFile) -> Checksum | None:
-        """SHA-256 of a large file, the git hash of others."""
+        """The SHA-256 of a large file, the git hash of others."""
         return self._listed[file.path][1]
 
     def read(self, file: RemoteFile, offset: int) -> Generator[bytes, None, None]:
@@ -149,7 +149,7 @@ class Hub:
         except HfHubHTTPError as error:
             raise self._failure(error.response, place) from None
         except HFValidationError:
-            raise InvalidSource(f"{self.repository!r} is no name of a repository: hf://owner/name") from None
+            raise InvalidSource(f"{self.repository!r} is not a repository's name: hf://owner/name") from None
         except OfflineModeIsEnabled:
             raise InvalidSource("HF_HUB_OFFLINE is set: nothing can be fetched from a Hub") from None
         except httpx2.HTTPError as error:
@@ -163,13 +163,13 @@ class Hub:
         way_out = (
             "ACCESS_TOKEN is refused, or may not read it: check the Secret, and that access was granted"
             if self.token
-            else "it does not exist, or needs a token: give ACCESS_TOKEN by the initializer's secretRef"
+            else "it does not exist, or needs a token: set ACCESS_TOKEN with the initializer's secretRef"
         )
         after = response.headers.get("Retry-After")
         return from_status(response.status_code, place, retry_after=after, way_out=way_out)
 
 
 def _why(error: httpx2.HTTPError) -> str:
-    """Without addresses: those of a redirect carry signatures."""
+    """The cause without addresses: those of a redirect contain signatures."""
     cause = str(error)
     return type(error).__name__ if not cause or "://" in cause else f"{cause} ({type(error).__name__})"

@@ -1,7 +1,7 @@
-"""`pvc://claim/folder` and `file:///folder`: what is mounted into the container already.
+"""`pvc://claim/folder` and `file:///folder`: what is already mounted into the container.
 
-Files are copied: a link would leave the volume, and a trainer that writes
-would write into the source.
+Files are copied: a link would lead out of the volume, and a trainer that
+writes would write into the source.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .request import Request
 from .source import Checksum, RemoteFile
 
 CLAIMS = Path("/mnt/pvc")
-"""Where claims are mounted, each under its own name."""
+"""Where claims are mounted, each under its name."""
 
 _CHUNK = 1 << 20
 
@@ -51,11 +51,11 @@ def open_file(request: Request) -> Local:
 class Local:
     """A folder, or one file.
 
-    Arguments:
-        root: What no link may lead out of.
-        path: Below it.
-        place: The name to call it by.
-        at_path: Links may not lead out of `path` itself.
+    Args:
+        root: The folder that no link may lead out of.
+        path: The path below it.
+        place: Its name in messages.
+        at_path: Whether links may not even lead out of `path`.
     """
 
     def __init__(self, root: Path, path: str, place: str, *, at_path: bool = False) -> None:
@@ -70,7 +70,7 @@ class Local:
         self._root = (start if start.is_dir() else start.parent) if at_path else root
 
     def files(self) -> Iterable[RemoteFile]:
-        """Files and links to files, but no link that leads out, nor pipes and devices."""
+        """Files and links to files; raises for links that lead out, pipes and devices."""
         if self._start.is_file():
             yield self._file(self._start, self._start.name)
             return
@@ -88,14 +88,14 @@ class Local:
         except OSError as error:
             raise NotFound(f"{self._place}: {name!r} leads nowhere: {error.strerror}") from error
         if not stat.S_ISREG(status.st_mode):
-            raise UnsafeSource(f"{self._place}: {name!r} is no plain file")
+            raise UnsafeSource(f"{self._place}: {name!r} is not a regular file")
         return RemoteFile(name, status.st_size, str(status.st_mtime_ns), str(real))
 
     def _refused(self, error: OSError) -> None:
         raise Unauthorized(f"{self._place}: {error.filename}: {error.strerror}")
 
     def checksum(self, file: RemoteFile) -> Checksum | None:
-        """A file system keeps none."""
+        """None: a file system has no checksums."""
         return None
 
     def read(self, file: RemoteFile, offset: int) -> Generator[bytes, None, None]:

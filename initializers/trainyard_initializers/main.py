@@ -1,4 +1,4 @@
-"""The command: read the environment, fetch, and say in one line how it ended."""
+"""The command: reads the environment, fetches, and logs in one line how it ended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Formatter(logging.Formatter):
-    """Lines with a time, and without what must not be seen."""
+    """Lines with a time, and without secrets."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         super().__init__("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S%z")
@@ -41,7 +41,7 @@ class _Formatter(logging.Formatter):
         return self.redact(super().format(record))
 
     def redact(self, text: str) -> str:
-        """The text with each secret left out."""
+        """The text without the secrets."""
         for secret in self._secrets:
             text = text.replace(secret, "[secret]")
         return text
@@ -50,7 +50,7 @@ class _Formatter(logging.Formatter):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command in this process's environment and return its exit code.
 
-    Arguments:
+    Args:
         arguments: Of the command line; the process's by default.
     """
     options = _parser().parse_args(arguments)
@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
     asked = request.read(options.step, environment)
     if asked.uri.scheme not in SOURCES:
         known = ", ".join(f"{scheme}://" for scheme in sorted(SOURCES))
-        raise InvalidSource(f"{asked.uri} is of no known kind; there are {known}")
+        raise InvalidSource(f"{asked.uri} is of an unknown kind; there are {known}")
     target = options.target or Path("/workspace", options.step)
     fetch(asked, SOURCES[asked.uri.scheme](asked), target, Backoff(attempts=options.attempts))
 
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m trainyard_initializers",
         description="Fetch the dataset or model that STORAGE_URI names (hf://, s3://, pvc:// or file://) "
-        "into the volume of a training job. It appears at the target whole or not at all.",
+        "into the volume of a training job. It appears at the target completely or not at all.",
         epilog="exit codes:\n    0  done, or it was there already\n"
         + f"  {UNEXPECTED:3}  Unexpected: a fault of this program\n"
         + "\n".join(codes),
@@ -95,19 +95,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("step", choices=[DATASET, MODEL], help="what to fetch")
     parser.add_argument("--target", type=Path, help="folder to fill; /workspace/<step> by default")
     parser.add_argument(
-        "--optional", action="store_true", help="without STORAGE_URI there is nothing to do, which is fine"
+        "--optional", action="store_true", help="succeed without fetching if STORAGE_URI is not set"
     )
     parser.add_argument(
         "--attempts",
         type=int,
         default=Backoff.attempts,
-        help="in a row without any progress before it gives up (default: %(default)s)",
+        help="attempts in a row without progress before it gives up (default: %(default)s)",
     )
     parser.add_argument(
         "--termination-log",
         type=Path,
         default=Path("/dev/termination-log"),
-        help="gets the reason of a failure, if it exists (default: %(default)s, which the kubelet reads)",
+        help="file for the reason of a failure, if it exists (default: %(default)s, which the kubelet reads)",
     )
     return parser
 
@@ -126,13 +126,13 @@ def _log_with(formatter: logging.Formatter) -> None:
 
 
 def _end_on_signals() -> None:
-    """End at once: what has arrived stays aside for the next pod.
+    """End at once on a signal: what has arrived is kept for the next pod.
 
     The first process of a container has no default action for a signal.
     """
 
     def end(number: int, _frame: object) -> None:
-        os.write(2, b"ended by a signal; what has arrived so far stays for the next attempt\n")
+        os.write(2, b"ended by a signal; what has arrived so far is kept for the next attempt\n")
         os._exit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT):

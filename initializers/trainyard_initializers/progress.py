@@ -1,4 +1,4 @@
-"""Progress as lines of a log, now and then: nobody redraws a bar in `kubectl logs`."""
+"""Progress as occasional log lines: `kubectl logs` cannot redraw a bar."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 class Progress:
     """Counts what arrives, from any thread.
 
-    Arguments:
+    Args:
         files: How many are expected.
         size: Bytes that are expected.
         every: Seconds between two lines.
@@ -25,12 +25,12 @@ class Progress:
         self._files_done = self._done = self._fetched = 0
 
     def here(self, size: int) -> None:
-        """Bytes that need not be fetched, or (negative) must be fetched again."""
+        """Count bytes that need not be fetched or (if negative) must be fetched again."""
         with self._lock:
             self._done += size
 
     def arrived(self, size: int) -> None:
-        """Bytes that were fetched."""
+        """Count fetched bytes."""
         with self._lock:
             self._done += size
             self._fetched += size
@@ -40,12 +40,12 @@ class Progress:
                 _log.info("%s", self.line())
 
     def finished(self) -> None:
-        """A file is complete."""
+        """Count a complete file."""
         with self._lock:
             self._files_done += 1
 
     def line(self) -> str:
-        """Where it stands."""
+        """The progress in one line."""
         seconds = max(time.monotonic() - self._started, 0.001)
         speed = self._fetched / seconds
         left = f", about {(self._size - self._done) / speed:.0f} s left" if speed else ""
@@ -57,7 +57,7 @@ class Progress:
 
 
 def human(size: float) -> str:
-    """Bytes for people: `3.4 GiB`."""
+    """A number of bytes for people: `3.4 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

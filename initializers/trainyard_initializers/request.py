@@ -1,4 +1,4 @@
-"""What is asked for: the environment of the container as a checked value."""
+"""What to fetch: the environment of the container as a checked value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Uri:
         """Read a STORAGE_URI.
 
         Raises:
-            InvalidSource: If it is none. The text is not repeated where it may hold a password.
+            InvalidSource: If it is invalid. The message does not repeat text that may hold a password.
         """
         scheme, found, rest = text.partition("://")
         if not found or not scheme or not rest or len(text) > _LONGEST or not text.isprintable():
@@ -53,13 +53,13 @@ class Uri:
 
 @dataclass(frozen=True)
 class Patterns:
-    """Which files are wanted, as globs over whole paths; `*` crosses folders, a final `/` means all below."""
+    """Which files are wanted, as globs over whole paths; `*` matches `/` too, a final `/` means all below."""
 
     allow: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
     def want(self, path: str) -> bool:
-        """Whether a file is to be fetched."""
+        """Whether to fetch a file."""
         allowed = not self.allow or any(fnmatchcase(path, one) for one in self.allow)
         return allowed and not any(fnmatchcase(path, one) for one in self.ignore)
 
@@ -81,7 +81,7 @@ class Request:
         return self.environment.get(name, "").strip() or None
 
     def identity(self) -> Mapping[str, Any]:
-        """What was asked for, as JSON has it; two requests of one identity fill one folder alike."""
+        """What was requested, as JSON values; requests with the same identity fill a folder alike."""
         return {
             "source": str(self.uri),
             "server": self.get("HF_ENDPOINT" if self.uri.scheme == "hf" else "ENDPOINT"),
@@ -91,9 +91,9 @@ class Request:
 
 
 def read(step: str, environment: Mapping[str, str]) -> Request:
-    """The request that the variables of a container make.
+    """The request in the variables of a container.
 
-    Arguments:
+    Args:
         step: `dataset` or `model`.
         environment: STORAGE_URI, IGNORE_PATTERNS and what the source's module reads.
 
@@ -103,8 +103,8 @@ def read(step: str, environment: Mapping[str, str]) -> Request:
     text = environment.get("STORAGE_URI", "").strip()
     if not text:
         raise InvalidSource(
-            f"STORAGE_URI is not set: give the TrainJob spec.initializer.{step}.storageUri, "
-            "or the runtime's container the variable"
+            f"STORAGE_URI is not set: set spec.initializer.{step}.storageUri in the TrainJob, "
+            "or the variable in the runtime's container"
         )
     uri = Uri.parse(text)
     given = environment.get("IGNORE_PATTERNS")

@@ -1,4 +1,4 @@
-"""Try again what may pass: exponential backoff with jitter, and with respect for Retry-After."""
+"""Retry failures that may pass: exponential backoff with jitter, which respects Retry-After."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LONGEST_RETRY_AFTER = 300.0
 
 @dataclass(frozen=True)
 class Backoff:
-    """How often and how fast.
+    """How often and how fast to retry.
 
-    Arguments:
-        attempts: In a row without any progress; about four minutes by default.
-        corrupt: Of content that does not fit its checksum.
+    Args:
+        attempts: Attempts in a row without progress; by default they last about four minutes.
+        corrupt: Attempts with content that does not match its checksum.
         first: Seconds before the second attempt, doubled each time.
-        ceiling: Seconds, at most.
+        ceiling: The longest delay in seconds.
     """
 
     attempts: int = 10
@@ -34,7 +34,7 @@ class Backoff:
     ceiling: float = 60.0
 
     def delay(self, failures: int, retry_after: float | None) -> float:
-        """Seconds to wait after so many failures in a row, the last one asking for `retry_after`."""
+        """Seconds to wait after this many failures in a row, the last with a Retry-After of `retry_after`."""
         longest = min(self.ceiling, self.first * 2.0 ** (failures - 1))
         jittered = random.uniform(longest / 2, longest)  # noqa: S311 - spreads load, guards nothing
         return max(jittered, min(retry_after or 0.0, _LONGEST_RETRY_AFTER))
@@ -47,12 +47,12 @@ def persist(
     progress: Callable[[], int] = lambda: 0,
     stop: threading.Event | None = None,
 ) -> T:
-    """What `act` returns, however often it takes.
+    """Retry `act` until it succeeds, and return its result.
 
-    Arguments:
+    Args:
         backoff: How often and how fast.
-        act: Raises a passing `Failure` when trying again may help.
-        progress: A count; a failure after it has grown starts the attempts anew.
+        act: Raises a passing `Failure` if a retry may help.
+        progress: A count; if it has grown, the next failure counts as the first.
         stop: Once it is set, the next failure is the last.
 
     Raises:

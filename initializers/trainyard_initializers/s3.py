@@ -1,4 +1,4 @@
-"""`s3://bucket[/folder]`: Amazon S3, or a server that speaks its API (ENDPOINT)."""
+"""`s3://bucket[/folder]`: Amazon S3, or a server with its API (ENDPOINT)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ def open_s3(request: Request) -> S3:
     """The bucket or folder that the URI names.
 
     Reads ENDPOINT, ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN, REGION and
-    ROLE_ARN. Without keys botocore looks for credentials where it always does
-    (those of the pod's identity, for one); without any the bucket is read
-    anonymously.
+    ROLE_ARN. Without keys, botocore looks for credentials in its usual places
+    (such as the pod's identity); without any, reads the bucket anonymously.
 
     Raises:
         InvalidSource: If a variable is malformed or its companion is missing.
-        Unauthorized: If credentials can't be had.
+        Unauthorized: If there are no credentials to assume the role with.
     """
     endpoint = request.get("ENDPOINT")
     if endpoint and not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", endpoint):
@@ -58,7 +57,7 @@ def _client(request: Request, endpoint: str | None) -> BaseClient:
     key, secret = request.get("ACCESS_KEY_ID"), request.get("SECRET_ACCESS_KEY")
     if bool(key) != bool(secret):
         missing = "SECRET_ACCESS_KEY" if key else "ACCESS_KEY_ID"
-        raise InvalidSource(f"{missing} is not set, its companion is: check the Secret")
+        raise InvalidSource(f"{missing} is not set, but its companion is: check the Secret")
     region = request.get("REGION") or request.get("AWS_REGION") or "auto"
     if region == "auto" and not endpoint:
         region = "us-east-1"  # S3 itself redirects from there
@@ -79,11 +78,11 @@ def _client(request: Request, endpoint: str | None) -> BaseClient:
         )
         return session.create_client("s3", region_name=region, endpoint_url=endpoint, config=config)
     except (BotoCoreError, ValueError) as error:
-        raise InvalidSource(f"the settings for S3 are not usable: {error}") from None
+        raise InvalidSource(f"the settings for S3 are invalid: {error}") from None
 
 
 def _assume(session: botocore.session.Session, role: str, region: str) -> None:
-    """Let the session act as `role`, for as long as it takes."""
+    """Let the session act as `role`, with credentials that renew themselves."""
     credentials = session.get_credentials()
     if credentials is None:
         raise Unauthorized("ROLE_ARN is set, but there are no credentials to assume the role with")
@@ -100,12 +99,12 @@ def _assume(session: botocore.session.Session, role: str, region: str) -> None:
 
 
 class S3:
-    """What lies below a prefix of a bucket, or one object.
+    """The objects below a prefix of a bucket, or one object.
 
-    Arguments:
+    Args:
         bucket: Its name.
-        folder: The prefix, taken as a folder; all of the bucket if empty.
-        client: botocore's, which makes one attempt a call.
+        folder: The prefix, as a folder; the whole bucket if empty.
+        client: A botocore client that makes one attempt per call.
         endpoint: For messages.
     """
 
@@ -115,7 +114,7 @@ class S3:
         self._at = f"s3://{bucket}" + (f" on {endpoint}" if endpoint else "")
 
     def files(self) -> Iterable[RemoteFile]:
-        """Objects below the folder, else the object of that name; keys that end with `/` are no files."""
+        """Objects below the folder, otherwise the object of that name; skips keys that end with `/`."""
         with self._failures(self._at):
             found = False
             prefix = f"{self._folder}/" if self._folder else ""
@@ -132,7 +131,7 @@ class S3:
                         yield _file(entry, self._folder.rpartition("/")[2])
 
     def checksum(self, file: RemoteFile) -> Checksum | None:
-        """What S3 keeps of the whole object, or an ETag that is an MD5; None if all it has is of parts."""
+        """The checksum of the whole object, or an ETag that is an MD5; None if S3 has only those of parts."""
         with self._failures(f"{file.address} in {self._at}"):
             head = self._client.head_object(
                 Bucket=self._bucket, Key=file.address, IfMatch=file.version, ChecksumMode="ENABLED"
@@ -168,7 +167,7 @@ class S3:
         except NoCredentialsError:
             raise Unauthorized(f"{place}: there are no credentials") from None
         except ParamValidationError:
-            raise InvalidSource(f"{place}: no bucket or key can be named so") from None
+            raise InvalidSource(f"{place}: not a valid name of a bucket or key") from None
         except (NoConnection, HTTPClientError, HTTPError) as error:
             raise Unreachable(f"{place}: {type(error).__name__}") from None
         except BotoCoreError as error:

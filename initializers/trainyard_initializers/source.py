@@ -1,4 +1,4 @@
-"""What every source offers, and what is made sure of before anything of it is written."""
+"""What every source offers, and what is checked before anything is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .failures import NotFound, UnsafeSource
 from .request import Patterns
 
 MARKER = ".trainyard-initializer.json"
-"""In a published folder: what it holds. Never fetched."""
+"""The file in a published folder that says what it holds. Never fetched."""
 
 _LONGEST_NAME = 255
 _LONGEST_PATH = 1024
@@ -23,7 +23,7 @@ _LONGEST_PATH = 1024
 class RemoteFile:
     """A file of a source.
 
-    Arguments:
+    Args:
         path: Relative to the target folder, with `/`.
         size: In bytes.
         version: Changes with the content: an ETag, a hash, a time of change.
@@ -40,10 +40,10 @@ class Hasher(Protocol):
     """The part of `hashlib` that is used."""
 
     def update(self, data: bytes, /) -> None:
-        """Take more content."""
+        """Add content."""
 
     def hexdigest(self) -> str:
-        """What the content so far comes to."""
+        """The digest of the content so far."""
 
 
 class _Crc32:
@@ -59,9 +59,9 @@ class _Crc32:
 
 @dataclass(frozen=True)
 class Checksum:
-    """What a source says of a file's content.
+    """A source's checksum of a file's content.
 
-    Arguments:
+    Args:
         algorithm: `crc32`, `git` (of a blob), or a name that hashlib knows.
         hexdigest: In lower case.
     """
@@ -71,7 +71,7 @@ class Checksum:
 
     @classmethod
     def base64(cls, algorithm: str, text: str) -> Checksum:
-        """One that is written as S3 writes it."""
+        """The checksum in S3's notation."""
         return cls(algorithm, base64.b64decode(text).hex())
 
     def hasher(self, size: int) -> Hasher:
@@ -84,13 +84,13 @@ class Checksum:
 
 
 class Source(Protocol):
-    """Where files come from. Each method may raise a `Failure`; passing ones are tried again."""
+    """Where files come from. Each method may raise a `Failure`; the caller retries passing ones."""
 
     def files(self) -> Iterable[RemoteFile]:
         """All files, in any order, before patterns."""
 
     def checksum(self, file: RemoteFile) -> Checksum | None:
-        """What its content must come to; None if the source does not know."""
+        """The checksum that its content must have; None if the source does not know it."""
 
     def read(self, file: RemoteFile, offset: int) -> Generator[bytes, None, None]:
         """The content from byte `offset` to the end."""
@@ -100,7 +100,7 @@ def choose(files: Iterable[RemoteFile], patterns: Patterns, place: str) -> Seque
     """The files to fetch, sorted by path, each safe to write below one folder.
 
     Raises:
-        UnsafeSource: If a wanted name is absolute, has `..` or the like, or is a file and a folder.
+        UnsafeSource: If a wanted name is absolute, has `..` or the like, or is both a file and a folder.
         NotFound: If there are none.
     """
     found = 0
@@ -131,7 +131,7 @@ def _check(path: str, place: str) -> None:
     )
     if not sound:
         raise UnsafeSource(
-            f"{place} holds the name {path[:200]!r}, which is no plain relative path: "
+            f"{place} holds the name {path[:200]!r}, which is not a plain relative path: "
             "rename it, or leave it out with IGNORE_PATTERNS"
         )
 

@@ -1,12 +1,12 @@
-"""The job's volume: what arrives lies aside until all of it is there, then one rename publishes it.
+"""The job's volume: what arrives is staged until it is complete, then one rename publishes it.
 
     <target>                       the published folder, with its marker inside
     <target's parent>/.trainyard/<name>/lock
     <target's parent>/.trainyard/<name>/<identity>/objects/    complete files and `.part`s, by hash
-    <target's parent>/.trainyard/<name>/<identity>/tree/       the folder as it is put together
+    <target's parent>/.trainyard/<name>/<identity>/tree/       the folder while it is put together
 
 Names from outside are used only while the tree is put together, in a folder
-that is made for it then: nothing that was there before can lead them astray.
+that is newly made for it: no earlier file or link can redirect them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def errors(path: Path) -> Iterator[None]:
-    """Turn what the volume refuses into a failure that names it."""
+    """Turn errors of the volume into a failure that names it."""
     try:
         yield
     except OSError as error:
@@ -45,11 +45,11 @@ def errors(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Volume:
-    """A target folder and the space aside for one request.
+    """A target folder and its staging area for one request.
 
-    Arguments:
+    Args:
         target: The folder to fill; its parent is on the same volume.
-        identity: Of the request: what another one left aside is dropped.
+        identity: The request's identity: what another request has staged is removed.
     """
 
     target: Path
@@ -66,7 +66,7 @@ class Volume:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone with the target: a pod's successor may start before it has ended."""
+        """Lock the target: a pod's successor may start before it has ended."""
         with errors(self._aside):
             self._aside.mkdir(parents=True, exist_ok=True)
             lock = os.open(self._aside / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o644)
@@ -80,11 +80,11 @@ class Volume:
         """Whether the target holds all of this request already.
 
         Raises:
-            VolumeUnusable: If it holds what no initializer has put there.
+            VolumeUnusable: If it holds files that no initializer has put there.
         """
         with errors(self.target):
             if self.target.is_symlink() or (self.target.exists() and not self.target.is_dir()):
-                raise VolumeUnusable(f"{self.target} is no folder: remove it")
+                raise VolumeUnusable(f"{self.target} is not a folder: remove it")
             if self.target.is_mount():
                 raise VolumeUnusable(
                     f"{self.target} is a mount point: mount the volume at {self.target.parent}"
@@ -107,10 +107,10 @@ class Volume:
         return value if isinstance(value, dict) else None
 
     def prepare(self, files: Sequence[RemoteFile]) -> None:
-        """Make the space aside, drop what is of no use in it, and see that the rest will fit.
+        """Prepare the staging area, remove what is of no use in it, and check that the rest will fit.
 
         Raises:
-            VolumeFull: If it will not.
+            VolumeFull: If it will not fit.
         """
         wanted = {path.name for file in files for path in (self.object(file), self.part(file))}
         objects = self._staging / "objects"
@@ -133,16 +133,16 @@ class Volume:
             )
 
     def object(self, file: RemoteFile) -> Path:
-        """Where a complete file lies until it is published."""
+        """Where a complete file is until it is published."""
         name = hashlib.sha256(f"{file.path}\0{file.size}\0{file.version}".encode()).hexdigest()
         return self._staging / "objects" / name
 
     def part(self, file: RemoteFile) -> Path:
-        """Where it lies while it is incomplete."""
+        """Where it is while it is incomplete."""
         return self.object(file).with_suffix(".part")
 
     def publish(self, files: Sequence[RemoteFile]) -> None:
-        """Put the folder together and let it appear at the target, whole, marker included."""
+        """Put the folder together and publish it at the target, complete and with the marker."""
         tree = self._staging / "tree"
         marker = {"request": self.identity, "files": len(files), "bytes": sum(f.size for f in files)}
         with errors(self.target):
@@ -161,7 +161,7 @@ class Volume:
                 shutil.rmtree(old, ignore_errors=True)
                 self.target.rename(old)
             tree.rename(self.target)
-        # It is published: what is left aside hurts nobody.
+        # It is published: what is left in the staging area does no harm.
         for entry in self._aside.iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
@@ -171,8 +171,8 @@ def _wait_for(lock: int) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        _log.info("another initializer is filling this folder: waiting until it has ended")
+        _log.info("another initializer is filling this folder: waiting until it ends")
         fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as error:
         # Some network file systems have no locks; the files are checked in any case.
-        _log.warning("this volume has no locks (%s): going on without", error.strerror)
+        _log.warning("this volume has no locks (%s): continuing without", error.strerror)

@@ -96,7 +96,7 @@ def test_the_token_goes_to_the_hub_and_not_to_where_it_redirects(
             {"ACCESS_TOKEN": ""},
             Unauthorized,
             "Unauthorized: the dataset acme/numbers on {hub} answers 401; it does not exist, "
-            "or needs a token: give ACCESS_TOKEN by the initializer's secretRef",
+            "or needs a token: set ACCESS_TOKEN with the initializer's secretRef",
         ),
         (
             "hf://acme/numbers",
@@ -116,13 +116,13 @@ def test_the_token_goes_to_the_hub_and_not_to_where_it_redirects(
             "hf://acme/--bad--",
             {},
             InvalidSource,
-            "InvalidSource: 'acme/--bad--' is no name of a repository: hf://owner/name",
+            "InvalidSource: 'acme/--bad--' is not a repository's name: hf://owner/name",
         ),
         (
             "hf://@/x",
             {},
             InvalidSource,
-            "InvalidSource: hf://@/x must be hf://owner/name, with @revision and /folder if need be",
+            "InvalidSource: hf://@/x must be hf://owner/name, with an optional @revision and /folder",
         ),
         (
             "hf://acme/numbers",

@@ -94,7 +94,7 @@ def test_a_link_that_leads_out_is_refused(tmp_path: Path, data: Path) -> None:
 
 def test_a_pipe_is_refused_and_does_not_hang(tmp_path: Path, data: Path) -> None:
     os.mkfifo(data / "pipe")
-    with pytest.raises(UnsafeSource, match="'pipe' is no plain file"):
+    with pytest.raises(UnsafeSource, match="'pipe' is not a regular file"):
         from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
 
 

@@ -43,8 +43,8 @@ def test_a_missing_uri_is_refused_with_the_field_that_gives_one() -> None:
     with pytest.raises(InvalidSource) as refused:
         request.read("model", {})
     assert str(refused.value) == (
-        "InvalidSource: STORAGE_URI is not set: give the TrainJob spec.initializer.model.storageUri, "
-        "or the runtime's container the variable"
+        "InvalidSource: STORAGE_URI is not set: set spec.initializer.model.storageUri in the TrainJob, "
+        "or the variable in the runtime's container"
     )
 
 

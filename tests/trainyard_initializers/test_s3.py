@@ -92,7 +92,7 @@ def test_a_uri_may_name_a_whole_bucket(tmp_path: Path, settings: dict[str, str])
             "s3://team/sets",
             {"SECRET_ACCESS_KEY": ""},
             InvalidSource,
-            "InvalidSource: SECRET_ACCESS_KEY is not set, its companion is: check the Secret",
+            "InvalidSource: SECRET_ACCESS_KEY is not set, but its companion is: check the Secret",
         ),
         (
             "s3://team/sets",
@@ -107,7 +107,7 @@ def test_a_uri_may_name_a_whole_bucket(tmp_path: Path, settings: dict[str, str])
             "s3://a b/x",
             {},
             InvalidSource,
-            "InvalidSource: s3://a b on {s3}: no bucket or key can be named so",
+            "InvalidSource: s3://a b on {s3}: not a valid name of a bucket or key",
         ),
         (
             "s3://team/x",
@@ -125,7 +125,7 @@ def test_a_uri_may_name_a_whole_bucket(tmp_path: Path, settings: dict[str, str])
             "s3://bad",
             {},
             Failure,
-            "UnsafeSource: s3://bad holds the name 'a/../../x', which is no plain relative path: "
+            "UnsafeSource: s3://bad holds the name 'a/../../x', which is not a plain relative path: "
             "rename it, or leave it out with IGNORE_PATTERNS",
         ),
     ],

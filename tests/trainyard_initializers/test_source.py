@@ -39,7 +39,7 @@ def test_wanted_files_are_sorted_and_a_marker_is_none_of_them() -> None:
     ],
 )
 def test_a_name_that_leads_elsewhere_is_refused(path: str) -> None:
-    with pytest.raises(UnsafeSource, match="which is no plain relative path: rename it, or leave it out"):
+    with pytest.raises(UnsafeSource, match="which is not a plain relative path: rename it, or leave it out"):
         choose(named("fine", path), Patterns(), "s3://b")
 
 

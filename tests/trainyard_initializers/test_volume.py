@@ -100,7 +100,7 @@ def test_somebody_elses_files_are_left_alone(tmp_path: Path) -> None:
 def test_a_link_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "dataset").symlink_to("elsewhere")
-    with pytest.raises(VolumeUnusable, match="dataset is no folder: remove it"):
+    with pytest.raises(VolumeUnusable, match="dataset is not a folder: remove it"):
         fill(tmp_path / "dataset", Memory({"a": b"1"}))
     assert tree(tmp_path / "elsewhere") == {}
 
