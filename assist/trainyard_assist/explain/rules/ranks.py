@@ -91,7 +91,7 @@ def _not_ready(o: Observation, pod: Json) -> str:
     age = read.age(o, pod)
     if read.is_ready(pod) or (not said and age < _SLOW):
         return ""
-    why = read.text(said[-1], "message") if said else f"no event says why, for {text.duration(age)}"
+    why = read.text(said[-1], "message") if said else f"no event says why after {text.duration(age)}"
     return f"is {read.text(pod, 'status', 'phase')} and not Ready: {why}"
 
 
