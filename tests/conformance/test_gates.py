@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -166,7 +167,7 @@ ROOT = {"name": "scratch", "hostPath": {"path": "/"}}
 TOKEN = {"name": "HF_TOKEN", "value": "x"}
 
 
-AS_SHIPPED = [
+AS_SHIPPED: list[tuple[int, str, dict[str, Any], str]] = [
     (201, "runtime", {}, ""),
     (201, "trainjob", {}, ""),
     (403, "runtime", HOST, "host-access: "),

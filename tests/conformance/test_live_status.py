@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -176,7 +177,7 @@ def fail_and_delete(side, name):
 NOT_SUPPORTED = condition(
     "Failed", "True", "TrainingRuntimeNotSupported", "unsupported runtime: Foo.trainer.kubeflow.org"
 )
-APART = {
+APART: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
     "its JobSet goes after it has failed": (
         {},
         fail_and_delete,

@@ -4,9 +4,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from trainyard_api.fields import Json
 from trainyard_operator.core import plugins
 from trainyard_operator.core.info import DEFAULT_SETTINGS
-from trainyard_operator.core.model import JobSet, Observed, ReplicatedJobStatus, Runtime, TrainJob
+from trainyard_operator.core.model import (
+    JobSet,
+    Observed,
+    ReplicatedJobStatus,
+    Runtime,
+    RuntimeProblem,
+    TrainJob,
+)
 
 Object = dict[str, Any]
 
@@ -47,7 +55,7 @@ def runtime(ml_policy: Object | None = None, jobs: list[Object] | None = None, *
 PLAIN = runtime({"numNodes": 1})
 
 
-def trainjob(spec: Object | None = None, status: Object | None = None, **others: Any) -> TrainJob:
+def trainjob(spec: Json | None = None, status: Json | None = None, **others: Any) -> TrainJob:
     job = TrainJob(
         namespace="team",
         name="tj",
@@ -72,19 +80,19 @@ def jobset(**fields: Any) -> JobSet:
     return JobSet(**{**values, **fields})
 
 
-def counts(name: str = "node", **fields: int) -> ReplicatedJobStatus:
+def counts(name: str = "node", **fields: Any) -> ReplicatedJobStatus:
     return ReplicatedJobStatus(name, **fields)
 
 
 def observed(
-    job: TrainJob | None = None, js: JobSet | None = None, rt: Runtime | None = PLAIN, **fields: Any
+    job: TrainJob | None = None, js: JobSet | None = None, rt: Runtime | RuntimeProblem = PLAIN, **fields: Any
 ) -> Observed:
     return Observed(trainjob=job or trainjob(), runtime=rt, jobset=js, **fields)
 
 
 def built(job: TrainJob, rt: Runtime) -> Object:
     """The JobSet that the framework builds."""
-    return next(m for m in plugins.ALL.build(job, rt, DEFAULT_SETTINGS) if m["kind"] == "JobSet")
+    return next(dict(m) for m in plugins.ALL.build(job, rt, DEFAULT_SETTINGS) if m["kind"] == "JobSet")
 
 
 def containers(job: TrainJob, rt: Runtime, replicated: str = "node") -> dict[str, Object]:

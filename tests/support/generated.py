@@ -48,6 +48,7 @@ def constant(**fields: Any) -> Strategy:
     return st.fixed_dictionaries({name: st.just(value) for name, value in fields.items()})
 
 
+coin: Strategy = st.booleans()
 words = st.dictionaries(pick("a", "example.com/b", "c"), pick("", "x", "y"), min_size=1)
 labelled = some(labels=words, annotations=words)
 arguments = st.lists(pick("run", "--fast", "x=1", "$(E)", "a b"), min_size=1, max_size=3)
@@ -164,7 +165,7 @@ def runtimes(draw: st.DrawFn) -> dict[str, Any]:
     }
     metadata = draw(some(metadata=labelled))
     gang = draw(some(podGroupPolicy=gangs))
-    ml = {"mlPolicy": policy} if policy or draw(st.booleans()) else {}
+    ml = {"mlPolicy": policy} if policy or draw(coin) else {}
     return {**ml, **gang, "template": {**metadata, "spec": jobset}}
 
 

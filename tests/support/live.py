@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import kubernetes
@@ -83,13 +83,13 @@ class Api:
         self._host, self._pool = client.configuration.host, client.rest_client.pool_manager
         self._headers: dict[str, str] = {}
 
-    def impersonating(self, user: str, group: str | None = None) -> "Api":
+    def impersonating(self, user: str, group: str | None = None) -> Self:
         """The same API server, asked as somebody else, whom the kubeconfig's may impersonate."""
         other = copy.copy(self)
         other._headers = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
         return other
 
-    def as_tables(self) -> "Api":
+    def as_tables(self) -> Self:
         """The same API server, which answers reads with what kubectl shows: of large objects, little."""
         other = copy.copy(self)
         other._headers = {**self._headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
@@ -271,6 +271,7 @@ def install_webhooks(side: Side) -> None:
 
 def install_policies(side: Side) -> None:
     """Have the API server hold what is written to the side's policies, and wait until it does."""
+    assert side.policies is not None, f"{side.name} has no policies"
     side.api.apply(*cluster_policies.objects(side.policies, "trainyard-system"))
     wrong = trainjob("asks", runtime="any", trainer={"image": "registry.invalid/train:1", "numNodes": 1})
     eventually(

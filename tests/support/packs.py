@@ -1,7 +1,7 @@
 """What Pulumi asks a policy, and what it is told."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pulumi_policy as crossguard
 from pulumi_policy.proxy import unknown_checking_proxy
@@ -23,7 +23,7 @@ def arguments(value: dict[str, Any], config: dict[str, Any] | None = None) -> An
         unknown_checking_proxy(value),
         f"urn:pulumi:stack::trainyard::{value['kind']}::name",
         "name",
-        None,
+        cast("Any", None),
         None,
         config,
     )
@@ -37,7 +37,7 @@ def reported(policy: Any, arguments: Any) -> list[tuple[str, str | None]]:
 
 def policy_name(example: Example) -> str:
     of_trainjob = example.manifest["kind"] == names.TRAINJOB
-    return example.rule.id + ("-of-trainjobs" if of_trainjob else "")
+    return str(example.rule.id) + ("-of-trainjobs" if of_trainjob else "")
 
 
 def applicable() -> Sequence[Example]:

@@ -94,7 +94,7 @@ def test_one_that_was_refused_already_is_looked_at_each_time() -> None:
 
 @pytest.mark.parametrize("state", ["active", "ready", "suspended"])
 def test_nobody_looks_where_something_is_counted(state: str) -> None:
-    counted: ReplicatedJobStatus = counts(**{state: 1})
+    counted: ReplicatedJobStatus = counts("node", **{state: 1})
     there = started(replicated_jobs_status=(counted,))
     assert not reconcile(there, at(100)).needs_refused
 

@@ -16,7 +16,7 @@ from trainyard_platform.parts.kueue import manifests as kueue
 from trainyard_platform.parts.operator import endpoints as operator
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
 from trainyard_platform.parts.tenants.settings import Tenant
-from trainyard_platform.parts.volcano import component as volcano
+from trainyard_platform.parts.volcano import manifests as volcano
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 TEAM = {

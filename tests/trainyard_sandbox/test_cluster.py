@@ -15,7 +15,7 @@ from trainyard_sandbox.images import Images
 from trainyard_sandbox.isolation import Space
 from trainyard_sandbox.paths import Instance
 from trainyard_sandbox.progress import Progress
-from trainyard_sandbox.supervisor import Component, Plan, Running, State
+from trainyard_sandbox.supervisor import Component, ComponentState, Plan, Running, State
 from trainyard_sandbox.toolchain import Tool, artifacts_dir
 
 
@@ -130,7 +130,7 @@ def test_a_sandbox_that_is_not_up_says_so(sandbox: Sandbox) -> None:
 def test_a_killed_supervisor_is_reported_with_the_way_out(sandbox: Sandbox) -> None:
     sandbox.instance.dir.mkdir(parents=True)
     (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "nodes": 1}))
-    State(999_999_999, {"etcd": Running("ready", 1)}).write(sandbox.instance.state_file)
+    State(999_999_999, {"etcd": Running(ComponentState.READY, 1)}).write(sandbox.instance.state_file)
     status = sandbox.status()
     assert (status.running, status.components["etcd"]["state"]) == (False, "gone")
     assert status.problem == "Its supervisor was killed: run `trainyard sandbox up` to repair it."

@@ -53,10 +53,9 @@ def problems(
         yield place, Finding(WHOLE, said)
         return
     [runtime] = documents
-    for one in _admission([runtime]):
-        yield runtime.position(one.path.steps), one
-        found.append(one)
-    for one in () if found else _admission([runtime, *jobs]):
+    refused = list(_admission([runtime]))
+    yield from ((runtime.position(one.path.steps), one) for one in refused)
+    for one in () if refused else _admission([runtime, *jobs]):
         where = f"{one.path}: " if one.path.text else ""
         yield place, Finding(WHOLE, f"{_EXAMPLE}: {where}{one.message}")
 

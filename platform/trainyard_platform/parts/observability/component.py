@@ -13,6 +13,7 @@ from trainyard_api import names
 
 from ...assembly import Assembly
 from ...objects.declared import declare
+from ...objects.manifest import Manifest
 from ...settings import StackSettings
 from ..crds.component import Crds
 from ..kueue import manifests as kueue
@@ -20,7 +21,7 @@ from ..kueue.component import Kueue
 from ..operator import endpoints as operator
 from ..operator.component import Operator
 from . import manifests
-from .manifests import Certificate, Manifest
+from .manifests import Certificate
 from .settings import Observability as Settings
 
 SERVICE = f"{names.OPERATOR}-metrics"

@@ -15,12 +15,12 @@ from ...assembly import Assembly
 from ...objects import kept
 from ...objects.annotations import KEPT
 from ...objects.declared import annotated, declare
+from ...objects.manifest import Manifest
 from ..crds.component import Crds
 from ..kueue.component import Kueue
 from ..kueue.settings import Integration
 from ..node_pools import manifests as pool_manifests
 from . import gate, manifests, multikueue_manifests
-from .manifests import Manifest
 from .settings import Queues as Settings
 
 _ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
