@@ -87,7 +87,7 @@ def test_a_runtime_that_goes_away_is_said_to(clone: Path) -> None:
     assert " 0 mandatory" in site.run(clone, "trainyard verify").stderr
     edit(clone / ELASTIC, "support: deprecated", "support: Deprecated")
     said = site.run(clone, "trainyard verify").stdout
-    assert "labels[trainer.kubeflow.org/support]: must be deprecated, and is 'Deprecated'" in said
+    assert "labels[trainer.kubeflow.org/support]: must be deprecated, and is Deprecated" in said
 
 
 def test_a_new_name_is_a_new_runtime(clone: Path) -> None:

@@ -571,7 +571,7 @@ def test_what_a_stack_cannot_install_is_said_beside_the_rest(catalog: Path, monk
         (
             "deepspeed/old.yaml",
             GOOD.replace("name: good", "name: old").replace("framework: torch", "framework: deepspeed"),
-            "5:3: mandatory: metadata.name: must be of one file of the catalog: catalog/torch/old.yaml "
+            "5:3: mandatory: metadata.name: must be unique in the catalog: catalog/torch/old.yaml "
             "has it too [well-formed]",
         ),
     ],

@@ -112,7 +112,7 @@ def test_files_of_one_name_are_not_written_over_each_other(call):
     for folder in ("x", "y"):
         Path(folder).mkdir()
         Path(folder, "a.yaml").write_text(JOB % (folder, "Running"))
-    said = "y/a.yaml: would be written to out/a.yaml, as x/a.yaml\n"
+    said = "y/a.yaml: would be written to out/a.yaml, like x/a.yaml\n"
     assert call("x/a.yaml", "y/a.yaml", output_dir=Path("out")) == (2, "", said)
     assert not Path("out").exists()
 

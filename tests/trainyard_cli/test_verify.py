@@ -83,7 +83,7 @@ def test_without_any_stack_of_its_own_the_catalog_is_looked_at_all_the_same(clon
     Path(PROD).unlink()
     assert answer(clone)[0] == 0
     edit(DISTRIBUTED, "kind: ClusterTrainingRuntime", "kind: Runtime")
-    assert refused(clone) == [f"{DISTRIBUTED}:29: kind: must be ClusterTrainingRuntime, and is 'Runtime'"]
+    assert refused(clone) == [f"{DISTRIBUTED}:29: kind: must be ClusterTrainingRuntime, and is Runtime"]
 
 
 def test_an_image_of_a_registry_that_the_stack_does_not_know_is_refused_and_one_that_it_allows_is_not(
@@ -152,7 +152,7 @@ def test_a_shipped_runtime_that_is_changed_renamed_or_removed_and_a_quota_that_i
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"),
     [
-        ("kind: Cluster", "kind: kluster", 29, "kind: must be ClusterTrainingRuntime, and is 'klusterT"),
+        ("kind: Cluster", "kind: kluster", 29, "kind: must be ClusterTrainingRuntime, and is klusterT"),
         (
             "          containers",
             "          containerz",
@@ -210,7 +210,7 @@ def test_a_mistake_in_a_runtime_is_named_with_its_line(
 def test_a_runtime_that_two_files_have_is_refused_in_both(clone: Path) -> None:
     second = Path("runtimes/jax/torch-distributed.yaml")
     second.write_text(Path(DISTRIBUTED).read_text().replace("framework: torch", "framework: jax"))
-    said = "metadata.name: must be of one file of the catalog:"
+    said = "metadata.name: must be unique in the catalog:"
     assert refused(clone) == [
         f"{second}:31: {said} {DISTRIBUTED} has it too",
         f"{DISTRIBUTED}:31: {said} {second} has it too",

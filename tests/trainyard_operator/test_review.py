@@ -57,7 +57,7 @@ def test_of_who_asks_and_what_for_nothing_is_left_out() -> None:
 
 def test_a_body_may_have_400_000_values_and_no_more() -> None:
     most = b"[" + b"0," * 399_999 + b"0]"
-    with pytest.raises(MalformedError, match="no AdmissionReview"):
+    with pytest.raises(MalformedError, match="not an AdmissionReview"):
         review.read(most)
     with pytest.raises(MalformedError, match="more than 400000 values"):
         review.read(most.replace(b"]", b",0]"))
@@ -77,9 +77,9 @@ def changed(**fields: Any) -> bytes:
         (b'"\\ud800"', "not JSON"),
         (b"[" * 100_000 + b"]" * 100_000, "not JSON"),
         (b"1" * 5000, "not JSON"),
-        (b"[]", "no AdmissionReview"),
-        (b"{}", "no AdmissionReview"),
-        (b'{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"}', "no AdmissionReview"),
+        (b"[]", "not an AdmissionReview"),
+        (b"{}", "not an AdmissionReview"),
+        (b'{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"}', "not an AdmissionReview"),
         (b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}', "no request"),
         (changed(uid=None), "request.uid"),
         (changed(uid=""), "request.uid is empty"),

@@ -83,7 +83,7 @@ BROKEN = [
         id="a status",
         edit=lambda text: text + "status: {}\n",
         line=line_of("status: {}"),
-        message="status: must be left out: it is not a file's to say",
+        message="status: must be left out: the cluster sets it",
     ),
     Broken(
         id="a name that is not the file's",
@@ -95,7 +95,8 @@ BROKEN = [
         id="a namespace",
         edit=replace("\n  name: torch-distributed", "\n  namespace: a\n  name: torch-distributed"),
         line=line_of("  namespace: a"),
-        message="metadata.namespace: must be left out: a ClusterTrainingRuntime has no namespace",
+        message="metadata.namespace: must be left out: "
+        "a file of the catalog has only name, labels and annotations",
     ),
     Broken(
         id="a framework that is not the folder's",
@@ -183,7 +184,7 @@ def test_a_name_in_two_folders_is_refused(catalog_folder: Path) -> None:
         catalog.load(catalog_folder, {})
     assert str(stopped.value) == (
         f"{second}:{line_of('  name: torch-distributed')(second.read_text())}: metadata.name: "
-        f"must be of one file of the catalog: {catalog_folder / TORCH} has it too"
+        f"must be unique in the catalog: {catalog_folder / TORCH} has it too"
     )
 
 

@@ -23,7 +23,13 @@ from . import in_pods
 
 _METADATA: Final = FieldPath("metadata")
 _NAME: Final = _METADATA.child("name")
-_ANNOTATION: Final = _METADATA.child("annotations").key(names.LAST_WORDS_ANNOTATION)
+_SUPPORT: Final = _METADATA.child("labels").key(names.SUPPORT_LABEL)
+_LAST_WORDS: Final = _METADATA.child("annotations").key(names.LAST_WORDS_ANNOTATION)
+_OF_THE_CLUSTER: Final = (
+    *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName"),
+    *("generation", "managedFields", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid"),
+)
+"""Fields of metadata that a file of the catalog does not have."""
 
 
 def findings(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterator[Finding]:
@@ -40,29 +46,32 @@ def findings(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterat
 
 def place(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterator[Finding]:
     """Where the file does not hold what its place in the catalog says; arguments as `findings` has them."""
-    for field, wanted in (
-        ("apiVersion", names.TRAINER_API_VERSION),
-        ("kind", names.CLUSTER_TRAINING_RUNTIME),
-    ):
-        if value.get(field) != wanted:
-            yield Finding(FieldPath(field), f"must be {wanted}, and is {value.get(field)}")
+    yield from _must_be(FieldPath("apiVersion"), names.TRAINER_API_VERSION, value.get("apiVersion"))
+    yield from _must_be(FieldPath("kind"), names.CLUSTER_TRAINING_RUNTIME, value.get("kind"))
     if "status" in value:
-        yield Finding(FieldPath("status"), "must be left out: it is not a file's to say")
+        yield Finding(FieldPath("status"), "must be left out: the cluster sets it")
     metadata = _mapping(value.get("metadata"))
-    if metadata.get("name") != path.stem:
-        yield Finding(_NAME, f"must be the file's name, {path.stem}, and is {metadata.get('name')}")
-    elif namesake:
-        yield Finding(_NAME, f"must be of one file of the catalog: {namesake} has it too")
-    if "namespace" in metadata:
-        said = f"must be left out: a {names.CLUSTER_TRAINING_RUNTIME} has no namespace"
-        yield Finding(_METADATA.child("namespace"), said)
-    framework = _mapping(metadata.get("labels")).get(names.FRAMEWORK_LABEL)
-    if framework is not None and framework != path.parent.name:
-        said = f"must be the folder's name, {path.parent.name}, and is {framework}"
-        yield Finding(framework_label.PATH, said)
-    asked = _mapping(metadata.get("annotations")).get(names.LAST_WORDS_ANNOTATION)
-    if asked not in (None, in_pods.PYTHON):
-        yield Finding(_ANNOTATION, f"must be {in_pods.PYTHON}, and is {asked}")
+    labels, annotations = _mapping(metadata.get("labels")), _mapping(metadata.get("annotations"))
+    yield from _must_be(_NAME, path.stem, metadata.get("name"), "the file's name, ")
+    if namesake and metadata.get("name") == path.stem:
+        yield Finding(_NAME, f"must be unique in the catalog: {namesake} has it too")
+    for field in _OF_THE_CLUSTER:
+        if field in metadata:
+            said = "must be left out: a file of the catalog has only name, labels and annotations"
+            yield Finding(_METADATA.child(field), said)
+    if names.FRAMEWORK_LABEL in labels:
+        framework = labels[names.FRAMEWORK_LABEL]
+        yield from _must_be(framework_label.PATH, path.parent.name, framework, "the folder's name, ")
+    if names.SUPPORT_LABEL in labels:
+        yield from _must_be(_SUPPORT, names.SUPPORT_DEPRECATED, labels[names.SUPPORT_LABEL])
+    if names.LAST_WORDS_ANNOTATION in annotations:
+        yield from _must_be(_LAST_WORDS, in_pods.PYTHON, annotations[names.LAST_WORDS_ANNOTATION])
+
+
+def _must_be(path: FieldPath, wanted: str, found: object, what: str = "") -> Iterator[Finding]:
+    if found != wanted:
+        said = {None: "missing", "": "empty"}.get(found, found) if isinstance(found, str | None) else found
+        yield Finding(path, f"must be {what}{wanted}, and is {said}")
 
 
 def _essential(value: Mapping[str, Any]) -> Iterator[Finding]:
