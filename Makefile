@@ -29,7 +29,7 @@ CLOUDS := requirements/eks.txt requirements/gke.txt requirements/aks.txt
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Large, and for the recorded graphs of the stacks alone (docs/adr/0010).
+# Large, and only for the recorded graphs of the stacks (docs/adr/0010).
 .venv/clouds/.done: .venv/.done $(CLOUDS)
 	@$(call again,$(INSTALL) --no-deps --require-hashes --upgrade --target .venv/clouds $(CLOUDS:%=-r %),the packages of the clouds)
 	@touch $@

@@ -1,8 +1,8 @@
-"""Training that goes on where it was: digits again, with a checkpoint after every epoch.
+"""Training that continues where it was: digits again, with a checkpoint after every epoch.
 
 Each rank trains on its own share, and all find the last checkpoint in
 CHECKPOINT_DIR. With one seed, deterministic algorithms and an order that
-depends on the epoch alone, a run ends with the same loss however often it was
+depends only on the epoch, a run ends with the same loss however often it was
 interrupted. EPOCHS is 300 unless set.
 """
 

@@ -1,4 +1,4 @@
-"""Brings a sandbox up, says how it is, and takes it down.
+"""Brings a sandbox up, reports its status, and takes it down.
 
 `up` is idempotent: it builds what is missing, starts what does not run, cleans
 what a crash left, and is done when the nodes are Ready. `down` leaves nothing.
@@ -61,7 +61,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 @dataclass(frozen=True)
 class Status:
-    """How a sandbox is.
+    """The status of a sandbox.
 
     Attributes:
         running: Its supervisor lives.
@@ -87,7 +87,7 @@ class Sandbox:
     # -- asking ---------------------------------------------------------------
 
     def status(self) -> Status:
-        """How it is now; asks no API server, so it answers at once."""
+        """Its current status; does not query the API server, so it returns at once."""
         state = State.read(self.instance.state_file)
         settings = self._settings()
         server = f"https://127.0.0.1:{settings['port']}" if settings else None
@@ -378,13 +378,13 @@ class Sandbox:
 def build(
     progress: Progress, *, control_plane_only: bool = False, kubernetes: str = USUAL_KUBERNETES
 ) -> tuple[Toolchain, Store | None]:
-    """Make everything that a sandbox is made of; free when all of it is there.
+    """Build everything that a sandbox consists of; returns at once if all of it exists.
 
     Returns:
-        The toolchain, and the images, which a mere control plane does without.
+        The toolchain, and the images, which a control plane without nodes does not need.
 
     Raises:
-        SandboxError: Without root where pods shall run, without disk, or when something can't be built.
+        SandboxError: Without root where pods are to run, without disk, or if something cannot be built.
     """
     toolchain = Toolchain(_tools(0 if control_plane_only else 1, kubernetes))
     if not control_plane_only:

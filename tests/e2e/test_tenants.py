@@ -183,7 +183,7 @@ def test_a_tenant_that_is_added_taken_out_and_put_back_leaves_nothing_that_the_g
         platform.pulumi("preview", "--stack", "sandbox", "--refresh", "--expect-no-changes", *more)
     finally:
         platform.pulumi(*roll_out)
-    guide = (PROJECT / "docs" / "queues-and-tenants.md").read_text().partition("## Take a team out")[2]
+    guide = (PROJECT / "docs" / "queues-and-tenants.md").read_text().partition("## Remove a team")[2]
     for command in re.findall(r"^\$ (kubectl (?!delete namespace).*vision.*)$", guide, re.M)[:4]:
         platform.run("sh", "-c", command)
     eventually("the cluster's own account is back", lambda: inside(vision) == set())

@@ -158,7 +158,8 @@ def test_names_that_would_break_out_of_a_comment_do_not(call):
     job = (JOB % ("a", "Running")).replace("  runPolicy:", '  "x\\nkind: Evil":\n    1\n  runPolicy:')
     code, text, _ = call("-", stdin=job)
     assert code == 1
-    assert text.startswith("# stdin:6: lost: spec.x\\u000akind: Evil: is no field of a JAXJob\napiVersion:")
+    said = "# stdin:6: lost: spec.x\\u000akind: Evil: is not a field of a JAXJob\n"
+    assert text.startswith(f"{said}apiVersion:")
 
 
 def test_the_command_exits_with_the_answer(tmp_path):

@@ -326,8 +326,8 @@ def row(right: writers.Right) -> str:
     named = "".join(f" `{name}`" for name in right.names)
     asked = f" with `{right.asked}`" if right.asked else ""
     what = ", ".join(f"`{text(path)}`" for path in right.paths)
-    only = f", these items alone: {', '.join(f'`{value}`' for value in right.values)}" if right.values else ""
-    shape = f", {right.shape} alone" if right.shape else ""
+    only = f", only these items: {', '.join(f'`{value}`' for value in right.values)}" if right.values else ""
+    shape = f", only {right.shape}" if right.shape else ""
     return f"| {', '.join(right.kinds)}{named}{asked} | {what}{only}{shape} | {right.reason} |"
 
 

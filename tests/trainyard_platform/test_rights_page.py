@@ -27,10 +27,10 @@ def rights() -> Iterator[tuple[str, str, str]]:
         for rule in rules:
             resources = ", ".join(f"`{resource}`" for resource in rule["resources"])
             groups = ", ".join(group for group in rule["apiGroups"] if group)
-            alone = "".join(f", `{name}` alone" for name in rule.get("resourceNames", ()))
+            only = "".join(f", only `{name}`" for name in rule.get("resourceNames", ()))
             yield (
                 where,
-                f"{resources} ({groups}){alone}" if groups else f"{resources}{alone}",
+                f"{resources} ({groups}){only}" if groups else f"{resources}{only}",
                 ", ".join(rule["verbs"]),
             )
 

@@ -131,7 +131,7 @@ def _chosen(trainer: Json, initializer: Json, catalog: Catalog, notes: Notes) ->
         able = [found for found in sorted(catalog) if _trains(catalog, found)]
         fetching = (found for found in able if _initializes(catalog, found) >= initializer.keys())
         name = next(fetching, name)
-    notes.changed(_SPEC.child("runtimeRef"), f"none was named: {name} it is, by the trainer's command")
+    notes.changed(_SPEC.child("runtimeRef"), f"none was named: {name} was chosen, by the trainer's command")
     return {"name": name}
 
 

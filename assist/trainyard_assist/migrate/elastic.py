@@ -14,7 +14,7 @@ from trainyard_operator.core.model import Json
 
 from .notes import Notes
 
-TORCH: Final = "; on the catalog's runtime torch-elastic it goes on with fewer, as few as MIN_NODES says"
+TORCH: Final = "; on the catalog's runtime torch-elastic it continues with fewer, down to MIN_NODES"
 """The nearest alternative for PyTorch."""
 
 

@@ -74,7 +74,7 @@ def convert_v2(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     path = _SPEC.child("mpiImplementation")
     implementation = fields.text(job.spec.get("mpiImplementation"), path)
     if implementation not in (None, "", "OpenMPI"):
-        notes.refused(path, "Trainer v2.3 speaks only Open MPI: its hostfile and variables are no other's")
+        notes.refused(path, "Trainer v2.3 supports only Open MPI")
         return ()
     keys = fields.text(job.spec.get("sshAuthMountPath"), _SPEC.child("sshAuthMountPath"))
     both = fields.boolean(job.spec.get("runLauncherAsWorker"), _SPEC.child("runLauncherAsWorker"))

@@ -118,7 +118,7 @@ def env(role: Role, contract: Sequence[Json], reserved: frozenset[str], notes: N
     found = fields.named_objects(role.container.get("env"), path)
     own = {str(variable["name"]): variable for variable in found}
     for name in sorted(own.keys() & reserved):
-        notes.lost(path, f"{name} is the platform's to set, and stays out")
+        notes.lost(path, f"{name} is set by the platform, and left out")
     wanted = {str(variable["name"]): variable for variable in contract}
     return [own[name] for name in own if name not in reserved and name not in wanted] + list(wanted.values())
 
@@ -162,7 +162,7 @@ def whole(role: Role, own: Json, restart_policy: str | None, further: Json) -> d
             if container["name"] == names.NODE and container is not role.container:
                 at = path.child(key).index(position).child("name")
                 raise invalid(
-                    at, names.NODE, "is what the container that trains will be called: rename this one"
+                    at, names.NODE, "is the name that the container that trains will get: rename this one"
                 )
     for container in pod["containers"]:
         if container is role.container:

@@ -81,7 +81,7 @@ def read(job: Job, notes: Notes) -> Policy:
     if ttl is not None:
         jobset["ttlSecondsAfterFinished"] = max(0, ttl)
         reasons.append(_PATH.child("ttlSecondsAfterFinished"))
-        message = "the JobSet and its pods go then, the TrainJob with its status stays"
+        message = "then the JobSet and its pods are deleted; the TrainJob with its status stays"
         notes.changed(_PATH.child("ttlSecondsAfterFinished"), message)
     backoff = fields.integer(found.get("backoffLimit"), _PATH.child("backoffLimit"))
     if backoff is not None:
@@ -97,13 +97,13 @@ def restarts(role: Role, kind: Kind, policy: Policy, notes: Notes) -> Restarts:
     match role.restart_policy:
         case None | "":
             if kind.restart_policy == "Never" and not limit:
-                message = "without it a failed pod was the end; now pods are started again, up to six times"
+                message = "without it a failed pod ended the job; now pods are restarted, up to six times"
                 notes.changed(path, message)
             return Restarts(job=limit)
         case "OnFailure":
             return Restarts(job=limit)
         case "Always":
-            notes.changed(path, "is OnFailure: a Job's pods are not started again when they are done")
+            notes.changed(path, "is OnFailure: a Job's pods are not restarted when they are done")
             return Restarts(job=limit)
         case "Never":
             return Restarts("Never", {"backoffLimit": 0} if kind.never_is_final else limit, (path,))
@@ -111,7 +111,7 @@ def restarts(role: Role, kind: Kind, policy: Policy, notes: Notes) -> Restarts:
             codes = {"containerName": names.NODE, "operator": "In", "values": list(_PERMANENT)}
             rules = [{"action": "FailJob", "onExitCodes": codes}]
             return Restarts("Never", {**limit, "podFailurePolicy": {"rules": rules}}, (path,))
-    notes.lost(path, "is none of Always, OnFailure, Never and ExitCode")
+    notes.lost(path, "is not one of Always, OnFailure, Never and ExitCode")
     return Restarts(job=limit)
 
 

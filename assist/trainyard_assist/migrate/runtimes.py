@@ -62,9 +62,9 @@ def _note_processes(torch: Json, notes: Notes) -> None:
         return
     number = None if value in ("cpu", "gpu") else processes.read(value, path, {}, path, notes)
     if number is None:
-        message = "only TrainJobs say it: without a number there is one process for each GPU or CPU"
+        message = "only a TrainJob can set it: without a number there is one process for each GPU or CPU"
     else:
-        message = f"only TrainJobs say it, as spec.trainer.numProcPerNode: {number}; those here do"
+        message = f"only a TrainJob can set it, as spec.trainer.numProcPerNode: {number}; those here do"
     notes.lost(path, message)
 
 

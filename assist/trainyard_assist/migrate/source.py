@@ -170,7 +170,7 @@ def unknown_fields(value: Json, known: Iterable[str], path: FieldPath, whose: st
     names = frozenset(known)
     for key, item in value.items():
         if key not in names and item is not None:
-            notes.lost(path.child(key[:100]), f"is no field of {whose}")
+            notes.lost(path.child(key[:100]), f"is not a field of {whose}")
 
 
 def _role(kind: Kind, type_: str, value: Any, path: FieldPath, notes: Notes) -> Role | None:

@@ -136,7 +136,7 @@ def _templates(override: Json, kind: str, path: FieldPath, notes: Notes) -> dict
     template = {key: item for key, item in (("metadata", own), ("spec", spec)) if item}
     targets = fields.named_objects(override.get("targetJobs"), path.child("targetJobs"))
     if not targets:
-        notes.lost(path.child("targetJobs"), "names no ReplicatedJob, so that the override is for none")
+        notes.lost(path.child("targetJobs"), "names no ReplicatedJob, so the override has no effect")
     return {str(target["name"]): template for target in targets} if template else {}
 
 
@@ -153,7 +153,7 @@ def _trainer(spec: Json, moved: int | None, notes: Notes) -> dict[str, Any]:
             trainer["numProcPerNode"] = found
     elif number is None and moved is not None:
         trainer["numProcPerNode"] = moved
-        notes.changed(path, f"is {moved}, which its runtime said")
+        notes.changed(path, f"is {moved}, as its runtime said")
     return trainer
 
 

@@ -1,7 +1,7 @@
 """`trainyard lint`: the policy rules over files, for pull requests.
 
 Called by `main`, which adds `command` to the application. Reads files, writes
-them with --fix, and prints; what is right and wrong is `trainyard_policies`'.
+them with --fix, and prints; `trainyard_policies` decides what is wrong.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def run(
     """Print what the rules say about the manifests in `paths`; returns the exit code.
 
     0: nothing mandatory; 1: something mandatory; 2: a file, the stack or git
-    cannot be asked, which goes to `err` with `file:line`, after what could be
-    said about the others.
+    could not be read, which goes to `err` with `file:line`; the others are
+    still checked.
     """
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
@@ -156,8 +156,8 @@ def _of_stack(
     """The documents as the stack installs them, without those that it leaves out; and what it cannot install.
 
     Those of the catalog get the stack's overlays, images, storage and
-    accelerators; a finding still has its place in the file. One that is no
-    runtime stays as it is: the rules say more about it.
+    accelerators; a finding still has its place in the file. A document that
+    is not a runtime stays unchanged: the rules say more about it.
     """
     found, wrong = [], []
     images = replace(pins, registry=Artifacts(settings.artifacts, PROJECT).registry)

@@ -1,8 +1,8 @@
 """`trainyard verify`: whether what a site keeps in git can be rolled out, without a cluster.
 
 Called by `main`, which adds `command` to the application. Reads the stack
-files and the catalog, asks the rules about each runtime as each stack installs
-it, and prints.
+files and the catalog, checks each runtime against the rules as each stack
+installs it, and prints.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def run(
     """Print what is wrong with the stacks and the catalog; returns the exit code.
 
     With `since`, advice is given only for files that have changed since; what
-    refuses is said of all. 0: nothing refuses; 1: something does; 2: git or
-    the folders cannot be asked, which goes to `err`.
+    refuses is reported for all. 0: nothing refuses; 1: something does; 2: git
+    or the folders could not be read, which goes to `err`.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -80,11 +80,11 @@ def look(
     stacks_folder: Path = STACKS,
     today: date | None = None,
 ) -> tuple[Report, bool]:
-    """What is wrong with the stacks and the catalog, and whether a file was too unsound to ask the rules.
+    """What is wrong with the stacks and the catalog, and whether a file was too broken to check the rules.
 
-    With `since`, advice is left out that is on files which have not changed
-    since. Raises `CannotLintError` or `PlatformError` if git or the folders
-    cannot be asked.
+    With `since`, advice about files that have not changed since is left out.
+    Raises `CannotLintError` or `PlatformError` if git or the folders could
+    not be read.
     """
     names = [name for name in delivery.stacks(stacks_folder) if name != SANDBOX]
     paths = linted.find([near(path) for path in sorted(catalog_folder.glob("*/*.yaml"))])

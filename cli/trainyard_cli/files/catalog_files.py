@@ -1,7 +1,7 @@
-"""What is wrong with one file of the catalog beside the rules: the runtime in it, its header, its example.
+"""What is wrong with one file of the catalog: its runtime, its header, its example.
 
 Called by `lint` and `verify`. Reads nothing; a file is its path and its text.
-The runtime is `trainyard_platform.catalog.judge`'s to judge.
+`trainyard_platform.catalog.judge` decides about the runtime.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXAMPLE: Final = "the TrainJob in its header"
 def problems(
     path: Path, text: str, documents: Sequence[Document], namesakes: Sequence[Path] = ()
 ) -> Iterator[tuple[Position, Finding]]:
-    """What is not as the catalog asks of a file, and where.
+    """What is wrong with a file, and where.
 
     Args:
         path: Where it is, `<framework>/<name>.yaml` in the catalog.
@@ -63,7 +63,7 @@ def problems(
 def misplaced(
     path: Path, documents: Sequence[Document], namesakes: Sequence[Path]
 ) -> Iterator[tuple[Position, Finding]]:
-    """Where a file does not hold what its place in the catalog says, for who asks the rules beside it.
+    """Where a file does not hold what its place in the catalog says, for a caller that checks the rules too.
 
     Arguments as `problems` has them.
     """

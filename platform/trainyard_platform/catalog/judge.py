@@ -1,9 +1,9 @@
 """The one judge of a file of the catalog, `runtimes/<framework>/<name>.yaml`: what is wrong with its runtime.
 
-Whoever reads the catalog asks here. The program and `render` stop at the first
-finding (`files.read`); `verify` prints all; `lint` asks about the place only,
-because it asks every rule beside it. What a runtime must be is said by the
-rules; those here hold on every stack, whatever its levels are.
+Everything that reads the catalog calls it. The program and `render` stop at
+the first finding (`files.read`); `verify` prints all; `lint` calls only
+`place`, because it checks every rule itself. The rules say what a runtime must
+be; those here apply on every stack, whatever its levels are.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ _OF_THE_CLUSTER: Final = (
 
 
 def findings(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterator[Finding]:
-    """All that keeps a stack from installing the runtime.
+    """Everything that prevents a stack from installing the runtime.
 
     Args:
         path: Where the file is, `<framework>/<name>.yaml` in the catalog.
@@ -75,7 +75,7 @@ def _must_be(path: FieldPath, wanted: str, found: object, what: str = "") -> Ite
 
 
 def _essential(value: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the rules say, that nothing could be made of the runtime without."""
+    """What the rules say about the parts without which a runtime cannot be used."""
     try:
         runtime = manifest.read(value)
         if isinstance(runtime, Workload):

@@ -14,7 +14,7 @@ _VERSION: Final = f"{RBAC}/v1"
 
 
 def rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> Manifest:
-    """What may be done with resources of one API group."""
+    """Verbs that are allowed on resources of one API group."""
     return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
 
 
@@ -31,7 +31,7 @@ def role(metadata: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]) -> Man
 def binding(
     metadata: Mapping[str, Any], name: str, subjects: Sequence[Mapping[str, Any]], *, kind: str = ""
 ) -> Manifest:
-    """That subjects have the role `name`, where the binding is.
+    """Gives subjects the role `name`, in the namespace of the binding or everywhere.
 
     Args:
         metadata: Of the binding.

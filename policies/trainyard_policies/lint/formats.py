@@ -185,7 +185,7 @@ def explanation(rule: About) -> str:
         f"Severity:   {rule.severity}",
         f"Levels:     {levels}",
         f"Parameters: {', '.join(parameters(rule)) or 'none'}",
-        f"--fix:      {'repairs what leaves no doubt' if rule.fixes else 'leaves it to you'}",
+        f"--fix:      {'repairs what is unambiguous' if rule.fixes else 'leaves it to you'}",
         f'Exception:  policy.trainyard.dev/{rule.id}: "until=YYYY-MM-DD; reason"',
         f"More:       {rule.docs}",
     ]

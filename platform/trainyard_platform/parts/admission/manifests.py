@@ -52,12 +52,12 @@ class Asked:
 
 
 def mutating(asked: Asked) -> Manifest:
-    """Whom it asks to fill in what a TrainJob leaves out."""
+    """The webhooks that fill in what a TrainJob leaves out."""
     return _configuration("Mutating", names.MUTATING_WEBHOOKS, asked, list(_mutators(asked)))
 
 
 def validating(asked: Asked) -> Manifest:
-    """Whom it asks whether a TrainJob or a runtime is right."""
+    """The webhooks that check a TrainJob or a runtime."""
     webhooks = [*_validators(), *(_holders() if asked.policies else ())]
     return _configuration("Validating", names.VALIDATING_WEBHOOKS, asked, webhooks)
 

@@ -23,7 +23,7 @@ def namespace() -> Manifest:
 
 
 def version(trainer_version: str) -> list[Manifest]:
-    """What says it, and who may read it: whoever may talk to the cluster."""
+    """The ConfigMap, and the permission to read it for everyone who may use the cluster."""
     data = {names.TRAINER_PUBLIC_VERSION: trainer_version}
     everybody = {"apiGroup": rights.RBAC, "kind": "Group", "name": "system:authenticated"}
     return [

@@ -1,4 +1,4 @@
-"""The operator's objects: its account and rights, what it is told, its Deployment and its Service; pure."""
+"""The operator's objects: account, permissions, configuration, Deployment and Service; pure."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ USER: Final = 65532
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """What the operator's processes are, and what they are told."""
+    """What the operator's processes are, and how they are configured."""
 
     image: str
     image_pull_policy: PullPolicy
@@ -78,7 +78,7 @@ class Process:
 
 
 def account() -> Manifest:
-    """Who it is."""
+    """Its ServiceAccount."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -112,14 +112,14 @@ def own_rules(process: Process) -> rbac.Rules:
 def granted(
     rules: rbac.Rules, namespace: str | None = None, name: str = names.OPERATOR
 ) -> tuple[Manifest, Manifest]:
-    """The role `name` with these rules, and that the operator has it: in a namespace, or everywhere."""
+    """The role `name` with these rules, and its binding to the operator: in a namespace, or everywhere."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), "labels": LABELS}
     subject = rights.account(names.OPERATOR, names.SYSTEM_NAMESPACE)
     return rights.role(metadata, rules), rights.binding(metadata, name, [subject])
 
 
 def files(process: Process) -> dict[str, str]:
-    """The files that it is told by, by name."""
+    """Its configuration files, by name."""
     configuration = process.configuration.model_dump(by_alias=True, exclude_none=True, include=FROM_STACK)
     found = {CONFIGURATION: documents.dump([configuration])}
     if process.policies is not None:
@@ -130,12 +130,12 @@ def files(process: Process) -> dict[str, str]:
 
 
 def configuration(process: Process) -> Manifest:
-    """What it is told."""
+    """The ConfigMap with its configuration files."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _metadata(), "data": files(process)}
 
 
 def service(process: Process) -> Manifest | None:
-    """Where it is reached; None if it serves nobody but Prometheus."""
+    """Its Service; None if only Prometheus connects to it."""
     ports = [
         {"name": name, "port": port, "targetPort": target, "protocol": "TCP"}
         for name, port, target, wanted in (
@@ -151,7 +151,7 @@ def service(process: Process) -> Manifest | None:
 
 
 def deployment(process: Process) -> Manifest:
-    """What runs it: one replica more during an update, never one less."""
+    """Its Deployment: one replica more during an update, never one less."""
     digest = hashlib.sha256("".join(files(process).values()).encode()).hexdigest()[:16]
     return {
         "apiVersion": "apps/v1",

@@ -27,7 +27,7 @@ class Image:
 
 
 def job_rights() -> list[Manifest]:
-    """Who the Job is, and that it may store a certificate."""
+    """The Job's account, and its permission to store a certificate."""
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _METADATA},
         rights.role(_METADATA, [rights.rule("", ["secrets"], ["create", "get", "patch"])]),
@@ -40,7 +40,7 @@ def job(image: Image, controllers: Controllers, user: int | None) -> Manifest:
 
     Args:
         image: Of the webhooks.
-        controllers: What the stack says of the platform's pods.
+        controllers: What the stack sets for the platform's pods.
         user: Whom it runs as; None where the cluster assigns users.
     """
     command = ["./gen-admission-secret.sh", "--service", SERVICE]
