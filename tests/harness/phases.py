@@ -67,8 +67,9 @@ def steps(area: str | None = None) -> dict[str, Step]:
         Step("all-tools", [*build, *CORE_TOOLS, "actionlint", "prometheus"], 3600),
         Step("check", ["make", "--no-print-directory", "check"], 1800, "REPORT_LOG={}"),
         Step("core", pytest("-m", "core", patience=900), 3600, log, pytest(patience=900)),
+        # One of its tests kills and resumes `up` once for each component: half an hour.
         Step(
-            "e2e", pytest("-m", sandbox, "--numprocesses=2", patience=1800), 7200, log, pytest(patience=1800)
+            "e2e", pytest("-m", sandbox, "--numprocesses=2", patience=5400), 18000, log, pytest(patience=5400)
         ),
         Step("rights", [sys.executable, "-m", "tests.harness.rights", ".reports/rights"], 60),
         Step("soak", pytest("-m", "sandbox or soak", patience=0), 12 * 3600, log, pytest(patience=0)),
