@@ -65,7 +65,7 @@ def _client(request: Request, endpoint: str | None) -> BaseClient:
         if key and secret:
             session.set_credentials(key, secret, request.get("SESSION_TOKEN"))
         if role := request.get("ROLE_ARN"):
-            _assume(session, role, region)
+            session = _of_role(session, role, region)
         anonymous = session.get_credentials() is None
         config = Config(
             signature_version=UNSIGNED if anonymous else None,
@@ -81,8 +81,8 @@ def _client(request: Request, endpoint: str | None) -> BaseClient:
         raise InvalidSource(f"the settings for S3 are invalid: {error}") from None
 
 
-def _assume(session: botocore.session.Session, role: str, region: str) -> None:
-    """Let the session act as `role`, with credentials that renew themselves."""
+def _of_role(session: botocore.session.Session, role: str, region: str) -> botocore.session.Session:
+    """A session that acts as `role`, which the given one may assume."""
     credentials = session.get_credentials()
     if credentials is None:
         raise Unauthorized("ROLE_ARN is set, but there are no credentials to assume the role with")
@@ -93,9 +93,21 @@ def _assume(session: botocore.session.Session, role: str, region: str) -> None:
     fetcher = AssumeRoleCredentialFetcher(
         sts, credentials, role, extra_args={"RoleSessionName": "trainyard-initializer"}
     )
-    session._credentials = DeferredRefreshableCredentials(
-        method="assume-role", refresh_using=fetcher.fetch_credentials
-    )
+    assumed = botocore.session.Session()
+    assumed.register_component("credential_provider", _Role(fetcher))
+    return assumed
+
+
+class _Role:
+    """What botocore asks for a role's credentials: fetched when first used, and renewed before they end."""
+
+    def __init__(self, fetcher: AssumeRoleCredentialFetcher) -> None:
+        self._fetcher = fetcher
+
+    def load_credentials(self) -> DeferredRefreshableCredentials:
+        return DeferredRefreshableCredentials(
+            method="assume-role", refresh_using=self._fetcher.fetch_credentials
+        )
 
 
 class S3:

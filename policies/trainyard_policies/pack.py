@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import date
 from typing import Any, Final
 
 # It ships no types.
 import grpc  # type: ignore[import-untyped]
 import pulumi_policy as crossguard
+from pulumi.runtime.proto import analyzer_pb2_grpc
 from pulumi_policy import policy
 from pulumi_policy.proxy import UnknownValueError
 from pydantic import BaseModel, Field, ValidationError
@@ -33,34 +36,47 @@ from .settings import DEFAULT, Levels, Policies
 
 NAME: Final = "trainyard"
 CONFIG: Final = "trainyard:platform"
+_VERSION: Final = "0.0.1"
+"""What the engine would show if PulumiPolicy.yaml said no version."""
+
+_OPTIONS: Final = (("grpc.max_receive_message_length", 400 << 20),)
+"""A message holds all resources of a stack; the engine sends up to 400 MiB."""
 
 _SUFFIXES: Final = {Subject.RUNTIMES: "", Subject.TRAINJOBS: "-of-trainjobs"}
 _TYPE: Final = "kubernetes:"
 
 
-class Servicer(policy._PolicyAnalyzerServicer):
+class Servicer(policy._PolicyAnalyzerServicer):  # noqa: SLF001 (docs/adr/0026)
     """The SDK's server, which also listens to the stack's configuration.
 
     The engine sends that once the pack has started; the SDK (1.21) keeps only
     the stack's tags, and `pulumi.Config` is empty in a pack.
     """
 
+    def __init__(self) -> None:
+        # The SDK keeps this list and no copy, so that a change in it changes what is served.
+        self._served = all_policies(DEFAULT)
+        super().__init__(NAME, _VERSION, self._served, crossguard.EnforcementLevel.MANDATORY)
+
     def ConfigureStack(self, request: Any, context: Any) -> Any:  # noqa: N802 (the name of the RPC)
         """Take levels and parameters from the stack; a mistake there ends the preview with one message."""
         try:
-            self._PolicyAnalyzerServicer__policies = all_policies(of_stack(request.config.get(CONFIG)))
+            self._served[:] = all_policies(of_stack(request.config.get(CONFIG)))
         except ValueError as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         return super().ConfigureStack(request, context)
 
 
 def serve() -> None:
-    """Serve the pack to the engine, until the engine is gone."""
-    # The pack creates its server itself, from this class.
-    policy._PolicyAnalyzerServicer = Servicer  # type: ignore[misc]
-    crossguard.PolicyPack(
-        name=NAME, policies=all_policies(DEFAULT), enforcement_level=crossguard.EnforcementLevel.MANDATORY
-    )
+    """Serve the pack to the engine, which reads the port from standard output, until it ends the process."""
+    server = grpc.server(ThreadPoolExecutor(max_workers=4), options=_OPTIONS)
+    analyzer_pb2_grpc.add_AnalyzerServicer_to_server(Servicer(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(port, flush=True)
+    with suppress(KeyboardInterrupt):
+        server.wait_for_termination()
+    server.stop(0)
 
 
 def of_stack(text: str | None) -> Policies:

@@ -36,7 +36,7 @@ from typing import IO, Any
 import grpc  # type: ignore[import-untyped]
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi import RunError
-from pulumi.automation._server import LanguageServer
+from pulumi.automation._server import LanguageServer  # docs/adr/0026
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
 _WORKERS = 8

@@ -89,7 +89,7 @@ def test_every_rule_is_a_policy_at_the_level_of_the_stack():
 
 
 def test_the_engine_tells_the_stacks_levels_once_the_pack_has_started():
-    served = pack.Servicer(pack.NAME, "1", pack.all_policies(DEFAULT), crossguard.EnforcementLevel.MANDATORY)
+    served = pack.Servicer()
     stack = {"policies": {"levels": {"runtimes": {"image-tag": "disabled", "image-digest": "mandatory"}}}}
     request = analyzer_pb2.AnalyzerStackConfigureRequest(config={pack.CONFIG: json.dumps(stack)})
     served.ConfigureStack(request, None)
