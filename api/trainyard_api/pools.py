@@ -267,7 +267,7 @@ def _problems(pool: NodePool) -> Iterator[str]:
         )
     taken = sum(pool.nodes_of(one) for one in pool.quota)
     if taken > pool.nodes:
-        yield f"the queues in `quota` have {taken} nodes of {pool.nodes}"
+        yield f"the queues in `quota` take {taken} nodes, but the pool has only {pool.nodes}"
 
 
 def _missing(pool: NodePool) -> Iterator[str]:
@@ -293,7 +293,7 @@ def _missing(pool: NodePool) -> Iterator[str]:
             yield "provider gke needs zones: GKE counts nodes by zone"
         elif not pool.elastic and pool.nodes % len(pool.zones):
             yield (
-                f"provider gke has as many nodes in each zone: {pool.nodes} nodes "
+                f"provider gke has the same number of nodes in each zone: {pool.nodes} nodes "
                 f"do not spread evenly over {len(pool.zones)} zones"
             )
     if provider is Provider.AKS and (bare := [taint.key for taint in pool.taints if not taint.value]):
@@ -333,5 +333,7 @@ def _ambiguous(pool: NodePool) -> Iterator[str]:
         if times > 1:
             yield f"two taints have the key {key} and the effect {effect}"
     for label, times in Counter(level.label for level in pool.topology).items():
-        if times > 1 or label == names.HOSTNAME_LABEL:
-            yield f"topology has the level {label} twice; the node itself is always the last"
+        if label == names.HOSTNAME_LABEL:
+            yield f"topology has the level {label}: remove it, the node itself is always the last level"
+        elif times > 1:
+            yield f"topology has the level {label} twice"

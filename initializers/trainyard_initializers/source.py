@@ -117,7 +117,7 @@ def choose(files: Iterable[RemoteFile], patterns: Patterns, place: str) -> Seque
                     f"{place} holds {folder!r} as a file and as a folder: leave one out with IGNORE_PATTERNS"
                 )
     if not wanted:
-        why = f"none of its {found} files is wanted: see IGNORE_PATTERNS" if found else "it holds no file"
+        why = f"none of its {found} files is left: check IGNORE_PATTERNS" if found else "it holds no file"
         raise NotFound(f"{place}: {why}")
     return sorted(wanted.values(), key=lambda file: file.path)
 

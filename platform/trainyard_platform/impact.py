@@ -193,7 +193,7 @@ def _touched(change: Change, job: Job) -> Touched | None:
 def _by_runtime(change: Change, job: Job) -> Touched:
     gone = change.verb is Verb.REMOVED
     if job.started:
-        again = "its runtime for the next time: it cannot be created again" if gone else ""
+        again = "its runtime for a later run: it cannot be created again" if gone else ""
         return Touched(job, "the runtime that it started with, whatever becomes of its pods", again)
     if gone:
         return Touched(job, "its place", "its runtime: it will be Blocked (RuntimeNotFound)")
@@ -245,7 +245,7 @@ def _by_pool(change: Change, job: Job) -> Touched:
     by = Provider(change.before["provider"])
     fewer = change.verb is Verb.REMOVED or change.after.get("nodes", 0) < change.before["nodes"]
     if by is Provider.EXISTING:
-        return Touched(job, "its pods: nobody removes nodes that exist without the stack")
+        return Touched(job, "its pods: the stack removes no nodes that it did not create")
     replaced = any(change.before.get(part) != change.after.get(part) for part in _OF_NODES)
     if fewer or replaced:
         return Touched(

@@ -79,7 +79,7 @@ def unused(manifest: Manifest, asked: Collection[str], found: Collection[str]) -
     """Exceptions without effect: from rules that were `asked` but have not `found` anything."""
     for rule in of(manifest):
         if rule in asked and rule not in found:
-            yield Finding(path(rule), f"lets nothing off: {rule} finds nothing here")
+            yield Finding(path(rule), f"has no effect: {rule} finds nothing here")
 
 
 def _written(manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -216,7 +216,7 @@ class Sandbox:
     def _home_held(self) -> AbstractContextManager[None]:
         """Lock the folder of all sandboxes of this checkout: the last one removes it, the next makes it."""
         digest = self.instance.id.rpartition("-")[2]
-        return locked(cache_dir() / "locks" / f"home-{digest}.lock", "another sandbox that comes or goes")
+        return locked(cache_dir() / "locks" / f"home-{digest}.lock", "another sandbox's start or stop")
 
     def _settings(self) -> dict[str, Any] | None:
         try:

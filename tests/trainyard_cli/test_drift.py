@@ -240,7 +240,7 @@ def test_the_text_names_each_object_what_is_where_and_by_whom() -> None:
         "\n"
         "Secret b/unknown: not judged, 403 Forbidden: no\n"
         "\n"
-        "+ only in the cluster, - only in git, ~ differs; by: what the client that wrote it calls itself\n"
+        "+ only in the cluster, - only in git, ~ differs; by: the client that wrote it, as it names itself\n"
         "prod, of 5 objects: 1 being deleted, 1 different, 1 missing, 1 not judged, 1 same\n"
     )
 
@@ -427,7 +427,7 @@ def test_what_is_put_right_is_said_before_and_after(ask: Answer) -> None:
         "ConfigMap team-a/one: different\n"
         "  + data.b: 2 (by kubectl-edit, 2026-02-01T00:00:00Z)\n"
         "\n"
-        "+ only in the cluster, - only in git, ~ differs; by: what the client that wrote it calls itself\n"
+        "+ only in the cluster, - only in git, ~ differs; by: the client that wrote it, as it names itself\n"
         "sandbox, of 1 objects: 1 different\n"
         "\n"
         "ConfigMap team-a/one: put right\n"

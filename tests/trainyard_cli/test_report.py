@@ -173,7 +173,7 @@ def test_what_is_let_through_that_was_not_is_said_of_a_runtime_that_no_stack_ins
         "trainyard:platform:\n    policies: {levels: {trainJobs: {image-tag: advisory}}}\n",
     )
     text = above_the_folds(written())
-    assert text.startswith("## 4 things let through that were not before\n")
+    assert text.startswith("## 4 things newly let through\n")
     assert "- `plain: exception from host-access until 2026-12-31: the fabric` (every one)\n" in text
     assert "- `plain: privilege spec.hostNetwork (host-access: must not be true)` (every one)\n" in text
     assert "- and 1 more, below\n" in text

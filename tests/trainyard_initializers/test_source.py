@@ -56,7 +56,7 @@ def test_a_name_that_is_a_file_and_a_folder_is_refused() -> None:
     ("files", "text"),
     [
         ([], "NotFound: s3://b: it holds no file"),
-        (named("a", "b"), "NotFound: s3://b: none of its 2 files is wanted: see IGNORE_PATTERNS"),
+        (named("a", "b"), "NotFound: s3://b: none of its 2 files is left: check IGNORE_PATTERNS"),
     ],
 )
 def test_nothing_to_fetch_is_a_failure(files: list[RemoteFile], text: str) -> None:

@@ -209,7 +209,7 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
     [
         (
             {"accelerators": {"tpu": {}}},
-            "accelerators.tpu.devicePlugin: must be shipped, by GKE, with its nodes",
+            "accelerators.tpu.devicePlugin: must be `shipped`: it comes from GKE, with its nodes",
         ),
         (
             {"accelerators": {"amd": {"mig": {"strategy": "single"}}}},
@@ -261,7 +261,7 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
         ),
         (
             {"accelerators": {"nvidia": {}}, "nodePools": {"a": GKE}, "cluster": GKE_CLUSTER},
-            "accelerators.nvidia.devicePlugin: must be shipped, by GKE, with the nodes of nodePools.a",
+            "accelerators.nvidia.devicePlugin: must be `shipped`: GKE ships it with nodePools.a",
         ),
     ],
     ids=[

@@ -84,7 +84,7 @@ def test_a_variable_that_names_a_pinned_image_is_resolved_too(catalog_folder: Pa
             "3: a.example/b:x is listed twice",
         ),
     ],
-    ids=["an unknown key", "a digest that is none", "an image twice"],
+    ids=["an unknown key", "an invalid digest", "an image twice"],
 )
 def test_a_file_that_is_wrong_is_refused_with_its_line(catalog_folder: Path, text: str, message: str) -> None:
     path = catalog_folder / catalog_images.FILE

@@ -105,7 +105,7 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
         asked(runtime("else")),
         "ClusterTrainingRuntime",
         [
-            Touched(JOB, RUNS_ON, "its runtime for the next time: it cannot be created again"),
+            Touched(JOB, RUNS_ON, "its runtime for a later run: it cannot be created again"),
             Touched(WAITS, "its place", "its runtime: it will be Blocked (RuntimeNotFound)"),
         ],
     ),
@@ -203,5 +203,5 @@ def test_nodes_that_are_not_the_stacks_stay() -> None:
     before = asked(nodePools=existing, accelerators=shipped)
     change = only(impact.changes(before, asked(nodePools={}, accelerators=shipped)), "NodePool")
     assert impact.touched(change, [JOB]) == (
-        Touched(JOB, "its pods: nobody removes nodes that exist without the stack"),
+        Touched(JOB, "its pods: the stack removes no nodes that it did not create"),
     )

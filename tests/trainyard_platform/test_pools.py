@@ -247,7 +247,7 @@ CASES = [
     Case(
         id="more given away than there is",
         given={**KWOK, "quota": [{"clusterQueue": "team-a"}, {"clusterQueue": "team-b", "nodes": 1}]},
-        message="nodePools.gpu: the queues in `quota` have 9 nodes of 8",
+        message="nodePools.gpu: the queues in `quota` take 9 nodes, but the pool has only 8",
     ),
     Case(
         id="a machine of no make",
@@ -345,7 +345,7 @@ CASES = [
     Case(
         id="nodes that do not spread evenly",
         given={**ON_EKS, "provider": "gke", "nodes": 5, "quota": []},
-        message="nodePools.gpu: provider gke has as many nodes in each zone: 5 nodes "
+        message="nodePools.gpu: provider gke has the same number of nodes in each zone: 5 nodes "
         "do not spread evenly over 2 zones",
     ),
     Case(
@@ -377,8 +377,8 @@ CASES = [
     Case(
         id="the node as a level of its own",
         given={**KWOK, "topology": [{"label": "kubernetes.io/hostname", "nodes": 1}]},
-        message="nodePools.gpu: topology has the level kubernetes.io/hostname twice; "
-        "the node itself is always the last",
+        message="nodePools.gpu: topology has the level kubernetes.io/hostname: "
+        "remove it, the node itself is always the last level",
     ),
     Case(
         id="a cloud's pool on a cluster of nowhere",

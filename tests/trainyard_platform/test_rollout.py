@@ -167,7 +167,7 @@ def test_an_object_that_git_has_and_that_is_being_deleted_is_said_to_go() -> Non
     assert list(words.details([planned.step], {})) == [
         "! ClusterQueue team-a: is being deleted since 2026-01-01T00:00:00Z, "
         "held by kueue.x-k8s.io/resource-in-use",
-        "    It goes as soon as nothing holds it. Roll out again then to recreate it.",
+        "    Kubernetes deletes it as soon as nothing holds it. Then roll out again to recreate it.",
     ]
 
 

@@ -376,8 +376,8 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
         ),
         (
             {"tenants": {"team": {**TEAM, "externalSecrets": {"hub": {"store": {"name": "vault"}}}}}},
-            "trainyard:platform.tenants.team.externalSecrets.hub: needs either `key`, a secret all of whose "
-            "fields are used, or `data`",
+            "trainyard:platform.tenants.team.externalSecrets.hub: needs either `key`, which uses all fields "
+            "of a secret, or `data`",
         ),
         (
             {

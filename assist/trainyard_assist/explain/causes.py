@@ -70,16 +70,18 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.JOBSET_CONFLICT: About(
         At.JOBSET,
-        "an object with the name of the JobSet, or of one beside it, belongs to someone else",
+        "an object with the name of the JobSet, or of one created with it, belongs to someone else",
         "delete it, or create the TrainJob again under another name",
     ),
     Reason.JOBSET_REJECTED: About(
-        At.JOBSET, "the JobSet was found invalid", "correct the runtime or the TrainJob's runtimePatches"
+        At.JOBSET,
+        "the API server, a webhook or an admission policy refuses the JobSet",
+        "correct the runtime or the TrainJob's runtimePatches",
     ),
     Reason.FORBIDDEN: About(
         At.JOBSET,
-        "an admission policy or a missing permission of the operator refuses the JobSet",
-        "see which admission policy or missing permission of the operator refuses it",
+        "the operator lacks a permission that the job needs",
+        "have the platform team grant the operator the permission that the message names",
     ),
     Reason.QUOTA_EXCEEDED: About(
         At.JOBSET,
@@ -89,7 +91,7 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.CRD_MISSING: About(
         At.JOBSET, "the cluster lacks a resource that the job needs", "have the platform team install it"
     ),
-    Reason.BLOCKED: About(At.TRAINJOB, "the operator says so", "see the operator's log"),
+    Reason.BLOCKED: About(At.TRAINJOB, "the operator reports that it is blocked", "see the operator's log"),
     Reason.HELD: About(
         At.TRAINJOB,
         "it was created with spec.suspend true, and waits for somebody to resume it",

@@ -81,7 +81,7 @@ def _with_limits(trainer: Json, notes: Notes) -> dict[str, Any]:
     if devices:
         resources["limits"] = {**limits, **devices}
         notes.changed(
-            path.child("requests"), f"are limits too, as they must be: {', '.join(sorted(devices))}"
+            path.child("requests"), f"become limits too, as Kubernetes requires: {', '.join(sorted(devices))}"
         )
     return resources
 
@@ -98,7 +98,7 @@ def _initializer(spec: Json, notes: Notes) -> dict[str, Any]:
     if model:
         found["model"] = model
     if config.get("output"):
-        notes.lost(_MODEL.child("output"), "nothing stores the model after training: the script does")
+        notes.lost(_MODEL.child("output"), "nothing stores the model after training: let the script store it")
     return found
 
 

@@ -195,7 +195,7 @@ def _accepted(
     own = [Document(notes.document.source, notes.line, value) for value in objects]
     refusals = [message for document in own for message in _refusals(document, [*given, *own], namespace)]
     for path, reason in refusals:
-        notes.refused("", f"admission would refuse what it turns into: {path}: {reason}")
+        notes.refused("", f"admission would refuse the result: {path}: {reason}")
     return () if refusals else objects
 
 

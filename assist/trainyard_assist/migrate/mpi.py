@@ -128,7 +128,7 @@ def _reading(role: Role, keys: str, notes: Notes) -> Role:
     own = fields.mapping(role.container.get("securityContext"), at)
     user = fields.integer(own.get("runAsUser", context.get("runAsUser")), at.child("runAsUser"))
     if user is None:
-        message = "the keys are for root and this group: it must be that of the user whom the image runs as"
+        message = "only root and this group may read the keys: set it to the group of the image's user"
         notes.lost(path.child("fsGroup"), message)
         return role
     notes.changed(path.child("fsGroup"), f"is {user}, so that the user may read the keys in {keys}")

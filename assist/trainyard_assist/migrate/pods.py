@@ -161,9 +161,7 @@ def whole(role: Role, own: Json, restart_policy: str | None, further: Json) -> d
         for position, container in enumerate(fields.named_objects(pod.get(key), path.child(key))):
             if container["name"] == names.NODE and container is not role.container:
                 at = path.child(key).index(position).child("name")
-                raise invalid(
-                    at, names.NODE, "is the name that the container that trains will get: rename this one"
-                )
+                raise invalid(at, names.NODE, "the training container gets this name: rename this container")
     for container in pod["containers"]:
         if container is role.container:
             kept = {k: v for k, v in _container(container).items() if k not in ("command", "args", "env")}

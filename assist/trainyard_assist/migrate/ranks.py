@@ -36,7 +36,7 @@ def after(script: str, role: Role) -> dict[str, list[str]]:
     if not role.container.get("command"):
         message = (
             "the command of the image must be written out here: "
-            "a line of shell has to run before it, which numbers the pod"
+            "a line of shell that numbers the pod has to run before it"
         )
         raise required(role.container_path.child("command"), message)
     return {"command": ["sh", "-c", f'{script}; exec "$0" "$@"'], "args": list(role.words)}

@@ -136,7 +136,7 @@ def _lines(lines: Iterator[str]) -> str:
 
 def command(
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without it nothing is changed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Apply the steps. Otherwise nothing changes.")] = False,
     back: Annotated[
         bool, typer.Option("--back", help="Give the cluster back to Trainer's controller.")
     ] = False,

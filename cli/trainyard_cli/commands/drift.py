@@ -40,7 +40,7 @@ Json = Mapping[str, Any]
 
 API_VERSION: Final = "drift.trainyard.dev/v1alpha1"
 _LEGEND: Final = (
-    "+ only in the cluster, - only in git, ~ differs; by: what the client that wrote it calls itself"
+    "+ only in the cluster, - only in git, ~ differs; by: the client that wrote it, as it names itself"
 )
 _NEXT: Final = (
     "Git has none of these. Delete what should not exist; name the rest in drift.known of the stack"
@@ -272,7 +272,7 @@ def command(
     stack: Annotated[str, typer.Option(help="The stack that the cluster belongs to.", metavar="NAME")],
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Make the cluster what git says. Without it nothing is changed.")
+        bool, typer.Option("--repair", help="Make the cluster match git. Without --repair, nothing changes.")
     ] = False,
     keep: Annotated[
         list[str] | None,

@@ -137,7 +137,7 @@ def command(
         typer.Option(help="As stacks/Pulumi.NAME.yaml installs them, with its levels.", metavar="NAME"),
     ] = None,
     rule: Annotated[
-        str | None, typer.Option("--explain", help="Say all about a rule.", metavar="RULE")
+        str | None, typer.Option("--explain", help="Explain one rule in full.", metavar="RULE")
     ] = None,
 ) -> None:
     """Check runtimes and TrainJobs against the policy rules, without a cluster."""

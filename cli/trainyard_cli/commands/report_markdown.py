@@ -101,7 +101,7 @@ def _worst(change: Change, rows: Sequence[Row]) -> Iterator[str]:
     if change.removed:
         yield f"the file of {_names(change.removed)} is gone"
     if granted := len(let_through(change)):
-        yield f"{_many(granted, 'thing')} let through that {'was' if granted == 1 else 'were'} not before"
+        yield f"{_many(granted, 'thing')} newly let through"
     if change.asked and (missing := [one.name for one in change.stacks if one.preview is None]):
         yield f"no preview of {_names(missing)}"
     elif change.asked and (unseen := [one.name for one in change.stacks if one.not_seen]):
@@ -187,7 +187,7 @@ def _granted(change: Change) -> list[str]:
         f"- {_code(one, _LONG)} ({_on(on, change.stacks) if on else 'on no stack'})"
         for one, on in found.items()
     ]
-    return _capped("**Let through, and was not before**", lines[:_MOST_GRANTED], len(lines))
+    return _capped("**Newly let through**", lines[:_MOST_GRANTED], len(lines))
 
 
 def _previews(change: Change) -> list[str]:
@@ -239,7 +239,7 @@ def _folded(change: Change, rows: Sequence[Row]) -> Iterator[str]:
         whys = (stack.not_compared, stack.not_seen if change.asked else "")
         details += [f"{stack.name}: {' '.join(why.split())}" for why in whys if why]
     if granted := let_through(change):
-        details += ["let through, and was not before:", *(f"  {one}" for one in granted)]
+        details += ["newly let through:", *(f"  {one}" for one in granted)]
     share = MOST_CHARACTERS // 4
     if details:
         yield _fold("Each field, and each TrainJob", "\n".join(details), share)

@@ -22,7 +22,7 @@ _LONGEST_MESSAGE: Final = 1000
 _NEXT_STEPS: Final[Mapping[str, str]] = {
     Reason.JOBSET_CONFLICT: "delete it, or create the TrainJob again under another name",
     Reason.JOBSET_REJECTED: "correct the runtime or the TrainJob's runtimePatches",
-    Reason.FORBIDDEN: "see which admission policy or missing permission of the operator refuses it",
+    Reason.FORBIDDEN: "have the platform team grant the operator the permission that the message names",
     Reason.QUOTA_EXCEEDED: "wait for other jobs to end, or have the namespace's ResourceQuota raised",
 }
 MEND_CONTENT: Final = (

@@ -93,7 +93,7 @@ def details(steps: Sequence[Step], effects: Mapping[str, Sequence[impact.Touched
     steps = sorted(steps, key=lambda one: one.name)
     for step in (one for one in steps if one.going and one.op in (Op.SAME, Op.UPDATE)):
         yield f"! {step.name}: is being deleted {step.going}"
-        yield "    It goes as soon as nothing holds it. Roll out again then to recreate it."
+        yield "    Kubernetes deletes it as soon as nothing holds it. Then roll out again to recreate it."
     for op in (Op.REPLACE, Op.UPDATE):
         for step in (one for one in steps if one.op is op):
             yield f"{_MARKS[op]} {step.name}" + (": deleted, and recreated" if op is Op.REPLACE else "")

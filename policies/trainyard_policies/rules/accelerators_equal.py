@@ -51,8 +51,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 RULE = Rule(
     id="accelerators-equal",
     title="Accelerators are the same in requests and limits",
-    why="Devices cannot be shared out beyond their number: the API server refuses every pod that asks for "
-    "other than its limit, and the job hangs.",
+    why="Devices cannot be overcommitted: the API server refuses every pod that asks for "
+    "more or less than its limit, and the job hangs.",
     remedy="Write the same amount under requests and limits, or only under limits.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},

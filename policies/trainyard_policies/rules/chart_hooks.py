@@ -22,7 +22,7 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
     for manifest in manifests:
         hooks = str(manifest.annotations.get(names.HELM_HOOK, ""))
         if {hook.strip() for hook in hooks.split(",")} - _ASKED_FOR - {""}:
-            yield manifest, Finding(_PATH, f"must not be: helm.v4.Chart leaves out {manifest.title}")
+            yield manifest, Finding(_PATH, f"must not be set: helm.v4.Chart leaves out {manifest.title}")
 
 
 RULE = StackRule(

@@ -7,8 +7,8 @@ from ..rule import Level, Rule, Severity, Subject, nothing
 
 RULE = Rule(
     id="exception-unused",
-    title="An exception lets something off",
-    why="One that has no effect today lets through tomorrow what nobody has decided.",
+    title="An exception has an effect",
+    why="One that has no effect today can let through tomorrow what nobody has decided to allow.",
     remedy="Remove the annotation.",
     severity=Severity.LOW,
     levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},

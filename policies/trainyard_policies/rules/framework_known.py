@@ -30,7 +30,7 @@ RULE = Rule(
     title="A runtime's framework is one that is known",
     why="The Kubeflow SDK lists runtimes by this name, and people choose by it: nobody finds one that is "
     "misspelled.",
-    remedy="Write the framework as the table has it, or add yours to policies.parameters.frameworks.",
+    remedy="Write one of the known frameworks, or add yours to policies.parameters.frameworks.",
     severity=Severity.LOW,
     levels={Subject.RUNTIMES: Level.ADVISORY},
     parameters=("frameworks",),

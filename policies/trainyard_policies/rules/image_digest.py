@@ -25,7 +25,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         if digest is None:
             yield Finding(path, f"should be named by its digest, is {container.image}")
         elif not _DIGEST.fullmatch(digest):
-            yield Finding(path, f"has a digest that is none: {digest!r}")
+            yield Finding(path, f"has an invalid digest: {digest!r}")
 
 
 RULE = Rule(
@@ -43,7 +43,7 @@ RULE = Rule(
             """
                 i.digest == '' ? [i.path + ': should be named by its digest, is ' + i.text] :
                   i.digest.matches('^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$') ? [] :
-                  [i.path + ': has a digest that is none: \\'' + i.digest + '\\'']
+                  [i.path + ': has an invalid digest: \\'' + i.digest + '\\'']
             """,
         ),
     ),

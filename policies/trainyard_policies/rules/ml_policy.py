@@ -72,7 +72,7 @@ def _unknown(framework: str, chosen: list[str]) -> Iterator[Finding]:
     theirs = [name for name, policy in KNOWN.items() if policy in chosen and policy in _OF_ONE_FAMILY]
     if theirs:
         near = get_close_matches(framework, theirs, n=1)
-        said = f"must be {' or '.join(theirs)}, as the policy is {chosen[0]}'s, is {framework}"
+        said = f"must be {' or '.join(theirs)} for the policy {chosen[0]}, is {framework}"
         yield Finding(LABEL, said + (f"; did you mean {near[0]}?" if near else ""))
 
 
@@ -82,7 +82,7 @@ def _jobs(workload: Workload, policy: str) -> Iterator[Finding]:
     for job in workload.trainers()[:1]:
         if job.name != wanted:
             at = job.path.child("name")
-            yield Finding(at, f"must be {wanted!r}: the policy {policy} makes addresses of that name")
+            yield Finding(at, f"must be {wanted!r}: the policy {policy} builds addresses from that name")
     if policy == "mpi" and names.NODE not in by_name:
         yield Finding(
             _JOBS, f"must have a ReplicatedJob {names.NODE!r}, whose pods {names.LAUNCHER!r} starts"

@@ -52,13 +52,13 @@ def _metadata(value: Json, path: FieldPath) -> Iterator[Finding]:
     labels, at = fields.below(value, path, "metadata", "labels")
     for key, text in fields.text_map(labels, at).items():
         if not _is_key(key):
-            yield Finding(at.key(key), f"has a key that is none: {key!r}")
+            yield Finding(at.key(key), f"has an invalid key: {key!r}")
         elif text and not WORD.fits(text):
             yield Finding(at.key(key), WORD.sentence)
     annotations, at = fields.below(value, path, "metadata", "annotations")
     for key in annotations:
         if not _is_key(key):
-            yield Finding(at.key(key), f"has a key that is none: {key!r}")
+            yield Finding(at.key(key), f"has an invalid key: {key!r}")
 
 
 def _is_key(key: str) -> bool:

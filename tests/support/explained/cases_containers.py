@@ -267,7 +267,7 @@ CASES = (
             Reason.CONTAINER_EXITED,
             FIRST,
             "container node exited with code 135 (SIGBUS, often because /dev/shm is full: "
-            "torch-shared-memory has more)",
+            "torch-shared-memory has a larger one)",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
         ),
         State.FAILED,

@@ -118,7 +118,7 @@ def _code(failure: Failure, code: int) -> str:
     except ValueError:
         return str(code)
     if signal is Signals.SIGBUS:
-        return f"{code} (SIGBUS, often because /dev/shm is full: torch-shared-memory has more)"
+        return f"{code} (SIGBUS, often because /dev/shm is full: torch-shared-memory has a larger one)"
     if signal is not Signals.SIGKILL:
         return f"{code} ({signal.name})"
     limit = f", its limit is {failure.limit}" if failure.limit else ""

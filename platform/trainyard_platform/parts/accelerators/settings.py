@@ -111,7 +111,7 @@ def problems(
     for kind, accelerator in accelerators.items():
         known = facts()[kind]
         if accelerator.device_plugin is DevicePlugin.INSTALL and known.artifact is None:
-            yield f"accelerators.{kind}.devicePlugin: must be shipped, by {known.shipped}"
+            yield f"accelerators.{kind}.devicePlugin: must be `shipped`: it comes from {known.shipped}"
         if accelerator.mig and known.partition is None:
             yield f"accelerators.{kind}.mig: only NVIDIA's accelerators have it"
     for name, pool in pools.items():
@@ -154,7 +154,7 @@ def _of_pool(
             f"(they offer {', '.join(offered)}){nearest(resource, offered)}"
         )
     elif by_gke and kind is not None and accelerators[kind].device_plugin is DevicePlugin.INSTALL:
-        yield f"accelerators.{kind}.devicePlugin: must be shipped, by GKE, with the nodes of nodePools.{name}"
+        yield f"accelerators.{kind}.devicePlugin: must be `shipped`: GKE ships it with nodePools.{name}"
 
 
 def _to_add(resource: str, kind: AcceleratorKind) -> str:

@@ -26,7 +26,7 @@ FIELD: Final[Mapping[str, Any]] = {
             "type": "string",
         },
         "attempts": {
-            "description": "How each attempt failed: of its pods the one that failed first.",
+            "description": "How each attempt failed: the first of its pods to fail.",
             "type": "array",
             "items": {
                 "type": "object",

@@ -61,7 +61,7 @@ class ExternalSecret(Closed):
     @model_validator(mode="after")
     def _one_way(self) -> "ExternalSecret":
         if (self.key is None) is not bool(self.data):
-            raise ValueError("needs either `key`, a secret all of whose fields are used, or `data`")
+            raise ValueError("needs either `key`, which uses all fields of a secret, or `data`")
         return self
 
 

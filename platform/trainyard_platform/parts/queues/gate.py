@@ -44,7 +44,7 @@ def manifests(namespace_selector: Mapping[str, Any]) -> list[dict[str, Any]]:
                 # A match condition cannot see the namespace.
                 "expression": f"{_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED} && {_PATCHED}",
                 "message": "a TrainJob of a queue cannot be created now: Kueue, which holds it until there "
-                "is quota, is not there. Create it again when the platform is back. Where Kueue is gone for "
+                "is quota, is missing. Create it again when the platform is back. If Kueue is gone for "
                 f"good, delete ValidatingAdmissionPolicyBinding {NAME}.",
             }
         ],
