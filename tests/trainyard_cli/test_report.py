@@ -198,7 +198,7 @@ def test_removed_stacks_and_runtimes_are_said_to_be(clone: Path) -> None:
     Path("stacks/Pulumi.lab.yaml").write_text(Path("stacks/Pulumi.onprem.yaml").read_text())
     edit("stacks/Pulumi.lab.yaml", "    runtimes:\n", "    runtimes:\n      torch-rdma: {enabled: true}\n")
     text = above_the_folds(written())
-    assert text.startswith("## Refused: 1 mistake in 1 file; 1 object removed; 3 things let through ")
+    assert text.startswith("## Refused: 1 mistake in 1 file; 1 object removed; 3 things newly let through\n")
     assert "- `torch-rdma: exception from privileges until 2027-06-30: " in text
     assert "| `ClusterTrainingRuntime plain` | removed |" in text
     assert "| `stacks/Pulumi.lab.yaml` | a new stack | | |" in text
