@@ -11,7 +11,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -81,10 +83,12 @@ class Chart:
     repository: str | None = None
 
 
+@cache
 def pins() -> Mapping[str, ArtifactPin]:
-    """The pinned artifacts, by name."""
+    """The pinned artifacts, by name. Read once: each stack that a process looks at has the same."""
     text = Path(__file__).with_name("artifacts.yaml").read_text(encoding="utf-8")
-    return TypeAdapter(dict[str, ArtifactPin]).validate_python(yaml.safe_load(text))
+    content = yaml.load(text, Loader=yaml.CSafeLoader)
+    return MappingProxyType(TypeAdapter(dict[str, ArtifactPin]).validate_python(content))
 
 
 class Artifacts:

@@ -44,11 +44,20 @@ def display(path: Path) -> str:
 
 def load(path: Path) -> YamlFile:
     """Read a file that holds exactly one mapping; every other file is an error with its place."""
-    source = display(path)
+    return parse(text(path), path)
+
+
+def text(path: Path) -> str:
+    """What a file holds; raises `PlatformError` if it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PlatformError(f"{source}: could not be read: {error}") from error
+        raise PlatformError(f"{display(path)}: could not be read: {error}") from error
+
+
+def parse(text: str, path: Path) -> YamlFile:
+    """The one mapping in a text that was read at `path`; raises as `load`."""
+    source = display(path)
     try:
         found = documents.parse(text, source)
     except documents.DocumentError as error:

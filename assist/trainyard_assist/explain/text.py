@@ -22,6 +22,7 @@ _ESCAPES: Final = re.compile(
 )
 _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Unicode categories: controls, invisible formats such as bidirectional overrides, line separators."""
+_SPACES: Final = str.maketrans("\n\r\t", "   ")
 
 
 def clean(text: str, longest: int = LONGEST) -> str:
@@ -37,7 +38,9 @@ def tail(text: str) -> tuple[str, ...]:
 
 
 def _printable(text: str) -> str:
-    spaced = _ESCAPES.sub("", text).translate({ord(c): " " for c in "\n\r\t"})
+    if text.isprintable():  # most lines are, and Python sees that at once
+        return text
+    spaced = _ESCAPES.sub("", text).translate(_SPACES)
     return "".join(c for c in spaced if unicodedata.category(c) not in _UNPRINTABLE)
 
 

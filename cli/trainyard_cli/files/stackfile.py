@@ -34,14 +34,14 @@ RENDER_TO: Final = f"{OURS}renderTo"
 """The key that `rendering` adds to a copy."""
 
 
-class _AsPulumi(yaml.SafeLoader):
+class _AsPulumi(yaml.CSafeLoader):
     """YAML as Pulumi reads it: `yes` and `off` are strings."""
 
 
 _BOOL: Final = "tag:yaml.org,2002:bool"
 _AsPulumi.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 _AsPulumi.add_implicit_resolver(_BOOL, re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
 
@@ -71,10 +71,11 @@ def _read(name: str, path: Path) -> StackSettings:
     except OSError as error:
         raise PlatformError(f"{shown}:1: {error.strerror}") from error
     try:
-        root = yaml.compose(text, Loader=_AsPulumi)
-        value = yaml.load(text, Loader=_AsPulumi)  # noqa: S506 - a safe one
+        loader = _AsPulumi(text)
+        root = loader.get_single_node()
+        value: Any = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
-        raise PlatformError(str(DocumentError.of(error, text, shown))) from error
+        raise PlatformError(str(_in_words(error, text, shown))) from error
     if problems := [f"{shown}:{line}: {said}" for line, said in _outside_settings(root, value)]:
         raise PlatformError("\n".join(problems))
     try:
@@ -88,6 +89,15 @@ def _read(name: str, path: Path) -> StackSettings:
             # A mistake behind an alias is in the file only once, so it is reported once.
             found.setdefault((line, one.partition(": ")[2]), f"{shown}:{line}: {one}")
         raise PlatformError("\n".join(found.values())) from error
+
+
+def _in_words(error: yaml.YAMLError, text: str, shown: str) -> DocumentError:
+    """The error of the parser in C, or that of the one in Python, which is slower and says more."""
+    try:
+        yaml.safe_load(text)
+    except yaml.YAMLError as clearer:
+        error = clearer
+    return DocumentError.of(error, text, shown)
 
 
 def _outside_settings(root: yaml.Node | None, value: Any) -> Iterator[tuple[int, str]]:

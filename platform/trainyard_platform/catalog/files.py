@@ -7,7 +7,8 @@ changes. Registering them with Pulumi is `parts.catalog`.
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -96,7 +97,14 @@ def read(path: Path, namesake: str = "") -> Runtime:
         path: Where it is, `<framework>/<name>.yaml` in the catalog.
         namesake: Another file of the catalog that has its name; empty: none has.
     """
-    file = yamlfile.load(path)
+    runtime = _read(path, yamlfile.text(path), namesake)
+    return replace(runtime, manifest=copy.deepcopy(runtime.manifest))
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, text: str, namesake: str) -> Runtime:
+    """What `read` answers for a text: kept, for each stack that a process looks at reads the same catalog."""
+    file = yamlfile.parse(text, path)
     for finding in judge.findings(path, file.value, namesake):
         raise file.error(f"{finding.path}: {finding.message}", finding.path.steps)
     return Runtime(name=path.stem, framework=path.parent.name, manifest=file.value)
