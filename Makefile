@@ -57,7 +57,7 @@ demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@echo "Stop it and remove all of it:    $(TRAINYARD) sandbox down"
 
 .PHONY: check
-check: environment .venv/clouds/.done ## Lint, types and unit tests (7 minutes)
+check: environment .venv/clouds/.done ## Lint, types and unit tests (3 minutes)
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	@$(BIN)/ruff format --quiet --check $(SOURCES)
 	@$(BIN)/mypy
@@ -65,7 +65,7 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (7 minutes)
 	@$(BIN)/mypy policies/__main__.py
 	@$(BIN)/mypy .github/scripts/report.py
 	@$(BIN)/lint-imports
-	@$(BIN)/pytest -m "not sandbox and not soak and not gpu" --numprocesses auto --timeout=600 $(REPORT_LOG:%=--report-log=%)
+	@$(BIN)/pytest -m "not sandbox and not long and not soak and not gpu" --numprocesses auto --timeout=600 $(REPORT_LOG:%=--report-log=%)
 
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
 # shell as variables, so that no name in a branch is ever read as a command. All
@@ -129,7 +129,7 @@ drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json]
 HARNESS := $(BIN)/python -m tests.harness
 
 .PHONY: test
-test: environment .venv/clouds/.done ## The gate, as CI runs it: check, and the core of the tests on a sandbox (33 minutes)
+test: environment .venv/clouds/.done ## The gate, as CI runs it: check, and the core of the tests on a sandbox (15 minutes)
 	@$(HARNESS) toolchain tools check core
 
 .PHONY: e2e

@@ -23,13 +23,16 @@ AREAS_OF_THEIR_OWN = ("conformance", "faults")
 
 hypothesis.settings.register_profile(
     "same",
+    max_examples=30,
     derandomize=True,
     deadline=None,
     database=None,
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
-hypothesis.settings.register_profile("night", hypothesis.settings.get_profile("same"), derandomize=False)
+_SAME = hypothesis.settings.get_profile("same")
+hypothesis.settings.register_profile("more", _SAME, max_examples=300)
+hypothesis.settings.register_profile("night", _SAME, max_examples=300, derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
@@ -45,6 +48,11 @@ class ByWhatIsShared(LoadScopeScheduling):
         return file if file.startswith(END_TO_END) else file.rpartition("/")[0]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--together`: the processes of a run have one sandbox (tests/support/together.py)."""
+    parser.addoption("--together", action="store_true", help="one sandbox for all processes")
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m looks at what they are marked with
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Areas that are folders are said; and whole folders come first, the files of e2e after them.
@@ -54,6 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if (folder := item.path.parent.name) in AREAS_OF_THEIR_OWN and item.get_closest_marker("sandbox"):
             item.add_marker(pytest.mark.sandbox(area=folder))
+        if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.examples)
     items.sort(key=lambda item: item.nodeid.startswith(END_TO_END))
 
 

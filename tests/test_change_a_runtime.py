@@ -50,6 +50,7 @@ def as_on_main(clone: Path) -> None:
     site.git(clone, "clean", "--quiet", "--force")
 
 
+@pytest.mark.long
 def test_a_change_is_tried_on_one_stack_and_then_made_for_all(clone: Path) -> None:
     image = re.findall(r"image: (\S+)", section("Try a change on one stack first"))[0]
     edit(clone / STACK, OVERLAY, f"{OVERLAY}        image: {image}\n")
@@ -80,6 +81,7 @@ def deprecate(clone: Path) -> None:
     edit(clone / ELASTIC, label, f"{label}    trainer.kubeflow.org/support: deprecated\n")
 
 
+@pytest.mark.long
 def test_a_runtime_that_goes_away_is_said_to(clone: Path) -> None:
     deprecate(clone)
     [listed] = followed(clone, "Deprecate a runtime")
@@ -90,12 +92,14 @@ def test_a_runtime_that_goes_away_is_said_to(clone: Path) -> None:
     assert "labels[trainer.kubeflow.org/support]: must be deprecated, and is Deprecated" in said
 
 
+@pytest.mark.long
 def test_a_new_name_is_a_new_runtime(clone: Path) -> None:
     assert " 0 mandatory" in followed(clone, "Rename a runtime")[-1]
     deprecate(clone)
     assert " 0 mandatory" in site.run(clone, "trainyard verify").stderr
 
 
+@pytest.mark.long
 def test_a_runtime_is_taken_away_where_no_stack_speaks_of_it(clone: Path) -> None:
     edit(clone / STACK, OVERLAY, f"      torch-elastic: {{enabled: false}}\n{OVERLAY}")
     said = followed(clone, "Take a runtime away")[-1]

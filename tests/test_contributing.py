@@ -263,12 +263,14 @@ def test_a_new_framework_is_rendered(clone: Path) -> None:
     assert {"name": "EXAMPLE_NODES", "value": "3"} in container["env"]
 
 
+@pytest.mark.long
 def test_a_new_rule_is_held_to(clone: Path) -> None:
     answer = trainyard(clone, "lint", "runtimes/plain/plain.yaml")
     assert answer.returncode == 1, answer.stderr
     assert "containers[0].workingDir: must be said [working-directory]" in answer.stdout
 
 
+@pytest.mark.long
 def test_a_new_part_is_installed(clone: Path) -> None:
     (clone / "tests/trainyard_platform/test_greeting.py").write_text("""
 import pytest
@@ -289,11 +291,13 @@ def test_the_greeting(tmp_path):
     assert "1 passed" in answer.stdout
 
 
+@pytest.mark.long
 def test_a_new_command_is_there(clone: Path) -> None:
     assert trainyard(clone, "greet").stdout == "good day\n"
     assert "  greet      Greet." in trainyard(clone, "--help").stdout
 
 
+@pytest.mark.long
 def test_what_was_added_keeps_the_floors_and_the_style(clone: Path) -> None:
     contracts = run(clone, "-m", "importlinter.cli", "--no-cache")
     assert contracts.returncode == 0, contracts.stdout

@@ -52,6 +52,7 @@ def test_the_script_writes_the_report_of_a_change_that_can_be_rolled_out(clone: 
     assert ElementTree.parse(clone / "results/verify.xml").getroot().attrib["failures"] == "0"
 
 
+@pytest.mark.long
 def test_the_script_previews_each_stack_where_there_is_a_backend(clone: Path) -> None:
     script(clone / "bin/pulumi", PULUMI)
     answer = run(
@@ -67,6 +68,7 @@ def test_the_script_previews_each_stack_where_there_is_a_backend(clone: Path) ->
     assert "prod: the TrainJobs could not be seen: " in report
 
 
+@pytest.mark.long
 def test_the_script_fails_where_a_mistake_is_and_writes_the_report_all_the_same(clone: Path) -> None:
     misspell(clone)
     answer = run(clone, "examples/gitops/pull-request.sh main")
@@ -81,6 +83,7 @@ def test_the_script_says_what_it_needs(clone: Path) -> None:
     assert "Say what the branch is merged into: examples/gitops/pull-request.sh origin/main" in answer.stderr
 
 
+@pytest.mark.long
 def test_gitlabs_job_verify_leaves_its_reports_and_fails_for_a_mistake_alone(clone: Path) -> None:
     assert run(clone, of_gitlab("verify")).returncode == 0
     misspell(clone)
@@ -93,6 +96,7 @@ def test_gitlabs_job_verify_leaves_its_reports_and_fails_for_a_mistake_alone(clo
     assert ElementTree.parse(clone / reports["junit"]).getroot().attrib["failures"] == "1"
 
 
+@pytest.mark.long
 def test_gitlabs_jobs_preview_a_stack_that_is_touched_and_report(clone: Path) -> None:
     script(clone / "bin/pulumi", PULUMI)
     assert run(clone, of_gitlab("preview"), STACK="other", KUBECONFIG="/no/such/file").returncode == 0

@@ -82,6 +82,7 @@ def new(clone: Path, name: str, image: str, *like: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_two_mistakes_are_named_and_put_right_and_a_larger_quota_is_told(server: Server, clone: Path) -> None:
     guide = (ROOT / "docs" / "pull-request.md").read_text(encoding="utf-8")
     mergeable, comment = server.pushed(clone)

@@ -66,6 +66,7 @@ def test_the_rule_explains_itself_and_its_place_is_its_file(clone: Path) -> None
     assert f"More:       {FOLDER}/cost_center.py\n" in done.stdout
 
 
+@pytest.mark.long
 def test_preview_and_cluster_hold_to_it(clone: Path) -> None:
     code = (
         "from trainyard_policies import cluster, pack; from trainyard_policies.settings import Policies; "
@@ -77,6 +78,7 @@ def test_preview_and_cluster_hold_to_it(clone: Path) -> None:
     assert "'cost-center.policy.trainyard.dev'" in held
 
 
+@pytest.mark.long
 def test_a_stack_sets_its_level_and_a_runtime_is_let_off(clone: Path) -> None:
     stack = clone / site.STACK
     text = stack.read_text().rstrip()
@@ -89,6 +91,7 @@ def test_a_stack_sets_its_level_and_a_runtime_is_let_off(clone: Path) -> None:
     assert f"cost-center: {DISTRIBUTED}:" not in "".join(refused(clone))
 
 
+@pytest.mark.long
 def test_parameters_of_the_site_hold_where_a_stack_says_nothing_else(clone: Path) -> None:
     (clone / FOLDER / "cost_center.py").unlink()
     edit(clone / DISTRIBUTED, "image: docker.io/", "image: registry.example.com/")

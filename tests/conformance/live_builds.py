@@ -1,21 +1,25 @@
 """The manifests that are built by both controllers."""
 
+from functools import cache
+
 from tests.support import live
 from tests.support.corpus import GOLDEN, RUNTIMES, cases, load
 from tests.support.generated import COUNT, made
 
+CORPUS = cases(GOLDEN / "trainjobs")
 GENERATED = [f"made-{number:02d}" for number in range(COUNT)]
-
-
 GANGS = {"gang-coscheduling": {"coscheduling": {}}, "gang-volcano": {"volcano": {}}}
 """By case: a gang for a launcher that waits for its workers."""
+CASES = [*(f"tj-{case}" for case in CORPUS), *GENERATED, *GANGS]
+"""The names of all TrainJobs: known without making them, which takes ten seconds."""
 
 
+@cache
 def manifests():
     """All runtimes, and by case all TrainJobs."""
     runtimes = [runtime for path in RUNTIMES for runtime in load(path)]
     jobs = {}
-    for case in cases(GOLDEN / "trainjobs"):
+    for case in CORPUS:
         (job,) = load(GOLDEN / "trainjobs" / f"{case}.yaml")
         jobs[f"tj-{case}"] = {**job, "metadata": {**job["metadata"], "name": f"tj-{case}"}}
     for case, (runtime, spec) in zip(GENERATED, made(), strict=True):

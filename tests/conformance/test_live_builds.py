@@ -13,12 +13,11 @@ from tests.support.patience import NOTICED, looks
 
 from .compare import built, differences
 from .exceptions import BUILDS
-from .live_builds import GANGS, GENERATED, manifests
+from .live_builds import CASES, CORPUS, GANGS, GENERATED, manifests
 
 pytestmark = pytest.mark.sandbox
 
-CASES = [*(f"tj-{case}" for case in cases(GOLDEN / "trainjobs")), *GENERATED, *GANGS]
-CORE = {*(f"tj-{case}" for case in cases(GOLDEN / "trainjobs")), *GANGS, *GENERATED[:23]}
+CORE = {*(f"tj-{case}" for case in CORPUS), *GANGS, *GENERATED[:23]}
 """Forty of them: every framework, and what Hypothesis has made of them."""
 SETTLED = 6.0
 """Seconds without a change after which nothing more is expected."""

@@ -11,13 +11,13 @@ from tests.support.patience import eventually
 
 from .compare import plain
 from .exceptions import ADMISSION
+from .live_builds import CASES as BUILDS
 from .live_builds import manifests
 
 pytestmark = pytest.mark.sandbox
 
 REJECTED = cases(GOLDEN / "rejected")
-RUNTIMES, JOBS = manifests()
-CASES = [*REJECTED, *JOBS, "trainingruntime-update"]
+CASES = [*REJECTED, *BUILDS, "trainingruntime-update"]
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +27,11 @@ def answers(sides, admission):
 
 
 def asked(side):
-    live.at_once(side.api.apply, RUNTIMES)
+    runtimes, jobs = manifests()
+    live.at_once(side.api.apply, runtimes)
     found = dict(zip(REJECTED, live.at_once(lambda case: rejected(side, case), REJECTED), strict=True))
-    created = live.at_once(lambda job: side.api.create(job, dry_run=True), JOBS.values())
-    found |= dict(zip(JOBS, created, strict=True))
+    created = live.at_once(lambda job: side.api.create(job, dry_run=True), jobs.values())
+    found |= dict(zip(jobs, created, strict=True))
     found["trainingruntime-update"] = runtime_update(side)
     return {case: (answer.code, plain(answer.message), answer.warnings) for case, answer in found.items()}
 
@@ -42,9 +43,10 @@ def rejected(side, case):
         return side.api.create(job, dry_run=True)
     (old,) = before
     name = old["spec"]["runtimeRef"]["name"]
-    gone = not any(runtime["metadata"]["name"] == name for runtime in RUNTIMES)
+    runtimes, _ = manifests()
+    gone = not any(runtime["metadata"]["name"] == name for runtime in runtimes)
     if gone:
-        side.api.apply(named(RUNTIMES[0], name))
+        side.api.apply(named(runtimes[0], name))
     # The reference believes its cache, which may not have the new runtime yet.
     eventually("it is created", lambda: live.done(side.api.create(old)))
     if gone:

@@ -1,28 +1,73 @@
-"""One sandbox and one platform for all end-to-end tests of a process; each test names its own objects."""
+"""One sandbox and one platform for all end-to-end tests of a process; each test names its own objects.
 
-from collections.abc import Iterator
+With `--together` it is one for all processes, in which tests take turns
+(`tests/support/together.py`).
+"""
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.cluster import Cluster, down, emptied, up
+from tests.support.together import shared, turn
+from trainyard_sandbox.paths import PROJECT
+
+TENANTS = {"team_a", "team_b"}
+"""Fixtures whose namespaces and quota a test has for itself."""
+
+
+def of_the_run(config: pytest.Config) -> Path | None:
+    """The folder by which the processes of a run agree; None if each has a sandbox of its own."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None or not config.getoption("together"):
+        return None
+    return PROJECT / ".reports" / "together" / str(worker["testrunuid"])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Function) -> Generator[None, object, object]:
+    """A test, its set-up and its tear-down, when it is its turn."""
+    folder = of_the_run(item.config)
+    if folder is None:
+        return (yield)
+    held = {name for mark in item.iter_markers("holds") for name in mark.args}
+    if TENANTS & {*item.fixturenames}:
+        held.add("tenants")
+    with turn(folder, held):
+        return (yield)
 
 
 @pytest.fixture(scope="session")
-def bare(worker_id: str) -> Iterator[Cluster]:
+def bare(request: pytest.FixtureRequest, worker_id: str) -> Iterator[Cluster]:
     """A sandbox with nothing installed, named after the process that runs the tests: `test-gw0`."""
-    cluster = Cluster(f"test-{worker_id}")
-    try:
-        up(cluster.name)
+    folder = of_the_run(request.config)
+    cluster = Cluster("test" if folder else f"test-{worker_id}")
+    if folder is None:
+        try:
+            up(cluster.name)
+            yield cluster
+        finally:
+            down(cluster.name)
+        return
+    with shared(folder, "sandbox", lambda: up(cluster.name), lambda: down(cluster.name)):
         yield cluster
-    finally:
-        down(cluster.name)
 
 
 @pytest.fixture(scope="session")
-def platform(bare: Cluster) -> Cluster:
+def platform(request: pytest.FixtureRequest, bare: Cluster) -> Iterator[Cluster]:
     """The sandbox with the platform that `pulumi up` makes of stacks/Pulumi.sandbox.yaml."""
-    bare.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
-    return bare
+
+    def roll_out() -> None:
+        bare.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
+
+    folder = of_the_run(request.config)
+    if folder is None:
+        roll_out()
+        yield bare
+        return
+    with shared(folder, "platform-rolled-out", roll_out, lambda: None):
+        yield bare
 
 
 @pytest.fixture

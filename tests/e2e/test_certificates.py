@@ -21,6 +21,7 @@ def trusted(platform: Cluster) -> set[bytes]:
     return {base64.b64decode(one["clientConfig"]["caBundle"]) for one in found["webhooks"]}
 
 
+@pytest.mark.holds("platform")
 @pytest.mark.core
 def test_a_certificate_that_is_due_is_renewed_as_the_operator_starts_and_jobs_are_judged_as_before(
     platform: Cluster,

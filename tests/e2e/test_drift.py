@@ -76,6 +76,7 @@ def changed(platform: Cluster) -> Iterator[Cluster]:
             put_back(platform, manifest)
 
 
+@pytest.mark.holds("platform")
 @pytest.mark.core
 def test_each_change_by_hand_is_seen_with_its_path_and_who_made_it_and_put_right(changed: Cluster) -> None:
     code, found = drift(changed)

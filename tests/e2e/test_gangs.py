@@ -90,6 +90,7 @@ def waits_whole(platform: Cluster, job: str, beside: str, cpu: int, by: Schedule
     platform.wait_for_condition(beside, "Complete")
 
 
+@pytest.mark.holds("platform")
 @BOTH_CORE
 def test_of_two_gangs_that_do_not_fit_together_one_runs_whole_and_the_other_waits_whole(
     platform: Cluster, by: Scheduler

@@ -87,6 +87,7 @@ def test_a_job_past_its_deadline_fails_and_frees_its_nodes(platform: Cluster) ->
     eventually("its JobSet is gone", lambda: platform.get("jobset", "too-long") is None)
 
 
+@pytest.mark.holds("platform")
 @pytest.mark.core
 def test_an_operator_killed_in_mid_job_changes_nothing_for_the_job(platform: Cluster) -> None:
     platform.apply(trainjob("survives", "sleep 8"))

@@ -120,6 +120,7 @@ def resource(urn: str) -> str:
     return urn
 
 
+@pytest.mark.holds("rollout", "tenants")
 @pytest.mark.core
 @pytest.mark.sandbox(area="platform")
 def test_what_is_missing_is_drift_and_an_up_that_was_killed_as_it_put_it_back_is_repaired_by_the_next(

@@ -21,6 +21,7 @@ def changes(platform: Cluster) -> dict[str, Any]:
     return dict(last["resourceChanges"])
 
 
+@pytest.mark.holds("rollout")
 @pytest.mark.core
 def test_a_second_up_changes_nothing_and_leaves_no_credentials_behind(
     platform: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -35,6 +35,7 @@ def preview(platform: Cluster, file: Path, *arguments: str, code: int = 0) -> st
     return answer.stdout
 
 
+@pytest.mark.holds("rollout")
 @pytest.mark.core
 def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs(
     platform: Cluster, runs: Object, tmp_path: Path

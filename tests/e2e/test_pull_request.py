@@ -77,6 +77,7 @@ def lint(clone: Path, *arguments: str) -> tuple[int, dict[str, str]]:
     return answer.returncode, dict(found)
 
 
+@pytest.mark.holds("rollout")
 @pytest.mark.core
 def test_three_faults_are_refused_put_right_previewed_rolled_out_and_trained_on(
     platform: Cluster, clone: Path

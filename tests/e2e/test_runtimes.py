@@ -117,6 +117,7 @@ def test_an_elastic_job_goes_on_with_a_new_node_for_one_that_is_lost(platform: C
     assert (seen[0], seen[-1]) == (("2", "0"), ("2", "1"))
 
 
+@pytest.mark.holds("rollout")
 @pytest.mark.core
 def test_the_catalog_is_compared_with_the_cluster(platform: Cluster) -> None:
     def differ(*arguments: str) -> tuple[int, str]:

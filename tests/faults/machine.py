@@ -377,7 +377,8 @@ HOURS = 10_000
 """Orders that `make soak` tries."""
 
 
-SAMPLE, ALL = pytest.param(100, 30), pytest.param(HOURS, 60, marks=pytest.mark.soak)
+FEW, MORE = pytest.param(20, 30), pytest.param(100, 30, marks=pytest.mark.long)
+ALL = pytest.param(HOURS, 60, marks=pytest.mark.soak)
 """How many orders, of how many steps."""
 
 

@@ -20,7 +20,7 @@ from trainyard_operator.core import plugins, revisions
 from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.watch.cache import trainjob_of
 
-from .machine import ALL, HOURS, NAMES, RUNTIME, SAMPLE, Machine, ended, owner, run
+from .machine import ALL, FEW, HOURS, MORE, NAMES, RUNTIME, Machine, ended, owner, run
 
 LABELS = st.sampled_from([None, "1", "2"])
 IMAGES = st.sampled_from(["img", "img-2", "img-3"])
@@ -132,7 +132,7 @@ def built(job, begun_with):
     return next(child.manifest for child in made if child.manifest["kind"] == "JobSet")
 
 
-@pytest.mark.parametrize(("orders", "steps"), [SAMPLE, ALL])
+@pytest.mark.parametrize(("orders", "steps"), [FEW, MORE, ALL])
 def test_whichever_way_it_came_to_be_the_jobset_is_the_same(tried, orders, steps):
     run(Journeys, orders, steps)
     tried("R-21 to R-24 any way to any state", orders, HOURS)

@@ -13,11 +13,12 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import leftovers, process, results, rights
+from . import budget, leftovers, process, results, rights
+from .budget import Budget
 from .phases import AREAS, PROJECT, Step, steps
 from .verdict import SECOND_LOOK, Phase, judged, junit, told
 
@@ -25,6 +26,7 @@ REPORTS = ".reports"
 """The folder for what is kept of a run; emptied by the next one."""
 LOGS = "TRAINYARD_TEST_LOGS"
 """The variable that tells tests where the logs of their sandboxes are to be kept."""
+NO_BUDGETS: Mapping[str, Budget] = {}
 MOST_LOOKED_AT_AGAIN = 10
 """With more causes something is broken, and a second look would only take time."""
 
@@ -45,20 +47,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"Left by a run that was killed: {line}", file=sys.stderr)
         with leftovers.noted() as run_file:
             os.environ[leftovers.RUN] = str(run_file)
-            return run([chosen[name] for name in given.phase], PROJECT)
+            return run([chosen[name] for name in given.phase], PROJECT, budget.load())
     except KeyboardInterrupt:
         print("Ended before its time, and all that it had started.", file=sys.stderr)
         return 130
 
 
-def run(chosen: Sequence[Step], folder: Path) -> int:
+def run(chosen: Sequence[Step], folder: Path, budgets: Mapping[str, Budget] = NO_BUDGETS) -> int:
     """Run steps in a folder up to the first that fails, twice where a second look is said, and tell."""
     reports = folder / REPORTS
     shutil.rmtree(reports, ignore_errors=True)
     (reports / "logs").mkdir(parents=True)
     phases: list[Phase] = []
     for step in chosen:
-        phases.append(_run(step, folder, reports))
+        phases.append(replace(_run(step, folder, reports), budget=budgets.get(step.name)))
         if phases[-1].code or phases[-1].limit is not None:
             again = _second_look(step, phases[-1], folder, reports)
             phases += again
@@ -71,6 +73,8 @@ def run(chosen: Sequence[Step], folder: Path) -> int:
             shutil.rmtree(reports / "logs" / phase.name.replace(" ", "-"), ignore_errors=True)
     kept = sorted(path.name for path in (reports / "logs").iterdir())
     print(told(phases, verdict, load, f"{reports / 'logs'} ({', '.join(kept)})" if kept else ""), flush=True)
+    if verdict.good and os.environ.get(budget.UPDATE):
+        budget.update({phase.name: phase.results.seconds for phase in phases})
     (reports / "junit.xml").write_text(junit(phases, verdict))
     return 0 if verdict.good else 1
 
@@ -80,7 +84,8 @@ def _run(step: Step, folder: Path, reports: Path) -> Phase:
     name = step.name.replace(" ", "-")
     log = reports / f"{name}.jsonl"
     command = [*step.command, *([step.log.format(log)] if step.log else [])]
-    variables = {LOGS: str(reports / "logs" / name), rights.FOLDER: str(reports / "rights")}
+    unset = {key: value for key, value in step.variables.items() if key not in os.environ}
+    variables = {**unset, LOGS: str(reports / "logs" / name), rights.FOLDER: str(reports / "rights")}
     ended = process.run(command, folder, step.limit, variables)
     found = results.Results()
     if log.exists():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +42,7 @@ class Step:
         limit: Seconds after which it is ended: far more than it should ever take.
         log: The argument with which it writes a report log; empty if it runs no tests.
         again: The program and its arguments that run tests again, before their names; empty if none are.
+        variables: Of its environment, unless they are set.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Step:
     limit: float
     log: str = ""
     again: Sequence[str] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def pytest(*arguments: str, patience: int) -> list[str]:
@@ -57,8 +59,12 @@ def pytest(*arguments: str, patience: int) -> list[str]:
 
 
 def steps(area: str | None = None) -> dict[str, Step]:
-    """All steps that there are, by name; of the cluster tests of `e2e` those of an area, if one is named."""
-    sandbox = f"sandbox(area={area!r}) and not soak" if area else "sandbox and not soak"
+    """All steps that there are, by name; of the cluster tests of `e2e` those of an area, if one is named.
+
+    `core` runs in three processes on one sandbox, for most of its tests wait; `e2e` in two, with one each,
+    for many of its tests change the platform.
+    """
+    sandbox = f"sandbox(area={area!r}) and not soak" if area else "(sandbox or long or examples) and not soak"
     log = "--report-log={}"
     build = [sys.executable, "-m", "tests.harness.tools"]
     every = [
@@ -66,12 +72,29 @@ def steps(area: str | None = None) -> dict[str, Step]:
         Step("tools", [*build, *CORE_TOOLS], 1800),
         Step("all-tools", [*build, *CORE_TOOLS, "actionlint", "prometheus"], 3600),
         Step("check", ["make", "--no-print-directory", "check"], 1800, "REPORT_LOG={}"),
-        Step("core", pytest("-m", "core", patience=900), 3600, log, pytest(patience=900)),
+        Step(
+            "core",
+            pytest("-m", "core", "--together", "--numprocesses=3", patience=900),
+            3600,
+            log,
+            pytest(patience=900),
+        ),
         # One of its tests kills and resumes `up` once for each component: half an hour.
         Step(
-            "e2e", pytest("-m", sandbox, "--numprocesses=2", patience=5400), 18000, log, pytest(patience=5400)
+            "e2e",
+            pytest("-m", sandbox, "--numprocesses=2", patience=5400),
+            18000,
+            log,
+            pytest(patience=5400),
+            {"HYPOTHESIS_PROFILE": "more"},
         ),
         Step("rights", [sys.executable, "-m", "tests.harness.rights", ".reports/rights"], 60),
-        Step("soak", pytest("-m", "sandbox or soak", patience=0), 12 * 3600, log, pytest(patience=0)),
+        Step(
+            "soak",
+            pytest("-m", "sandbox or long or examples or soak", patience=0),
+            12 * 3600,
+            log,
+            pytest(patience=0),
+        ),
     ]
     return {step.name: step for step in every}

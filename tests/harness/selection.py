@@ -1,4 +1,4 @@
-"""Which cases of a parametrized test are of the core, and which a run asks for."""
+"""Which cases of a parametrized test `make check` has and the core has, and which a run asks for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ import pytest
 def core_if(of_core: Callable[[Any], bool], cases: Iterable[Any]) -> list[Any]:
     """The cases as parameters, those marked that are of the core."""
     return [pytest.param(one, marks=pytest.mark.core) if of_core(one) else one for one in cases]
+
+
+def long_unless(short: Callable[[Any], bool], cases: Iterable[Any]) -> list[Any]:
+    """The cases as parameters, those marked `long` that are not among the short ones."""
+    return [case if short(case) else pytest.param(case, marks=pytest.mark.long) for case in cases]
 
 
 def asked_for(request: pytest.FixtureRequest, parameter: str) -> list[Any]:

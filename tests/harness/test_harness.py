@@ -247,6 +247,7 @@ def test_an_area_that_there_is_not_is_refused_with_those_that_there_are(
     assert all(area in said for area in AREAS)
 
 
+@pytest.mark.long
 def test_each_cluster_test_has_one_area_and_is_run_by_make_e2e_and_each_area_has_one_of_the_core(
     tmp_path: Path,
 ) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TypeVar
 from xml.etree import ElementTree
 
+from .budget import Budget
 from .results import Failure, Results
 
 LINES = 80
@@ -32,6 +33,7 @@ class Phase:
         results: Of its tests, if it ran any.
         last: The last lines that it printed.
         limit: Seconds after which it was ended; None if it ended by itself.
+        budget: What it may take; None if nobody has said.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Phase:
     results: Results = field(default_factory=Results)
     last: Sequence[str] = ()
     limit: float | None = None
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,8 @@ def told(phases: Sequence[Phase], verdict: Verdict, load: str, logs: str) -> str
         load: The machine's, now.
         logs: The folder with the logs of sandboxes on which a test failed.
     """
-    head = ["", "== where the time went", *(_line(phase) for phase in phases), f"   load now: {load}"]
+    lines = [line for phase in phases for line in _lines(phase)]
+    head = ["", "== where the time went", *lines, f"   load now: {load}"]
     end = [_sentence(phases, verdict)]
     sections = [
         ("did not come to an end", [_broken(phase) for phase in verdict.broken]),
@@ -145,11 +149,15 @@ def _cut(entry: Sequence[str], lines: int) -> Sequence[str]:
     return entry if len(entry) <= lines else [entry[0], *entry[len(entry) - lines + 1 :]]
 
 
-def _line(phase: Phase) -> str:
-    results = phase.results
+def _lines(phase: Phase) -> Iterator[str]:
+    """How long it took, of what it may take; and what has grown since that was decided."""
+    results, budget = phase.results, phase.budget
     counted = f"{len(results.passed)} passed, {len(results.failures)} failed" if results.seconds else ""
     said = counted or ("" if phase.code == 0 else f"exit code {phase.code}")
-    return f"   {phase.name:<12} {duration(phase.seconds):>12}   {said}".rstrip()
+    allowed = f" of {duration(budget.seconds)}" if budget else ""
+    yield f"   {phase.name:<12} {duration(phase.seconds):>12}{allowed}   {said}".rstrip()
+    for file in budget.grown(results.seconds) if budget else ():
+        yield f"      has grown since the budget was set: {file}"
 
 
 def _broken(phase: Phase) -> list[str]:

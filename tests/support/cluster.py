@@ -11,6 +11,7 @@ import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from trainyard_sandbox.cluster import Sandbox
 from trainyard_sandbox.isolation import cgroup_processes
 from trainyard_sandbox.paths import PROJECT, Instance
 
+from .objects_of import Reader
 from .patience import STARTED, Limit, eventually
 
 Object = dict[str, Any]
@@ -107,6 +109,10 @@ class Cluster:
         """The same cluster, seen from another namespace."""
         return replace(self, namespace=namespace)
 
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.sandbox.instance.kubeconfig)
+
     @property
     def sandbox(self) -> Sandbox:
         return Sandbox(Instance(self.name))
@@ -151,11 +157,10 @@ class Cluster:
 
     def get(self, kind: str, name: str) -> Object | None:
         """The object, None if it does not exist."""
-        text = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
-        return json.loads(text) if text else None
+        return self._reader.get(kind, name, self.namespace or "default")
 
     def list(self, kind: str, selector: str = "") -> Objects:
-        return list(json.loads(self.kubectl("get", kind, "-l", selector, "-o", "json"))["items"])
+        return self._reader.list(kind, selector, self.namespace or "default")
 
     def pods(self, job: str) -> Objects:
         return self.list("pods", f"jobset.sigs.k8s.io/jobset-name={job}")

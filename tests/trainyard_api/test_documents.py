@@ -1,7 +1,7 @@
 """YAML is read as kubectl reads it, and written so that kubectl reads it back."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard_api.documents import Document, DocumentError, Position, dump, parse, read
@@ -134,7 +134,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(value=st.dictionaries(TEXT, VALUES, max_size=4))
 def test_what_is_written_reads_back_the_same(value):
     assert parse(dump([value]), "f")[0].value == value

@@ -178,14 +178,12 @@ SPECS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(live=SPECS, patch=SPECS)
 def test_merging_twice_is_merging_once(live, patch):
     once = strategic_merge(live, patch, POD_SPEC)
     assert strategic_merge(once, patch, POD_SPEC) == once
 
 
-@settings(max_examples=100, deadline=None)
 @given(live=SPECS, patch=SPECS)
 def test_every_element_of_both_sides_is_there_once_and_the_patchs_come_in_its_order(live, patch):
     merged = names(strategic_merge(live, patch, POD_SPEC)["containers"])
@@ -194,7 +192,6 @@ def test_every_element_of_both_sides_is_there_once_and_the_patchs_come_in_its_or
     assert [name for name in merged if name in mine] == mine
 
 
-@settings(max_examples=50, deadline=None)
 @given(live=SPECS)
 def test_an_empty_patch_changes_nothing(live):
     assert strategic_merge(live, {}, POD_SPEC) == live

@@ -1,7 +1,7 @@
 """Quantities are read, added and printed as the API server does."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard_api.quantity import NANO, Notation, Quantity, canonical, parse
@@ -95,7 +95,6 @@ def test_ceil_is_the_next_whole_number(text, whole):
 AMOUNTS = st.integers(min_value=-(2**63) + 1, max_value=2**63 - 1)
 
 
-@settings(max_examples=200, deadline=None)
 @given(amount=AMOUNTS, notation=st.sampled_from(list(Notation)))
 def test_what_is_printed_reads_back_as_the_same_amount_and_its_canonical_form_is_stable(amount, notation):
     printed = str(Quantity(amount, notation))
@@ -103,7 +102,6 @@ def test_what_is_printed_reads_back_as_the_same_amount_and_its_canonical_form_is
     assert canonical(canonical(printed)) == canonical(printed)
 
 
-@settings(max_examples=100, deadline=None)
 @given(whole=st.integers(min_value=0, max_value=2**53))
 def test_a_number_means_the_same_as_int_float_and_text(whole):
     assert parse(whole).nano == parse(float(whole)).nano == parse(str(whole)).nano == whole * NANO

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.core_values import at, observed, replicated_job, runtime, trainjob
@@ -59,8 +59,6 @@ TRAINER = {**JOB["trainer"], "command": ["tune", "run"], "args": ["model.quantiz
 SPEC = {**JOB, "trainer": TRAINER, "runtimeRef": {"name": "torchtune-llama3.2-1b"}}
 SPEC.pop("initializer")
 
-QUICKLY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
 
 def comes_back(job, rt):
     plan = reconcile(observed(job, rt=rt), at(1), GATES, plugins.ALL)
@@ -76,14 +74,12 @@ def test_what_is_in_order_is_built_and_let_in(rt):
     assert validate_runtime(rt).errors == ()
 
 
-@QUICKLY
 @given(data=st.data(), rt=st.sampled_from(RUNTIMES), junk=JUNK)
 def test_with_junk_in_the_runtime(data, rt, junk):
     place = data.draw(st.sampled_from(list(places(rt.spec))[1:]))
     comes_back(trainjob(SPEC), replace(rt, spec=spoiled(rt.spec, place, junk)))
 
 
-@QUICKLY
 @given(place=st.sampled_from(list(places(SPEC))[1:]), rt=st.sampled_from(RUNTIMES), junk=JUNK)
 def test_with_junk_in_the_trainjob(place, rt, junk):
     comes_back(trainjob(spoiled(SPEC, place, junk)), rt)

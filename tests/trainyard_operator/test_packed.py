@@ -68,6 +68,7 @@ NOISE = "".join(random.Random(1).choices([chr(n) for n in range(35, 127) if chr(
         pytest.param({"text": NOISE}, 150, id="what cannot be compressed"),
     ],
 )
+@pytest.mark.long
 def test_a_tenant_that_fills_its_quota_leaves_the_operator_memory_to_work(spec: object, most: int) -> None:
     """500 TrainJobs and 20 TrainingRuntimes of the largest size; a replica has 256 MiB and needs 75."""
     size = len(json.dumps(spec, separators=(",", ":")))

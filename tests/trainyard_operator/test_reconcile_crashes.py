@@ -4,7 +4,7 @@ import itertools
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.core_values import at, counts, jobset, observed, replicated_job, runtime, stamp, trainjob
@@ -159,7 +159,6 @@ RICH = runtime(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(place=st.sampled_from(list(places(RICH.spec))[1:]), junk=JUNK, suspend=st.booleans())
 def test_whatever_a_runtime_holds_a_plan_comes_back(place, junk, suspend):
     rt = replace(RICH, spec=spoiled(RICH.spec, place, junk))
@@ -167,7 +166,6 @@ def test_whatever_a_runtime_holds_a_plan_comes_back(place, junk, suspend):
     assert len(plan.writes) == 2 or plan.status["conditions"][-1]["type"] == "Blocked"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(place=st.sampled_from(list(places(JOB))[1:]), junk=JUNK)
 def test_whatever_a_trainjob_holds_a_plan_comes_back(place, junk):
     plan = reconcile(observed(trainjob(spoiled(JOB, place, junk)), rt=RICH), at(1))

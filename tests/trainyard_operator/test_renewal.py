@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.core_values import PLAIN, at, counts, jobset, observed, trainjob
@@ -236,7 +236,6 @@ def test_it_is_resumed_once_jobsets_controller_has_seen_that_the_old_jobs_are_go
 STEPS = st.sampled_from([World.operator, World.looks, World.controller, "next"])
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_it_carries_nothing_of_the_first_in_whatever_order_things_happen(steps):
     world = World(on("a"))
