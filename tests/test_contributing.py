@@ -191,7 +191,7 @@ def command() -> None:
     print("good day")
 '''
     },
-    {f"{COMMAND}/main.py": (('    "impact": ', '    "greet": "greet:command",\n'),)},
+    {f"{COMMAND}/main.py": (('    "impact": ', '    "greet": Listed("greet:command", "Greet."),\n'),)},
 )
 STEPS = (PLUGIN, RULE, PART, NEW_COMMAND)
 

@@ -6,34 +6,66 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
 from trainyard_sandbox.errors import SandboxError
 
 from . import on_demand
+from .on_demand import Listed
 
 COMMANDS: Final = {
-    "adopt": "adopt:command",
-    "drift": "drift:command",
-    "impact": "impact:command",
-    "lint": "lint:command",
-    "manifests": "plain:command",
-    "migrate": "migrate:command",
-    "preview": "rollout:preview_command",
-    "render": "render:command",
-    "report": "report:command",
-    "stacks": "stacks:command",
-    "up": "rollout:up_command",
-    "validate": "validate:command",
-    "verify": "verify:command",
-    "explain": "explain:command",
-    "sandbox": "sandbox:app",
-    "operator": "operator:app",
-    "runtimes": "runtimes:app",
+    "adopt": Listed("adopt:command", "Take a cluster over from Kubeflow Trainer's own controller."),
+    "drift": Listed(
+        "drift:command", "Say where the cluster differs from git, field by field, and who wrote it."
+    ),
+    "impact": Listed("impact:command", "Say which TrainJobs a change of runtimes, queues and pools touches."),
+    "lint": Listed(
+        "lint:command", "Check runtimes and TrainJobs against the policy rules, without a cluster."
+    ),
+    "manifests": Listed(
+        "plain:command", "Write a stack as plain manifests, a folder for each wave, without a cluster."
+    ),
+    "migrate": Listed(
+        "migrate:command",
+        "Turn jobs of older APIs into TrainJobs, with a TrainingRuntime where the catalog has none"
+        " that fits.",
+    ),
+    "preview": Listed(
+        "rollout:preview_command",
+        "Say what `up` would change in a stack, object by object, and what that does to TrainJobs.",
+    ),
+    "render": Listed(
+        "render:command",
+        "Print the objects that the operator would create for a TrainJob, without a cluster.",
+    ),
+    "report": Listed(
+        "report:command", "Write what a pull request does, as Markdown for those who review it."
+    ),
+    "stacks": Listed(
+        "stacks:command", "Print the stacks of this clone, or those that a change touches, as JSON."
+    ),
+    "up": Listed(
+        "rollout:up_command",
+        "Roll out a stack, after saying what that does, without asking for confirmation.",
+    ),
+    "validate": Listed(
+        "validate:command",
+        "Print what admission would answer about a TrainJob or a runtime, without a cluster.",
+    ),
+    "verify": Listed(
+        "verify:command",
+        "Check all that a site keeps in git: stack files, runtimes, and the rules on each stack; no cluster.",
+    ),
+    "explain": Listed(
+        "explain:command", "Say why a TrainJob does not run: the first cause, and the next step."
+    ),
+    "sandbox": Listed("sandbox:app", "A real Kubernetes on this machine, without Docker."),
+    "operator": Listed("operator:app", "The operator, run from a shell."),
+    "runtimes": Listed("runtimes:app", "The catalog: what TrainJobs can run on."),
 }
-"""Each command: its module, and what it is called there. Help lists them in this order."""
+"""Each command. Help lists them in this order."""
 
 app = typer.Typer(
     cls=on_demand.group(COMMANDS),
@@ -44,8 +76,22 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415 - nobody else needs it
+
+        typer.echo(f"trainyard {version('trainyard')}")
+        raise typer.Exit
+
+
 @app.callback()
-def trainyard() -> None:
+def trainyard(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version),
+    ] = False,
+) -> None:
     """Keep this a group, though commands are registered only on demand."""
 
 

@@ -1,37 +1,67 @@
 """Commands that are imported on demand.
 
-Called by `main` and `runtimes`, which name the module of each of their commands.
-No command waits for imports that only another one needs, such as Pulumi or the
-sandbox. Only help imports all, since it prints a line about each.
+Called by `main` and `runtimes`, which name the module of each of their commands
+and the line that help has for it. No command waits for imports that only
+another one needs, such as Pulumi or the sandbox, and help and completion wait
+for none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 
-def group(modules: Mapping[str, str]) -> type[TyperGroup]:
+class Listed(NamedTuple):
+    """A command that is not imported yet.
+
+    Attributes:
+        place: The module in `commands`, and the function or the group in it: `lint:command`.
+        summary: The first line of its help.
+    """
+
+    place: str
+    summary: str
+
+
+def group(modules: Mapping[str, Listed]) -> type[TyperGroup]:
     """A class of groups (`typer.Typer(cls=...)`) that imports these commands on demand.
 
     Args:
-        modules: By the command's name, the module in `commands` and the function or the
-            group in it: `{"lint": "lint:command"}`. They come after the commands that the
-            group already has.
+        modules: By the command's name. They come after the commands that the group already has.
     """
 
     class OnDemand(TyperGroup):
         def __init__(self, **settings: Any) -> None:
             super().__init__(**settings)
-            self.commands = _Commands(dict(self.commands), modules)
+            self._on_demand = _Commands(dict(self.commands), modules)
+            self.commands = self._on_demand
 
         def list_commands(self, _context: Any) -> list[str]:
             return list(self.commands)
+
+        def format_commands(self, context: Any, formatter: Any) -> None:
+            with self._as_listed():
+                super().format_commands(context, formatter)
+
+        def shell_complete(self, context: Any, incomplete: str) -> Any:
+            with self._as_listed():
+                return super().shell_complete(context, incomplete)
+
+        @contextmanager
+        def _as_listed(self) -> Iterator[None]:
+            """Names and summaries are enough."""
+            self.commands = self._on_demand.listed()
+            try:
+                yield
+            finally:
+                self.commands = self._on_demand
 
     return OnDemand
 
@@ -39,13 +69,22 @@ def group(modules: Mapping[str, str]) -> type[TyperGroup]:
 class _Commands(MutableMapping[str, Any]):
     """Commands by name; imports each at its first use."""
 
-    def __init__(self, here: dict[str, Any], modules: Mapping[str, str]) -> None:
+    def __init__(self, here: dict[str, Any], modules: Mapping[str, Listed]) -> None:
         self._here = here
         self._modules = modules
 
+    def listed(self) -> dict[str, Any]:
+        """All of them; in the place of each that is not imported, its name and its summary."""
+        return {
+            name: self._here[name]
+            if name in self._here
+            else TyperCommand(name, help=self._modules[name].summary)
+            for name in self
+        }
+
     def __getitem__(self, name: str) -> Any:
         if name not in self._here:
-            self._here[name] = _imported(name, self._modules[name])
+            self._here[name] = _imported(name, self._modules[name].place)
         return self._here[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -1,10 +1,14 @@
 """Commands are imported when they are asked for, and look as if they had always been there."""
 
+import inspect
 import os
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
+import typer
+from typer.main import get_group
 from typer.testing import CliRunner
 
 from trainyard_cli.commands import runtimes
@@ -13,10 +17,45 @@ from trainyard_cli.main import COMMANDS, app
 ROOM = "trainyard_cli"
 
 
-def test_the_start_imports_no_command():
-    loaded = f"import {ROOM}.main, sys; print(*sorted(m for m in sys.modules if m.startswith('{ROOM}')))"
-    run = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == [ROOM, f"{ROOM}.main", f"{ROOM}.on_demand"]
+LOADED = f"print(*sorted(m for m in sys.modules if m.startswith('{ROOM}')), file=sys.stderr)"
+COMPLETION = {"_TRAINYARD_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        (["--help"], {}),
+        (["--version"], {}),
+        ([], {**COMPLETION, "COMP_WORDS": "trainyard "}),
+    ],
+    ids=["help", "version", "completion"],
+)
+def test_what_needs_no_command_imports_none(arguments: list[str], variables: dict[str, str]):
+    begin = f"import atexit, sys; sys.argv = ['trainyard', *{arguments}]; from {ROOM}.main import main; "
+    run = subprocess.run(
+        [sys.executable, "-c", f"{begin}atexit.register(lambda: {LOADED}); main()"],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout != ""
+    assert run.stderr.split() == [ROOM, f"{ROOM}.main", f"{ROOM}.on_demand"]
+
+
+def test_the_version_is_that_of_the_package():
+    answer = CliRunner().invoke(app, ["--version"])
+    assert (answer.exit_code, answer.stdout) == (0, f"trainyard {metadata.version('trainyard')}\n")
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [(app, name) for name in COMMANDS] + [(runtimes.app, name) for name in runtimes.COMMANDS],
+)
+def test_help_has_of_each_command_its_own_first_line(group: typer.Typer, name: str):
+    listed = (COMMANDS if group is app else runtimes.COMMANDS)[name].summary
+    command = get_group(group).commands[name]
+    assert inspect.cleandoc(command.help).splitlines()[0] == listed
 
 
 @pytest.mark.parametrize("name", COMMANDS)

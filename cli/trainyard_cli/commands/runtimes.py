@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, Final, TextIO
 
 import typer
 
@@ -29,18 +29,26 @@ from .. import on_demand
 from ..answers import CANNOT_ASK, FINE, Output, write_json, write_table
 from ..files import stackfile
 from ..files.manifests import CATALOG
+from ..on_demand import Listed
 from ..options import Printed
 
-app = typer.Typer(
-    cls=on_demand.group(
-        {
-            "diff": "runtimes_diff:command",
-            "jobs": "runtimes_jobs:command",
-            "new": "runtimes_new:command",
-        }
+COMMANDS: Final = {
+    "diff": Listed(
+        "runtimes_diff:command",
+        "Show what would change: from the cluster to the catalog, or between two revisions.",
     ),
-    help="The catalog: what TrainJobs can run on.",
-    no_args_is_help=True,
+    "jobs": Listed(
+        "runtimes_jobs:command",
+        "List the TrainJobs on a runtime that have not finished, and which content of it each has.",
+    ),
+    "new": Listed(
+        "runtimes_new:command", "Write the file of a new runtime, which passes lint and admission as it is."
+    ),
+}
+"""Commands besides those here."""
+
+app = typer.Typer(
+    cls=on_demand.group(COMMANDS), help="The catalog: what TrainJobs can run on.", no_args_is_help=True
 )
 
 
