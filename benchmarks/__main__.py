@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,12 @@ def main() -> int:
         before = of_checkout(asked.against.resolve())
         chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]
 
+    # What a shell starts in the background ignores Ctrl-C unless told otherwise. All three do what Ctrl-C
+    # does: the sandbox goes down before the command ends.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+
     def keep(results: Results) -> None:
         report.write(results, asked.output)
 
@@ -67,6 +74,9 @@ def main() -> int:
     except (BenchmarkError, SandboxError) as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("Ended early. Everything that it had started has ended, too.", file=sys.stderr)
+        return 130
     print(report.text(results))
     return 1 if results.failed else 0
 
