@@ -8,6 +8,10 @@ BIN := .venv/bin
 # Without compiling: Python does so for what is imported, and of the clouds' packages that is little.
 # Networks fail at times: each download is tried again, and so is the whole of it.
 INSTALL := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check --retries 10
+# pip brings uv, and uv the rest: from its cache in seconds. It asks the index that pip would ask, and trusts
+# whom the machine trusts; where it cannot, because only pip knows how, pip brings the rest as well.
+UV := UV_SYSTEM_CERTS=true UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2> /dev/null)}}" $(BIN)/uv pip install --quiet --python $(BIN)/python
+install = { $(UV) $(1) 2> /dev/null || $(INSTALL) $(1); }
 again = for try in 1 2 3; do $(1) && exit 0; echo "Not fetched at try $$try of 3: $(2)" >&2; sleep 5; done; exit 2
 # Where Python is told not to, as many images tell it, each of its starts would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -21,17 +25,18 @@ help: ## Say what there is
 
 CLOUDS := requirements/eks.txt requirements/gke.txt requirements/aks.txt
 
-.venv/.done: pyproject.toml requirements/dev.txt
+.venv/.done: pyproject.toml requirements/dev.txt requirements/uv.txt
 	@echo "Making the environment .venv ..." >&2
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is `$(PYTHON) --version`. Say which with: make PYTHON=..." >&2; exit 2; }
 	@$(PYTHON) -m venv .venv
-	@$(call again,$(INSTALL) --require-hashes -r requirements/dev.txt,the packages of requirements/dev.txt)
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(call again,$(INSTALL) --require-hashes -r requirements/uv.txt,uv)
+	@$(call again,$(call install,--require-hashes -r requirements/dev.txt),the packages of requirements/dev.txt)
+	@$(call install,--no-deps --no-build-isolation --editable .)
 	@touch $@
 
 # Large, and only for the recorded graphs of the stacks (docs/adr/0010).
 .venv/clouds/.done: .venv/.done $(CLOUDS)
-	@$(call again,$(INSTALL) --no-deps --require-hashes --upgrade --target .venv/clouds $(CLOUDS:%=-r %),the packages of the clouds)
+	@$(call again,$(call install,--no-deps --require-hashes --upgrade --target .venv/clouds $(CLOUDS:%=-r %)),the packages of the clouds)
 	@touch $@
 
 .PHONY: environment
@@ -56,11 +61,17 @@ demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@echo "                                 $(TRAINYARD) sandbox exec -- python examples/digits/submit.py"
 	@echo "Stop it and remove all of it:    $(TRAINYARD) sandbox down"
 
+# What mypy knows of our packages and of others', for the next clone: without it, types take a minute.
+CACHE := $(or $(TRAINYARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/trainyard)
+TYPES := $(CACHE)/types
+
 .PHONY: check
 check: environment .venv/clouds/.done ## Lint, types and unit tests (3 minutes)
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	@$(BIN)/ruff format --quiet --check $(SOURCES)
+	@[ -d .mypy_cache ] || [ ! -d $(TYPES) ] || cp -r $(TYPES) .mypy_cache || rm -rf .mypy_cache
 	@$(BIN)/mypy
+	@mkdir -p $(CACHE) && rm -rf $(TYPES).new.* && cp -r .mypy_cache $(TYPES).new.$$$$ && rm -rf $(TYPES) && mv -T $(TYPES).new.$$$$ $(TYPES) || true
 	@$(BIN)/mypy platform/__main__.py
 	@$(BIN)/mypy policies/__main__.py
 	@$(BIN)/mypy .github/scripts/report.py

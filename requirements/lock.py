@@ -3,7 +3,7 @@
 `dev.txt` is resolved first and holds everything but what is of one cloud alone;
 the others are its parts. `eks.txt`, `gke.txt` and `aks.txt` are one package each,
 to be installed beside the rest (docs/adr/0010).
-`go.txt` carries a Go command for machines without one; `jax-xgboost.txt` is what
+`uv.txt` is what installs the others (Makefile). `go.txt` carries a Go command for machines without one; `jax-xgboost.txt` is what
 the sandbox's image of that name holds, by itself; `audit.txt` looks at the others
 (`make audit`, `make sbom`). Run by `make lock`.
 """
@@ -33,6 +33,7 @@ def main() -> None:
         compile_requirements("pyproject.toml", f"{group}.txt", "--extra", group, "-c", "requirements/dev.txt")
     for cloud in ("eks", "gke", "aks"):
         compile_requirements("pyproject.toml", f"{cloud}.txt", "--extra", cloud, "--no-deps")
+    compile_requirements("requirements/uv.in", "uv.txt", "-c", "requirements/dev.txt")
     for alone in ("audit", "go", "jax-xgboost"):
         compile_requirements(f"requirements/{alone}.in", f"{alone}.txt")
 
