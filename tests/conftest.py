@@ -2,8 +2,10 @@
 cluster tests have an area; and which go together when several run at once.
 """
 
+import functools
 import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -18,6 +20,8 @@ site.__path__ = []
 parameters.PARAMETERS = {}
 
 END_TO_END = "tests/e2e/"
+PLATFORM, ROLLOUT = "platform", "rollout"
+"""What tests of e2e hold (tests/support/together.py)."""
 AREAS_OF_THEIR_OWN = ("conformance", "faults")
 """Folders: what is in them is of the area of that name."""
 
@@ -40,12 +44,21 @@ class ByWhatIsShared(LoadScopeScheduling):
     """Tests run one after the other where they share a fixture of their package.
 
     Those of tests/e2e share a file's at most: each process that runs some has a
-    sandbox of its own.
+    sandbox of its own. Where the processes have one together, those who roll out
+    are in one of them: side by side they would wait for each other.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return file if file.startswith(END_TO_END) else file.rpartition("/")[0]
+        if not file.startswith(END_TO_END):
+            return file.rpartition("/")[0]
+        together = self.config.getoption("together")
+        return "rollouts" if together and _rolls_out(self.config.rootpath / file) else file
+
+
+@functools.cache
+def _rolls_out(file: Path) -> bool:
+    return f'holds("{ROLLOUT}"' in file.read_text(encoding="utf-8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,14 +70,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Areas that are folders are said; and whole folders come first, the files of e2e after them.
 
-    So processes end at about the same time.
+    So processes end at about the same time. Of the files of e2e those come first
+    with tests that run alone: whole folders have sandboxes of their own, and go on beside them. Then those
+    that roll out, which take longest.
     """
     for item in items:
         if (folder := item.path.parent.name) in AREAS_OF_THEIR_OWN and item.get_closest_marker("sandbox"):
             item.add_marker(pytest.mark.sandbox(area=folder))
         if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.examples)
-    items.sort(key=lambda item: item.nodeid.startswith(END_TO_END))
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    if not item.nodeid.startswith(END_TO_END):
+        return 0
+    held = {name for mark in item.iter_markers("holds") for name in mark.args}
+    return 1 if PLATFORM in held else 2 if ROLLOUT in held else 3
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

@@ -4,7 +4,7 @@ from functools import cache
 
 from tests.support import live
 from tests.support.corpus import GOLDEN, RUNTIMES, cases, load
-from tests.support.generated import COUNT, made
+from tests.support.generated import COUNT, drawn
 
 CORPUS = cases(GOLDEN / "trainjobs")
 GENERATED = [f"made-{number:02d}" for number in range(COUNT)]
@@ -15,14 +15,17 @@ CASES = [*(f"tj-{case}" for case in CORPUS), *GENERATED, *GANGS]
 
 
 @cache
-def manifests():
-    """All runtimes, and by case all TrainJobs."""
+def manifests(asked=frozenset(CASES)):
+    """The runtimes of the corpus and of the cases that are asked for, and by case their TrainJobs."""
     runtimes = [runtime for path in RUNTIMES for runtime in load(path)]
     jobs = {}
     for case in CORPUS:
         (job,) = load(GOLDEN / "trainjobs" / f"{case}.yaml")
         jobs[f"tj-{case}"] = {**job, "metadata": {**job["metadata"], "name": f"tj-{case}"}}
-    for case, (runtime, spec) in zip(GENERATED, made(), strict=True):
+    for number, case in enumerate(GENERATED):
+        if case not in asked:
+            continue
+        runtime, spec = drawn(number)
         kind, name = "ClusterTrainingRuntime", runtime
         if not isinstance(runtime, str):
             # Every other one is a namespaced runtime.
@@ -35,4 +38,4 @@ def manifests():
     for case, gang in GANGS.items():
         runtimes.append({**mpi, "metadata": {"name": case}, "spec": {**mpi["spec"], "podGroupPolicy": gang}})
         jobs[case] = live.trainjob(case, case, trainer={"numNodes": 3})
-    return runtimes, jobs
+    return runtimes, {case: job for case, job in jobs.items() if case in asked}

@@ -5,7 +5,7 @@ No webhook is asked here: what admission refuses reaches the controllers too.
 
 import pytest
 
-from tests.harness.selection import core_if
+from tests.harness.selection import asked_for, core_if
 from tests.support import live
 from tests.support.corpus import GOLDEN, cases
 from tests.support.generated import COUNT
@@ -24,23 +24,24 @@ SETTLED = 6.0
 
 
 @pytest.fixture(scope="module")
-def results(sides):
-    """By controller: what it made of each case."""
-    runtimes, jobs = manifests()
+def results(request, sides):
+    """By controller: what it made of each case that this run has."""
+    asked = asked_for(request, "case", every=CASES)
+    runtimes, jobs = manifests(frozenset(asked))
     for side in sides:
         live.at_once(side.api.apply, runtimes)
     for side in sides:
         for answer in live.at_once(side.api.create, jobs.values()):
             live.done(answer)
-    return {side.name: settled(side) for side in sides}
+    return {side.name: settled(side, asked) for side in sides}
 
 
-def settled(side):
+def settled(side, asked):
     """What it has made as soon as each case has a JobSet and nothing changes any more."""
-    last, since, missing = None, 0.0, set(CASES)
+    last, since, missing = None, 0.0, set(asked)
     for passed in looks(NOTICED):
         found = built(side.api)
-        missing = {case for case in CASES if f"JobSet {case}" not in found.get(case, ())}
+        missing = {case for case in asked if f"JobSet {case}" not in found.get(case, ())}
         if found != last:
             last, since = found, passed
         elif not missing and passed > since + SETTLED:

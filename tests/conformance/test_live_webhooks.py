@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.selection import core_if
+from tests.harness.selection import asked_for, core_if
 from tests.support import live
 from tests.support.corpus import GOLDEN, cases, load
 from tests.support.patience import eventually
@@ -21,13 +21,14 @@ CASES = [*REJECTED, *BUILDS, "trainingruntime-update"]
 
 
 @pytest.fixture(scope="module")
-def answers(sides, admission):
-    """By controller and case: code, text and warnings."""
-    return {side.name: asked(side) for side in sides}
+def answers(request, sides, admission):
+    """By controller and case that this run has: code, text and warnings."""
+    builds = frozenset(asked_for(request, "case", every=CASES)).intersection(BUILDS)
+    return {side.name: asked(side, builds) for side in sides}
 
 
-def asked(side):
-    runtimes, jobs = manifests()
+def asked(side, builds):
+    runtimes, jobs = manifests(builds)
     live.at_once(side.api.apply, runtimes)
     found = dict(zip(REJECTED, live.at_once(lambda case: rejected(side, case), REJECTED), strict=True))
     created = live.at_once(lambda job: side.api.create(job, dry_run=True), jobs.values())
@@ -43,7 +44,7 @@ def rejected(side, case):
         return side.api.create(job, dry_run=True)
     (old,) = before
     name = old["spec"]["runtimeRef"]["name"]
-    runtimes, _ = manifests()
+    runtimes, _ = manifests(frozenset())
     gone = not any(runtime["metadata"]["name"] == name for runtime in runtimes)
     if gone:
         side.api.apply(named(runtimes[0], name))

@@ -13,6 +13,7 @@ from tests.support.cluster import Cluster, down, emptied, up
 from tests.support.together import shared, turn
 from trainyard_sandbox.paths import PROJECT
 
+HERE = Path(__file__).parent
 TENANTS = {"team_a", "team_b"}
 """Fixtures whose namespaces and quota a test has for itself."""
 
@@ -27,9 +28,9 @@ def of_the_run(config: pytest.Config) -> Path | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Function) -> Generator[None, object, object]:
-    """A test, its set-up and its tear-down, when it is its turn."""
+    """A test of this folder, its set-up and its tear-down, when it is its turn."""
     folder = of_the_run(item.config)
-    if folder is None:
+    if folder is None or not item.path.is_relative_to(HERE):  # pytest asks about all tests
         return (yield)
     held = {name for mark in item.iter_markers("holds") for name in mark.args}
     if TENANTS & {*item.fixturenames}:

@@ -28,6 +28,9 @@ AREAS: Final = {
 }
 """Areas of cluster tests, by name (`pytest.mark.sandbox(area=...)`; folders of that name have it)."""
 
+CORE_FOLDERS: Final = ("tests/conformance", "tests/faults", "tests/e2e")
+"""Where tests of the core are: each process of it reads these only."""
+
 CORE_TOOLS: Final = ("trainer-controller", "kueue", "trainer", "jobset", "volcano", "scheduler-plugins")
 """What tests of the core need besides a sandbox: Trainer's controller, and CRDs."""
 
@@ -74,7 +77,7 @@ def steps(area: str | None = None) -> dict[str, Step]:
         Step("check", ["make", "--no-print-directory", "check"], 1800, "REPORT_LOG={}"),
         Step(
             "core",
-            pytest("-m", "core", "--together", "--numprocesses=3", patience=900),
+            pytest("-m", "core", "--together", "--numprocesses=3", *CORE_FOLDERS, patience=900),
             3600,
             log,
             pytest(patience=900),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -18,13 +18,21 @@ def long_unless(short: Callable[[Any], bool], cases: Iterable[Any]) -> list[Any]
     return [case if short(case) else pytest.param(case, marks=pytest.mark.long) for case in cases]
 
 
-def asked_for(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
-    """The values of a parameter in the tests of the fixture's module that this run has, in their order."""
+def asked_for(request: pytest.FixtureRequest, parameter: str, *, every: Sequence[Any] = ()) -> list[Any]:
+    """The values of a parameter in the tests of the fixture's module that this run has, in their order.
+
+    Args:
+        request: The fixture's.
+        parameter: Its name.
+        every: The answer if a test of this run has the fixture and not the parameter: it is about all.
+    """
     found: list[Any] = []
     for item in request.session.items:
-        values = (
-            item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        )
-        if item.path == request.path and parameter in values and values[parameter] not in found:
+        if item.path != request.path or not isinstance(item, pytest.Function):
+            continue
+        values = item.callspec.params if hasattr(item, "callspec") else {}
+        if parameter in values and values[parameter] not in found:
             found.append(values[parameter])
+        if every and parameter not in values and request.fixturename in item.fixturenames:
+            return list(every)
     return found

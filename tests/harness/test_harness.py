@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from .__main__ import main, run
-from .phases import AREAS, PROJECT, Step, steps
+from .phases import AREAS, CORE_FOLDERS, PROJECT, Step, steps
 from .phases import pytest as run_of_pytest
 from .verdict import LINES
 
@@ -256,11 +256,13 @@ def test_each_cluster_test_has_one_area_and_is_run_by_make_e2e_and_each_area_has
         """
 import json, pathlib
 
+MARKS = {"core", "examples", "long", "sandbox", "soak"}
+
 def pytest_collection_finish(session):
     found = [
         {
             "test": item.nodeid,
-            "marks": sorted({mark.name for mark in item.iter_markers()} & {"core", "sandbox", "soak"}),
+            "marks": sorted({mark.name for mark in item.iter_markers()} & MARKS),
             "areas": [m.kwargs["area"] for m in item.iter_markers("sandbox") if "area" in m.kwargs],
         }
         for item in session.items
@@ -286,9 +288,12 @@ def pytest_collection_finish(session):
         [*command, "-m", f"({chosen}) or core"], cwd=PROJECT, env=environment, check=True, capture_output=True
     )
     found = json.loads((tmp_path / "found.json").read_text())
-    assert [one for one in found if "sandbox" not in one["marks"]] == []
     assert [one for one in found if "soak" in one["marks"]] == [], "an hour is nothing for `make e2e`"
+    assert [one for one in found if {"core", "sandbox"} & {*one["marks"]} == {"core"}] == []
+    found = [one for one in found if "sandbox" in one["marks"]]  # the others are long, or made up
     assert [one for one in found if len(one["areas"]) != 1 or one["areas"][0] not in AREAS] == []
+    core = [one["test"] for one in found if "core" in one["marks"]]
+    assert [test for test in core if not test.startswith(CORE_FOLDERS)] == []
     of_the_core = {one["areas"][0] for one in found if "core" in one["marks"]}
     assert of_the_core == AREAS.keys() - {"api"}, "kubectl itself is all that tests of `api` are about"
     assert len(found) >= 661

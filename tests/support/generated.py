@@ -257,11 +257,6 @@ def pairs(draw: st.DrawFn) -> tuple[Any, dict[str, Any]]:
     return runtime, draw(trainjobs(of_the_corpus))
 
 
-def made() -> list[Any]:
-    """All pairs."""
-    return [drawn(number) for number in range(COUNT)]
-
-
 def drawn(number: int) -> Any:
     """The pair of this number."""
     return drawn_of(pairs(), number)
