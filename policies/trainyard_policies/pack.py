@@ -20,7 +20,7 @@ from typing import Any, Final
 # It ships no types.
 import grpc  # type: ignore[import-untyped]
 import pulumi_policy as crossguard
-from pulumi.runtime.proto import analyzer_pb2_grpc
+from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from pulumi_policy import policy
 from pulumi_policy.proxy import UnknownValueError
 from pydantic import BaseModel, Field, ValidationError
@@ -66,6 +66,14 @@ class Servicer(policy._PolicyAnalyzerServicer):  # noqa: SLF001 (docs/adr/0026)
         except ValueError as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         return super().ConfigureStack(request, context)
+
+    def Analyze(self, request: Any, context: Any) -> Any:  # noqa: N802 (the name of the RPC)
+        """Ask the rules about runtimes and TrainJobs; the SDK would unpack every CRD once for each of them."""
+        return super().Analyze(request, context) if _asked(request) else analyzer_pb2.AnalyzeResponse()
+
+    def Remediate(self, request: Any, context: Any) -> Any:  # noqa: N802 (the name of the RPC)
+        """As `Analyze`."""
+        return super().Remediate(request, context) if _asked(request) else analyzer_pb2.RemediateResponse()
 
 
 def serve() -> None:
@@ -210,6 +218,12 @@ def _enforced(policies: Policies, subject: Subject, rule: About, config: Mapping
         given = {**parameters.model_dump(by_alias=True), **_plain(config)}
         parameters = Parameters.model_validate(given, by_alias=True, by_name=False)
     return Policies(levels=levels, parameters=parameters)
+
+
+def _asked(request: Any) -> bool:
+    """Whether a resource is one that rules of workloads are about; all that they say of others is nothing."""
+    fields = request.properties.fields
+    return is_workload({key: fields[key].string_value for key in ("apiVersion", "kind") if key in fields})
 
 
 def _manifest(args: crossguard.ResourceValidationArgs) -> dict[str, Any] | None:
