@@ -30,7 +30,8 @@ class Closed(BaseModel):
         frozen=True,
         alias_generator=to_camel,
         populate_by_name=True,
-        use_attribute_docstrings=True,
+        # A command uses few of the parts; and one that is only part of another needs no validator of its own.
+        defer_build=True,
     )
 
     @field_validator("*", mode="before")

@@ -7,12 +7,14 @@ that is checked in; a test fails when the two differ.
 import json
 from typing import Any
 
+from trainyard_api import descriptions
+
 from .settings import CONFIG_KEY, StackSettings
 
 
 def document() -> dict[str, Any]:
     """The schema of a whole stack file."""
-    settings = StackSettings.model_json_schema(by_alias=True)
+    settings = StackSettings.model_json_schema(by_alias=True, schema_generator=descriptions.Schema)
     definitions = settings.pop("$defs")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainyard_api import descriptions
+
 from . import rules
 from .cel import Webhook
 from .parameters import Parameters
@@ -90,7 +92,7 @@ def _section(rule: About) -> Iterator[str]:
     yield ""
     for name in rule.parameters:
         field = Parameters.model_fields[name]
-        yield f"**Parameter `{field.alias or name}`.** {field.description}"
+        yield f"**Parameter `{field.alias or name}`.** {descriptions.of(Parameters)[name]}"
         yield ""
     if isinstance(rule, Rule) and isinstance(rule.cluster, Webhook):
         yield f"In the cluster the operator's webhook checks it, not an admission policy: {rule.cluster.why}."

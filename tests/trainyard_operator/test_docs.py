@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from trainyard_api import descriptions
 from trainyard_api.configuration import Configuration, Retention
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_operator.main import Operator
@@ -29,14 +30,15 @@ def check(page: str, table: list[str]) -> None:
 
 def rows(model: BaseModel, path: str = "") -> Iterator[str]:
     shown = model.model_dump(by_alias=True)
-    for field in type(model).model_fields.values():
+    texts = descriptions.of(type(model))
+    for name, field in type(model).model_fields.items():
         key = f"{path}{field.alias}"
-        value = getattr(model, next(n for n, f in type(model).model_fields.items() if f is field))
+        value = getattr(model, name)
         if isinstance(value, BaseModel):
             yield from rows(value, f"{key}.")
         else:
             default = "" if shown[field.alias] in (None, "") else f"`{_yaml(shown[field.alias])}`"
-            yield f"| `{key}` | {default} | {' '.join((field.description or '').split())} |"
+            yield f"| `{key}` | {default} | {' '.join(texts.get(name, '').split())} |"
 
 
 def _yaml(value: object) -> str:

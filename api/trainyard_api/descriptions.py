@@ -1,0 +1,53 @@
+"""What the fields of settings say about themselves: the strings below them.
+
+pydantic can take these as descriptions, but then reads the source of every
+model at each import, which was a quarter of the start of a command. Only the
+documentation and the schema for editors need them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+
+def of(model: type[BaseModel]) -> dict[str, str]:
+    """By the name of the attribute, the description of each field that has one."""
+    texts: dict[str, str] = {}
+    for ancestor in reversed(model.__mro__):
+        if issubclass(ancestor, BaseModel) and ancestor is not BaseModel:
+            texts |= _below_fields(ancestor)
+    given = {name: field.description for name, field in model.model_fields.items() if field.description}
+    return {**{name: texts[name] for name in model.model_fields if name in texts}, **given}
+
+
+def _below_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
+    [definition] = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    for field, text in pairwise(definition.body):
+        match field, text:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(said))),
+            ):
+                yield name, inspect.cleandoc(said)
+
+
+class Schema(GenerateJsonSchema):
+    """A JSON Schema with the descriptions, for `model_json_schema(schema_generator=...)`."""
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        """The schema of one model."""
+        value = super().model_schema(schema)
+        model: type[BaseModel] = schema["cls"]
+        for name, text in of(model).items():
+            key = model.model_fields[name].alias or name if self.by_alias else name
+            value["properties"][key].setdefault("description", text)
+        return value
