@@ -19,7 +19,7 @@ from ...objects.declared import annotated, declare
 from ...settings import StackSettings
 from ..kueue import manifests as kueue
 from ..observability.settings import MonitoringCrds
-from . import runtimes, trainjob
+from . import pods, runtimes, trainjob
 
 API_VERSION = "apiextensions.k8s.io/v1"
 KIND = "CustomResourceDefinition"
@@ -27,7 +27,7 @@ KIND = "CustomResourceDefinition"
 
 @dataclass(frozen=True, kw_only=True)
 class CrdsArgs:
-    """The CRDs as upstream publishes them, except for the changes of `runtimes` and `trainjob`."""
+    """The CRDs as upstream publishes them, except for the changes of `pods`, `runtimes` and `trainjob`."""
 
     manifests: Sequence[Mapping[str, Any]]
     after: Sequence[pulumi.Resource] = ()
@@ -48,7 +48,7 @@ class CrdsArgs:
             manifests += artifacts.manifests("prometheus-operator")
         if stack.coscheduling.enabled:
             manifests += artifacts.manifests("scheduler-plugins")
-        return cls(manifests=manifests)
+        return cls(manifests=[pods.brief(crd) for crd in manifests])
 
 
 class Crds(pulumi.ComponentResource):
