@@ -45,6 +45,7 @@ _OPTIONS: Final = (("grpc.max_receive_message_length", 400 << 20),)
 
 _SUFFIXES: Final = {Subject.RUNTIMES: "", Subject.TRAINJOBS: "-of-trainjobs"}
 _TYPE: Final = "kubernetes:"
+_OF_CRDS: Final = ":CustomResourceDefinition"
 
 
 class Servicer(policy._PolicyAnalyzerServicer):  # noqa: SLF001 (docs/adr/0026)
@@ -68,12 +69,23 @@ class Servicer(policy._PolicyAnalyzerServicer):  # noqa: SLF001 (docs/adr/0026)
         return super().ConfigureStack(request, context)
 
     def Analyze(self, request: Any, context: Any) -> Any:  # noqa: N802 (the name of the RPC)
-        """Ask the rules about runtimes and TrainJobs; the SDK would unpack every CRD once for each of them."""
-        return super().Analyze(request, context) if _asked(request) else analyzer_pb2.AnalyzeResponse()
+        """Ask the rules about runtimes and TrainJobs; the SDK would unpack each CRD once for each of them."""
+        if not _is_workload(request):
+            return analyzer_pb2.AnalyzeResponse()
+        return super().Analyze(request, context)  # type: ignore[no-untyped-call]
 
     def Remediate(self, request: Any, context: Any) -> Any:  # noqa: N802 (the name of the RPC)
         """As `Analyze`."""
-        return super().Remediate(request, context) if _asked(request) else analyzer_pb2.RemediateResponse()
+        if not _is_workload(request):
+            return analyzer_pb2.RemediateResponse()
+        return super().Remediate(request, context)  # type: ignore[no-untyped-call]
+
+    def AnalyzeStack(self, request: Any, context: Any) -> Any:  # noqa: N802 (the name of the RPC)
+        """Ask the rules of the stack, without the schemas: the SDK unpacks all objects once for each rule."""
+        for resource in request.resources:
+            if resource.type.endswith(_OF_CRDS):
+                _drop_schemas(resource.properties)
+        return super().AnalyzeStack(request, context)  # type: ignore[no-untyped-call]
 
 
 def serve() -> None:
@@ -220,10 +232,16 @@ def _enforced(policies: Policies, subject: Subject, rule: About, config: Mapping
     return Policies(levels=levels, parameters=parameters)
 
 
-def _asked(request: Any) -> bool:
-    """Whether a resource is one that rules of workloads are about; all that they say of others is nothing."""
+def _is_workload(request: Any) -> bool:
+    """Whether the resource of a request is one that rules of workloads are about."""
     fields = request.properties.fields
     return is_workload({key: fields[key].string_value for key in ("apiVersion", "kind") if key in fields})
+
+
+def _drop_schemas(crd: Any) -> None:
+    """Take the schemas of its versions out of the properties of a CRD, a `google.protobuf.Struct`."""
+    for version in crd.fields["spec"].struct_value.fields["versions"].list_value.values:
+        version.struct_value.fields.pop("schema", None)
 
 
 def _manifest(args: crossguard.ResourceValidationArgs) -> dict[str, Any] | None:

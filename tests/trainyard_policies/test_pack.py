@@ -2,10 +2,12 @@
 
 import json
 from datetime import date
+from typing import Any
 
 import pulumi_policy as crossguard
 import pytest
 from pulumi.runtime.proto import analyzer_pb2
+from pulumi_policy import policy
 from pulumi_policy.proxy import UnknownValueError, unknown_checking_proxy
 
 from tests.support.packs import applicable, arguments, named, policy_name, reported
@@ -191,3 +193,43 @@ def test_other_resources_are_none_of_its_business():
     assert [
         reported(p, arguments(value)) for p in pack.all_policies(DEFAULT) if hasattr(p, "remediate")
     ].count([]) > 20
+
+
+def test_what_the_engine_asks_about_no_workload_is_nothing_and_is_not_unpacked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unpacked(*_: Any) -> Any:
+        raise AssertionError("the SDK was asked")
+
+    monkeypatch.setattr(policy, "deserialize_properties", unpacked)
+    request = analyzer_pb2.AnalyzeRequest(type="kubernetes:core/v1:Secret")
+    request.properties.update({"apiVersion": "v1", "kind": "Secret", "data": {"token": UNKNOWN}})
+    assert pack.Servicer().Analyze(request, None) == analyzer_pb2.AnalyzeResponse()
+    assert pack.Servicer().Remediate(request, None) == analyzer_pb2.RemediateResponse()
+
+
+def test_what_the_engine_asks_about_a_runtime_is_answered_by_its_rules() -> None:
+    value = changed("runtime", {f"{CONTAINER}.image": "example.com/trainer:latest"})
+    request = analyzer_pb2.AnalyzeRequest(
+        type=f"kubernetes:{value['apiVersion']}:{value['kind']}", name="name"
+    )
+    request.properties.update(value)
+    told = pack.Servicer().Analyze(request, None)
+    assert "image-tag" in {diagnostic.policyName for diagnostic in told.diagnostics}
+
+
+def test_rules_of_the_stack_see_crds_without_their_schemas() -> None:
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "jobs.example.com"},
+        "spec": {"group": "example.com", "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {}}}]},
+    }
+    request = analyzer_pb2.AnalyzeStackRequest()
+    resource = request.resources.add(
+        type="kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", urn="u"
+    )
+    resource.properties.update(crd)
+    told = pack.Servicer().AnalyzeStack(request, None)
+    assert [(one.policyName, one.urn) for one in told.diagnostics] == [("crds-retained", "u")]
+    assert resource.properties["spec"] == {"group": "example.com", "versions": [{"name": "v1"}]}
