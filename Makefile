@@ -51,8 +51,8 @@ cloud: environment ## Add what pools on a cloud need to .venv: CLOUD=eks, gke or
 .PHONY: demo
 demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@$(TRAINYARD) sandbox up > /dev/null
-	@echo; echo "== pulumi up --stack sandbox"
-	@$(IN_SANDBOX) env PULUMI_SKIP_CHECKPOINTS=true pulumi up --stack sandbox --yes --skip-preview --suppress-outputs
+	@echo; echo "== make up STACK=sandbox"
+	@$(IN_SANDBOX) $(TRAINYARD) up --stack sandbox
 	@echo; echo "== a TrainJob through the Kubeflow SDK (examples/digits)"
 	@$(IN_SANDBOX) python examples/digits/submit.py
 	@echo; $(IN_SANDBOX) kubectl get trainjobs,jobsets,pods
@@ -126,8 +126,7 @@ report: environment ## What a change does, as Markdown for those who review it: 
 
 .PHONY: up
 up: environment ## Roll a stack out, under the policies, and undo what others have added: STACK=name [KEEP="Kind/name ..."] [VERBOSE=1]
-	@$(TRAINYARD) up $(ON_STACK)
-	@$(TRAINYARD) drift --stack "$$STACK" --repair --keep "$${KEEP:-}"
+	@$(TRAINYARD) up $(ON_STACK) --repair --keep "$${KEEP:-}"
 
 .PHONY: drift
 drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json]

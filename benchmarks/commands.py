@@ -74,7 +74,7 @@ async def platform(bench: Bench, *, times: int) -> dict[str, float]:
     turns = []
     for _ in range(times):
         with fresh_sandbox(f"{bench.plane.sandbox.instance.name}-platform", nodes=1) as sandbox:
-            # As `make demo` has it: the state is written once, at the end.
+            # As `make up` has it: the state is written once, at the end.
             environment = {**sandbox.environment(), "PULUMI_SKIP_CHECKPOINTS": "true"}
             turns.append(
                 {

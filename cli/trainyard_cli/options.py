@@ -18,3 +18,10 @@ Files = Annotated[
 DefaultNamespace = Annotated[
     str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
 ]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Objects that --repair leaves: Kind/name or Kind/namespace/name, separated by spaces.",
+        metavar="OBJECT",
+    ),
+]

@@ -13,6 +13,12 @@ def objects(state: Json) -> Iterator[Json]:
     return (one for one in state["deployment"]["resources"] if _is_object(one))
 
 
+def deleted_with(state: Json) -> Mapping[str, str]:
+    """By URN, the resource whose deletion deletes it, such as a namespace."""
+    resources = state["deployment"].get("resources") or ()
+    return {each["urn"]: each["deletedWith"] for each in resources if each.get("deletedWith")}
+
+
 def _is_object(resource: Json) -> bool:
     return (
         bool(resource.get("custom"))

@@ -55,7 +55,7 @@ LESS_GARBAGE = {"GOGC": "400"}
 A_SHELLS_OWN = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 """As in a terminal: called by another make, make says where it is, before what it has to say."""
 QUICK = {"PULUMI_SKIP_CHECKPOINTS": "true", **LESS_GARBAGE}
-"""Pulumi writes its state once, at the end, as in `make demo`; a test that kills it does without."""
+"""Pulumi writes its state once, at the end, as in `make up`; a test that wants checkpoints does without."""
 
 
 def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subprocess.CompletedProcess[str]:

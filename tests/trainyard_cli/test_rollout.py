@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trainyard_cli.cluster import connection, foreign_namespaces, runtime_trials
-from trainyard_cli.commands import rollout, rollout_progress
+from trainyard_cli.commands import drift, rollout, rollout_progress
+from trainyard_cli.files.stackfile import STACKS
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_platform.parts.tenants import owners as namespace_owners
 
@@ -71,25 +73,33 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose `pulumi` prints what its file `events` holds, and keeps how it was called."""
+    """A folder whose `pulumi` prints what its file for the subcommand holds, and keeps how it was called."""
     script = tmp_path / "pulumi"
-    script.write_text('#!/bin/sh\necho "$@" >> "$0.called"\ncat "$0.events"\nexit $(cat "$0.code")\n')
+    script.write_text(
+        '#!/bin/sh\necho "$@" >> "$0.called"\necho "$PULUMI_SKIP_CHECKPOINTS" >> "$0.skips"\n'
+        'cat "$0.$1"\nexit $(cat "$0.$1.code")\n'
+    )
     script.chmod(0o755)
-    (tmp_path / "pulumi.code").write_text("0")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(runtime_trials, "refusals", lambda *_: [])
     return tmp_path
 
 
-def answer(pulumi: Path, *told: Any, code: int = 0, **options: Any) -> tuple[int, str, str]:
-    lines = [one if isinstance(one, str) else json.dumps(one) for one in told]
-    (pulumi / "pulumi.events").write_text("".join(f"{line}\n" for line in lines))
-    (pulumi / "pulumi.code").write_text(str(code))
+def answer(
+    pulumi: Path, *told: Any, update: Sequence[Any] | None = None, code: int = 0, **options: Any
+) -> tuple[int, str, str]:
+    """What a preview prints that Pulumi tells `told` of, or an `up` whose update it tells `update` of."""
+    codes = (code, 0) if update is None else (0, code)
+    for subcommand, events, its in zip(("preview", "up"), (told, update or ()), codes, strict=True):
+        lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
+        (pulumi / f"pulumi.{subcommand}").write_text("".join(f"{line}\n" for line in lines))
+        (pulumi / f"pulumi.{subcommand}.code").write_text(str(its))
     out, err = io.StringIO(), io.StringIO()
-    options = {"change": False, "kubeconfig": "/no/such/file", **options}
+    options = {"change": update is not None, "kubeconfig": "/no/such/file", **options}
     return rollout.run("prod", out=out, err=err, **options), out.getvalue(), err.getvalue()
 
 
+ON_PROD = "--stack prod --non-interactive --color never --json\n"
 LOOKING = "Reading the cluster and what prod asks for ...\n"
 
 
@@ -117,7 +127,7 @@ def test_a_tenant_is_given_no_namespace_of_another_tool_and_pulumi_is_not_run(
 
     monkeypatch.setattr(foreign_namespaces, "refused", live)
     monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
-    code, out, err = answer(pulumi, change=change, verbose=verbose)
+    code, out, err = answer(pulumi, update=[] if change else None, verbose=verbose)
     assert (code, out) == (1, "")
     assert err == (
         "refused: Namespace web already exists, and Helm's release shop owns it. Give the tenant another "
@@ -144,9 +154,9 @@ def test_a_preview_of_a_runtime_that_the_cluster_would_refuse_ends_before_pulumi
     assert not (pulumi / "pulumi.called").exists()
 
 
-@pytest.mark.parametrize("options", [{"change": True}, {"expect_no_changes": True}])
+@pytest.mark.parametrize("options", [{"update": []}, {"expect_no_changes": True}])
 def test_only_a_preview_that_may_change_something_asks_about_runtimes(
-    pulumi: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, bool]
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(runtime_trials, "refusals", lambda *_: ["no"])
     assert answer(pulumi, *PREVIEW, end(preview=True), **options)[0] == 0
@@ -165,45 +175,92 @@ def test_a_stack_file_that_is_wrong_is_said_so_and_pulumi_is_not_run(pulumi: Pat
 def test_a_preview_is_pulumis_under_the_policies_after_a_look_at_the_cluster(pulumi: Path) -> None:
     found = answer(pulumi, *PREVIEW, end(preview=True))
     assert found == (0, "+ ConfigMap team-a/one\nprod: 1 to create, 1 unchanged\n", LOOKING)
-    assert (pulumi / "pulumi.called").read_text() == (
-        "preview --refresh --stack prod --non-interactive --color never --policy-pack policies --json\n"
-    )
+    assert (pulumi / "pulumi.called").read_text() == (f"preview --refresh --policy-pack policies {ON_PROD}")
 
 
 def test_where_nothing_is_expected_to_change_no_policy_is_asked(pulumi: Path) -> None:
     assert answer(pulumi, *PREVIEW, end(preview=True), expect_no_changes=True, code=255)[0] == 255
-    assert (pulumi / "pulumi.called").read_text() == (
-        "preview --refresh --stack prod --non-interactive --color never --expect-no-changes --json\n"
-    )
+    assert (pulumi / "pulumi.called").read_text() == (f"preview --refresh --expect-no-changes {ON_PROD}")
+
+
+UPDATE = [
+    *change("a", "same", QUEUE, QUEUE, planning=False),
+    *change("b", "create", None, MAP, planning=False),
+    end(preview=False),
+]
 
 
 def test_an_up_says_what_it_does_before_it_does_it_and_how_much_of_it_is_done(pulumi: Path) -> None:
-    told = [
-        *PREVIEW,
-        end(preview=True),
-        *change("a", "same", QUEUE, QUEUE, planning=False),
-        *change("b", "create", None, MAP, planning=False),
-        end(preview=False),
-    ]
-    assert answer(pulumi, *told, change=True) == (
+    assert answer(pulumi, *PREVIEW, end(preview=True), update=UPDATE) == (
         0,
         "+ ConfigMap team-a/one\nprod: 1 to create, 1 unchanged\nprod: 1 of 1 changes made\n",
         f"{LOOKING}Rolling out prod ...\n",
     )
-    assert " --yes " in (pulumi / "pulumi.called").read_text()
+    assert (pulumi / "pulumi.called").read_text() == (
+        f"preview --refresh --policy-pack policies {ON_PROD}"
+        f"up --refresh --yes --skip-preview --policy-pack policies {ON_PROD}"
+    )
+
+
+def test_where_nothing_changes_an_up_does_not_read_the_cluster_again(pulumi: Path) -> None:
+    unchanged = [*change("a", "same", QUEUE, QUEUE, planning=True), end(preview=True)]
+    assert answer(pulumi, *unchanged, update=[UPDATE[0], UPDATE[1], end(preview=False)]) == (
+        0,
+        "prod: 1 unchanged\nprod: there was nothing to change\n",
+        f"{LOOKING}Rolling out prod ...\n",
+    )
+    assert (
+        (pulumi / "pulumi.called")
+        .read_text()
+        .endswith(f"\nup --yes --skip-preview --policy-pack policies {ON_PROD}")
+    )
+
+
+def test_a_preview_that_fails_ends_an_up(pulumi: Path) -> None:
+    (pulumi / "pulumi").write_text('#!/bin/sh\necho "$@" >> "$0.called"\nexit 255\n')
+    assert answer(pulumi, update=UPDATE) == (255, "", LOOKING)
+    assert (pulumi / "pulumi.called").read_text() == f"preview --refresh --policy-pack policies {ON_PROD}"
+
+
+@pytest.mark.parametrize(("name", "skips"), [("onprem", "true"), ("eks", "")])
+def test_the_state_is_written_once_unless_a_pool_is_a_node_group_of_a_cloud(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, name: str, skips: str
+) -> None:
+    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(STACKS / f"Pulumi.{name}.yaml"))
+    answer(pulumi, *PREVIEW, end(preview=True), update=UPDATE)
+    assert (pulumi / "pulumi.skips").read_text() == f"\n{skips}\n"
+
+
+def test_a_repair_follows_an_update_that_is_done_and_takes_what_git_says_from_its_state(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported = {"deployment": {"resources": []}}
+    (pulumi / "pulumi.stack").write_text(json.dumps(exported))
+    (pulumi / "pulumi.stack.code").write_text("0")
+    repairs: list[Any] = []
+
+    def repair(stack: str, *, repair: bool, keep: Any, state: Callable[[], Any], **_: Any) -> int:
+        repairs.append((stack, repair, keep, state()))
+        return 1
+
+    monkeypatch.setattr(drift, "run", repair)
+    told = [*PREVIEW, end(preview=True)]
+    kept = ["ConfigMap/a/b"]
+    assert answer(pulumi, *told, update=UPDATE, code=255, repair=True, keep=kept)[0] == 255
+    assert repairs == []
+    assert answer(pulumi, *told, update=UPDATE, repair=True, keep=kept)[0] == 1
+    assert repairs == [("prod", True, ["ConfigMap/a/b"], exported)]
 
 
 def test_one_that_breaks_off_says_how_far_it_came_and_why(pulumi: Path) -> None:
-    told = [
-        *PREVIEW,
-        end(preview=True),
-        change("b", "create", None, MAP, planning=False)[0],
+    update = [
+        UPDATE[2],
         said("error", "the server is away", "b"),
         said("error", "the server is away", "b"),
         said("info", "Waiting for it", "b"),
         end(preview=False, result="failed"),
     ]
-    assert answer(pulumi, *told, change=True, code=255) == (
+    assert answer(pulumi, *PREVIEW, end(preview=True), update=update, code=255) == (
         255,
         "+ ConfigMap team-a/one\nprod: 1 to create, 1 unchanged\n"
         "prod: it did not finish, with 0 of 1 changes made\n",
@@ -215,8 +272,8 @@ def test_what_it_waits_for_is_said_while_it_takes_long(pulumi: Path, monkeypatch
     monkeypatch.setattr(rollout_progress, "_QUIET_SECONDS", 0.0)
     waits = said("info", "[1/2] Waiting for its pods", "b")
     waits["diagnosticEvent"]["ephemeral"] = True
-    begun = change("b", "create", None, MAP, planning=False)[0]
-    _, _, err = answer(pulumi, *PREVIEW, end(preview=True), begun, waits, end(preview=False), change=True)
+    update = [UPDATE[2], waits, end(preview=False)]
+    _, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=update)
     assert err.endswith(
         "Rolling out prod ...\n... 0 s, 0 of 2 objects, ConfigMap team-a/one: [1/2] Waiting for its pods\n"
     )

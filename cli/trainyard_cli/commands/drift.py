@@ -34,7 +34,7 @@ from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
 from ..files import rendering, stackfile
 from ..files.stackfile import STACKS
-from ..options import Context, Kubeconfig, Printed
+from ..options import Context, Keep, Kubeconfig, Printed
 
 Json = Mapping[str, Any]
 
@@ -59,12 +59,14 @@ def run(
     kubeconfig: str | None = None,
     context: str | None = None,
     output: Output = Output.TEXT,
+    state: Callable[[], Json] | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
     """Print where a stack's objects differ from git; returns the exit code.
 
     With `repair` it then repairs them, except the objects that `keep` names.
+    What git says is rendered, or is in the `state` of a roll-out that has just ended.
     0: there is no drift. 1: there is. 2: one object or all could not be
     judged; the reason goes to `out` with the object, or to `err`.
     """
@@ -80,11 +82,8 @@ def run(
 
     try:
         settings = stackfile.read(stack, STACKS)  # reports mistakes without Pulumi's words around them
-        credentials = connection.load(kubeconfig, context)
-        print(f"Rendering the stack {stack} ...", file=err)
-        with TemporaryDirectory() as folder:
-            file = STACKS / f"Pulumi.{stack}.yaml"
-            manifests = expected.objects(rendering.state(stack, file, Path(folder)))
+        credentials = connection.of_stack(settings.cluster, kubeconfig, context)
+        manifests = expected.objects(state() if state is not None else _rendered(stack, err))
         kept = _named(keep, manifests)
         print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
         verdicts, beside = asyncio.run(
@@ -102,6 +101,12 @@ def run(
         out.write(_printed(_outcome(value)))
     # A roll-out cannot repair what git does not have.
     return exit_code(verdicts) if repair else exit_code(verdicts, beside.unmanaged, beside.unseen)
+
+
+def _rendered(stack: str, err: TextIO) -> Json:
+    print(f"Rendering the stack {stack} ...", file=err)
+    with TemporaryDirectory() as folder:
+        return rendering.state(stack, STACKS / f"Pulumi.{stack}.yaml", Path(folder))
 
 
 def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[str, Any]:
@@ -274,13 +279,7 @@ def command(
     repair: Annotated[
         bool, typer.Option("--repair", help="Make the cluster match git. Without --repair, nothing changes.")
     ] = False,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Objects to leave as they are: Kind/name or Kind/namespace/name, separated by spaces.",
-            metavar="OBJECT",
-        ),
-    ] = None,
+    keep: Keep = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,

@@ -2,27 +2,30 @@
 
 Called by `main`, which adds both to the application. Runs Pulumi, follows its
 events, queries the cluster for the TrainJobs that a change reaches, and prints;
-`trainyard_platform.rollout` interprets the events.
+`trainyard_platform.rollout` interprets the events. An `up` is a preview, then
+an update that only looks at the cluster again if there is something to change
+(docs/adr/0029), then, if asked for, the repair of `drift`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Annotated, Final, TextIO
 
 import typer
 
+from trainyard_api.pools import NODE_GROUPS
 from trainyard_assist.explain.text import clean
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import CredentialsError
-from trainyard_platform import impact
+from trainyard_platform import impact, pulumi_state
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.rollout import events, words
 from trainyard_platform.rollout.events import Op, Severity, Step
@@ -30,7 +33,9 @@ from trainyard_platform.rollout.events import Op, Severity, Step
 from ..answers import CANNOT_ASK
 from ..cluster import connection, foreign_namespaces, runtime_trials
 from ..cluster.workloads import Seen, look
-from ..options import Context, Kubeconfig
+from ..files import rendering, stackfile
+from ..options import Context, Keep, Kubeconfig
+from . import drift
 from .rollout_progress import Progress
 
 POLICIES: Final = "policies"
@@ -47,6 +52,8 @@ def run(
     *,
     change: bool,
     expect_no_changes: bool = False,
+    repair: bool = False,
+    keep: Sequence[str] = (),
     verbose: bool = False,
     kubeconfig: str | None = None,
     context: str | None = None,
@@ -55,6 +62,7 @@ def run(
 ) -> int:
     """Print how a stack's objects would change, and with `change` change them; returns Pulumi's exit code.
 
+    With `repair`, then undo what others have added to its objects, except to those that `keep` names.
     With `verbose`, Pulumi prints its own output. If it cannot run, the reason goes to `err`, with exit
     code 2. A tenant whose namespace belongs to another tool and, in a preview, a runtime that the
     cluster would refuse go to `err` with exit code 1.
@@ -75,30 +83,67 @@ def run(
     if refused:
         print(*map(clean, refused), sep="\n", file=err)
         return REFUSED
-    command = ["pulumi", "up" if change else "preview", "--refresh", "--stack", stack]
-    command += ["--non-interactive", "--color", "never", *(["--yes"] if change else [])]
     # Policies check what git says; what the cluster already has passed them before.
-    command += ["--expect-no-changes"] if expect_no_changes else ["--policy-pack", POLICIES]
+    judged = ["--expect-no-changes"] if expect_no_changes else ["--policy-pack", POLICIES]
+    try:
+        with Progress(err) as progress:
+            teller = Teller(
+                stack, out, progress, lambda steps: _effects(steps, stack, kubeconfig, context), _deleted_with
+            )
+            code = _pulumi(["preview", "--refresh", *judged], stack, None if verbose else teller)
+            if code == 0 and change:
+                teller.begin_update()
+                refresh = ["--refresh"] if verbose or teller.changing else []
+                update = ["up", *refresh, "--yes", "--skip-preview", *judged]
+                code = _pulumi(update, stack, None if verbose else teller, _few_checkpoints(stack))
+    except OSError as error:
+        print(f"pulumi cannot be run: {error.strerror}", file=err)
+        return CANNOT_ASK
+    if code or not repair:
+        return code
+    return drift.run(
+        stack,
+        repair=True,
+        keep=keep,
+        kubeconfig=kubeconfig,
+        context=context,
+        state=lambda: rendering.rolled_out(stack),
+        out=out,
+        err=err,
+    )
+
+
+def _pulumi(
+    arguments: Sequence[str],
+    stack: str,
+    teller: Teller | None,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> int:
+    """Run Pulumi on a stack; returns its exit code. Without a teller, it prints its own output."""
+    command = ["pulumi", *arguments, "--stack", stack, "--non-interactive", "--color", "never"]
     environment = {
+        **variables,
         **os.environ,
         # Git takes precedence over whoever wrote a field that a stack sets: a person, or a killed `up`.
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
     }
-    try:
-        if verbose:
-            return subprocess.call([*command, "--suppress-progress"], env=environment)
-        with Progress(err) as progress:
-            teller = Teller(
-                stack, out, progress, lambda found: _effects(found, kubeconfig, context), _deleted_with
-            )
-            with _started([*command, "--json"], environment) as (process, lines):
-                for line in lines:
-                    teller.hear(line)
-        return process.returncode
-    except OSError as error:
-        print(f"pulumi cannot be run: {error.strerror}", file=err)
-        return CANNOT_ASK
+    if teller is None:
+        return subprocess.call([*command, "--suppress-progress"], env=environment)
+    with _started([*command, "--json"], environment) as (process, lines):
+        for line in lines:
+            teller.hear(line)
+    return process.returncode
+
+
+def _few_checkpoints(stack: str) -> Mapping[str, str]:
+    """Write the state once, at the end, unless a kill could lose a node group that costs money.
+
+    An object of the cluster that a killed `up` has made is taken over by the next.
+    """
+    pools = stackfile.read_as_pulumi(stack).node_pools.values()
+    in_a_cloud = any(pool.provider in NODE_GROUPS for pool in pools)
+    return {} if in_a_cloud else {"PULUMI_SKIP_CHECKPOINTS": "true"}
 
 
 Effects = Callable[[Sequence[Step]], tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]]
@@ -123,8 +168,16 @@ class Teller:
         self._done: set[str] = set()
         self._said: dict[object, None] = {}
         self._violations: dict[events.Violation, None] = {}
-        self._updates = False
         progress.begin(f"Reading the cluster and what {stack} asks for")
+
+    @property
+    def changing(self) -> int:
+        """How many objects the preview would change."""
+        return words.changing(self._steps.values())
+
+    def begin_update(self) -> None:
+        """After the preview: what Pulumi prints from now on is about the update."""
+        self._progress.begin(f"Rolling out {self._stack}", len(self._steps))
 
     def hear(self, line: str) -> None:
         """Process one line that Pulumi has printed."""
@@ -136,9 +189,6 @@ class Teller:
         match event:
             case events.Planned(step, preview):
                 (self._steps if preview else self._begun)[step.urn] = step
-                if not preview and not self._updates:
-                    self._updates = True
-                    self._progress.begin(f"Rolling out {self._stack}", len(self._steps))
             case events.Done(urn, preview):
                 self._count(urn, self._steps if preview else self._begun)
             case events.Waiting(urn, text) if urn in self._begun:
@@ -187,8 +237,12 @@ class Teller:
         refused = [one for one in self._violations if one.mandatory]
         self._print(words.violations(refused, self._steps.values()))
         done = [step for urn, step in self._begun.items() if urn in self._done and step.op is not Op.SAME]
-        said = f"{len(done)} of {words.changing(self._steps.values())} changes made"
-        self._print([f"{self._stack}: " + (said if succeeded else f"it did not finish, with {said}")])
+        made = f"{len(done)} of {self.changing} changes made"
+        if not succeeded:
+            made = f"it did not finish, with {made}"
+        elif not self.changing:
+            made = "there was nothing to change"
+        self._print([f"{self._stack}: {made}"])
 
     def _print(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -213,14 +267,15 @@ def _started(
 
 
 def _effects(
-    steps: Sequence[Step], kubeconfig: str | None, context: str | None
+    steps: Sequence[Step], stack: str, kubeconfig: str | None, context: str | None
 ) -> tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]:
     changes = {step.urn: change for step in steps if (change := words.change(step)) is not None}
     if not any(change.ref.kind in _TOUCHING for change in changes.values()):
         return {}, {}
 
     async def seen() -> Seen:
-        async with connection.client(connection.load(kubeconfig, context), "preview") as client:
+        credentials = connection.of_stack(stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
+        async with connection.client(credentials, "preview") as client:
             return await look(client, pools=False)
 
     try:
@@ -232,12 +287,10 @@ def _effects(
 
 def _deleted_with(stack: str) -> Mapping[str, str]:
     """By URN, the resource whose deletion deletes it, such as a namespace; empty if Pulumi does not say."""
-    command = ["pulumi", "stack", "export", "--stack", stack, "--non-interactive"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode:
+    try:
+        return pulumi_state.deleted_with(rendering.rolled_out(stack))
+    except PlatformError:
         return {}
-    resources = json.loads(answer.stdout)["deployment"].get("resources") or ()
-    return {one["urn"]: one["deletedWith"] for one in resources if one.get("deletedWith")}
 
 
 _VERBOSE = Annotated[
@@ -278,14 +331,33 @@ def preview_command(
 
 
 def up_command(
-    stack: _STACK, *, verbose: _VERBOSE = False, kubeconfig: Kubeconfig = None, context: Context = None
+    stack: _STACK,
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Then undo what others have added to the stack's objects.")
+    ] = False,
+    keep: Keep = None,
+    verbose: _VERBOSE = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """Roll out a stack, after saying what that does, without asking for confirmation.
 
-    Runs `pulumi up --refresh` with the policies. What others have added to the
-    stack's objects stays: see `trainyard drift --repair`. Exit code: Pulumi's,
-    0 if all of it is done.
+    Runs `pulumi preview --refresh`, then `pulumi up`, both with the policies.
+    What others have added to the stack's objects stays, unless you add
+    --repair: see `trainyard drift --repair`. Exit code: Pulumi's, 0 if all of
+    it is done; with --repair then that of `drift`.
 
-    Example: trainyard up --stack prod
+    Example: trainyard up --stack prod --repair
     """
-    raise typer.Exit(run(stack, change=True, verbose=verbose, kubeconfig=kubeconfig, context=context))
+    raise typer.Exit(
+        run(
+            stack,
+            change=True,
+            repair=repair,
+            keep=keep or (),
+            verbose=verbose,
+            kubeconfig=kubeconfig,
+            context=context,
+        )
+    )

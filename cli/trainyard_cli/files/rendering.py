@@ -1,6 +1,6 @@
-"""A stack as Pulumi would install it, without a cluster: on a temporary state of its own.
+"""Pulumi's state of a stack: as it would be without a cluster, and as the last roll-out left it.
 
-Called by the commands that need the objects of a stack: `manifests` and `drift`.
+Called by the commands that need the objects of a stack: `manifests`, `drift` and `up`.
 """
 
 from __future__ import annotations
@@ -58,6 +58,15 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
     # In a project of its own: `stack init` would write into git's stack file.
     _pulumi(["stack", "init", stack], environment, folder)
     _pulumi(["up", "--stack", stack, "--yes", "--skip-preview", "--suppress-progress"], environment, PROJECT)
+    return _exported(stack, environment)
+
+
+def rolled_out(stack: str) -> Mapping[str, Any]:
+    """Pulumi's state of a stack, where it has been rolled out; raises as `state`."""
+    return _exported(stack, os.environ)
+
+
+def _exported(stack: str, environment: Mapping[str, str]) -> Mapping[str, Any]:
     exported: Mapping[str, Any] = json.loads(
         _pulumi(["stack", "export", "--stack", stack], environment, PROJECT)
     )
