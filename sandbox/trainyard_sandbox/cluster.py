@@ -401,6 +401,19 @@ def build(
     return toolchain, _images().store(progress)
 
 
+def bundled(progress: Progress) -> list[str]:
+    """What a bundle holds, as paths in the cache, after building what is missing.
+
+    Of the binaries those that were built, not those on PATH.
+
+    Raises:
+        SandboxError: As `build`.
+    """
+    toolchain, _ = build(progress)
+    pieces = [path for tool in toolchain.tools for path in tool.pieces() if (cache_dir() / path).exists()]
+    return [*pieces, *_images().archived(progress)]
+
+
 def _images() -> Images:
     """The images, with the present binaries and the usual kubectl, whatever version runs."""
     return Images.read(Toolchain(NODE_TOOLS))

@@ -1,8 +1,9 @@
 """Container images without a registry: built here, kept unpacked, keyed by their input.
 
-`sandbox/images/images.yaml` lists them. Each is built once for its content (a
-change in its Dockerfile, files, binaries, wheels or base gives a new key) and
-imported into a containerd store, which new sandboxes get as hard links.
+`sandbox/images/images.yaml` lists them. Each is built, or taken from a bundle,
+once for its content (a change in its Dockerfile, files, binaries, wheels or
+base gives a new key) and imported into a containerd store, which new sandboxes
+get as hard links.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import Any
 
 import yaml
 
+from .bundle import take
 from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
 from .isolation import die_with_parent
@@ -32,6 +35,7 @@ from .progress import Progress
 from .toolchain import Toolchain, artifacts_dir
 
 IMAGES = PROJECT / "sandbox" / "images"
+_UNPACKED_AT_ONCE = 2
 _RECIPE = "2"
 """Part of every key: raise it when this module builds differently."""
 
@@ -47,6 +51,10 @@ class Base:
     def key(self) -> str:
         """A key that changes with the suite and the packages."""
         return _digest([_RECIPE, self.suite, *self.packages])
+
+    def piece(self) -> str:
+        """Its archive, as a path in the cache."""
+        return f"images/base-{self.name}-{self.key()}.tar"
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,10 @@ class Image:
         # A binary's folder is named by what it was built from.
         parts += [toolchain.binary(name).parent.name for name in self.binaries]
         return _digest(parts)
+
+    def piece(self, key: str) -> str:
+        """Its archive, as a path in the cache."""
+        return f"images/{self.name}-{key}.tar"
 
     def _project_files(self) -> Iterator[Path]:
         for folder in self.files:
@@ -124,6 +136,18 @@ class Images:
         """Tag and key of every image."""
         return {image.tag: image.key(self.bases, self.toolchain) for image in self.images}
 
+    def archived(self, progress: Progress) -> list[str]:
+        """The archives of all images and their bases, as paths in the cache; builds what is missing.
+
+        Raises:
+            SandboxError: If one can't be built, with the end of its log.
+        """
+        with _locked():
+            bases = [self._base(base, progress) for base in self.bases.values()]
+            keyed = [(image, image.key(self.bases, self.toolchain)) for image in self.images]
+            archives = [self._archive(image, key, progress) for image, key in keyed]
+        return [str(path.relative_to(cache_dir())) for path in (*bases, *archives)]
+
     def build_ahead(self, progress: Progress) -> None:
         """Build those that need nothing of the toolchain, which may still be building.
 
@@ -161,8 +185,8 @@ class Images:
         }
 
     def _archive(self, image: Image, key: str, progress: Progress) -> Path:
-        archive = cache_dir() / "images" / f"{image.name}-{key}.tar"
-        if archive.exists():
+        archive = cache_dir() / image.piece(key)
+        if archive.exists() or take(image.piece(key), progress):
             return archive
         arguments: list[str | Path] = []
         if image.base:
@@ -175,8 +199,8 @@ class Images:
         return archive
 
     def _base(self, base: Base, progress: Progress) -> Path:
-        archive = cache_dir() / "images" / f"base-{base.name}-{base.key()}.tar"
-        if archive.exists():
+        archive = cache_dir() / base.piece()
+        if archive.exists() or take(base.piece(), progress):
             return archive
         log = new_log(f"base-{base.name}")
         with progress.step(f"build base {base.name} ({base.suite})"), _builder(log) as builder:
@@ -290,9 +314,14 @@ class Store:
                 )
             try:
                 _wait_for(Path(socket), containerd, log)
-                for tag, archive in archives.items():
-                    ctr = ["ctr", "--address", socket, "--namespace", "k8s.io", "images", "import"]
-                    run_logged([*ctr, archive], log, f"unpack the image {tag}")
+                ctr = ["ctr", "--address", socket, "--namespace", "k8s.io", "images", "import"]
+
+                def unpack(tag: str) -> None:
+                    run_logged([*ctr, archives[tag]], log, f"unpack the image {tag}")
+
+                with ThreadPoolExecutor(_UNPACKED_AT_ONCE) as pool:
+                    # The largest first: else one core would wait for it at the end.
+                    list(pool.map(unpack, sorted(archives, key=lambda tag: -archives[tag].stat().st_size)))
             finally:
                 containerd.terminate()
                 containerd.wait()

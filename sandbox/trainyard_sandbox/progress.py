@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -26,12 +26,19 @@ class _Step:
     started: float
     ended: float | None = None
     failed: bool = False
-    note: str = ""
+    share: float | None = None
+    """How much of it is done, where that is known."""
     said: float = field(default=0.0)
 
     @property
     def seconds(self) -> float:
         return (self.ended or time.monotonic()) - self.started
+
+    @property
+    def so_far(self) -> str:
+        """`12s`, or `43%, 12s`."""
+        share = "" if self.share is None or self.ended else f"{self.share:.0%}, "
+        return share + duration(self.seconds)
 
 
 def duration(seconds: float) -> str:
@@ -70,14 +77,21 @@ class Progress:
             self._live.__exit__(kind, error, trace)
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Show `name` as running until the block ends, and how it ended."""
+    def step(self, name: str) -> Iterator[Callable[[float], None]]:
+        """Show `name` as running until the block ends, and how it ended.
+
+        The block may call what it gets with the share that is done, from 0 to 1.
+        """
         step = _Step(name, time.monotonic(), said=time.monotonic())
         with self._lock:
             self._steps.append(step)
         self._say(f"... {name}")
+
+        def at(share: float) -> None:
+            step.share = share
+
         try:
-            yield
+            yield at
         except BaseException:
             step.failed = True
             raise
@@ -96,7 +110,7 @@ class Progress:
                 quiet = [s for s in self._steps if s.ended is None and now - s.said > _QUIET_SECONDS]
             for step in quiet:
                 step.said = now
-                self._say(f"... {step.name} (still running, {duration(step.seconds)})")
+                self._say(f"... {step.name} (still running, {step.so_far})")
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 2))
@@ -104,5 +118,5 @@ class Progress:
             steps = list(self._steps)
         for step in steps:
             mark = "[red]failed" if step.failed else "[green]done" if step.ended else "[yellow]working"
-            table.add_row(mark, step.name, duration(step.seconds))
+            table.add_row(mark, step.name, step.so_far)
         return table

@@ -1,8 +1,9 @@
 """The binaries that a sandbox runs, and the charts and CRDs that come with them.
 
 A binary on PATH that prints the pinned version takes precedence; otherwise it
-is built once, from the Go modules pinned under `sandbox/toolchain/`, into the
-user's cache. `toolchain.yaml` describes the tools; this module builds them.
+comes into the user's cache once: from a bundle if there is one, or built from
+the Go modules pinned under `sandbox/toolchain/`. `toolchain.yaml` describes the
+tools; this module builds them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from . import bundle
 from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
 from .locks import locked
@@ -64,6 +66,11 @@ class Tool:
         for path in sorted(self.folder.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())
         return f"{self.version}-{digest.hexdigest()[:12]}"
+
+    def pieces(self) -> list[str]:
+        """What a build of it gives, as paths in the cache."""
+        binaries = [f"bin/{self.name}/{self.key()}"] if self.binaries else []
+        return [*binaries, *(f"artifacts/{target}" for target in self.artifacts)]
 
 
 def tools() -> dict[str, Tool]:
@@ -127,18 +134,26 @@ class Toolchain:
         ]
 
     def build(self, progress: Progress) -> None:
-        """Build what is missing, two at a time.
+        """Take what is missing from a bundle, and build the rest, two at a time.
 
         Raises:
-            SandboxError: If there is no Go, or a build fails: with the last lines of its log.
+            SandboxError: If there is no Go, or a build fails: with the last lines of its log; or if the
+                bundle that the environment names cannot be used.
         """
         if not self.missing():
             return
         with locked(cache_dir() / "locks" / "build.lock", "another build of the toolchain"):
             self._look(self.tools)
-            missing = self.missing()
-            if missing:
+            self._take(self.missing(), progress)
+            if missing := self.missing():
                 self._build(missing, progress)
+
+    def _take(self, missing: list[Tool], progress: Progress) -> None:
+        pieces = [path for tool in missing for path in tool.pieces() if not (cache_dir() / path).exists()]
+        bundle.announce(pieces, progress)
+        for path in pieces:
+            bundle.take(path, progress)
+        self._look(missing)
 
     def _build(self, missing: list[Tool], progress: Progress) -> None:
         go = _Go.find(progress)

@@ -234,6 +234,20 @@ def test_without_root_there_is_a_control_plane_with_simulated_nodes(spare: Clust
     assert ready_nodes(spare) == ["fake-0", "fake-1"]
 
 
+def test_a_machine_that_has_a_bundle_builds_nothing(tmp_path: Path) -> None:
+    bundled = trainyard("sandbox", "bundle", "--output", str(tmp_path / "www"), timeout=4500)
+    [folder] = (tmp_path / "www").iterdir()
+    assert bundled.stdout == f"export TRAINYARD_BUNDLE={folder}\n"
+    elsewhere = {"TRAINYARD_CACHE": str(tmp_path / "cache"), "TRAINYARD_BUNDLE": str(folder)}
+    command = [str(PROJECT / ".venv" / "bin" / "trainyard"), "sandbox", "build"]
+    answer = subprocess.run(
+        command, env={**os.environ, **elsewhere}, capture_output=True, text=True, check=False, timeout=4500
+    )
+    assert answer.returncode == 0, answer.stderr
+    doing = {line.split()[1] for line in answer.stderr.splitlines() if line.startswith("ok ")}
+    assert doing == {"fetch", "unpack"}, answer.stderr
+
+
 @pytest.mark.core
 def test_a_port_that_is_taken_is_one_sentence_exit_code_2_and_nothing_left(spare: Cluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -6,11 +6,13 @@ import dataclasses
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trainyard_sandbox import cluster
+from trainyard_sandbox import bundle_writer, cluster
+from trainyard_sandbox.bundle import VARIABLE
 from trainyard_sandbox.cluster import Sandbox
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.paths import Instance
@@ -99,6 +101,29 @@ def build(control_plane_only: ControlPlaneOnly = False, kubernetes: Kubernetes =
     version = kubernetes or cluster.USUAL_KUBERNETES
     with Progress() as progress:
         cluster.build(progress, control_plane_only=control_plane_only, kubernetes=version)
+
+
+@app.command()
+def bundle(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to put it in.")] = Path(),
+    archive: Annotated[bool, typer.Option("--archive", help="A tar, in place of a folder.")] = False,
+) -> None:
+    """Pack what was built into a bundle, so that other machines need not build it.
+
+    Builds what is missing, and prints the variable that makes others use the
+    bundle: with the path, or with the address of a web server that has the
+    folder.
+
+    Example: trainyard sandbox bundle --output /srv/www
+    """
+    with Progress() as progress:
+        written = bundle_writer.write(cluster.bundled(progress), output, progress, archive=archive)
+    print(f"export {VARIABLE}={written.path.resolve()}")
+    if not archive:
+        print(
+            f"From a web server: {VARIABLE}=https://.../{written.path.name}#sha256={written.digest}",
+            file=sys.stderr,
+        )
 
 
 @app.command()

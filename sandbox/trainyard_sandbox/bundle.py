@@ -1,0 +1,330 @@
+"""A bundle: what was built once, so that other machines fetch it in place of building it.
+
+A folder with `index.json` and a file for each piece, or a plain tar of that
+folder, or an address that serves it. A piece is what `toolchain` or `images`
+would otherwise build, named by its path in the cache, which holds the hash of
+all that it was built from: so a bundle of another commit serves for whatever
+has not changed since. The index says the SHA-256 of each file, and whoever
+names an address says the SHA-256 of the index.
+
+`TRAINYARD_BUNDLE` names the bundle; `take` fetches a piece of it into the
+cache. `bundle_writer` makes bundles.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import platform
+import re
+import shutil
+import tarfile
+import time
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, Annotated, Final, Protocol
+from urllib.parse import urldefrag, urlsplit
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from trainyard_api.closed import Closed, sentences
+
+from .errors import SandboxError
+from .paths import cache_dir
+from .progress import Progress
+
+VARIABLE: Final = "TRAINYARD_BUNDLE"
+INDEX: Final = "index.json"
+API_VERSION: Final = "bundle.trainyard.dev/v1alpha1"
+
+_SHA256: Final = r"^[0-9a-f]{64}$"
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
+_FRAGMENT: Final = re.compile(r"sha256=([0-9a-f]{64})")
+_TRIES: Final = 3
+_PAUSE_SECONDS: Final = 2.0
+_TIMEOUT_SECONDS: Final = 60
+_AT_ONCE: Final = 1 << 20
+_INDEX_AT_MOST: Final = 4 << 20
+_OTHERWISE: Final = f"Without {VARIABLE}, it is built here."
+
+
+class Piece(Closed):
+    """A file of a bundle: a gzipped tar of a folder in the cache, or a file in the cache as it is."""
+
+    file: Annotated[str, StringConstraints(pattern=f"^{_NAME}$")]
+    """Its name beside the index."""
+    sha256: Annotated[str, StringConstraints(pattern=_SHA256)]
+    """The SHA-256 of the file."""
+    size: Annotated[int, Field(ge=0)]
+    """Its bytes."""
+
+
+class Index(Closed):
+    """What a bundle holds."""
+
+    api_version: Annotated[str, Field(pattern=f"^{re.escape(API_VERSION)}$")] = API_VERSION
+    """The format of the bundle."""
+    machine: str
+    """What its programs run on, as `platform.machine()` says it: x86_64."""
+    pieces: dict[Annotated[str, StringConstraints(pattern=rf"^(bin|artifacts|images)(/{_NAME})+$")], Piece]
+    """By path in the cache."""
+
+
+def take(path: str, progress: Progress) -> bool:
+    """Fetch a piece into the cache, from the bundle that the environment names, if it has the piece.
+
+    Args:
+        path: What is wanted, as a path in the cache, such as `bin/etcd/v3.6.6-...`.
+        progress: Shows how far it is.
+
+    Raises:
+        SandboxError: The bundle cannot be read, or the piece is not what the index says.
+    """
+    where = os.environ.get(VARIABLE)
+    return bool(where) and _bundle(str(where)).take(path, progress)
+
+
+def announce(paths: list[str], progress: Progress) -> None:
+    """Say what of the paths comes from the bundle that the environment names; nothing without one.
+
+    Raises:
+        SandboxError: The bundle cannot be read.
+    """
+    if (where := os.environ.get(VARIABLE)) and paths:
+        held = [path for path in paths if path in _bundle(where).index.pieces]
+        line = f"From the bundle {where}: {len(held)} of {len(paths)} parts, {_bundle(where).size(held)}."
+        left = ", ".join(sorted(path.split("/")[1] for path in set(paths) - set(held)))
+        progress.console.print(line + (f" Built here: {left}." if left else ""), soft_wrap=True)
+
+
+@cache
+def _bundle(where: str) -> Bundle:
+    return Bundle.read(where)
+
+
+class Place(Protocol):
+    """Where the files of a bundle are."""
+
+    def open(self, name: str, start: int) -> IO[bytes]:
+        """The file from a byte on; raises `FileNotFoundError` without it, and other `OSError`s."""
+        ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder on this machine."""
+
+    path: Path
+
+    def open(self, name: str, start: int) -> IO[bytes]:
+        """As `Place` says."""
+        file = (self.path / name).open("rb")
+        file.seek(start)
+        return file
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A tar of such a folder, not compressed."""
+
+    path: Path
+
+    def open(self, name: str, start: int) -> IO[bytes]:
+        """As `Place` says."""
+        try:
+            archive = tarfile.open(self.path, "r:")  # noqa: SIM115 (the file that is returned needs it)
+            member = next((each for each in archive if Path(each.name).name == name and each.isfile()), None)
+        except tarfile.TarError as error:
+            raise OSError(f"it is no tar: {error}") from error
+        file = None if member is None else archive.extractfile(member)
+        if file is None:
+            raise FileNotFoundError(name)
+        file.seek(start)
+        return file
+
+
+@dataclass(frozen=True)
+class Address:
+    """A folder that a web server has. Proxies are those of the environment."""
+
+    url: str
+
+    def open(self, name: str, start: int) -> IO[bytes]:
+        """As `Place` says."""
+        request = urllib.request.Request(  # noqa: S310 (`Bundle.read` admits https, and http on loopback)
+            f"{self.url}/{name}", headers={"Range": f"bytes={start}-"} if start else {}
+        )
+        try:
+            # Not `urlopen`, which keeps the proxies of the first request of the process.
+            answer: IO[bytes] = urllib.request.build_opener().open(request, timeout=_TIMEOUT_SECONDS)
+        except urllib.error.HTTPError as error:
+            if error.code in (404, 410):
+                raise FileNotFoundError(name) from error
+            raise
+        if start and getattr(answer, "status", 206) != 206:  # a server that knows no ranges
+            _skip(answer, start)
+        return answer
+
+
+def _skip(file: IO[bytes], count: int) -> None:
+    while count and (block := file.read(min(count, _AT_ONCE))):
+        count -= len(block)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle that is there."""
+
+    where: str
+    """As the user named it."""
+    place: Place
+    index: Index
+
+    @classmethod
+    def read(cls, where: str) -> Bundle:
+        """Find a bundle and read its index.
+
+        Args:
+            where: A folder, a tar, or an address with `#sha256=` and the digest of its index.
+
+        Raises:
+            SandboxError: There is none, it is for another machine, or the index is not the one that is meant.
+        """
+        place, digest = _place(where)
+        try:
+            with place.open(INDEX, 0) as file:
+                text = file.read(_INDEX_AT_MOST)
+        except FileNotFoundError:
+            raise SandboxError(f"{VARIABLE}={where}: there is no {INDEX}. {_OTHERWISE}") from None
+        except (OSError, HTTPException) as error:
+            raise SandboxError(f"{VARIABLE}={where}: {_reason(error)}. {_OTHERWISE}") from error
+        if digest is not None and (actual := hashlib.sha256(text).hexdigest()) != digest:
+            raise SandboxError(
+                f"{VARIABLE}={where}: the SHA-256 of its {INDEX} is {actual}. This is not the bundle that is"
+                f" meant, so nothing of it is used. {_OTHERWISE}"
+            )
+        try:
+            index = Index.model_validate_json(text, by_alias=True, by_name=False)
+        except ValidationError as error:
+            location, sentence = next(sentences(error, Index))
+            at = "".join(f".{step}" for step in location)
+            raise SandboxError(f"{VARIABLE}={where}: {INDEX}{at}: {sentence}. {_OTHERWISE}") from None
+        if index.machine != platform.machine():
+            raise SandboxError(
+                f"{VARIABLE}={where}: it is for {index.machine}, and this machine is {platform.machine()}."
+                f" {_OTHERWISE}"
+            )
+        return cls(where, place, index)
+
+    def size(self, paths: list[str]) -> str:
+        """How large the files of pieces are that it holds."""
+        return size(sum(self.index.pieces[path].size for path in paths))
+
+    def take(self, path: str, progress: Progress) -> bool:
+        """Fetch a piece into the cache; False if the bundle does not have it. Raises as `take`."""
+        piece = self.index.pieces.get(path)
+        if piece is None:
+            return False
+        target = cache_dir() / path
+        partial = cache_dir() / "bundle" / f"{piece.sha256}.partial"
+        with progress.step(f"fetch {piece.file} ({size(piece.size)})") as at:
+            try:
+                self._fetch(piece, partial, lambda done: at(done / max(piece.size, 1)))
+            except FileNotFoundError:
+                progress.console.print(f"{piece.file} is no longer in the bundle, so it is built here.")
+                return False
+            _check(piece, partial, self.where)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if path.startswith("images/"):
+                partial.replace(target)
+            else:
+                _unpack(piece, partial, target, self.where)
+                partial.unlink()
+        return True
+
+    def _fetch(self, piece: Piece, partial: Path, at: Callable[[int], None]) -> None:
+        """Bring a file here, going on from where the last try or process ended."""
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        problem = "it ended early"
+        for left in reversed(range(_TRIES)):
+            done = partial.stat().st_size if partial.exists() else 0
+            try:
+                with self.place.open(piece.file, done) as source, partial.open("ab") as kept:
+                    while done < piece.size and (block := source.read(min(_AT_ONCE, piece.size - done))):
+                        kept.write(block)
+                        done += len(block)
+                        at(done)
+            except FileNotFoundError:
+                raise
+            except (OSError, HTTPException) as error:
+                problem = _reason(error)
+            if done >= piece.size:
+                return
+            if left:
+                time.sleep(_PAUSE_SECONDS)
+        raise SandboxError(
+            f"{piece.file} of {VARIABLE}={self.where}: {problem}, after {size(done)} of {size(piece.size)}."
+            f" Run it again, and it goes on from there. {_OTHERWISE}"
+        )
+
+
+def _place(where: str) -> tuple[Place, str | None]:
+    """Where a bundle is, and the SHA-256 of its index if that is said."""
+    if "://" not in where:
+        path = Path(where).expanduser()
+        if not path.exists():
+            raise SandboxError(f"{VARIABLE}={where}: there is no such file or folder. {_OTHERWISE}")
+        return (Folder(path) if path.is_dir() else Archive(path)), None
+    url, fragment = urldefrag(where)
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (
+        parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost")
+    ):
+        raise SandboxError(f"{VARIABLE}={where}: must begin with https://.")
+    if (digest := _FRAGMENT.fullmatch(fragment)) is None:
+        raise SandboxError(
+            f"{VARIABLE}={where}: must end with #sha256= and the SHA-256 of the bundle's {INDEX}, "
+            "which `trainyard sandbox bundle` prints."
+        )
+    return Address(url.removesuffix(INDEX).rstrip("/")), digest[1]
+
+
+def _reason(error: Exception) -> str:
+    reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+    return str(reason) or type(error).__name__
+
+
+def _check(piece: Piece, partial: Path, where: str) -> None:
+    with partial.open("rb") as file:
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != piece.sha256:
+        partial.unlink()
+        raise SandboxError(
+            f"{piece.file} of {VARIABLE}={where}: its SHA-256 is {actual}, and the index says {piece.sha256}."
+            f" It is not used. Get the bundle anew. {_OTHERWISE}"
+        )
+
+
+def _unpack(piece: Piece, archive: Path, target: Path, where: str) -> None:
+    folder = target.with_name(f".{target.name}.partial")
+    for old in (folder, target):
+        shutil.rmtree(old, ignore_errors=True)
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            tar.extractall(folder, filter="data")
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise SandboxError(f"{piece.file} of {VARIABLE}={where}: {error}. {_OTHERWISE}") from error
+    folder.rename(target)
+
+
+def size(count: int) -> str:
+    """Bytes for people: `12 MB`."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(1, round(count / 1e6))} MB"
