@@ -10,22 +10,25 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 
-def of(model: type[BaseModel]) -> dict[str, str]:
+@cache
+def of(model: type[BaseModel]) -> Mapping[str, str]:
     """By the name of the attribute, the description of each field that has one."""
     texts: dict[str, str] = {}
     for ancestor in reversed(model.__mro__):
         if issubclass(ancestor, BaseModel) and ancestor is not BaseModel:
             texts |= _below_fields(ancestor)
     given = {name: field.description for name, field in model.model_fields.items() if field.description}
-    return {**{name: texts[name] for name in model.model_fields if name in texts}, **given}
+    return MappingProxyType({**{name: texts[name] for name in model.model_fields if name in texts}, **given})
 
 
 def _below_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:

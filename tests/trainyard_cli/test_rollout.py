@@ -77,6 +77,7 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     script = tmp_path / "pulumi"
     script.write_text(
         '#!/bin/sh\necho "$@" >> "$0.called"\necho "$PULUMI_SKIP_CHECKPOINTS" >> "$0.skips"\n'
+        'echo "$KUBECONFIG" >> "$0.kubeconfig"\n'
         'cat "$0.$1"\nexit $(cat "$0.$1.code")\n'
     )
     script.chmod(0o755)
@@ -214,6 +215,13 @@ def test_where_nothing_changes_an_up_does_not_read_the_cluster_again(pulumi: Pat
         .read_text()
         .endswith(f"\nup --yes --skip-preview --policy-pack policies {ON_PROD}")
     )
+
+
+def test_pulumi_gets_the_kubeconfig_that_is_given(pulumi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/the/usual/one")
+    answer(pulumi, *PREVIEW, end(preview=True), update=UPDATE, kubeconfig="/else")
+    answer(pulumi, *PREVIEW, end(preview=True), kubeconfig=None)
+    assert (pulumi / "pulumi.kubeconfig").read_text() == "/else\n/else\n/the/usual/one\n"
 
 
 def test_a_preview_that_fails_ends_an_up(pulumi: Path) -> None:

@@ -11,6 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 from trainyard_operator.kube import credentials
 from trainyard_operator.kube.client import Client
 from trainyard_operator.kube.credentials import Credentials, NoKubeconfigError
+from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import Cluster
 from trainyard_sandbox.paths import Instance
 
@@ -31,9 +32,37 @@ def load(kubeconfig: str | None, context: str | None) -> Credentials:
 
 
 def of_stack(cluster: Cluster, kubeconfig: str | None, context: str | None) -> Credentials:
-    """Like `load`; the stack file provides what is not given."""
-    file = kubeconfig or (cluster.kubeconfig and str(Path(cluster.kubeconfig).expanduser()))
-    return load(file, context or cluster.context)
+    """The cluster of a stack: like `load`, with what the stack file says.
+
+    Every command that is given a stack connects by this, so that none reads or
+    writes another cluster than the one that the stack is rolled out to.
+
+    Raises:
+        PlatformError: An option names another cluster than the stack file.
+        CredentialsError: As `load`.
+    """
+    return load(*choose(cluster, kubeconfig, context))
+
+
+def choose(cluster: Cluster, kubeconfig: str | None, context: str | None) -> tuple[str | None, str | None]:
+    """The kubeconfig and the context of a stack's cluster; None where nobody says one.
+
+    Raises:
+        PlatformError: An option says something else than the stack file.
+    """
+    file = None if cluster.kubeconfig is None else str(Path(cluster.kubeconfig).expanduser())
+    if file and kubeconfig and Path(kubeconfig).resolve() != Path(file).resolve():
+        raise _contradiction("kubeconfig", kubeconfig, file)
+    if cluster.context and context and context != cluster.context:
+        raise _contradiction("context", context, cluster.context)
+    return kubeconfig or file, context or cluster.context
+
+
+def _contradiction(what: str, option: str, said: str) -> PlatformError:
+    return PlatformError(
+        f"--{what} {option}: cluster.{what} of the stack file is {said}, and a stack has one cluster. Leave "
+        f"--{what} out, or change the stack file."
+    )
 
 
 def load_or_sandbox(kubeconfig: str | None, context: str | None) -> Credentials:

@@ -33,7 +33,6 @@ from ..cluster import connection, drift_unmanaged
 from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
 from ..files import rendering, stackfile
-from ..files.stackfile import STACKS
 from ..options import Context, Keep, Kubeconfig, Printed
 
 Json = Mapping[str, Any]
@@ -81,7 +80,7 @@ def run(
             print(f"Repairing {number} of them ...", file=err)
 
     try:
-        settings = stackfile.read(stack, STACKS)  # reports mistakes without Pulumi's words around them
+        settings = stackfile.read_as_pulumi(stack)  # reports mistakes without Pulumi's words around them
         credentials = connection.of_stack(settings.cluster, kubeconfig, context)
         manifests = expected.objects(state() if state is not None else _rendered(stack, err))
         kept = _named(keep, manifests)
@@ -106,7 +105,7 @@ def run(
 def _rendered(stack: str, err: TextIO) -> Json:
     print(f"Rendering the stack {stack} ...", file=err)
     with TemporaryDirectory() as folder:
-        return rendering.state(stack, STACKS / f"Pulumi.{stack}.yaml", Path(folder))
+        return rendering.state(stack, stackfile.file_of(stack), Path(folder))
 
 
 def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import typer
 
 from trainyard_assist.explain.text import clean
 from trainyard_operator.kube.client import ApiError
-from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_operator.kube.credentials import Credentials, CredentialsError
 from trainyard_platform import impact as core
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import installed as stack_runtimes
@@ -58,7 +58,9 @@ def run(
     try:
         before, after = asked(stack, since)
         found, also = core.changes(before.objects, after.objects), unjudged(since)
-        seen = asyncio.run(_look(kubeconfig, context, found)) if found else Seen()
+        seen = Seen()
+        if found:
+            seen = asyncio.run(_look(_credentials(stack, before, after, kubeconfig, context), found))
     except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
         print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
         return CANNOT_ASK
@@ -190,8 +192,16 @@ def _asked(folder: Path, stack: str) -> Asked:
     )
 
 
-async def _look(kubeconfig: str | None, context: str | None, found: tuple[core.Change, ...]) -> Seen:
-    async with connection.client(connection.load(kubeconfig, context), "impact") as client:
+def _credentials(
+    stack: str, before: Asked, after: Asked, kubeconfig: str | None, context: str | None
+) -> Credentials:
+    settings = stackfile.read_as_pulumi(stack) if after.settings else before.settings
+    assert settings is not None  # noqa: S101 (`asked` has refused it)
+    return connection.of_stack(settings.cluster, kubeconfig, context)
+
+
+async def _look(credentials: Credentials, found: tuple[core.Change, ...]) -> Seen:
+    async with connection.client(credentials, "impact") as client:
         return await look(client, pools=any(change.ref.kind == core.NODE_POOL for change in found))
 
 

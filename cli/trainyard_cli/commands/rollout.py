@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Annotated, Final, TextIO
 
 import typer
@@ -68,6 +67,11 @@ def run(
     cluster would refuse go to `err` with exit code 1.
     """
     out, err = out or sys.stdout, err or sys.stderr
+    try:
+        cluster = _cluster(stack, kubeconfig, context)
+    except PlatformError as error:
+        print(error, file=err)
+        return CANNOT_ASK
     looks = [("who owns the tenants' namespaces", foreign_namespaces.refusals)]
     if not (change or expect_no_changes):  # an `up` may have to restore the webhook that judges them
         looks.append(("whether the cluster would accept the runtimes", runtime_trials.refusals))
@@ -90,12 +94,14 @@ def run(
             teller = Teller(
                 stack, out, progress, lambda steps: _effects(steps, stack, kubeconfig, context), _deleted_with
             )
-            code = _pulumi(["preview", "--refresh", *judged], stack, None if verbose else teller)
+            its = {"KUBECONFIG": kubeconfig} if kubeconfig else {}
+            code = _pulumi(["preview", "--refresh", *judged], stack, None if verbose else teller, its)
             if code == 0 and change:
-                teller.begin_update()
+                teller.begin_update(cluster)
                 refresh = ["--refresh"] if verbose or teller.changing else []
                 update = ["up", *refresh, "--yes", "--skip-preview", *judged]
-                code = _pulumi(update, stack, None if verbose else teller, _few_checkpoints(stack))
+                its |= _few_checkpoints(stack)
+                code = _pulumi(update, stack, None if verbose else teller, its)
     except OSError as error:
         print(f"pulumi cannot be run: {error.strerror}", file=err)
         return CANNOT_ASK
@@ -113,17 +119,32 @@ def run(
     )
 
 
-def _pulumi(
-    arguments: Sequence[str],
-    stack: str,
-    teller: Teller | None,
-    variables: Mapping[str, str] = MappingProxyType({}),
-) -> int:
+def _cluster(stack: str, kubeconfig: str | None, context: str | None) -> str:
+    """The address of the stack's cluster, for people; empty if only Pulumi can tell.
+
+    Raises:
+        PlatformError: The options name another cluster than the one that Pulumi goes by.
+    """
+    cluster = stackfile.read_as_pulumi(stack).cluster
+    connection.choose(cluster, kubeconfig, context)
+    if context and cluster.context is None:
+        raise PlatformError(
+            f"--context {context}: the stack {stack} has no cluster.context, so Pulumi goes by the current"
+            " one of the kubeconfig. Write it into the stack file, or run: "
+            f"kubectl config use-context {context}"
+        )
+    try:
+        return clean(connection.of_stack(cluster, kubeconfig, context).server)
+    except CredentialsError:
+        return ""
+
+
+def _pulumi(arguments: Sequence[str], stack: str, teller: Teller | None, variables: Mapping[str, str]) -> int:
     """Run Pulumi on a stack; returns its exit code. Without a teller, it prints its own output."""
     command = ["pulumi", *arguments, "--stack", stack, "--non-interactive", "--color", "never"]
     environment = {
-        **variables,
         **os.environ,
+        **variables,
         # Git takes precedence over whoever wrote a field that a stack sets: a person, or a killed `up`.
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
@@ -143,7 +164,8 @@ def _few_checkpoints(stack: str) -> Mapping[str, str]:
     """
     pools = stackfile.read_as_pulumi(stack).node_pools.values()
     in_a_cloud = any(pool.provider in NODE_GROUPS for pool in pools)
-    return {} if in_a_cloud else {"PULUMI_SKIP_CHECKPOINTS": "true"}
+    variable = "PULUMI_SKIP_CHECKPOINTS"
+    return {} if in_a_cloud else {variable: os.environ.get(variable, "true")}
 
 
 Effects = Callable[[Sequence[Step]], tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]]
@@ -175,9 +197,10 @@ class Teller:
         """How many objects the preview would change."""
         return words.changing(self._steps.values())
 
-    def begin_update(self) -> None:
-        """After the preview: what Pulumi prints from now on is about the update."""
-        self._progress.begin(f"Rolling out {self._stack}", len(self._steps))
+    def begin_update(self, cluster: str) -> None:
+        """After the preview: what Pulumi prints from now on is about the update of that cluster."""
+        to = f" to {cluster}" if cluster else ""
+        self._progress.begin(f"Rolling out {self._stack}{to}", len(self._steps))
 
     def hear(self, line: str) -> None:
         """Process one line that Pulumi has printed."""

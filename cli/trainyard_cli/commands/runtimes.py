@@ -102,7 +102,7 @@ def of_stack(folder: Path, stack: str | None = None) -> tuple[Runtime, ...]:
     """The runtimes that a stack installs; without a stack, all, with their known digests."""
     if stack is None:
         return catalog.every(folder)
-    settings = stackfile.read(stack)
+    settings = stackfile.read_as_pulumi(stack)
     return stack_runtimes.load(folder, settings, Artifacts(settings.artifacts, folder.parent).registry)
 
 

@@ -21,7 +21,7 @@ import typer
 from trainyard_api import names
 from trainyard_assist import offline
 from trainyard_operator.kube.client import ApiError
-from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_operator.kube.credentials import Credentials, CredentialsError
 from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.catalog import changes as catalog_changes
 from trainyard_platform.catalog import files as catalog
@@ -31,6 +31,7 @@ from trainyard_policies.lint.files import CannotLintError, at_revision
 
 from ..answers import CANNOT_ASK, FINE, REFUSED, Output
 from ..cluster import connection
+from ..files import stackfile
 from ..files.manifests import CATALOG
 from ..options import Context, Kubeconfig, Printed
 from .runtimes import Stack, names_of, of_stack
@@ -74,7 +75,8 @@ def run(
         if since is not None:
             found = Comparison(_at(since, folder), _at(until, folder) if until else _forms(of_stack(folder)))
         else:
-            found = asyncio.run(_with_cluster(_forms(_wanted(folder, stack)), kubeconfig, context))
+            credentials = _credentials(stack, kubeconfig, context)
+            found = asyncio.run(_with_cluster(_forms(_wanted(folder, stack)), credentials))
     except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
         print(error, file=err)
         return CANNOT_ASK
@@ -162,11 +164,15 @@ def _at(revision: str, folder: Path) -> dict[str, Json]:
             raise PlatformError(f"at {revision}: {str(error).replace(f'{copy}/', '')}") from error
 
 
-async def _with_cluster(
-    wanted: Mapping[str, Json], kubeconfig: str | None, context: str | None
-) -> Comparison:
+def _credentials(stack: str | None, kubeconfig: str | None, context: str | None) -> Credentials:
+    if stack is None:
+        return connection.load(kubeconfig, context)
+    return connection.of_stack(stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
+
+
+async def _with_cluster(wanted: Mapping[str, Json], credentials: Credentials) -> Comparison:
     there: dict[str, Json] = {}
-    async with connection.client(connection.load(kubeconfig, context), "runtimes") as client:
+    async with connection.client(credentials, "runtimes") as client:
         async for page in client.list(CLUSTER_TRAINING_RUNTIMES.path()):
             for item in page.items or ():
                 runtime = msgspec.json.decode(item)

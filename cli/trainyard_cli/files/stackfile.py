@@ -53,7 +53,12 @@ def read(name: str, folder: Path = STACKS) -> StackSettings:
 
 def read_as_pulumi(name: str) -> StackSettings:
     """What the file says from which Pulumi reads the stack; raises as `read`."""
-    return _read(name, Path(os.environ.get(_FILE_VARIABLE) or STACKS / f"Pulumi.{name}.yaml"))
+    return _read(name, file_of(name))
+
+
+def file_of(name: str) -> Path:
+    """The file from which Pulumi reads the stack."""
+    return Path(os.environ.get(_FILE_VARIABLE) or STACKS / f"Pulumi.{name}.yaml")
 
 
 def line(name: str, folder: Path, sentence: str) -> int:

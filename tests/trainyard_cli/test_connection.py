@@ -1,0 +1,132 @@
+"""A stack has one cluster, which every command that is given the stack connects to."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trainyard_cli.cluster import connection
+from trainyard_cli.commands import drift, impact, rollout, runtimes_diff
+from trainyard_cli.files import stackfile
+from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_platform import impact as core
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.settings import Cluster, StackSettings
+
+CLI = Path(connection.__file__).parents[1]
+FILE = "/etc/prod/kubeconfig"
+PROD = Cluster(kubeconfig=FILE, context="prod")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kubeconfig", "context", "chosen"),
+    [
+        (PROD, None, None, (FILE, "prod")),
+        (PROD, "/etc/else/../prod/kubeconfig", "prod", ("/etc/else/../prod/kubeconfig", "prod")),
+        (Cluster(), None, None, (None, None)),
+        (Cluster(), "/else", "lab", ("/else", "lab")),
+        (Cluster(context="prod"), "/else", None, ("/else", "prod")),
+    ],
+)
+def test_the_stack_file_and_the_options_say_together_which_cluster_it_is(
+    cluster: Cluster, kubeconfig: str | None, context: str | None, chosen: tuple[str | None, str | None]
+) -> None:
+    assert connection.choose(cluster, kubeconfig, context) == chosen
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "context", "said"),
+    [
+        (
+            "/else",
+            None,
+            f"--kubeconfig /else: cluster.kubeconfig of the stack file is {FILE}, and a stack has one "
+            "cluster. Leave --kubeconfig out, or change the stack file.",
+        ),
+        (
+            None,
+            "lab",
+            "--context lab: cluster.context of the stack file is prod, and a stack has one cluster. "
+            "Leave --context out, or change the stack file.",
+        ),
+    ],
+)
+def test_an_option_that_contradicts_the_stack_file_is_refused(
+    kubeconfig: str | None, context: str | None, said: str
+) -> None:
+    with pytest.raises(PlatformError) as refused:
+        connection.of_stack(PROD, kubeconfig, context)
+    assert str(refused.value) == said
+
+
+def settings(**cluster: str | None) -> StackSettings:
+    return StackSettings.model_validate({"operator": {"image": "example.com/operator:1"}, "cluster": cluster})
+
+
+Connected = list[tuple[str | None, str | None]]
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> Connected:
+    """By which kubeconfigs and contexts a command connects, with a stack that says both; nothing answers."""
+    connected: Connected = []
+    prod = settings(kubeconfig=FILE, context="prod")
+
+    def load(kubeconfig: str | None, context: str | None) -> Credentials:
+        connected.append((kubeconfig, context))
+        raise CredentialsError("nothing answers")
+
+    monkeypatch.setattr(connection, "load", load)
+    for reader in ("read", "read_as_pulumi"):
+        monkeypatch.setattr(stackfile, reader, lambda *_: prod)
+    monkeypatch.setattr(impact, "asked", lambda *_: (impact.Asked(), impact.Asked(prod)))
+    monkeypatch.setattr(core, "changes", lambda *_: ("a change",))
+    monkeypatch.setattr(rollout, "_pulumi", lambda *_: 0)
+    return connected
+
+
+COMMANDS: dict[str, Callable[..., int]] = {
+    "drift": lambda **options: drift.run("prod", **options),
+    "drift --repair": lambda **options: drift.run("prod", repair=True, **options),
+    "impact": lambda **options: impact.run("prod", "HEAD", **options),
+    "preview": lambda **options: rollout.run("prod", change=False, **options),
+    "runtimes diff": lambda **options: runtimes_diff.run([], stack="prod", **options),
+    "up": lambda **options: rollout.run("prod", change=True, **options),
+    "up --repair": lambda **options: rollout.run("prod", change=True, repair=True, **options),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_connects_to_the_cluster_of_its_stack_and_to_no_other(
+    command: str, connected: Connected
+) -> None:
+    COMMANDS[command](out=io.StringIO(), err=io.StringIO())
+    assert set(connected) == {(FILE, "prod")}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_refuses_another_cluster_before_it_connects_to_any(
+    command: str, connected: Connected
+) -> None:
+    err = io.StringIO()
+    assert COMMANDS[command](context="lab", out=io.StringIO(), err=err) == 2
+    assert err.getvalue().startswith("--context lab: cluster.context of the stack file is prod, ")
+    assert connected == []
+
+
+def test_a_context_that_pulumi_does_not_go_by_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stackfile, "read_as_pulumi", lambda *_: settings())
+    err = io.StringIO()
+    assert rollout.run("prod", change=True, context="lab", out=io.StringIO(), err=err) == 2
+    assert err.getvalue() == (
+        "--context lab: the stack prod has no cluster.context, so Pulumi goes by the current one of the "
+        "kubeconfig. Write it into the stack file, or run: kubectl config use-context lab\n"
+    )
+
+
+def test_nobody_connects_by_the_kubeconfig_alone_who_has_a_stack() -> None:
+    """Those that have none may; `runtimes diff` does with and without one."""
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in CLI.rglob("*.py")}
+    callers = {name for name, source in sources.items() if "connection.load(" in source}
+    assert callers == {"adopt", "runtimes_diff", "runtimes_jobs"}
