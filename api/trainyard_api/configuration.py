@@ -192,5 +192,7 @@ class Configuration(Part):
     status_server: StatusServer = StatusServer()
     feature_gates: FeatureGates = FeatureGates()
     limits: Limits = Limits()
+    queue_holds: Literal["TrainJob", "JobSet"] = "TrainJob"
+    """What Kueue holds in its queues: the kind that its configuration names in integrations.frameworks."""
     retention: Retention | None = None
     """Deletes finished TrainJobs; if left out, all stay."""

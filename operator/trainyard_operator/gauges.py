@@ -14,15 +14,15 @@ from prometheus_client.registry import Collector
 from trainyard_api import names
 
 from .core import model, states
-from .watch.cache import Cache
+from .watch.cache import Cache, Key
 
 if TYPE_CHECKING:
     from .wiring import Wiring
 
 
-def state(job: model.TrainJob) -> str:
+def state(job: model.TrainJob, jobset: model.JobSet | None = None) -> str:
     """Where a TrainJob stands."""
-    return states.of(job, job.status)
+    return states.of(job, job.status, jobset)
 
 
 class TrainJobs(Collector):
@@ -43,7 +43,8 @@ class TrainJobs(Collector):
         for job in list(self._cache.trainjobs.values()):
             known = before.get(job.uid)
             if known is None or known[0] != job.resource_version:
-                known = (job.resource_version, state(job))
+                seen = self._cache.jobsets.get(Key.of(job))
+                known = (job.resource_version, state(job, None if seen is None else seen.jobset))
             self._known[job.uid] = known
         counted = Counter(known for _, known in self._known.values())
         family = GaugeMetricFamily("trainyard_trainjobs", "TrainJobs by state", labels=["state"])

@@ -274,6 +274,7 @@ class Wiring:
             service_name=names.OPERATOR,
             status_server_port=self.settings.status_server.port,
             status_server_ca=(self.certificates.authorities or b"").decode(),
+            queue_holds_jobset=self.settings.queue_holds == names.JOBSET,
         )
 
     def work(self) -> dict[str, Work]:

@@ -25,7 +25,6 @@ GANG_SCHEDULER: Final = "GangScheduler"
 SCHEDULERS: Final = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 """Parts of a stack that schedule gangs, and what pods name each as their schedulerName."""
 _NAMESPACE: Final = "Namespace"
-PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 
 
 class Ref(NamedTuple):
@@ -96,6 +95,8 @@ class Job:
     priority_class: str = ""
     revision: str = ""
     """Which content of its runtime it has; empty if that is not decided yet."""
+    held_by_kueue: bool = False
+    """Whether a queue holds the TrainJob itself, and not its JobSet."""
     schedulers: frozenset[str] = frozenset()
     """What its JobSet's pods name as their schedulerName."""
 
@@ -192,6 +193,11 @@ def _touched(change: Change, job: Job) -> Touched | None:
 
 def _by_runtime(change: Change, job: Job) -> Touched:
     gone = change.verb is Verb.REMOVED
+    if job.state is State.RUNNING and job.held_by_kueue and not gone:
+        # Kueue compares the runtime as it is now with what it has admitted (ADR 30).
+        return Touched(
+            job, "its TrainJob", "its pods: Kueue stops them at its next event, and starts it anew"
+        )
     if job.started:
         again = "its runtime for a later run: it cannot be created again" if gone else ""
         return Touched(job, "the runtime that it started with, whatever becomes of its pods", again)

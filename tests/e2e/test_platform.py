@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cluster import Cluster, trainjob
+from tests.support.cluster import Cluster, shows, trainjob
 from tests.support.patience import eventually
 from trainyard_sandbox.paths import PROJECT
 
@@ -107,7 +107,7 @@ def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluste
     assert everywhere == ""
     assert platform.kubectl("get", "controllerrevisions", "-n", "trainyard-system", "-o", "name") != ""
 
-    # Nobody would hold a job of a queue until there is quota, nor know it for one later: it is not let in.
+    # Nobody judges a TrainJob, nor holds one of a queue until there is quota: it is not let in.
     job = trainjob("past-quota")
     for metadata, suspend in [({}, False), ({"labels": {"kueue.x-k8s.io/queue-name": "default"}}, True)]:
         sly = {
@@ -116,12 +116,13 @@ def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluste
             "spec": {**job["spec"], "suspend": suspend},
         }
         refused = platform.run(*CREATE, check=False, stdin=yaml.safe_dump(sly))
-        assert "a TrainJob of a queue cannot be created now: Kueue" in refused.stderr
+        assert "'no-trainjobs-without-the-platform.policy.trainyard.dev'" in refused.stderr
 
     platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
     assert uids() == before
     platform.run(*CREATE, stdin=yaml.safe_dump(job))
     team_a.wait_for_condition("past-quota", "Complete")
+    shows(team_a, "past-quota", STATE="Complete", NODES="", REASON="AllJobsCompleted", QUEUE="default")
     [workload] = team_a.list("workloads")
     assert workload["metadata"]["ownerReferences"][0]["name"] == "past-quota"
     platform.apply(trainjob("after-the-next-up"))

@@ -1,52 +1,31 @@
 """Kueue decides when a TrainJob starts: quota, borrowing, priorities, and what pods carry."""
 
-import time
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
+import yaml
 
-from tests.support.cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, emptied, finish, shows
+from tests.support.cluster import UNTIL_TOLD, Cluster, finish, runtime, shows
 from tests.support.patience import eventually
-from trainyard_platform.parts.queues import manifests as queue_manifests
-from trainyard_platform.parts.queues.settings import Queues
 
-from .queues import queued, said, workload
+from .queues import (
+    evictions,
+    gives_way_and_goes_on,
+    moves_to_another_flavor,
+    queued,
+    running,
+    said,
+    stays_without_pods,
+    two_flavors,
+    waits_until_it_is_resumed,
+    workload,
+)
 
 pytestmark = pytest.mark.sandbox(area="queues")
 
-GATES = "kueue.x-k8s.io/admission-gated-by"
 
-
-def evictions(cluster: Cluster, job: str) -> list[str]:
-    """Why a job's Workload was evicted, once it was: its condition says so until it is admitted again."""
-
-    def ask() -> list[str]:
-        status = workload(cluster, job).get("status", {})
-        return [one["reason"] for one in status.get("schedulingStats", {}).get("evictions", [])]
-
-    found: list[str] = eventually(f"the Workload of {job} is evicted", ask)
-    return found
-
-
-def running(cluster: Cluster, job: str) -> Object:
-    """The job's one pod, once it runs."""
-
-    def ask() -> Object | None:
-        return next((p for p in cluster.pods(job) if p["status"].get("phase") == "Running"), None)
-
-    found: Object = eventually(f"{job} runs", ask)
-    return found
-
-
-def stays_without_pods(cluster: Cluster, job: str, beside: Cluster, runs: str, seconds: float = 10) -> None:
-    """For a while a job has no pod, while another one runs."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        assert cluster.pods(job) == []
-        [pod] = beside.pods(runs)
-        assert pod["status"]["phase"] == "Running", pod["status"]
-        time.sleep(1)
+def suspend(cluster: Cluster, job: str, suspended: bool) -> None:
+    """Set a job's `spec.suspend`."""
+    patch = f'{{"spec":{{"suspend":{str(suspended).lower()}}}}}'
+    cluster.kubectl("patch", "trainjob", job, "--type=merge", "-p", patch)
 
 
 def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
@@ -60,8 +39,7 @@ def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
     team_a.apply(queued("waits", "500m"))
     waiting = said(team_a, "waits", "QuotaReserved", "False")
     assert "insufficient unused quota for cpu in flavor cpu" in waiting["message"]
-    team_a.wait_for_condition("waits", "Suspended")
-    shows(team_a, "waits", STATE="Queued", NODES="0/1", REASON="Suspended", QUEUE="default")
+    shows(team_a, "waits", STATE="Queued", NODES="0/1", REASON="", QUEUE="default")
     stays_without_pods(team_a, "waits", team_a, "owns")
     # What was borrowed is given back to its owner.
     team_b.apply(queued("reclaims", "500m", UNTIL_TOLD))
@@ -76,26 +54,71 @@ def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
 
 @pytest.mark.core
 def test_a_job_that_is_sent_suspended_waits_with_free_quota_until_it_is_resumed(team_a: Cluster) -> None:
-    late = queued("late", "100m", UNTIL_TOLD)
-    late["spec"]["suspend"] = True
-    team_a.apply(late)
-    beside = queued("beside", "100m", UNTIL_TOLD)
-    team_a.apply(beside)
-    other = running(team_a, "beside")
-    stays_without_pods(team_a, "late", team_a, "beside")
-    shows(team_a, "late", STATE="Suspended", NODES="0/1", REASON="Suspended", QUEUE="default")
-    shows(team_a, "beside", STATE="Running", NODES="1/1", REASON="", QUEUE="default")
-    told = team_a.run("trainyard", "explain", "late", "-n", "team-a", check=False).stdout
-    assert "SentSuspended" in told, told
-    assert "LocalQueue default does not admit it before it is resumed" in told
-    resume = next(line for line in told.splitlines() if "kubectl patch" in line).partition("kubectl ")[2]
-    team_a.run("sh", "-c", f"kubectl {resume}")
-    pod = running(team_a, "late")
-    assert GATES not in team_a.get("trainjob", "late")["metadata"].get("annotations", {})
-    for one in (pod, other):
-        finish(team_a, one)
-    team_a.wait_for_condition("late", "Complete")
-    shows(team_a, "late", STATE="Complete", NODES="", REASON="AllJobsCompleted", QUEUE="default")
+    waits_until_it_is_resumed(team_a, gate_on="jobset")
+
+
+@pytest.mark.core
+def test_a_running_job_keeps_its_pod_whatever_becomes_of_its_runtime(team_a: Cluster) -> None:
+    """Kueue looks at the JobSet, and not at the runtime as it is now."""
+    edited = runtime("edited")
+    team_a.apply(edited)
+    job = queued("keeps", "100m", UNTIL_TOLD)
+    job["spec"]["runtimeRef"] = {"name": "edited"}
+    team_a.apply(job)
+    pod = running(team_a, "keeps")
+    held = workload(team_a, "keeps")["metadata"]["uid"]
+    container = edited["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    container["spec"]["containers"][0]["env"] = [{"name": "EDITION", "value": "second"}]
+    team_a.apply(edited)
+    team_a.kubectl("label", "trainjob", "keeps", "some=label")
+    team_a.kubectl("annotate", "jobset", "keeps", "some=annotation")
+    kueue = ("deployment/kueue-controller-manager", "-n", "kueue-system")
+    team_a.kubectl("rollout", "restart", *kueue)
+    team_a.kubectl("rollout", "status", *kueue, "--timeout=120s")
+    # Kueue looks at all jobs once it leads: at this one before another that is sent only now.
+    team_a.apply(queued("beside", "100m"))
+    team_a.wait_for_condition("beside", "Complete")
+    assert [p["metadata"]["uid"] for p in team_a.pods("keeps")] == [pod["metadata"]["uid"]]
+    assert workload(team_a, "keeps")["metadata"]["uid"] == held
+    shows(team_a, "keeps", STATE="Running", NODES="1/1", REASON="", QUEUE="default")
+    finish(team_a, pod)
+    team_a.wait_for_condition("keeps", "Complete")
+
+
+def test_a_running_job_that_its_user_suspends_gives_its_quota_back_until_it_is_resumed(
+    team_a: Cluster,
+) -> None:
+    team_a.apply(queued("pauses", "600m", UNTIL_TOLD))
+    first = running(team_a, "pauses")
+    suspend(team_a, "pauses", True)
+    eventually("its pod is gone", lambda: team_a.pods("pauses") == [])
+    shows(team_a, "pauses", STATE="Suspended", NODES="0/1", REASON="Suspended", QUEUE="default")
+    team_a.apply(queued("takes-its-place", "600m"))
+    team_a.wait_for_condition("takes-its-place", "Complete")
+    assert team_a.pods("pauses") == []
+    told = team_a.run("trainyard", "explain", "pauses", "-n", "team-a", check=False).stdout
+    assert "Suspended: spec.suspend is true" in told, told
+    suspend(team_a, "pauses", False)
+    again = running(team_a, "pauses")
+    assert again["metadata"]["uid"] != first["metadata"]["uid"]
+    finish(team_a, again)
+    team_a.wait_for_condition("pauses", "Complete")
+
+
+def test_a_job_that_counts_as_anothers_part_is_refused(team_a: Cluster) -> None:
+    team_a.apply(queued("owns", "100m", UNTIL_TOLD))
+    running(team_a, "owns")
+    for kind in ("trainjob", "jobset"):
+        owner = team_a.get(kind, "owns")
+        assert owner is not None
+        reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
+        named = {"name": "owns", "uid": owner["metadata"]["uid"]}
+        sly = queued("sly", "100m")
+        sly["metadata"]["ownerReferences"] = [{**reference, **named}]
+        refused = team_a.run(
+            "kubectl", "create", "-n", "team-a", "-f", "-", check=False, stdin=yaml.safe_dump(sly)
+        )
+        assert "the controller of a TrainJob must not be another job" in refused.stderr
 
 
 def test_pods_carry_the_flavors_node_selector_and_tolerations(team_a: Cluster) -> None:
@@ -120,90 +143,11 @@ def test_a_job_that_can_never_fit_says_why(team_a: Cluster) -> None:
 def test_a_high_priority_takes_the_quota_of_a_low_one_which_goes_on_after_it(
     team_a: Cluster, team_b: Cluster
 ) -> None:
-    # Nothing can be borrowed: a share of one's own is what there is to preempt for.
-    team_b.apply(queued("fills", "500m", UNTIL_TOLD))
-    running(team_b, "fills")
-    team_a.apply(queued("low", "500m", UNTIL_TOLD, priority="low"))
-    first = running(team_a, "low")
-    team_a.apply(queued("high", "500m", UNTIL_TOLD, priority="high"))
-    high = running(team_a, "high")
-    assert evictions(team_a, "low") == ["Preempted"]
-    eventually("its pod is gone", lambda: team_a.pods("low") == [])
-    stays_without_pods(team_a, "low", team_a, "high")
-    told = team_a.run("trainyard", "explain", "low", "-n", "team-a", check=False).stdout
-    assert "Preempted to accommodate TrainJob team-a/high due to prioritization" in told, told
-    finish(team_a, high)
-    team_a.wait_for_condition("high", "Complete")
-    second = running(team_a, "low")
-    assert second["metadata"]["uid"] != first["metadata"]["uid"]
-    finish(team_a, second)
-    team_a.wait_for_condition("low", "Complete")
-
-
-def flavor(label: str, toleration: str) -> Object:
-    """A flavor that the sandbox's node has, and that pods can be told by."""
-    return {
-        "nodeLabels": {label: {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}[label]},
-        "tolerations": [{"key": toleration, "operator": "Exists"}],
-    }
-
-
-@pytest.fixture
-def mover(platform: Cluster) -> Iterator[Cluster]:
-    """A namespace whose queue has two flavors, and preempts on the first before it tries the second."""
-    quota = {"cpu": {"nominal": "400m"}, "memory": {"nominal": "1Gi"}}
-    flavors = {
-        "flavor-a": flavor("kubernetes.io/os", "only-a"),
-        "flavor-b": flavor("kubernetes.io/arch", "only-b"),
-    }
-    queue = {
-        "resourceGroups": [{"flavors": [{"name": name, "resources": quota} for name in flavors]}],
-        "flavorFungibility": {"whenCanPreempt": "MayStopSearch"},
-    }
-    name = "moves"
-    door = {"name": "default", "namespace": name, "clusterQueue": name}
-    settings = {"flavors": flavors, "clusterQueues": {name: queue}, "localQueues": [door]}
-    labels = {"trainyard.dev/tenant": name}
-    platform.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    platform.apply(*queue_manifests.manifests(Queues.model_validate(settings)))
-    yield from emptied(platform.within(name))
-
-
-A = ({"kubernetes.io/os": "linux"}, ["only-a"])
-B = ({"kubernetes.io/arch": "amd64"}, ["only-b"])
-
-
-def placement(pod: Object) -> tuple[Any, list[str]]:
-    """The node selector of a pod, and what it tolerates of what a flavor may say."""
-    tolerated = [one["key"] for one in pod["spec"]["tolerations"]]
-    return pod["spec"].get("nodeSelector"), [key for key in tolerated if key.startswith("only-")]
+    gives_way_and_goes_on(team_a, team_b, taker="job")
 
 
 def test_a_job_preempted_from_one_flavor_and_admitted_on_another_carries_nothing_of_the_first(
-    mover: Cluster,
+    platform: Cluster,
 ) -> None:
-    """Its JobSet stays, with whatever volumes it has; the Jobs that were on the first flavor are made anew.
-
-    JobSet 0.12 by itself would add the second flavor's placement to what the Jobs have.
-    """
-    mover.apply(queued("moves", "400m", UNTIL_TOLD, priority="low"))
-    before = running(mover, "moves")
-    assert placement(before) == A
-    jobset = mover.get("jobset", "moves")
-    assert jobset is not None
-    mover.apply(queued("displaces", "400m", UNTIL_TOLD, priority="high"))
-    assert evictions(mover, "moves") == ["Preempted"]
-    gone = before["metadata"]["uid"]
-    eventually("its pod on A is gone", lambda: all(p["metadata"]["uid"] != gone for p in mover.pods("moves")))
-    after = running(mover, "moves")
-    assert placement(after) == B
-    assert placement(running(mover, "displaces")) == A
-    moved = mover.get("jobset", "moves")
-    assert moved is not None
-    assert moved["metadata"]["uid"] == jobset["metadata"]["uid"]
-    assert moved["status"].get("restarts", 0) == 0
-    finish(mover, after)
-    mover.wait_for_condition("moves", "Complete")
-    # Who was never moved kept its Job.
-    assert set(mover.audited_writes(OPERATOR, "moves-node-0")) == {"delete jobs"}
-    assert set(mover.audited_writes(OPERATOR, "displaces-node-0")) == set()
+    with two_flavors(platform) as mover:
+        moves_to_another_flavor(mover)

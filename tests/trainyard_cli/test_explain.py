@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -135,9 +136,9 @@ class Queueing(Api):
         answer = await super()._get(request, body)
         if not request.path.endswith("/workloads"):
             return answer
-        label, _, wanted = request.query["labelSelector"].partition("=")
+        label, *uids = re.findall(r"[\w./-]+", request.query["labelSelector"].replace(" in ", " "))
         found = json.loads(answer.text or "")["items"] or ()
-        chosen = [one for one in found if one["metadata"]["labels"][label] == wanted]
+        chosen = [one for one in found if one["metadata"]["labels"][label] in uids]
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": chosen})
 
 

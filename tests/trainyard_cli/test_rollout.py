@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli.cluster import connection, foreign_namespaces, runtime_trials
+from trainyard_cli.cluster import connection, foreign_namespaces, queued_jobs, runtime_trials
 from trainyard_cli.commands import drift, rollout, rollout_progress
 from trainyard_cli.files.stackfile import STACKS
 from trainyard_operator.kube.credentials import Credentials
@@ -82,7 +82,8 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     )
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(runtime_trials, "refusals", lambda *_: [])
+    for look in (queued_jobs, runtime_trials):
+        monkeypatch.setattr(look, "refusals", lambda *_: [])
     return tmp_path
 
 

@@ -341,6 +341,53 @@ def test_a_passing_no_is_never_a_condition(code: int) -> None:
     assert refusal(error, JOBSETS, "tj") is error
 
 
+WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads"
+DEACTIVATE = model.Activate("team", "tj", "js-uid", active=False)
+
+
+def workload(name: str, jobset: str = "js-uid", *, finished: bool = False, **spec: Any) -> dict[str, Any]:
+    conditions = [{"type": "Finished", "status": str(finished)}]
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "team", "ownerReferences": [{"uid": jobset}]},
+        "spec": spec,
+        "status": {"conditions": conditions},
+    }
+
+
+def test_the_workloads_of_a_jobset_that_have_not_finished_are_deactivated_and_activated_once() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        for manifest in (workload("mine"), workload("old", finished=True), workload("another", "x")):
+            api.put(f"{WORKLOADS}/{manifest['metadata']['name']}", manifest)
+
+        def active() -> dict[str, Any]:
+            found = {path.rpartition("/")[2]: body for path, body in api.objects.items()}
+            return {name: body["spec"].get("active") for name, body in found.items()}
+
+        async with api.client() as client:
+            applier = Scene(client).applier
+            assert (await applier.write(KEY, DEACTIVATE)).changed
+            assert active() == {"mine": False, "old": None, "another": None}
+            assert not (await applier.write(KEY, DEACTIVATE)).changed
+            assert (await applier.write(KEY, replace(DEACTIVATE, active=True))).changed
+            assert active() == {"mine": True, "old": None, "another": None}
+
+    run(test)
+
+
+def test_a_jobset_without_a_workload_yet_is_looked_at_again_before_it_counts_as_suspended() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            applier = Scene(client).applier
+            with pytest.raises(RetryError, match="no Workload of JobSet tj"):
+                await applier.write(KEY, DEACTIVATE)
+            assert not (await applier.write(KEY, replace(DEACTIVATE, active=True))).changed
+
+    run(test)
+
+
 def test_two_replicas_that_create_at_once_make_one_jobset() -> None:
     async def test() -> None:
         api = FakeApi()

@@ -17,7 +17,7 @@ from trainyard_operator import gauges
 from trainyard_operator.core import plugins
 from trainyard_operator.core.framework import Framework
 from trainyard_operator.core.info import DEFAULT_SETTINGS, Info
-from trainyard_operator.core.model import TrainJob
+from trainyard_operator.core.model import JobSet, TrainJob
 from trainyard_operator.core.states import State
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
@@ -67,9 +67,9 @@ def test_a_trainjob_that_has_not_changed_is_not_looked_at_again(monkeypatch: pyt
     looked: list[str] = []
     judge = gauges.state
 
-    def look(job: TrainJob) -> str:
+    def look(job: TrainJob, jobset: JobSet | None) -> str:
         looked.append(job.name)
-        return judge(job)
+        return judge(job, jobset)
 
     monkeypatch.setattr(gauges, "state", look)
     cache, metrics = Cache(), Metrics()

@@ -49,6 +49,7 @@ certManagement: {{folder: d}}
 statusServer: {{host: 127.0.0.3, port: 2, qps: 2, burst: 3}}
 featureGates: {{TrainJobStatus: true}}
 limits: {{maxNodes: 5, maxTrainjobBytes: 2048, maxRuntimeBytes: 1024, maxJobsetBytes: 4096}}
+queueHolds: JobSet
 retention: {{afterFinished: 1d12h, maxFinishedPerNamespace: 7}}
 """
     told = parse(["--config", written(tmp_path, text)])
@@ -75,6 +76,7 @@ retention: {{afterFinished: 1d12h, maxFinishedPerNamespace: 7}}
             "max_runtime_bytes": 1024,
             "max_jobset_bytes": 4096,
         },
+        "queue_holds": "JobSet",
         "retention": {"after_finished": "129600s", "max_finished_per_namespace": 7},
     }
     assert told.retention is not None

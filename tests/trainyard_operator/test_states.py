@@ -9,6 +9,7 @@ import pytest
 from tests.support.core_values import jobset, trainjob
 from trainyard_api import names
 from trainyard_operator.core import states
+from trainyard_operator.core.model import JobSet
 from trainyard_operator.core.nodes import Nodes
 
 QUEUE = {names.QUEUE_LABEL: "default"}
@@ -44,18 +45,24 @@ def counts(name: str = "node", *, active: int = 0, ready: int = 0, succeeded: in
     ],
 )
 def test_a_status_is_one_word(status: dict[str, Any], state: str) -> None:
-    assert states.of(trainjob(), status) == state
+    assert states.of(trainjob(), status, None) == state
 
 
 @pytest.mark.parametrize(
-    ("labels", "annotations", "state"),
-    [({}, {}, "Suspended"), (QUEUE, {}, "Queued"), (QUEUE, HELD, "Suspended")],
+    ("labels", "annotations", "held_by_kueue", "state"),
+    [
+        ({}, {}, False, "Suspended"),
+        (QUEUE, {}, True, "Queued"),
+        (QUEUE, HELD, True, "Suspended"),
+        (QUEUE, {}, False, "Suspended"),
+    ],
 )
 def test_a_suspended_job_that_kueue_will_resume_is_queued(
-    labels: dict[str, str], annotations: dict[str, str], state: str
+    labels: dict[str, str], annotations: dict[str, str], held_by_kueue: bool, state: str
 ) -> None:
     suspended = {"conditions": conditions(Suspended="True")}
-    assert states.of(trainjob(labels=labels, annotations=annotations), suspended) == state
+    job = trainjob(labels=labels, annotations=annotations, held_by_kueue=held_by_kueue)
+    assert states.of(job, suspended, None) == state
 
 
 def test_the_word_is_of_the_status_as_it_is_once_patched_and_told_only_where_it_is_another() -> None:
@@ -88,7 +95,7 @@ def test_a_job_of_which_a_pod_fits_no_node_says_so_until_a_look_shows_otherwise(
     status: dict[str, Any], told: str, seen: Nodes | None, state: str
 ) -> None:
     job = trainjob(status={**status, "trainyard": {"state": told}})
-    assert states.of(job, job.status, seen) == state
+    assert states.of(job, job.status, None, seen) == state
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,7 @@ def test_a_job_of_which_a_pod_fits_no_node_says_so_until_a_look_shows_otherwise(
 def test_pods_are_looked_at_where_there_are_some_and_not_all_are_ready(
     status: dict[str, Any], starts: bool
 ) -> None:
-    assert states.is_starting(trainjob(), status) is starts
+    assert states.is_starting(trainjob(), status, None) is starts
 
 
 @pytest.mark.parametrize(
@@ -130,6 +137,28 @@ def test_nodes_are_told_as_ready_of_wanted_and_not_once_a_job_has_ended(
     job = trainjob(status={**status, "trainyard": told})
     changed = states.changed(job, None, jobset(nodes=4), seen)
     assert {**told, **changed}.get("nodes") == nodes
+
+
+@pytest.mark.parametrize(
+    ("status", "labels", "held", "queue"),
+    [
+        ({}, QUEUE, None, None),
+        ({}, QUEUE, jobset(queue="default", suspend=True), "default"),
+        (STARTING, {}, jobset(queue="default"), "default"),
+        (STARTING, QUEUE, jobset(), "default"),
+        (STARTING, {names.QUEUE_LABEL: "other"}, jobset(queue="default"), "default"),
+        (STARTING, {}, jobset(), None),
+        ({**RUNNING, "conditions": conditions(Complete="True")}, QUEUE, None, "default"),
+    ],
+)
+def test_the_queue_is_the_one_that_holds_the_jobset_or_the_trainjob(
+    status: dict[str, Any], labels: dict[str, str], held: JobSet | None, queue: str | None
+) -> None:
+    job = trainjob(status=status, labels=labels)
+    changed = states.changed(job, None, held)
+    assert changed.get("queue") == queue
+    told = trainjob(status={**status, "trainyard": changed}, labels=labels)
+    assert states.changed(told, None, held) == {}, "it is said once"
 
 
 def test_without_a_jobset_nothing_is_said_of_nodes() -> None:

@@ -100,10 +100,10 @@ def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
 
 def test_of_the_rest_only_what_keeps_jobs_of_queues_out_while_nobody_is_there_stays(graph: Graph) -> None:
     kept = {one.key.rpartition(":")[2] for one in graph.values() if one.retain}
-    gate = "validatingadmissionpolicy{}-queued-jobs-wait.policy.trainyard.dev"
     assert {name for name in kept if not name.startswith(("CustomResourceDefinition ", "Namespace "))} == {
-        f"ValidatingAdmissionPolicy {gate.format('')}",
-        f"ValidatingAdmissionPolicyBinding {gate.format('binding')}",
+        f"{kind} {kind.lower()}-{name}.policy.trainyard.dev"
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+        for name in ("queued-jobs-wait", "queued-jobs-own-themselves", "no-trainjobs-without-the-platform")
     }
 
 
@@ -152,9 +152,7 @@ def test_what_kubeflow_trainer_may_have_brought_is_taken_over(graph: Graph) -> N
     assert runtimes | crds | public | webhooks | {"Namespace kubeflow-system"} <= forced
 
 
-def test_the_webhooks_are_those_of_kubeflow_trainer_and_one_that_holds_jobs_sent_suspended(
-    graph: Graph,
-) -> None:
+def test_the_webhooks_are_those_of_kubeflow_trainer_and_of_the_rules(graph: Graph) -> None:
     def shape(key: str) -> list[tuple[str, str, str]]:
         return [
             (webhook["name"], webhook["rules"][0]["resources"][0], webhook["clientConfig"]["service"]["path"])
@@ -164,7 +162,6 @@ def test_the_webhooks_are_those_of_kubeflow_trainer_and_one_that_holds_jobs_sent
     path = "trainer-kubeflow-org-v1alpha1"
     assert shape(WEBHOOKS[0]) == [
         ("defaulter.trainjob.trainer.kubeflow.org", "trainjobs", f"/mutate-{path}-trainjob"),
-        ("holder.trainjob.trainyard.dev", "trainjobs", f"/hold-{path}-trainjob"),
     ]
     kinds = ("clustertrainingruntime", "trainingruntime", "trainjob")
     assert shape(WEBHOOKS[1]) == [
@@ -196,10 +193,8 @@ def test_the_webhooks_are_those_of_kubeflow_trainer_and_one_that_holds_jobs_sent
             assert webhook["admissionReviewVersions"] == ["v1"]
             service = webhook["clientConfig"]["service"]
             assert (service["name"], service["namespace"]) == ("trainyard-operator", "trainyard-system")
-    defaulter, holder = graph[WEBHOOKS[0]].inputs["webhooks"]
-    assert (defaulter["reinvocationPolicy"], holder["reinvocationPolicy"]) == ("IfNeeded", "Never")
-    tenants = [{"key": "trainyard.dev/tenant", "operator": "Exists"}]
-    assert holder["namespaceSelector"] == {"matchExpressions": tenants}, "where Kueue looks"
+    [defaulter] = graph[WEBHOOKS[0]].inputs["webhooks"]
+    assert defaulter["reinvocationPolicy"] == "IfNeeded"
 
 
 def test_rules_are_in_force_before_the_runtimes_that_a_stack_changes_with_them(graph: Graph) -> None:
@@ -348,6 +343,7 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
             "get,patch",
         ),
         ("batch", "jobs", "", "create"),
+        ("kueue.x-k8s.io", "workloads", "", "list,patch"),
         ("authentication.k8s.io", "tokenreviews", "", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "", "create"),
     ]
@@ -399,7 +395,7 @@ def test_kueue_sees_the_jobs_of_tenants_alone_and_says_why_they_wait(graph: Grap
         "webhook": {"port": 9443},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
         "clientConnection": {"qps": 300, "burst": 500},
-        "integrations": {"frameworks": ["trainer.kubeflow.org/trainjob"]},
+        "integrations": {"frameworks": ["jobset.x-k8s.io/jobset"]},
         "manageJobsWithoutQueueName": False,
         "managedJobsNamespaceSelector": {
             "matchExpressions": [{"key": "trainyard.dev/tenant", "operator": "Exists"}]
@@ -419,6 +415,40 @@ def test_kueue_waits_for_ever_and_shares_fairly_where_the_stack_says_so(tmp_path
     assert configuration["fairSharing"] == {
         "preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
     }
+
+
+@pytest.mark.usefixtures("pins")
+@pytest.mark.parametrize(
+    ("integrations", "holds", "may_patch", "webhooks"),
+    [
+        (["jobset.x-k8s.io/jobset", "batch/job"], "JobSet", True, ["defaulter"]),
+        (["trainer.kubeflow.org/trainjob"], "TrainJob", False, ["defaulter", "holder"]),
+        (
+            ["jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"],
+            *("TrainJob", False, ["defaulter", "holder"]),
+        ),
+    ],
+)
+def test_what_kueue_queues_decides_what_the_operator_is_told_and_may_do(
+    tmp_path: Any, integrations: list[str], holds: str, may_patch: bool, webhooks: list[str]
+) -> None:
+    graph = stack(tmp_path, {**MINIMAL, "kueue": {"enabled": True, "integrations": integrations}})
+    files = graph["kubernetes:core/v1:ConfigMap trainyard-operator"].inputs["data"]
+    assert yaml.safe_load(files["configuration.yaml"])["queueHolds"] == holds
+    policies = {
+        one.inputs["metadata"]["name"].partition(".")[0]: one.inputs["spec"]
+        for one in of_type(graph, "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy")
+    }
+    [rule] = policies["queued-jobs-wait"]["matchConstraints"]["resourceRules"]
+    assert rule["resources"] == [f"{holds.lower()}s"]
+    rights = rules(graph, "ClusterRole", "trainyard-operator")
+    assert (("kueue.x-k8s.io", "workloads", "", "list,patch") in rights) is may_patch
+    called = {webhook["name"].partition(".")[0]: webhook for webhook in graph[WEBHOOKS[0]].inputs["webhooks"]}
+    assert list(called) == webhooks
+    if (holder := called.get("holder")) is not None:
+        tenants = [{"key": "trainyard.dev/tenant", "operator": "Exists"}]
+        assert holder["namespaceSelector"] == {"matchExpressions": tenants}, "where Kueue looks"
+        assert holder["reinvocationPolicy"] == "Never"
 
 
 @pytest.mark.usefixtures("pins")

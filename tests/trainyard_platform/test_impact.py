@@ -162,6 +162,17 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
 }
 
 
+def test_where_the_queue_holds_trainjobs_a_changed_runtime_starts_what_runs_anew() -> None:
+    held = replace(JOB, held_by_kueue=True)
+    change = only(impact.changes(asked(), asked(runtime(image="b"))), "ClusterTrainingRuntime")
+    loses = "its pods: Kueue stops them at its next event, and starts it anew"
+    assert impact.touched(change, [held]) == (Touched(held, "its TrainJob", loses),)
+    waits = replace(WAITS, held_by_kueue=True)
+    assert impact.touched(change, [waits]) == (
+        Touched(waits, "its place", "the runtime as it was: its pods will be built from the changed one"),
+    )
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_a_trainjob_keeps_and_loses(case: str) -> None:
     after, kind, expected = CASES[case]

@@ -105,7 +105,7 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.WORKLOAD_MISSING: About(
         At.WORKLOAD,
         "the TrainJob names a queue, but Kueue has created no Workload for it",
-        "have the platform team check that Kueue runs and manages TrainJobs in this namespace",
+        "have the platform team check that Kueue runs and looks at this namespace",
     ),
     Reason.WORKLOAD_UNSEEN: About(
         At.WORKLOAD,
@@ -140,7 +140,7 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.SUSPENDED: About(
         At.TRAINJOB,
-        "spec.suspend is true, and no queue will resume it",
+        "spec.suspend is true, and no queue resumes it",
         f"resume it: {_RESUME}",
     ),
     Reason.JOBSET_CONTROLLER_DOWN: About(

@@ -15,7 +15,6 @@ from trainyard_api import names, runtime_ref
 from .model import Json, Observation, Ref
 
 INDEX_ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
-JOB_UID_LABEL: Final = "kueue.x-k8s.io/job-uid"
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -122,6 +121,36 @@ def own_jobset(o: Observation) -> Json | None:
     """The JobSet, if it belongs to this TrainJob."""
     owners = objects(o.jobset, "metadata", "ownerReferences")
     return o.jobset if any(owner.get("uid") == uid(o.trainjob) for owner in owners) else None
+
+
+# --- the queue ----------------------------------------------------------------
+
+
+def queue(o: Observation) -> str:
+    """The LocalQueue that it is in: by its own label, or by that of its JobSet; empty if it is in none."""
+    named = texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL, "")
+    return named or queue_of_jobset(o)
+
+
+def queue_of_jobset(o: Observation) -> str:
+    """The LocalQueue that holds its JobSet; empty if none does."""
+    return texts(own_jobset(o), "metadata", "labels").get(names.QUEUE_LABEL, "")
+
+
+def held_back(o: Observation) -> bool:
+    """Whether it is suspended, by its user or by the queue that holds it or its JobSet."""
+    jobset = own_jobset(o)
+    waits = jobset is not None and bool(queue_of_jobset(o)) and suspended(jobset)
+    return suspended(o.trainjob) or waits
+
+
+def gates(o: Observation) -> list[str]:
+    """Who keeps its queue from admitting it."""
+    noted = ",".join(
+        texts(of, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
+        for of in (o.trainjob, own_jobset(o))
+    )
+    return list(dict.fromkeys(gate for gate in noted.split(",") if gate))
 
 
 # --- events -------------------------------------------------------------------

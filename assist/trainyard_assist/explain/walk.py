@@ -40,12 +40,8 @@ def _stages(o: Observation, held: At | None) -> Iterator[Stage]:
             yield Stage(at, Mark.FINE, said)
         elif subject is not None and subject in o.unseen:
             yield Stage(at, Mark.UNSEEN, o.unseen[subject])
-        elif at not in (At.WORKLOAD, At.ATTEMPTS, At.GANG) or (at is At.WORKLOAD and _is_queued(o)):
+        elif at not in (At.WORKLOAD, At.ATTEMPTS, At.GANG) or (at is At.WORKLOAD and read.queue(o)):
             yield Stage(at, Mark.ABSENT, "none")
-
-
-def _is_queued(o: Observation) -> bool:
-    return names.QUEUE_LABEL in read.texts(o.trainjob, "metadata", "labels")
 
 
 def _trainjob(o: Observation) -> str:

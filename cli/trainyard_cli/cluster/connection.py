@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -16,6 +18,8 @@ from trainyard_platform.settings import Cluster
 from trainyard_sandbox.paths import Instance
 
 from .exec_plugin import Credential
+
+T = TypeVar("T")
 
 CONNECTIONS: Final = 16
 """Concurrent requests."""
@@ -82,6 +86,16 @@ def load_or_sandbox(kubeconfig: str | None, context: str | None) -> Credentials:
 def client(found: Credentials, command: str) -> Client:
     """A client of the cluster, which tells the API server the command's name."""
     return Client(replace(found, headers={"User-Agent": f"trainyard-{command}"}), limit=CONNECTIONS)
+
+
+def ask(found: Credentials, command: str, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+    """The answer to a question to the cluster. Raises what the question raises."""
+
+    async def asked() -> T:
+        async with client(found, command) as connected:
+            return await question(connected)
+
+    return asyncio.run(asked())
 
 
 def _proxy(server: str) -> str | None:

@@ -5,7 +5,6 @@ Called by `rollout`. Queries the cluster, with only read rights.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from trainyard_operator.kube.client import Client, NotFoundError
@@ -27,12 +26,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
     if not settings.tenants:
         return []
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
-
-    async def asked() -> list[str]:
-        async with connection.client(credentials, "preview") as client:
-            return await refused(client, settings.tenants)
-
-    return asyncio.run(asked())
+    return connection.ask(credentials, "preview", lambda client: refused(client, settings.tenants))
 
 
 async def refused(client: Client, tenants: Iterable[str]) -> list[str]:

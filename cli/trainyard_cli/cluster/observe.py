@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -18,7 +18,7 @@ import msgspec
 from trainyard_api import names
 from trainyard_assist.explain import FollowUps, Observation, QueuePlace, Subject, follow_ups
 from trainyard_assist.explain import queue_place as places
-from trainyard_assist.explain.read import JOB_UID_LABEL, name, named_runtime, text, uid
+from trainyard_assist.explain.read import name, named_runtime, text, uid
 from trainyard_assist.explain.rules import kueue
 from trainyard_assist.explain.text import tail
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
@@ -67,13 +67,11 @@ async def observe(client: Client, namespace: str, job: str, operator_namespace: 
     own = {"labelSelector": f"{names.JOBSET_NAME_LABEL}={job}"}
     runtime = named_runtime(Observation(now=client.time.now(), trainjob=trainjob))
     kind = RUNTIMES.get(runtime.kind)
-    mine = f"{JOB_UID_LABEL}={uid(trainjob)}"
     async with asyncio.TaskGroup() as all_at_once:
         go = all_at_once.create_task
         runtimes = go(look.get(Subject.RUNTIME, kind, runtime.namespace, runtime.name))
-        queued = WORKLOADS if kueue.concerns(trainjob) else None
-        workloads = go(look.all(Subject.WORKLOADS, queued, namespace, labelSelector=mine))
         jobset = go(look.get(Subject.JOBSET, JOBSETS, namespace, job))
+        workloads = go(look.workloads(trainjob, jobset))
         jobs = go(look.all(Subject.JOBS, JOBS, namespace, **own))
         pods = go(look.all(Subject.PODS, PODS, namespace, **own))
         claims = go(look.all(Subject.CLAIMS, VOLUME_CLAIMS, namespace))
@@ -227,6 +225,15 @@ class _Look:
         )
         return tuple(event for events in found for event in events)
 
+    async def workloads(self, trainjob: Json, jobset: Awaitable[Json | None]) -> Sequence[Json]:
+        """What Kueue has created for the TrainJob, or for its JobSet, whichever its queue holds."""
+        own = await jobset
+        if not kueue.concerns(trainjob, own):
+            return ()
+        uids = ", ".join(uid(job) for job in (trainjob, own) if job is not None)
+        mine = f"{names.JOB_UID_LABEL} in ({uids})"
+        return await self.all(Subject.WORKLOADS, WORKLOADS, self._namespace, labelSelector=mine)
+
     async def queue_place(self, wanted: FollowUps) -> QueuePlace | None:
         """Its position in the queue: as Kueue reports it, otherwise counted from the visible Workloads."""
         queue = text(wanted.workload, "spec", "queueName")
@@ -244,7 +251,7 @@ class _Look:
 
     async def workload_of(self, job_uid: str) -> Json | None:
         """The Workload of the job with this uid, in any namespace that the user may see."""
-        mine = {"labelSelector": f"{JOB_UID_LABEL}={job_uid}"}
+        mine = {"labelSelector": f"{names.JOB_UID_LABEL}={job_uid}"}
         for within in (None, self._namespace) if job_uid else ():
             with contextlib.suppress(ApiError):
                 return next(iter(await _in_time(self._pages(WORKLOADS.path(within), mine))), None)

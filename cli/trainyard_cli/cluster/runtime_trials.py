@@ -40,12 +40,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
     registry = Artifacts(settings.artifacts, PROJECT).registry
     manifests = [one.manifest for one in stack_runtimes.load(CATALOG, settings, registry)]
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
-
-    async def asked() -> list[str]:
-        async with connection.client(credentials, "preview") as client:
-            return await refused(client, manifests)
-
-    return asyncio.run(asked())
+    return connection.ask(credentials, "preview", lambda client: refused(client, manifests))
 
 
 async def refused(client: Client, manifests: Sequence[Manifest]) -> list[str]:

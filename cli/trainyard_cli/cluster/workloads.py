@@ -14,13 +14,12 @@ from typing import Any
 import msgspec
 
 from trainyard_api import names
-from trainyard_assist.explain.read import JOB_UID_LABEL
 from trainyard_operator.core import conditions, model
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_operator.kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
 from trainyard_operator.watch.cache import runtime_key, trainjob_of
 from trainyard_operator.watch.informer import jobset_of
-from trainyard_platform.impact import PRIORITY_LABEL, Job, Ref, State
+from trainyard_platform.impact import Job, Ref, State
 
 from .lists import undecoded
 
@@ -57,7 +56,7 @@ async def look(client: Client, *, pools: bool) -> Seen:
         if conditions.finished(conditions.of(trainjob.status)):
             continue
         jobset = jobsets.get((trainjob.namespace, trainjob.name))
-        workload = admitted.get(trainjob.uid, {})
+        workload = admitted.get(trainjob.uid) or admitted.get("" if jobset is None else jobset.uid, {})
         place = places.get((trainjob.namespace, trainjob.name), frozenset())
         by = schedulers.get((trainjob.namespace, trainjob.name), frozenset())
         seen.jobs.append(replace(_seen(trainjob, jobset, workload, queues, place), schedulers=by))
@@ -89,7 +88,8 @@ def _seen(
             for flavor in (assigned.get("flavors") or {}).values()
         ),
         pools=pools,
-        priority_class=trainjob.labels.get(PRIORITY_LABEL, ""),
+        priority_class=trainjob.labels.get(names.PRIORITY_CLASS_LABEL, ""),
+        held_by_kueue=trainjob.held_by_kueue,
         revision="" if own is None else own.annotations.get(names.RUNTIME_REVISION_ANNOTATION, ""),
     )
 
@@ -117,7 +117,7 @@ def _schedulers(jobset: Json) -> frozenset[str]:
 
 def _job(workload: Json) -> str:
     """The uid of the job that a Workload stands for."""
-    return str((workload["metadata"].get("labels") or {}).get(JOB_UID_LABEL) or "")
+    return str((workload["metadata"].get("labels") or {}).get(names.JOB_UID_LABEL) or "")
 
 
 async def _json(

@@ -30,7 +30,7 @@ from trainyard_platform.rollout import events, words
 from trainyard_platform.rollout.events import Op, Severity, Step
 
 from ..answers import CANNOT_ASK
-from ..cluster import connection, foreign_namespaces, runtime_trials
+from ..cluster import connection, foreign_namespaces, queued_jobs, runtime_trials
 from ..cluster.workloads import Seen, look
 from ..files import rendering, stackfile
 from ..options import Context, Keep, Kubeconfig
@@ -63,8 +63,8 @@ def run(
 
     With `repair`, then undo what others have added to its objects, except to those that `keep` names.
     With `verbose`, Pulumi prints its own output. If it cannot run, the reason goes to `err`, with exit
-    code 2. A tenant whose namespace belongs to another tool and, in a preview, a runtime that the
-    cluster would refuse go to `err` with exit code 1.
+    code 2. A tenant whose namespace belongs to another tool, jobs that their queues would no longer hold
+    and, in a preview, a runtime that the cluster would refuse go to `err` with exit code 1.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -72,7 +72,10 @@ def run(
     except PlatformError as error:
         print(error, file=err)
         return CANNOT_ASK
-    looks = [("who owns the tenants' namespaces", foreign_namespaces.refusals)]
+    looks = [
+        ("who owns the tenants' namespaces", foreign_namespaces.refusals),
+        ("which jobs are in queues", queued_jobs.refusals),
+    ]
     if not (change or expect_no_changes):  # an `up` may have to restore the webhook that judges them
         looks.append(("whether the cluster would accept the runtimes", runtime_trials.refusals))
     refused: list[str] = []

@@ -34,6 +34,8 @@ class Settings:
     status_server_port: int = names.STATUS_PORT
     status_server_ca: str = "CA"
     """The CA of the status server as PEM; where there is no server, a placeholder."""
+    queue_holds_jobset: bool = False
+    """Whether Kueue queues JobSets in place of TrainJobs (see `queueing`)."""
 
 
 DEFAULT_SETTINGS: Final = Settings()

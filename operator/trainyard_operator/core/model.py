@@ -33,6 +33,9 @@ class TrainJob:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     deleting: bool = False
+    held_by_kueue: bool = False
+    """It has the entry that Kueue's own integration of TrainJobs adds to one that it takes. Anybody can write
+    that entry: nothing but words depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,10 @@ class JobSet:
     """How often JobSet's controller has recreated all its Jobs because one failed."""
     nodes: int = 0
     """How many pods it has, without those of its initializers."""
+    queue: str = ""
+    """The LocalQueue that it is in; empty if it is in none."""
+    queue_gates: str = ""
+    """Who keeps Kueue from admitting it, separated by commas."""
 
 
 class Identity(NamedTuple):
@@ -149,6 +156,8 @@ class Job:
     """The stamp on its pods' template, None without one (see `renewal`)."""
     started: datetime | None = None
     """When it was last started or resumed; None while it has not been."""
+    placed_by_kueue: bool = False
+    """Its pods' template has what Kueue put into the JobSet's when it resumed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +305,18 @@ class RecordRevision:
     name: str
 
 
-Write = Create | Update | Delete | RecordRevision
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """Set `spec.active` of the Workload of the JobSet with this uid."""
+
+    namespace: str
+    name: str
+    uid: str
+    active: bool
+    """False gives its quota back, and keeps Kueue from admitting it."""
+
+
+Write = Create | Update | Delete | RecordRevision | Activate
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 from trainyard_api.reasons import Reason
 
-from . import attempts, causes, conditions, marks, plugins, refusals, renewal, revisions
+from . import attempts, causes, conditions, marks, plugins, queueing, refusals, renewal, revisions
 from .causes import Cause
 from .framework import Framework, UnsupportedPolicyError
 from .info import DEFAULT_SETTINGS, Child, Settings
@@ -97,7 +97,7 @@ def reconcile(
         return Plan(status=_status(job, after, jobset))
     if observed.runtime is RuntimeProblem.NOT_SUPPORTED:
         return Plan(status=_status(job, _failed(after, causes.unsupported(job), now), jobset))
-    remaining = _remaining(job, after, now)
+    remaining = _remaining(job, jobset, after, now, settings)
     if remaining is not None and remaining <= 0:
         return Plan(
             status=_status(job, _failed(after, causes.OVERDUE, now), jobset),
@@ -245,14 +245,19 @@ def _status(job: TrainJob, after: conditions.Conditions, jobset: JobSet | None) 
 # --- time -------------------------------------------------------------------
 
 
-def _remaining(job: TrainJob, current: conditions.Conditions, now: datetime) -> float | None:
-    """Seconds until the deadline; None without one, and while suspended."""
+def _remaining(
+    job: TrainJob, jobset: JobSet | None, current: conditions.Conditions, now: datetime, settings: Settings
+) -> float | None:
+    """Seconds until the deadline; None without one, while suspended, and while it waits in a queue."""
     seconds = job.spec.get("activeDeadlineSeconds")
     if not isinstance(seconds, int) or seconds <= 0 or _is_suspended(job):
         return None
-    resumed = conditions.find(current, names.SUSPENDED)
-    start = job.created if resumed is None else conditions.moment(resumed["lastTransitionTime"])
-    return float(min(seconds, 2**53)) - (now - start).total_seconds()
+    if queueing.holds(job, jobset, settings):
+        start = None if jobset is None else queueing.resumed_at(jobset)
+    else:
+        resumed = conditions.find(current, names.SUSPENDED)
+        start = job.created if resumed is None else conditions.moment(resumed["lastTransitionTime"])
+    return None if start is None else float(min(seconds, 2**53)) - (now - start).total_seconds()
 
 
 def _soonest(deadline: float | None, retry: float | None) -> float | None:
@@ -271,30 +276,59 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
         return _Step(blocked=causes.foreign(names.JOBSET, jobset.name))
     if jobset is not None and _runs(observed):
         return _running_step(observed, jobset)
+    queued = queueing.holds(job, jobset, settings)
+    if queued and jobset is not None:
+        reported = conditions.is_true(conditions.of(job.status), names.SUSPENDED)
+        activation = queueing.activation(job, jobset, reported=reported)
+        if activation is not None:
+            return _unless_rejected(_Step(writes=(activation,)), observed, now)
+        if not jobset.suspend:
+            return _Step()  # Kueue is about to suspend it.
     if isinstance(observed.runtime, RuntimeProblem):
         # A JobSet that is already suspended or resumed as wanted needs no runtime now.
-        if jobset is not None and jobset.suspend == _is_suspended(job):
+        if jobset is not None and _suspended_as_wanted(job, jobset, queued=queued):
             return _Step()
         return _Step(blocked=causes.runtime_missing(job))
+    step = _children_step(observed, observed.runtime, settings, using, queued=queued)
+    step = _unless_rejected(step, observed, now)
+    return replace(step, events=causes.other_content(observed)) if step.writes else step
 
+
+def _children_step(
+    observed: Observed, runtime: Runtime, settings: Settings, using: Framework, *, queued: bool
+) -> _Step:
+    """What brings the children of a TrainJob that does not run to their wanted state."""
+    job, jobset = observed.trainjob, observed.jobset
     settings = marks.as_begun(settings, jobset)
     try:
-        children = using.children(job, observed.runtime, settings)
+        children = using.children(job, runtime, settings)
     except UnsupportedPolicyError as error:
-        return _Step(blocked=causes.policy_unsupported(observed.runtime, str(error), using))
+        return _Step(blocked=causes.policy_unsupported(runtime, str(error), using))
     except InvalidFieldError as error:
-        return _Step(blocked=causes.runtime_invalid(observed.runtime, str(error)))
+        return _Step(blocked=causes.runtime_invalid(runtime, str(error)))
 
     (wanted,) = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)
     beside = [child for child in children if child.manifest["kind"] != names.JOBSET]
     first = _companions_step(observed, beside)
     if first.blocked is not None or first.wait is not None:
         return first
-    step = _jobset_step(observed, observed.runtime, wanted, first.writes, settings)
+    if settings.queue_holds_jobset:
+        wanted = queueing.queued(wanted, job, jobset)
+    bring = _queued_step if queued else _jobset_step
+    return bring(observed, runtime, wanted, first.writes, settings)
+
+
+def _unless_rejected(step: _Step, observed: Observed, now: datetime) -> _Step:
     asks = bool(step.writes) or step.needs_jobs
     if asks and observed.rejection is not None and _is_recent(observed.rejection, now):
         return _Step(blocked=causes.rejected(observed.rejection))
-    return replace(step, events=causes.other_content(observed)) if step.writes else step
+    return step
+
+
+def _suspended_as_wanted(job: TrainJob, jobset: JobSet, *, queued: bool) -> bool:
+    if queued:
+        return _is_suspended(job) or not queueing.is_gated(jobset)
+    return jobset.suspend == _is_suspended(job)
 
 
 def _runs(observed: Observed) -> bool:
@@ -363,20 +397,38 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
     return _Step(writes=tuple(writes))
 
 
+def _queued_step(
+    observed: Observed, runtime: Runtime, wanted: Json, first: tuple[Write, ...], settings: Settings
+) -> _Step:
+    """What brings a JobSet that a queue holds to its wanted state, but for whether it is suspended."""
+    revision, record = _revision(runtime)
+    marked = _marked(wanted, revision, settings)
+    jobset = observed.jobset
+    if jobset is None:
+        return _Step(writes=(*record, *first, Create(queueing.with_suspend(marked, True))))
+    if jobset.generation > 1 and not observed.jobset_checked:
+        # It may have run, and its Jobs have what Kueue had put into its templates.
+        if observed.jobs is None:
+            return _Step(needs_jobs=True)
+        deletions = renewal.of_the_queue(marked, observed.jobs)
+        if deletions is None or deletions:
+            return _Step(writes=deletions or (), wait=COLLECT_SECONDS)
+    if _is_as(observed, marked) and jobset.queue == queueing.queue_of(marked, jobset):
+        return _Step(writes=(*record, *first) if first else ())
+    update = Update(queueing.with_suspend(marked, True), jobset.uid, jobset.resource_version)
+    return _Step(writes=(*record, *first, update))
+
+
 def _jobset_step(
     observed: Observed, runtime: Runtime, wanted: Json, first: tuple[Write, ...], settings: Settings
 ) -> _Step:
     """What brings the JobSet to its wanted state, after its companions."""
-    record: tuple[Write, ...] = ()
-    revision = runtime.revision
-    if revision is None and runtime.uid:
-        revision = revisions.name_of(runtime)
-        record = (RecordRevision(runtime, revision),)
-    marked = marks.marked(wanted, revision, settings.feature_gates)
+    revision, record = _revision(runtime)
+    marked = _marked(wanted, revision, settings)
     jobset = observed.jobset
     if jobset is None or not renewal.is_due(jobset, marked):
         return _Step(writes=_writes(observed, record, first, marked))
-    held = marks.marked(renewal.held(wanted), revision, settings.feature_gates)
+    held = _marked(renewal.held(wanted), revision, settings)
     if writes := _writes(observed, record, first, held):
         return _Step(writes=writes, wait=COLLECT_SECONDS)
     if observed.jobs is None:
@@ -387,6 +439,22 @@ def _jobset_step(
     return _Step(writes=deletions or _writes(observed, record, first, marked))
 
 
+def _revision(runtime: Runtime) -> tuple[str | None, tuple[Write, ...]]:
+    """The name of the runtime's revision, and what records it if it is not recorded yet."""
+    if runtime.revision is not None or not runtime.uid:
+        return runtime.revision, ()
+    name = revisions.name_of(runtime)
+    return name, (RecordRevision(runtime, name),)
+
+
+def _marked(manifest: Json, revision: str | None, settings: Settings) -> Json:
+    """The JobSet with its marks. Where Kueue may suspend it, the digest leaves `spec.suspend` out."""
+    if not settings.queue_holds_jobset:
+        return marks.marked(manifest, revision, settings.feature_gates)
+    marked = marks.marked(queueing.with_suspend(manifest, False), revision, settings.feature_gates)
+    return queueing.with_suspend(marked, manifest["spec"]["suspend"])
+
+
 def _writes(
     observed: Observed, record: tuple[Write, ...], first: tuple[Write, ...], marked: Json
 ) -> tuple[Write, ...]:
@@ -394,10 +462,19 @@ def _writes(
     jobset = observed.jobset
     if jobset is None:
         return (*record, *first, Create(marked))
-    same = marks.digest(jobset.annotations) == marks.digest(marked["metadata"]["annotations"])
-    if same and observed.jobset_checked and jobset.suspend == marked["spec"]["suspend"]:
+    if _is_as(observed, marked) and jobset.suspend == marked["spec"]["suspend"]:
         return (*record, *first) if first else ()
     return (*record, *first, Update(renewal.over(jobset, marked), jobset.uid, jobset.resource_version))
+
+
+def _is_as(observed: Observed, marked: Json) -> bool:
+    """Whether the JobSet is known to be what the manifest says, but for `spec.suspend`."""
+    jobset = observed.jobset
+    return (
+        jobset is not None
+        and observed.jobset_checked
+        and marks.digest(jobset.annotations) == marks.digest(marked["metadata"]["annotations"])
+    )
 
 
 def _is_recent(rejection: Rejection, now: datetime) -> bool:

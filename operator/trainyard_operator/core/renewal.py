@@ -78,9 +78,31 @@ def deletions(jobset: JobSet, manifest: Json, jobs: Sequence[Job]) -> tuple[Dele
         return () if counted <= suspended else None
     if counted < suspended or not all(_may_go(job) for job in outworn):
         return None
-    return tuple(
-        Delete("batch/v1", "Job", job.namespace, job.name, job.uid, job.resource_version) for job in outworn
-    )
+    return tuple(_deletion(job) for job in outworn)
+
+
+def of_the_queue(manifest: Json, jobs: Sequence[Job]) -> tuple[Delete, ...] | None:
+    """What to delete of a suspended JobSet that a queue holds, perhaps nothing; None: wait.
+
+    Kueue has restored the JobSet's own templates. What it had put into its Jobs is still there. They go as
+    soon as they are suspended, though their pods may still end: once none is active, Kueue may place the
+    JobSet anew.
+    """
+    if any(names.POD_SET_LABEL in _pod_labels(job) for job in manifest["spec"]["replicatedJobs"]):
+        return ()  # What is to be deleted cannot be told from what would take its place.
+    outworn = [job for job in jobs if not job.finished and job.placed_by_kueue]
+    if not all(job.suspended and not job.deleting for job in outworn):
+        return None
+    return tuple(_deletion(job) for job in outworn)
+
+
+def _pod_labels(replicated_job: Json) -> Json:
+    labels: Json = templates.pod_template(replicated_job)["metadata"].get("labels") or {}
+    return labels
+
+
+def _deletion(job: Job) -> Delete:
+    return Delete("batch/v1", "Job", job.namespace, job.name, job.uid, job.resource_version)
 
 
 def _may_go(job: Job) -> bool:

@@ -1,4 +1,4 @@
-"""Where a TrainJob stands, for the columns STATE and NODES of `kubectl get trainjobs`: docs/adr/0020.
+"""Where a TrainJob stands, for the columns of `kubectl get trainjobs` that Trainyard adds: docs/adr/0020.
 
 Called by the controller for each status that it writes, and by the gauges. Trainer's conditions
 say nothing while a job starts or runs, and a printer column shows one field.
@@ -23,7 +23,7 @@ class State(StrEnum):
     PENDING = "Pending"
     """Nothing is known of it yet."""
     QUEUED = "Queued"
-    """It is suspended, and Kueue resumes it when there is quota."""
+    """It, or its JobSet, is suspended, and Kueue resumes it when there is quota."""
     SUSPENDED = "Suspended"
     BLOCKED = "Blocked"
     """The condition of that name says why."""
@@ -38,23 +38,26 @@ class State(StrEnum):
     FAILED = "Failed"
 
 
-def of(job: TrainJob, status: Json, seen: nodes.Nodes | None = None) -> State:
+def of(job: TrainJob, status: Json, jobset: JobSet | None, seen: nodes.Nodes | None = None) -> State:
     """Where the TrainJob stands if its status is this.
 
     Args:
         job: The TrainJob.
         status: Its status, as it is or will be.
+        jobset: Its JobSet; None: it has none.
         seen: What its pods have shown since it began to start; None: nobody has looked.
     """
-    return State.UNSCHEDULABLE if is_starting(job, status) and _fits_none(job, seen) else _of(job, status)
+    starting = is_starting(job, status, jobset)
+    return State.UNSCHEDULABLE if starting and _fits_none(job, seen) else _of(job, status, jobset)
 
 
-def is_starting(job: TrainJob, status: Json) -> bool:
+def is_starting(job: TrainJob, status: Json, jobset: JobSet | None) -> bool:
     """Whether it has pods that are not all ready, so that a look at them tells more than the counts."""
-    return _of(job, status) in (State.STARTING, State.INITIALIZING) and _has_unready(status["jobsStatus"])
+    starting = _of(job, status, jobset) in (State.STARTING, State.INITIALIZING)
+    return starting and _has_unready(status["jobsStatus"])
 
 
-def _of(job: TrainJob, status: Json) -> State:
+def _of(job: TrainJob, status: Json, jobset: JobSet | None) -> State:
     current = conditions.of(status)
     for condition, state in (
         (names.COMPLETE, State.COMPLETE),
@@ -64,14 +67,18 @@ def _of(job: TrainJob, status: Json) -> State:
         if conditions.is_true(current, condition):
             return state
     if conditions.is_true(current, names.SUSPENDED):
-        return State.QUEUED if _resumed_by_kueue(job) else State.SUSPENDED
+        return State.QUEUED if _resumed_by_kueue(job, jobset) else State.SUSPENDED
+    if jobset is not None and jobset.queue and jobset.suspend:
+        return State.QUEUED
     counts = status.get("jobsStatus")
     return State.PENDING if counts is None else _of_counts(counts)
 
 
-def _resumed_by_kueue(job: TrainJob) -> bool:
-    """Whether Kueue resumes it: it is in a queue, and nobody keeps Kueue from admitting it."""
-    return bool(job.labels.get(names.QUEUE_LABEL)) and not job.annotations.get(names.QUEUE_GATES_ANNOTATION)
+def _resumed_by_kueue(job: TrainJob, jobset: JobSet | None) -> bool:
+    """Whether Kueue holds the TrainJob itself, and nobody keeps Kueue from admitting it."""
+    holds_jobset = jobset is not None and bool(jobset.queue)
+    in_queue = job.held_by_kueue and bool(job.labels.get(names.QUEUE_LABEL)) and not holds_jobset
+    return in_queue and not job.annotations.get(names.QUEUE_GATES_ANNOTATION)
 
 
 def _fits_none(job: TrainJob, seen: nodes.Nodes | None) -> bool:
@@ -105,11 +112,23 @@ def changed(
         seen: See `of`.
     """
     told, status = _recorded(job), {**job.status, **(patch or {})}
-    state = of(job, status, seen)
+    state = of(job, status, jobset, seen)
     counted = jobset if status.get("jobsStatus") is not None else None
-    found = {"state": str(state), "nodes": _nodes(state, told, counted, seen)}
-    before = {"state": told.get("state") or State.PENDING, "nodes": told.get("nodes")}
-    return {name: value for name, value in found.items() if value != before[name]}
+    found = {
+        "state": str(state),
+        "nodes": _nodes(state, told, counted, seen),
+        "queue": _queue(job, state, told, jobset),
+    }
+    before = {**told, "state": told.get("state") or State.PENDING}
+    return {name: value for name, value in found.items() if value != before.get(name)}
+
+
+def _queue(job: TrainJob, state: State, told: Json, jobset: JobSet | None) -> str | None:
+    """The LocalQueue that holds it or its JobSet; None for none, and until something else is said of it."""
+    if state is State.PENDING:
+        return told.get("queue")
+    named = job.labels.get(names.QUEUE_LABEL) or told.get("queue")
+    return named if jobset is None else jobset.queue or named
 
 
 def _nodes(state: State, told: Json, jobset: JobSet | None, seen: nodes.Nodes | None) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from trainyard_api import names, runtime_ref
 
-from ..core import conditions, model, revisions
+from ..core import conditions, model, queueing, revisions
 from ..core.plugins.jobset import said_by
 from .packed import Packed
 
@@ -295,16 +295,16 @@ def runtime_key(trainjob: model.TrainJob) -> RuntimeKey:
 
 _READ_AT_EACH_LOOK = frozenset({"runtimeRef", "suspend", "managedBy", "activeDeadlineSeconds"})
 _READ_STATUS = frozenset({"conditions", "jobsStatus", names.STATUS_FIELD})
-_READ_LABELS = frozenset({names.QUEUE_LABEL})
-_READ_ANNOTATIONS = frozenset({names.QUEUE_GATES_ANNOTATION, names.RETENTION_ANNOTATION})
-"""Of a TrainJob. What nobody reads is not kept: annotations and metrics can be large too."""
+_READ_ANNOTATIONS = frozenset({names.RETENTION_ANNOTATION})
+"""Of a TrainJob, beside what Kueue reads. What nobody reads is not kept: annotations and metrics can be
+large too."""
 
 
 def _status(status: Mapping[str, Any] | None) -> dict[str, Any]:
     """What is read of a status; once a TrainJob has ended, not how its attempts failed, which is long."""
     found = _only(status, _READ_STATUS)
     if names.STATUS_FIELD in found and conditions.finished(conditions.of(found)):
-        found[names.STATUS_FIELD] = _only(found[names.STATUS_FIELD], frozenset({"state"}))
+        found[names.STATUS_FIELD] = _only(found[names.STATUS_FIELD], frozenset({"state", "queue"}))
     return found
 
 
@@ -314,18 +314,21 @@ def _only(fields: Mapping[str, Any] | None, wanted: frozenset[str]) -> dict[str,
 
 def trainjob_of(manifest: model.Json) -> model.TrainJob:
     """The slim view of a TrainJob. Raises KeyError, TypeError or ValueError for what is not one."""
-    metadata = manifest["metadata"]
+    metadata, spec = manifest["metadata"], manifest.get("spec") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    patches = spec.get("runtimePatches") or ()
     return model.TrainJob(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
         created=time_of(metadata["creationTimestamp"]),
-        spec=Packed(manifest.get("spec") or {}, _READ_AT_EACH_LOOK),
+        spec=Packed(spec, _READ_AT_EACH_LOOK),
         status=_status(manifest.get("status")),
-        labels=_only(metadata.get("labels"), _READ_LABELS),
-        annotations=_only(metadata.get("annotations"), _READ_ANNOTATIONS),
+        labels=queueing.labels_of(labels),
+        annotations=queueing.annotations_of(annotations) | _only(annotations, _READ_ANNOTATIONS),
         deleting="deletionTimestamp" in metadata,
+        held_by_kueue=any(patch.get("manager") == names.KUEUES_PATCHES for patch in patches),
     )
 
 

@@ -322,6 +322,10 @@ class _Owner(msgspec.Struct, rename="camel"):
     controller: bool | None = None
 
 
+class _Labels(msgspec.Struct):
+    queue: str = msgspec.field(default="", name=names.QUEUE_LABEL)
+
+
 class _JobSetMeta(msgspec.Struct, rename="camel"):
     name: str
     namespace: str
@@ -329,6 +333,7 @@ class _JobSetMeta(msgspec.Struct, rename="camel"):
     resource_version: str
     generation: int = 1
     deletion_timestamp: str | None = None
+    labels: _Labels | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[_Owner] | None = None
 
@@ -419,6 +424,8 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
             for r in status.replicated_jobs_status or ()
         ),
         restarts=status.restarts,
+        queue="" if meta.labels is None else meta.labels.queue,
+        queue_gates=annotations.get(names.QUEUE_GATES_ANNOTATION, ""),
         nodes=sum(
             job.replicas * job.template.spec.parallelism
             for job in spec.replicated_jobs

@@ -20,7 +20,7 @@ import msgspec
 from trainyard_api import names
 from trainyard_api.reasons import Reason
 
-from ..core import model, revisions
+from ..core import model, queueing, revisions
 from ..core.replacement import spec_over
 from ..kube.client import METADATA, ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
 from ..kube.resources import (
@@ -32,6 +32,7 @@ from ..kube.resources import (
     SECRETS,
     TRAINJOBS,
     VOLCANO_POD_GROUPS,
+    WORKLOADS,
 )
 from ..watch.cache import Cache, Key, SeenJobSet, companion_of, revision_of, trainjob_of, version
 from ..watch.informer import jobset_of
@@ -56,6 +57,43 @@ RESOURCES = {
         COSCHEDULING_POD_GROUPS,
     )
 }
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+
+
+class _Owner(msgspec.Struct):
+    uid: str
+
+
+class _WorkloadMeta(msgspec.Struct, rename="camel"):
+    name: str
+    resource_version: str
+    owner_references: tuple[_Owner, ...] = ()
+
+
+class _WorkloadSpec(msgspec.Struct):
+    active: bool = True
+
+
+class _WorkloadStatus(msgspec.Struct):
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Workload(msgspec.Struct):
+    metadata: _WorkloadMeta
+    spec: _WorkloadSpec = msgspec.field(default_factory=_WorkloadSpec)
+    status: _WorkloadStatus = msgspec.field(default_factory=_WorkloadStatus)
+
+    def is_open(self, uid: str) -> bool:
+        """Whether it stands for the job with this uid, and has not finished."""
+        finished = any(c.type == "Finished" and c.status == "True" for c in self.status.conditions)
+        return not finished and any(owner.uid == uid for owner in self.metadata.owner_references)
+
+
+_workload_decoder = msgspec.json.Decoder(_Workload)
 
 
 class Stripped(NamedTuple):
@@ -123,6 +161,8 @@ class Applier:
                 await self._delete(key, write)
             case model.RecordRevision():
                 await self._record(write)
+            case model.Activate():
+                return Written(changed=await self._activate(write))
         return Written()
 
     async def status(self, trainjob: model.TrainJob, status: model.Json) -> model.Json | None:
@@ -218,8 +258,10 @@ class Applier:
             **content,
             "metadata": {
                 **metadata,
-                "labels": wanted.get("labels") or {},
-                "annotations": wanted.get("annotations") or {},
+                **{
+                    part: queueing.kept(metadata.get(part) or {}, wanted.get(part) or {})
+                    for part in ("labels", "annotations")
+                },
             },
         }
         try:
@@ -256,6 +298,32 @@ class Applier:
             self._remember(key, resource, answer)
         else:
             self._cache.jobsets.remove(key, uid=write.uid)
+
+    async def _activate(self, write: model.Activate) -> bool:
+        """Set `spec.active` of the JobSet's Workloads; False if they have it already.
+
+        Kueue creates a Workload with a JobSet in a queue, and creates it active.
+        """
+        path = WORKLOADS.path(write.namespace)
+        mine = {"labelSelector": f"{names.JOB_UID_LABEL}={write.uid}"}
+        unfinished, changed = [], False
+        try:
+            async for page in self._client.list(path, params=mine):
+                workloads = [_workload_decoder.decode(raw) for raw in page.items or ()]
+                unfinished += [workload for workload in workloads if workload.is_open(write.uid)]
+            for workload in unfinished:
+                if workload.spec.active is not write.active:
+                    version = {"resourceVersion": workload.metadata.resource_version}
+                    body = {"metadata": version, "spec": {"active": write.active}}
+                    await self._client.patch(f"{path}/{workload.metadata.name}", body, manager=MANAGER)
+                    changed = True
+        except ConflictError as conflict:
+            raise RetryError("the Workload has changed") from conflict
+        except ApiError as error:
+            raise refusal(error, WORKLOADS, f"of JobSet {write.name}") from error
+        if not unfinished and not write.active:
+            raise RetryError(f"Kueue has no Workload of JobSet {write.name} that could be deactivated")
+        return changed
 
     async def _record(self, write: model.RecordRevision) -> None:
         self._cache.revisions_used[write.name] = self._clock()

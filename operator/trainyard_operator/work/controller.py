@@ -344,7 +344,7 @@ class Controller:
         """Look at its pods now and then while they start; returns the seconds to the next look."""
         trainjob, jobset = observed.trainjob, _own(observed)
         status = {**trainjob.status, **(plan.status or {})}
-        if jobset is None or not _builds(trainjob) or not states.is_starting(trainjob, status):
+        if jobset is None or not _builds(trainjob) or not states.is_starting(trainjob, status, jobset):
             memory.start = None
             return None
         memory.start, due = await self._pods.follow(memory.start, jobset)

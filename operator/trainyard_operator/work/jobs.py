@@ -27,6 +27,7 @@ class _Owner(msgspec.Struct):
 
 
 class _PodMeta(msgspec.Struct):
+    labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
@@ -97,6 +98,7 @@ def _owner(job: _Job) -> str | None:
 def _view(job: _Job) -> model.Job:
     metadata, template = job.metadata, job.spec.template.metadata
     stamps: Mapping[str, Any] = (template and template.annotations) or {}
+    labels: Mapping[str, Any] = (template and template.labels) or {}
     ended = {condition.type for condition in job.status.conditions or () if condition.status == "True"}
     return model.Job(
         namespace=metadata.namespace,
@@ -109,4 +111,5 @@ def _view(job: _Job) -> model.Job:
         deleting=metadata.deletion_timestamp is not None,
         placement=stamps.get(names.PLACEMENT_ANNOTATION),
         started=job.status.start_time,
+        placed_by_kueue=names.POD_SET_LABEL in labels,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard_assist.explain import Finding, Observation, Ref, State
 
-from .objects import QUEUED, Object, condition, seen, suspended, trainjob, workload
+from .objects import QUEUED, Object, condition, jobset, seen, suspended, trainjob, workload
 
 PODS = "uid-of-tj-node-0"
 FIRST, SECOND = Ref("Pod", "tj-node-0-0-x", "team"), Ref("Pod", "tj-node-0-1-x", "team")
@@ -34,6 +34,13 @@ class Case:
 def queued(*conditions: Object, **changed: Any) -> Observation:
     changed = {"workloads": (workload(*conditions),), **changed}
     return suspended(**{"trainjob": trainjob(suspend=True, more=QUEUED), **changed})
+
+
+def held_jobset(*conditions: Object, suspend: bool = False, more: Object | None = None) -> Observation:
+    """One whose JobSet a queue holds."""
+    waits = jobset(suspend=True)
+    waits["metadata"] |= QUEUED | (more or {})
+    return queued(*conditions, trainjob=trainjob(suspend=suspend, more=QUEUED), jobset=waits)
 
 
 def failed(*conditions: Object, **changed: Any) -> Observation:

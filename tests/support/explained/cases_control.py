@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, QueuePlace, Ref, Subject
 from trainyard_operator.core.causes import MEND_CONTENT
 
-from .cases import QUOTA_SAID, SELF, WORKLOAD, Case, queued
+from .cases import QUOTA_SAID, SELF, WORKLOAD, Case, held_jobset, queued
 from .objects import (
     QUEUED,
     ago,
@@ -162,7 +164,7 @@ CASES = (
             Reason.WORKLOAD_MISSING,
             Ref("LocalQueue", "research", "team"),
             "it names LocalQueue research, and has no Workload",
-            "have the platform team check that Kueue runs and manages TrainJobs in this namespace",
+            "have the platform team check that Kueue runs and looks at this namespace",
         ),
     ),
     Case(
@@ -327,6 +329,72 @@ CASES = (
             Reason.NOT_RESUMED,
             WORKLOAD,
             "it is Admitted, and spec.suspend is still true",
+            "have the platform team read Kueue's log; it may not know this version of the TrainJob API",
+        ),
+    ),
+    Case(
+        "a job whose JobSet waits in a queue waits for quota",
+        held_jobset(condition("QuotaReserved", "Pending", QUOTA_SAID, "False")),
+        Finding(
+            Reason.QUOTA_SHORT,
+            WORKLOAD,
+            QUOTA_SAID,
+            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+        ),
+    ),
+    Case(
+        "a job whose JobSet waits without a Workload says so, by whichever label it is in the queue",
+        replace(held_jobset(), trainjob=trainjob(), workloads=()),
+        Finding(
+            Reason.WORKLOAD_MISSING,
+            Ref("LocalQueue", "research", "team"),
+            "it names LocalQueue research, and has no Workload",
+            "have the platform team check that Kueue runs and looks at this namespace",
+        ),
+    ),
+    Case(
+        "a job that was sent suspended has the gate on its JobSet",
+        held_jobset(suspend=True, more=gated("trainyard.dev/sent-suspended")),
+        Finding(
+            Reason.HELD,
+            SELF,
+            "LocalQueue research does not admit it before it is resumed",
+            "resume it, and its queue admits it when there is quota: kubectl patch trainjob tj -n team "
+            """--type=merge -p '{"spec":{"suspend":false}}'""",
+        ),
+    ),
+    Case(
+        "a job of a queue that its user has suspended while it ran waits for its user",
+        replace(
+            held_jobset(suspend=True),
+            workloads=(
+                workload(condition("Evicted", "Deactivated", "The workload is deactivated"), active=False),
+            ),
+        ),
+        Finding(
+            Reason.SUSPENDED,
+            SELF,
+            "spec.suspend is true",
+            'resume it: kubectl patch trainjob tj -n team --type=merge -p \'{"spec":{"suspend":false}}\'',
+        ),
+    ),
+    Case(
+        "a resumed job whose JobSet still has the gate needs its operator",
+        replace(held_jobset(more=gated("trainyard.dev/sent-suspended")), leases=()),
+        Finding(
+            Reason.OPERATOR_DOWN,
+            Ref("Lease", "trainyard-operator"),
+            "there is no Lease of an operator",
+            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
+        ),
+    ),
+    Case(
+        "a job that Kueue has admitted without resuming its JobSet is Kueue's to resume",
+        held_jobset(condition("QuotaReserved"), condition("Admitted")),
+        Finding(
+            Reason.NOT_RESUMED,
+            WORKLOAD,
+            "it is Admitted, and the JobSet's spec.suspend is still true",
             "have the platform team read Kueue's log; it may not know this version of the TrainJob API",
         ),
     ),

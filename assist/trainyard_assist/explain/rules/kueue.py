@@ -1,4 +1,4 @@
-"""What Kueue says: the Workload that it creates for a TrainJob waits for quota.
+"""What Kueue says: the Workload that it creates for a TrainJob, or for its JobSet, waits for quota.
 
 Follows kueue.x-k8s.io/v1beta2, Kueue v0.19. While it waits, its condition
 QuotaReserved is False and says why; the reasons are more precise where Kueue's
@@ -33,8 +33,8 @@ _PREEMPTOR: Final = re.compile(r"a workload \(UID: [^,()]*, JobUID: ([0-9a-f-]{3
 
 def held(o: Observation) -> Finding | None:
     """It was created suspended with a queue, and nobody has resumed it."""
-    queue = read.texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL)
-    if not queue or not read.suspended(o.trainjob) or names.SENT_SUSPENDED not in _gates(o):
+    queue = read.queue(o)
+    if not queue or not read.suspended(o.trainjob) or names.SENT_SUSPENDED not in read.gates(o):
         return None
     message = f"LocalQueue {queue} does not admit it before it is resumed"
     name, within = read.name(o.trainjob), read.namespace(o)
@@ -44,16 +44,16 @@ def held(o: Observation) -> Finding | None:
 def gated(o: Observation) -> Finding | None:
     """Somebody else keeps its queue from admitting it."""
     workload = waiting(o)
-    if workload is None or not (gates := _gates(o)):
+    if workload is None or not (gates := read.gates(o)):
         return None
     message = "it may not be admitted yet"
     return found(o, Reason.GATED, _ref(workload), message, gates=text.listed(gates))
 
 
 def workload_missing(o: Observation) -> Finding | None:
-    """A queue is named, the TrainJob is suspended, and there is no Workload."""
-    queue = read.texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL)
-    if not queue or not read.suspended(o.trainjob) or o.workloads or Subject.WORKLOADS in o.unseen:
+    """A queue is named, nothing runs, and there is no Workload."""
+    queue = read.queue(o)
+    if not queue or not read.held_back(o) or o.workloads or Subject.WORKLOADS in o.unseen:
         return None
     if read.age(o, o.trainjob) < _PATIENCE:
         return None
@@ -63,8 +63,8 @@ def workload_missing(o: Observation) -> Finding | None:
 
 def workload_unseen(o: Observation) -> Finding | None:
     """It waits in a queue, and the user may not see its Workload."""
-    queue = read.texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL)
-    if not queue or not read.suspended(o.trainjob) or Subject.WORKLOADS not in o.unseen:
+    queue = read.queue(o)
+    if not queue or not read.held_back(o) or Subject.WORKLOADS not in o.unseen:
         return None
     message = f"it is suspended until LocalQueue {queue} admits it"
     about = Ref("LocalQueue", queue, read.namespace(o))
@@ -129,11 +129,12 @@ def not_resumed(o: Observation) -> Finding | None:
     """It is admitted, and Kueue has not resumed it."""
     workload = current(o)
     admitted = read.condition(workload, "Admitted")
-    if admitted is None or not read.holds(workload, "Admitted") or not read.suspended(o.trainjob):
+    if admitted is None or not read.holds(workload, "Admitted") or not read.held_back(o):
         return None
     if workload is None or read.since(o, read.moment(admitted, "lastTransitionTime")) < _PATIENCE:
         return None
-    return found(o, Reason.NOT_RESUMED, _ref(workload), "it is Admitted, and spec.suspend is still true")
+    of = "the JobSet's " if read.queue_of_jobset(o) else ""
+    return found(o, Reason.NOT_RESUMED, _ref(workload), f"it is Admitted, and {of}spec.suspend is still true")
 
 
 def before_admission(o: Observation) -> Finding | None:
@@ -156,12 +157,14 @@ def _job(workload: Json | None) -> str:
         return "a job that you cannot see"
     owner = next(iter(read.objects(workload, "metadata", "ownerReferences")), {})
     within = read.text(workload, "metadata", "namespace")
-    return f"{read.text(owner, 'kind')} {within}/{read.text(owner, 'name')}"
+    kind = read.text(owner, "kind")
+    return f"{'job' if kind == names.JOBSET else kind} {within}/{read.text(owner, 'name')}"
 
 
-def concerns(trainjob: Json) -> bool:
-    """Whether Kueue may manage it: it names a queue, or is suspended."""
-    return names.QUEUE_LABEL in read.texts(trainjob, "metadata", "labels") or read.suspended(trainjob)
+def concerns(trainjob: Json, jobset: Json | None) -> bool:
+    """Whether Kueue may manage it: it or its JobSet names a queue, or it is suspended."""
+    named = any(names.QUEUE_LABEL in read.texts(job, "metadata", "labels") for job in (trainjob, jobset))
+    return named or read.suspended(trainjob)
 
 
 def current(o: Observation) -> Json | None:
@@ -178,12 +181,7 @@ def cluster(o: Observation) -> str:
 def waiting(o: Observation) -> Json | None:
     """The Workload, if the TrainJob waits for its quota."""
     workload = current(o)
-    return workload if workload is not None and _waits(workload) and read.suspended(o.trainjob) else None
-
-
-def _gates(o: Observation) -> list[str]:
-    gates = read.texts(o.trainjob, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
-    return [gate for gate in gates.split(",") if gate]
+    return workload if workload is not None and _waits(workload) and read.held_back(o) else None
 
 
 def _waits(workload: Json) -> bool:

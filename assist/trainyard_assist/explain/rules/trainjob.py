@@ -108,9 +108,10 @@ def _nearest(o: Observation) -> str:
 
 
 def suspended(o: Observation) -> Finding | None:
-    """Somebody has suspended it, and no queue will resume it."""
-    queued = names.QUEUE_LABEL in read.texts(o.trainjob, "metadata", "labels") or o.workloads
-    if not read.suspended(o.trainjob) or queued:
+    """Somebody has suspended it, and no queue resumes it."""
+    resumed_by_kueue = (read.queue(o) or o.workloads) and not read.queue_of_jobset(o)
+    sent_suspended = read.queue(o) and names.SENT_SUSPENDED in read.gates(o)
+    if not read.suspended(o.trainjob) or resumed_by_kueue or sent_suspended:
         return None
     message = "spec.suspend is true"
     return found(
@@ -153,7 +154,12 @@ def needs_operator(o: Observation) -> bool:
     jobset = read.own_jobset(o)
     if Subject.JOBSET in o.unseen:
         return False
-    return jobset is None or read.suspended(jobset) != read.suspended(o.trainjob)
+    if jobset is None:
+        return True
+    if not read.queue_of_jobset(o):
+        return read.suspended(jobset) != read.suspended(o.trainjob)
+    gated = names.SENT_SUSPENDED in read.gates(o)
+    return not read.suspended(jobset) if read.suspended(o.trainjob) else gated
 
 
 def alive(o: Observation, lease: Json) -> bool:

@@ -51,9 +51,10 @@ def install(assembly: Assembly) -> None:
     stack, operator = assembly.stack, assembly.find(Operator)
     if operator is None or not stack.admission.enabled:
         return
+    kueue = stack.kueue
     asked = Asked(
         cert_manager=stack.operator.certificates is Certificates.CERT_MANAGER,
         policies=assembly.rules is not None,
-        queued=stack.kueue.namespace_selector if stack.kueue.enabled else None,
+        queued=kueue.namespace_selector if kueue.enabled and not kueue.holds_jobsets else None,
     )
     Admission("admission", AdmissionArgs(asked=asked, after=[operator]), assembly.options)

@@ -48,7 +48,7 @@ class Asked:
     policies: bool = False
     """Whether the operator answers for the policy rules that no admission policy holds."""
     queued: LabelSelector | None = None
-    """The namespaces whose TrainJobs Kueue queues; None without it."""
+    """The namespaces whose TrainJobs Kueue holds; None if it holds none."""
 
 
 def mutating(asked: Asked) -> Manifest:

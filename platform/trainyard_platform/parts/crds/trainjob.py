@@ -25,6 +25,7 @@ FIELD: Final[Mapping[str, Any]] = {
             "description": "How many of its nodes are ready, of those that it wants: `3/4`.",
             "type": "string",
         },
+        "queue": {"description": "The LocalQueue that holds it, or its JobSet.", "type": "string"},
         "attempts": {
             "description": "How each attempt failed: the first of its pods to fail.",
             "type": "array",
@@ -62,11 +63,7 @@ COLUMNS: Final[tuple[Mapping[str, Any], ...]] = (
     {"name": "State", "type": "string", "jsonPath": f".status.{names.STATUS_FIELD}.state"},
     {"name": "Nodes", "type": "string", "jsonPath": f".status.{names.STATUS_FIELD}.nodes"},
     {"name": "Reason", "type": "string", "jsonPath": f"{_TRUE}.reason"},
-    {
-        "name": "Queue",
-        "type": "string",
-        "jsonPath": f".metadata.labels.{names.QUEUE_LABEL.replace('.', chr(92) + '.')}",
-    },
+    {"name": "Queue", "type": "string", "jsonPath": f".status.{names.STATUS_FIELD}.queue"},
     {"name": "Runtime", "type": "string", "jsonPath": ".spec.runtimeRef.name", "priority": 1},
     {"name": "Message", "type": "string", "jsonPath": f"{_TRUE}.message", "priority": 1},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},

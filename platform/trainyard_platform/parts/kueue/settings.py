@@ -76,7 +76,9 @@ class Kueue(Closed):
     resources: ComputeResources = ComputeResources(cpu="500m", memory="512Mi")
     """CPU and memory of a replica."""
     integrations: tuple[Integration, ...] = (Integration.TRAINJOB,)
-    """Kinds of jobs that it queues. JobSets and Jobs that a TrainJob becomes are never queued twice."""
+    """Kinds of jobs that it queues. With trainer.kubeflow.org/trainjob its queues hold TrainJobs; with
+    jobset.x-k8s.io/jobset and without that, the JobSets that TrainJobs become, and a change of a runtime
+    then never stops a running job. Nothing is queued twice."""
     namespace_selector: LabelSelector = OF_TENANTS
     """Namespaces whose jobs it sees at all; those of tenants if left out."""
     wait_for_pods_ready: WaitForPodsReady | None = WaitForPodsReady()
@@ -90,6 +92,11 @@ class Kueue(Closed):
     def installs(self) -> bool:
         """Whether the platform installs it."""
         return self.enabled and self.controller is KueueController.INSTALL
+
+    @property
+    def holds_jobsets(self) -> bool:
+        """Whether the queues hold the JobSets of TrainJobs, and not the TrainJobs."""
+        return Integration.JOBSET in self.integrations and Integration.TRAINJOB not in self.integrations
 
     def useless(self) -> Iterator[str]:
         """Keys for whoever installs it, if that is not the platform."""

@@ -50,6 +50,7 @@ class OperatorArgs:
         cluster: Cluster,
         *,
         controllers: Controllers,
+        queue_holds_jobsets: bool = False,
         policies: Policies | None = None,
         tenants: Mapping[str, pulumi.Resource],
         after: Sequence[pulumi.Resource],
@@ -70,6 +71,7 @@ class OperatorArgs:
             metrics=Metrics(
                 authentication=operator.metrics_authentication, secure_port=names.SECURE_METRICS_PORT
             ),
+            queue_holds="JobSet" if queue_holds_jobsets else "TrainJob",
             retention=operator.retention,
         )
         return cls(
@@ -172,6 +174,7 @@ def install(assembly: Assembly) -> None:
         stack.admission,
         stack.cluster,
         controllers=stack.controllers,
+        queue_holds_jobsets=stack.kueue.enabled and stack.kueue.holds_jobsets,
         policies=assembly.rules,
         tenants=tenants.namespaces if tenants else {},
         after=assembly.after(System, Crds, JobSet, Catalog, kubeflow.Kubeflow),

@@ -30,6 +30,7 @@ FROM_STACK: Final = {
     "feature_gates",
     "limits",
     "metrics",
+    "queue_holds",
     "retention",
 }
 """What the configuration sets; the rest keeps the operator's defaults."""
@@ -96,6 +97,8 @@ def cluster_rules(process: Process) -> rbac.Rules:
         rules += rbac.TRIALS
     if process.reports:
         rules += rbac.REPORTS
+    if process.configuration.queue_holds == names.JOBSET:
+        rules += rbac.QUEUES
     if process.asks_readers:
         rules += rbac.METRICS
     if process.configuration.retention is not None:

@@ -99,6 +99,11 @@ REPORTS: Rules = [
 ]
 """To find out which TrainJob's pod, created by which Job, reports progress (feature gate TrainJobStatus)."""
 
+QUEUES: Rules = [
+    {"apiGroups": [names.KUEUE_GROUP], "resources": ["workloads"], "verbs": ["list", "patch"]},
+]
+"""To have Kueue take back the quota of a suspended TrainJob, where its queues hold JobSets."""
+
 METRICS: Rules = [
     {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},

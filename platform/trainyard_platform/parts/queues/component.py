@@ -36,6 +36,10 @@ class QueuesArgs:
     stays_without: pulumi.Resource
     """What is removed only with the whole stack: the queues then stay."""
     integrations: Sequence[Integration]
+    holds_jobsets: bool
+    """Whether they hold the JobSets of TrainJobs, and not the TrainJobs."""
+    admission: bool
+    """Whether the operator's webhooks judge TrainJobs."""
     looked_at: Manifest
     """The selector of the namespaces in which Kueue queues jobs."""
     after: Sequence[pulumi.Resource] = ()
@@ -47,7 +51,8 @@ class Queues(pulumi.ComponentResource):
     def __init__(self, name: str, args: QueuesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:Queues", name, {}, opts)
         # It exists before Kueue and outlives it.
-        for manifest in gate.manifests(args.looked_at):
+        policies = gate.manifests(args.looked_at, holds_jobsets=args.holds_jobsets, admission=args.admission)
+        for manifest in policies:
             declare(annotated(manifest, KEPT), kept.options(self, []))
         earlier: dict[str, list[pulumi.Resource]] = {}
         for manifest in manifests.manifests(args.queues):
@@ -84,6 +89,8 @@ def install(assembly: Assembly) -> None:
         namespace=stack.kueue_namespace,
         stays_without=assembly.stays_without,
         integrations=stack.kueue.integrations,
+        holds_jobsets=stack.kueue.holds_jobsets,
+        admission=stack.admission.enabled,
         looked_at=stack.kueue.namespace_selector.manifest(),
         after=assembly.after(Kueue) or assembly.after(Crds),
     )

@@ -1,0 +1,308 @@
+"""Where the queue holds the JobSet: what the operator writes, and what it leaves to Kueue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.core_values import (
+    PLAIN,
+    at,
+    counts,
+    jobset,
+    observed,
+    replicated_job,
+    runtime,
+    stamp,
+    trainjob,
+)
+from trainyard_api.reasons import Reason
+from trainyard_operator.core import queueing, revisions, states
+from trainyard_operator.core.info import Settings
+from trainyard_operator.core.model import (
+    NOTHING,
+    Activate,
+    Condition,
+    Create,
+    Delete,
+    Job,
+    JobSet,
+    Json,
+    Observed,
+    Plan,
+    RecordRevision,
+    Rejection,
+    RuntimeProblem,
+    TrainJob,
+    Update,
+)
+from trainyard_operator.core.reconcile import COLLECT_SECONDS, RETRY_SECONDS, reconcile
+
+JOBSETS = Settings(queue_holds_jobset=True)
+QUEUE = "kueue.x-k8s.io/queue-name"
+GATES = "kueue.x-k8s.io/admission-gated-by"
+GATE = "trainyard.dev/sent-suspended"
+RECORDED = replace(PLAIN, revision=revisions.name_of(PLAIN))
+ACTIVATED = Activate("team", "tj", "js-uid", active=True)
+DEACTIVATED = replace(ACTIVATED, active=False)
+SUSPENDED = {
+    "type": "Suspended",
+    "status": "True",
+    "reason": "Suspended",
+    "message": "TrainJob is suspended",
+    "lastTransitionTime": stamp(0),
+}
+
+
+def queued(spec: Json | None = None, status: Json | None = None, **others: Any) -> TrainJob:
+    return trainjob(spec, status, **{"labels": {QUEUE: "default"}, **others})
+
+
+def plan(job: TrainJob, js: JobSet | None = None, settings: Settings = JOBSETS, **fields: Any) -> Plan:
+    return reconcile(observed(job, js, RECORDED, **fields), at(10), settings)
+
+
+def created(job: TrainJob) -> Json:
+    """The JobSet that is created for it."""
+    [write] = plan(job).writes
+    assert isinstance(write, Create)
+    return write.manifest
+
+
+def stored(job: TrainJob, *, suspend: bool = True, **fields: Any) -> JobSet:
+    """The JobSet as it was created for the TrainJob."""
+    metadata = created(job)["metadata"]
+    own = {name: value for name, value in metadata["annotations"].items() if name.startswith("trainyard.dev")}
+    values = {
+        "queue": metadata.get("labels", {}).get(QUEUE, ""),
+        "queue_gates": metadata["annotations"].get(GATES, ""),
+        "annotations": own,
+    }
+    return jobset(suspend=suspend, **{**values, **fields})
+
+
+def test_a_jobset_is_created_suspended_with_what_kueue_reads_of_its_trainjob() -> None:
+    labels = {
+        QUEUE: "default",
+        "kueue.x-k8s.io/priority-class": "high",
+        "kueue.x-k8s.io/max-exec-time-seconds": "60",
+        "team": "not Kueue's",
+    }
+    annotations = {GATES: "budget", "provreq.kueue.x-k8s.io/ValidUntilSeconds": "60", "note": "not Kueue's"}
+    manifest = created(queued(labels=labels, annotations=annotations))
+    assert manifest["metadata"]["labels"] == {name: labels[name] for name in labels if name != "team"}
+    kept = {name: value for name, value in manifest["metadata"]["annotations"].items() if "kueue" in name}
+    assert kept == {name: annotations[name] for name in annotations if name != "note"}
+    assert manifest["spec"]["suspend"] is True
+
+
+def test_what_kueue_reads_is_bounded_since_it_is_kept_in_memory() -> None:
+    prefix = "provreq.kueue.x-k8s.io/"
+    many = {f"{prefix}{number:03}": "x" for number in range(200)}
+    read = queueing.annotations_of({**many, f"{prefix}long": "x" * 256, GATES: "g" * 10_000})
+    assert read == {**dict(sorted(many.items())[:100]), GATES: "g" * 4096}
+
+
+@pytest.mark.parametrize(
+    ("job", "settings"),
+    [
+        pytest.param(trainjob(), JOBSETS, id="it names no queue"),
+        pytest.param(queued(), Settings(), id="the queue holds TrainJobs"),
+    ],
+)
+def test_a_job_that_no_queue_holds_by_its_jobset_gets_the_jobset_that_it_always_got(
+    job: TrainJob, settings: Settings
+) -> None:
+    [write] = plan(job, settings=settings).writes
+    assert plan(trainjob(), settings=Settings()).writes == (write,)
+
+
+def test_an_entry_of_kueues_in_runtime_patches_that_a_user_wrote_changes_nothing() -> None:
+    assert created(queued(held_by_kueue=True)) == created(queued())
+    status = {"conditions": [SUSPENDED]}
+    assert states.of(queued(held_by_kueue=True), status, jobset(queue="default", suspend=True)) == "Suspended"
+
+
+def test_a_jobset_that_waits_or_runs_is_left_alone() -> None:
+    job = queued(status={"jobsStatus": []})
+    waiting = stored(job)
+    assert plan(job, waiting) == NOTHING
+    counted = {"name": "node", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+    running = replace(
+        waiting, suspend=False, generation=2, replicated_jobs_status=(counts(active=1, ready=1),)
+    )
+    assert plan(queued(status={"jobsStatus": [counted]}), running, jobset_checked=False) == NOTHING
+
+
+def test_a_jobset_that_kueue_has_put_into_the_default_queue_is_not_written_again() -> None:
+    job = trainjob(status={"jobsStatus": []})
+    assert plan(job, stored(job, queue="default")) == NOTHING
+
+
+def test_a_waiting_jobset_is_written_over_when_its_trainjob_changes_and_stays_suspended() -> None:
+    job = queued(status={"jobsStatus": []})
+    moved = replace(job, labels={QUEUE: "other"})
+    [write] = plan(moved, stored(job)).writes
+    assert isinstance(write, Update)
+    assert write.manifest["metadata"]["labels"] == {QUEUE: "other"}
+    assert write.manifest["spec"]["suspend"] is True
+
+
+def test_a_queues_label_that_was_taken_off_by_hand_comes_back() -> None:
+    job = queued(status={"jobsStatus": []})
+    [write] = plan(job, stored(job, queue="")).writes
+    assert isinstance(write, Update)
+    assert write.manifest["metadata"]["labels"] == {QUEUE: "default"}
+
+
+# --- suspend -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [{QUEUE: "default"}, {}], ids=["named", "default queue"])
+def test_a_job_that_is_sent_suspended_has_a_gate_until_it_is_resumed(labels: dict[str, str]) -> None:
+    sent = queued({"suspend": True}, {"conditions": [SUSPENDED], "jobsStatus": []}, labels=labels)
+    assert created(sent)["metadata"]["annotations"][GATES] == GATE
+    held = stored(sent, queue="default")
+    assert plan(sent, held) == NOTHING
+    [write] = plan(replace(sent, spec={**sent.spec, "suspend": False}), held).writes
+    assert isinstance(write, Update)
+    assert GATES not in write.manifest["metadata"]["annotations"]
+    assert write.manifest["spec"]["suspend"] is True, "Kueue resumes it"
+
+
+def test_gates_of_others_stay_when_it_is_resumed() -> None:
+    sent = queued({"suspend": True}, annotations={GATES: "budget"})
+    assert created(sent)["metadata"]["annotations"][GATES] == f"budget,{GATE}"
+    [write] = plan(queued(annotations={GATES: "budget"}), stored(sent)).writes
+    assert isinstance(write, Update)
+    assert write.manifest["metadata"]["annotations"][GATES] == "budget"
+
+
+@pytest.mark.parametrize(
+    ("suspend", "reported", "jobset_suspended", "writes"),
+    [
+        pytest.param(True, False, False, (DEACTIVATED,), id="a running job is suspended"),
+        pytest.param(True, False, True, (DEACTIVATED,), id="a waiting job is suspended"),
+        pytest.param(True, True, False, (DEACTIVATED,), id="somebody has activated it again"),
+        pytest.param(True, True, True, (), id="it is suspended"),
+        pytest.param(False, True, True, (ACTIVATED,), id="it is resumed"),
+        pytest.param(False, False, True, (), id="it waits; perhaps Kueue has deactivated it"),
+    ],
+)
+def test_a_user_suspends_and_resumes_the_workload(
+    suspend: bool, reported: bool, jobset_suspended: bool, writes: tuple[Activate, ...]
+) -> None:
+    status = {"conditions": [SUSPENDED] if reported else [], "jobsStatus": []}
+    held = stored(queued(), suspend=jobset_suspended)
+    assert plan(queued({"suspend": suspend}, status), held).writes == writes
+
+
+def test_suspending_needs_no_runtime() -> None:
+    held = stored(queued())
+    seen = observed(queued({"suspend": True}), held, RuntimeProblem.NOT_FOUND)
+    assert reconcile(seen, at(10), JOBSETS).writes == (DEACTIVATED,)
+
+
+# --- what a job is after it has run ------------------------------------------------------------------------
+
+
+def job_of(name: str, **fields: Any) -> Job:
+    values = {"suspended": True, "active": 0, "finished": False, "placed_by_kueue": True}
+    return Job("team", name, f"{name}-uid", "3", **{**values, **fields})
+
+
+def test_jobs_that_kueue_had_placed_are_recreated_before_it_places_them_anew() -> None:
+    job = queued(status={"jobsStatus": []})
+    evicted = stored(job, generation=3)
+    assert plan(job, evicted, jobset_checked=False) == Plan(needs_jobs=True)
+
+    def step(*jobs: Job) -> Plan:
+        return plan(job, evicted, jobset_checked=False, jobs=jobs)
+
+    placed, fresh = job_of("placed"), job_of("fresh", placed_by_kueue=False)
+    assert step(placed, fresh, job_of("done", finished=True)) == Plan(
+        (Delete("batch/v1", "Job", "team", "placed", "placed-uid", "3"),), requeue_after=COLLECT_SECONDS
+    )
+    assert step(replace(placed, active=1)).writes == step(placed).writes, "its pods are on their way out"
+    for waits in (replace(placed, suspended=False), replace(placed, deleting=True)):
+        assert step(waits, placed) == Plan(requeue_after=COLLECT_SECONDS)
+    [write] = step(fresh).writes
+    assert isinstance(write, Update), "its spec is looked at"
+    assert plan(job, evicted) == NOTHING
+
+
+def test_jobs_whose_own_template_has_kueues_label_are_left_alone() -> None:
+    """Recreated, they would look the same, and be deleted again for ever."""
+    job = queued(status={"jobsStatus": []})
+    pods = {"metadata": {"labels": {"kueue.x-k8s.io/podset": "node"}}}
+    template = replicated_job()
+    template["template"]["spec"]["template"] |= pods
+    sly = runtime({"numNodes": 1}, [template])
+    seen = observed(job, stored(job, generation=3), sly, jobset_checked=False, jobs=(job_of("placed"),))
+    assert [type(write) for write in reconcile(seen, at(10), JOBSETS).writes] == [RecordRevision, Update]
+
+
+def test_a_job_that_waits_for_the_first_time_has_no_jobs_to_look_at() -> None:
+    job = queued(status={"jobsStatus": []})
+    [write] = plan(job, stored(job), jobset_checked=False).writes
+    assert isinstance(write, Update)
+
+
+# --- the deadline ------------------------------------------------------------------------------------------
+
+
+def test_time_in_the_queue_does_not_count_towards_the_deadline() -> None:
+    job = queued({"activeDeadlineSeconds": 60}, {"jobsStatus": []})
+    waits = stored(job)
+
+    def at_second(second: float, js: JobSet | None) -> Plan:
+        return reconcile(observed(job, js, RECORDED), at(second), JOBSETS)
+
+    assert at_second(1000, waits) == NOTHING
+    runs = replace(waits, suspend=False, replicated_jobs_status=(counts(active=1),))
+    assert at_second(1000, runs).requeue_after is None, "JobSet has not noted when it was resumed"
+    noted = (Condition("Suspended", "False", "ResumeJobs", "", stamp(990)),)
+    assert at_second(1000, replace(runs, conditions=noted)).requeue_after == 50
+    over = at_second(1051, replace(runs, conditions=noted)).status
+    assert over is not None
+    assert [c["reason"] for c in over["conditions"]] == ["DeadlineExceeded"]
+
+
+# --- the word ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "suspend", "state"),
+    [
+        ({}, True, "Queued"),
+        ({"conditions": [SUSPENDED]}, True, "Suspended"),
+        ({"jobsStatus": [{"name": "node", "active": 1, "ready": 1}]}, False, "Running"),
+    ],
+)
+def test_a_job_is_queued_while_its_jobset_waits(status: Json, suspend: bool, state: str) -> None:
+    assert states.of(queued(), status, jobset(queue="default", suspend=suspend)) == state
+
+
+def test_a_refused_write_to_the_workload_blocks() -> None:
+    seen: Observed = observed(queued({"suspend": True}), stored(queued()), RECORDED)
+    refused = replace(seen, rejection=Rejection(Reason.FORBIDDEN, "Workload of JobSet tj: no"))
+    told = reconcile(refused, at(10), JOBSETS)
+    assert (told.writes, told.requeue_after) == ((), RETRY_SECONDS)
+    assert told.status is not None
+    assert [c["type"] for c in told.status["conditions"]] == ["Suspended", "Blocked"]
+
+
+@pytest.mark.parametrize(
+    ("live", "written", "kept"),
+    [
+        ({QUEUE: "default", "else": "x"}, {}, {QUEUE: "default"}),
+        ({QUEUE: "default"}, {QUEUE: "other"}, {QUEUE: "other"}),
+        ({GATES: GATE}, {}, {}),
+    ],
+)
+def test_what_kueue_has_added_stays_but_for_gates(
+    live: dict[str, str], written: dict[str, str], kept: dict[str, str]
+) -> None:
+    assert queueing.kept(live, written) == kept
