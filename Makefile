@@ -125,8 +125,8 @@ report: environment ## What a change does, as Markdown for those who review it: 
 	@$(TRAINYARD) report --since "$${SINCE:?Say since when: make $@ SINCE=origin/main}" $${RESULTS:+--results "$$RESULTS"} $${RUN:+--run "$$RUN"}
 
 .PHONY: up
-up: environment ## Roll a stack out, under the policies, and undo what others have added: STACK=name [KEEP="Kind/name ..."] [VERBOSE=1]
-	@$(TRAINYARD) up $(ON_STACK) --repair --keep "$${KEEP:-}"
+up: environment ## Roll a stack out, under the policies, and undo what others have added: STACK=name [KEEP="Kind/name ..."] [REPLACE="Kind/name ..."] [VERBOSE=1]
+	@$(TRAINYARD) up $(ON_STACK) --repair --keep "$${KEEP:-}" --replace "$${REPLACE:-}"
 
 .PHONY: drift
 drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json]

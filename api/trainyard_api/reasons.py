@@ -35,6 +35,7 @@ class Reason(StrEnum):
     NOT_RESUMED = "AdmittedButSuspended"
     SUSPENDED = "Suspended"
     JOBSET_CONTROLLER_DOWN = "JobSetControllerDown"
+    KUEUE_DOWN = "KueueDown"
     JOBSET_NOT_CREATED = "JobSetNotCreated"
     JOBS_REFUSED = "JobsRefused"
     PODS_OVER_QUOTA = "PodsOverQuota"

@@ -18,6 +18,14 @@ Files = Annotated[
 DefaultNamespace = Annotated[
     str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
 ]
+Replace = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Objects with jobs or quotas that may be created anew and deleted: Kind/name or "
+        "Kind/namespace/name, separated by spaces, or all.",
+        metavar="OBJECT",
+    ),
+]
 Keep = Annotated[
     list[str] | None,
     typer.Option(

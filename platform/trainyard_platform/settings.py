@@ -31,7 +31,14 @@ from .parts.coscheduling.settings import Coscheduling
 from .parts.data_cache.settings import DataCache
 from .parts.external_secrets.settings import KEY_WORDS
 from .parts.jobset.settings import JobSet
-from .parts.kueue.settings import KUEUE_NAMESPACE, OPENSHIFTS_KUEUE, OPENSHIFTS_LABEL, Kueue
+from .parts.kueue.settings import (
+    KUEUE_NAMESPACE,
+    OPENSHIFTS_KUEUE,
+    OPENSHIFTS_LABEL,
+    Integration,
+    Kueue,
+    holds_jobsets,
+)
 from .parts.node_pools import settings as clouds
 from .parts.observability.settings import Observability
 from .parts.operator.settings import MPI_NAMESPACE, Operator
@@ -190,6 +197,19 @@ class StackSettings(Closed):
         return KUEUE_NAMESPACE if self.kueue.installs else self.kueue.namespace or theirs
 
     @property
+    def integrations(self) -> tuple[Integration, ...]:
+        """The kinds of jobs that Kueue queues."""
+        if self.kueue.integrations is not None:
+            return self.kueue.integrations
+        by_trainjob = not self.kueue.installs or self.queues.multi_kueue.is_used
+        return (Integration.TRAINJOB if by_trainjob else Integration.JOBSET,)
+
+    @property
+    def queues_hold_jobsets(self) -> bool:
+        """Whether queues hold the JobSets of TrainJobs, and not the TrainJobs."""
+        return self.kueue.enabled and holds_jobsets(self.integrations)
+
+    @property
     def rules(self) -> Policies:
         """The rules as the cluster itself enforces them: with the stack's pools, and its Kueue."""
         return self.policies.with_pools(self.node_pools).with_kueue(self.kueue_namespace)
@@ -205,6 +225,11 @@ class StackSettings(Closed):
         for part, used in (("queues", not self.queues.is_empty), ("tenants", bool(self.tenants))):
             if used and not self.kueue.enabled:
                 yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
+        if self.queues.multi_kueue.is_used and self.queues_hold_jobsets:
+            yield (
+                f"queues.multiKueue: needs {Integration.TRAINJOB} in kueue.integrations, since the key and "
+                "the hosts of an MPI job do not travel with its JobSet"
+            )
         for key in self.kueue.useless():
             yield f"kueue.{key}: kueue.controller {self.kueue.controller} has no use for it: remove it"
         for problem in tenancy.problems(self.tenants):

@@ -66,6 +66,12 @@ def running(cluster: Cluster, job: str) -> Object:
     return found
 
 
+def suspend(cluster: Cluster, job: str, suspended: bool) -> None:
+    """Set a job's `spec.suspend`."""
+    patch = f'{{"spec":{{"suspend":{str(suspended).lower()}}}}}'
+    cluster.kubectl("patch", "trainjob", job, "--type=merge", "-p", patch)
+
+
 def stays_without_pods(cluster: Cluster, job: str, beside: Cluster, runs: str, seconds: float = 10) -> None:
     """For a while a job has no pod, while another one runs."""
     end = time.monotonic() + seconds

@@ -24,7 +24,6 @@ def up(cluster: Cluster, folder: Path, *, checks: list[str], **multi_kueue: Any)
     settings = document["config"]["trainyard:platform"]
     for part in ("volcano", "coscheduling", "observability"):
         settings[part]["enabled"] = False
-    settings["kueue"]["integrations"] = ["trainer.kubeflow.org/trainjob"]
     settings["queues"]["multiKueue"] = multi_kueue
     settings["queues"]["clusterQueues"]["team-a"]["admissionChecks"] = [{"name": name} for name in checks]
     file = folder / f"Pulumi.{cluster.name}.yaml"

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cluster import Cluster, shows, trainjob
+from tests.support.cluster import UNTIL_TOLD, Cluster, finish, shows, trainjob
 from tests.support.patience import eventually
 from trainyard_sandbox.paths import PROJECT
+
+from . import queues
+from .queues import queued, running, workload
 
 pytestmark = pytest.mark.sandbox(area="platform")
 
@@ -86,6 +89,9 @@ CREATE = ("kubectl", "create", "--namespace", "team-a", "-f", "-")
 def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluster, team_a: Cluster) -> None:
     platform.apply(trainjob("outlives", "sleep 600"))
     eventually("it runs", lambda: [p for p in platform.pods("outlives") if p["status"]["phase"] == "Running"])
+    team_a.apply(queued("holds-on", "100m", UNTIL_TOLD))
+    pod = running(team_a, "holds-on")
+    held = workload(team_a, "holds-on")["metadata"]["uid"]
     crds = {crd["metadata"]["name"] for crd in platform.list("crds")}
 
     def uids() -> list[str]:
@@ -123,9 +129,20 @@ def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluste
     platform.run(*CREATE, stdin=yaml.safe_dump(job))
     team_a.wait_for_condition("past-quota", "Complete")
     shows(team_a, "past-quota", STATE="Complete", NODES="", REASON="AllJobsCompleted", QUEUE="default")
-    [workload] = team_a.list("workloads")
-    assert workload["metadata"]["ownerReferences"][0]["name"] == "past-quota"
+    assert workload(team_a, "past-quota")["metadata"]["uid"] != held
+    assert [p["metadata"]["uid"] for p in team_a.pods("holds-on")] == [pod["metadata"]["uid"]]
+    assert workload(team_a, "holds-on")["metadata"]["uid"] == held
+    shows(team_a, "holds-on", STATE="Running", NODES="1/1", REASON="", QUEUE="default")
+    finish(team_a, pod)
+    team_a.wait_for_condition("holds-on", "Complete")
     platform.apply(trainjob("after-the-next-up"))
     platform.wait_for_condition("after-the-next-up", "Complete")
     assert uids() == before
+    # Its runtime is a new object by now. A later run has the content of the first all the same.
+    queues.suspend(platform, "outlives", True)
+    eventually("its pod is gone", lambda: platform.pods("outlives") == [])
+    queues.suspend(platform, "outlives", False)
+    running(platform, "outlives")
+    lost = ("--field-selector=reason=RuntimeRevisionLost", "-o", "name")
+    assert platform.kubectl("get", "events", *lost) == ""
     platform.kubectl("delete", "trainjob", "outlives", "--cascade=foreground", "--wait")

@@ -14,18 +14,13 @@ from .queues import (
     running,
     said,
     stays_without_pods,
+    suspend,
     two_flavors,
     waits_until_it_is_resumed,
     workload,
 )
 
 pytestmark = pytest.mark.sandbox(area="queues")
-
-
-def suspend(cluster: Cluster, job: str, suspended: bool) -> None:
-    """Set a job's `spec.suspend`."""
-    patch = f'{{"spec":{{"suspend":{str(suspended).lower()}}}}}'
-    cluster.kubectl("patch", "trainjob", job, "--type=merge", "-p", patch)
 
 
 def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.fake_api import FakeApi, run
 from trainyard_cli.cluster import queued_jobs
-from trainyard_platform.parts.kueue.settings import Kueue
+from trainyard_platform.parts.kueue.settings import Integration
 
 TRAINJOB, JOBSET = "trainer.kubeflow.org/trainjob", "jobset.x-k8s.io/jobset"
 
@@ -31,8 +31,7 @@ def refused(integrations: list[str], *workloads: dict[str, Any]) -> list[str]:
 
     async def test() -> list[str]:
         async with api.client() as client:
-            kueue = Kueue.model_validate({"enabled": True, "integrations": integrations})
-            return await queued_jobs.refused(client, kueue)
+            return await queued_jobs.refused(client, [Integration(kind) for kind in integrations])
 
     return run(test)
 
@@ -51,9 +50,9 @@ def test_a_stack_keeps_what_its_queues_hold_while_jobs_are_in_them(
     ended = (workload("TrainJob", "done", finished=True), workload("JobSet", "over", finished=True))
     assert refused(integrations, *ended) == []
     said = (
-        "refused: kueue.integrations is another than it was. Kueue would no longer look at these jobs, and "
-        f"their quota would stay taken: {jobs}. Wait until they have ended or delete them, or "
-        "leave kueue.integrations as it was"
+        "refused: Kueue would no longer look at these jobs, and their quota would stay taken: "
+        f"{jobs}. Wait until they have ended or delete them, or keep what Kueue queues now: "
+        f"kueue.integrations: [{JOBSET if TRAINJOB in integrations else TRAINJOB}] in the stack file"
     )
     open_ones = (workload("TrainJob", "old"), workload("JobSet", "new"))
     assert refused(integrations, *ended, *open_ones) == ([said] if jobs else [])

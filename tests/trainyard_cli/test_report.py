@@ -232,6 +232,15 @@ def test_what_was_not_asked_or_not_seen_is_never_called_untouched(clone: Path) -
     ]
 
 
+def test_a_word_that_replaces_a_whole_stack_comes_first(clone: Path) -> None:
+    alone("onprem")
+    edit("stacks/Pulumi.onprem.yaml", "identifier: onprem", "identifier: elsewhere")
+    text = written()
+    assert text.startswith("## All of onprem is replaced or left behind")
+    replaced = "`onprem`: `cluster.identifier: onprem -> elsewhere makes Pulumi create every object"
+    assert f"**Replaced or left behind**\n- {replaced}" in text
+
+
 def test_a_preview_that_fails_says_what_refuses(clone: Path) -> None:
     alone("onprem")
     edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")

@@ -204,6 +204,32 @@ def test_an_up_says_what_it_does_before_it_does_it_and_how_much_of_it_is_done(pu
     )
 
 
+REPLACED = [*change("a", "replace", QUEUE, DRAINED, planning=True), end(preview=True)]
+REFUSED = (
+    "refused: Pulumi would create ClusterQueue/team-a anew and then delete them, and in the cluster the new "
+    "object is the old one. If cluster.identifier has changed, change it back. To replace all the same, add "
+    '--replace "ClusterQueue/team-a"\n'
+)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_an_up_replaces_nothing_that_holds_jobs_or_quotas_unless_it_is_named(
+    pulumi: Path, verbose: bool
+) -> None:
+    code, out, err = answer(pulumi, *REPLACED, update=UPDATE, verbose=verbose)
+    assert (code, err) == (1, f"{LOOKING}{REFUSED}")
+    assert out.startswith("± ClusterQueue team-a: deleted, and recreated\n")
+    assert "up " not in (pulumi / "pulumi.called").read_text()
+    for allowed in ("ClusterQueue/else ClusterQueue/team-a", "all"):
+        assert answer(pulumi, *REPLACED, update=UPDATE, replace=[allowed])[0] == 0
+    code, _, err = answer(pulumi, *REPLACED)
+    assert (code, err) == (0, f"{LOOKING}{REFUSED}"), "a preview only says it"
+    assert (
+        answer(pulumi, *change("b", "replace", MAP, MAP, planning=True), end(preview=True), update=UPDATE)[0]
+        == 0
+    )
+
+
 def test_where_nothing_changes_an_up_does_not_read_the_cluster_again(pulumi: Path) -> None:
     unchanged = [*change("a", "same", QUEUE, QUEUE, planning=True), end(preview=True)]
     assert answer(pulumi, *unchanged, update=[UPDATE[0], UPDATE[1], end(preview=False)]) == (

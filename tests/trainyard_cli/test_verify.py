@@ -273,6 +273,19 @@ def test_a_line_in_a_stack_file_brings_no_advice_on_files_that_nobody_touched(cl
     assert {one["file"] for one in json.loads(said)["findings"]} == {DISTRIBUTED}
 
 
+def test_a_word_that_replaces_a_whole_stack_is_told_from_the_two_files(clone: Path) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run(["git", *who, *arguments], check=True)
+    edit(PROD, "identifier: onprem", "identifier: elsewhere")
+    code, said, _ = answer(clone, since="main", style=Format.JSON)
+    [finding] = json.loads(said)["findings"]
+    assert (code, finding["file"], finding["line"], finding["level"]) == (0, PROD, 17, "advisory")
+    assert finding["message"].startswith(
+        "cluster.identifier: onprem -> elsewhere makes Pulumi create every object"
+    )
+
+
 def test_what_cannot_be_asked_is_said(clone: Path) -> None:
     code, _, err = answer(clone, since="nowhere")
     assert (code, "not a git repository" in err) == (2, True)

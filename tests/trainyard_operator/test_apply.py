@@ -341,6 +341,28 @@ def test_a_passing_no_is_never_a_condition(code: int) -> None:
     assert refusal(error, JOBSETS, "tj") is error
 
 
+def test_labels_are_set_on_what_was_observed_and_nothing_else_of_it_is_written() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        manifest = objects.jobset(spec={"suspend": False, "replicatedJobs": [], "kept": True})
+        manifest["metadata"]["labels"] = {"its": "own", "priority": "low"}
+        stored = api.put(PATH, manifest)
+        async with api.client() as client:
+            scene = Scene(client)
+            uid, version = stored["metadata"]["uid"], stored["metadata"]["resourceVersion"]
+            label = model.Label("team", "tj", uid, version, {"priority": "high"})
+            await scene.applier.write(KEY, label)
+            live = api.objects[PATH]
+            assert live["metadata"]["labels"] == {"its": "own", "priority": "high"}
+            assert live["spec"] == stored["spec"]
+            assert scene.jobset is not None
+            assert scene.jobset.resource_version == live["metadata"]["resourceVersion"]
+            with pytest.raises(RetryError, match="is not what was observed"):
+                await scene.applier.write(KEY, label)
+
+    run(test)
+
+
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads"
 DEACTIVATE = model.Activate("team", "tj", "js-uid", active=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from trainyard_operator.kube.client import (
     Resource,
     RetriableError,
     UnauthorizedError,
+    encoded,
     error_from,
 )
 from trainyard_operator.kube.credentials import Credentials, CredentialsError, TokenFile
@@ -345,3 +347,10 @@ def test_a_new_authority_of_the_cluster_is_trusted_without_a_restart(
             await asyncio.sleep(0.01)
 
     run(test)
+
+
+def test_a_body_has_the_escapes_of_kubernetes_own_encoder() -> None:
+    """Otherwise the API server, which patches a ControllerRevision, finds its data changed."""
+    text = {"command": "a && b < c > d \u2028 \u00e4"}
+    assert encoded(text) == '{"command":"a \\u0026\\u0026 b \\u003c c \\u003e d \\u2028 \u00e4"}'.encode()
+    assert json.loads(encoded(text)) == text

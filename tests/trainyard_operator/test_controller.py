@@ -751,6 +751,22 @@ def test_a_revision_that_was_used_within_a_day_counts_as_named() -> None:
     run(test)
 
 
+def test_a_revision_that_cannot_be_marked_is_tried_once_and_collected_after_a_day_of_this_leader() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            s.second = 2 * UNREFERENCED
+            s.cache.jobsets.remove(KEY)
+            s.api.refuse_next("PATCH", objects.REVISIONS, status(422, "Invalid", "data: field is immutable"))
+            for seconds, collected in ((0, 0), (UNREFERENCED - 1, 0), (1, 1)):
+                s.second += seconds
+                assert await collector.collect() == collected
+            assert len([path for method, path in s.api.requests if method == "PATCH"]) == 1
+
+    run(test)
+
+
 def test_a_list_of_revisions_is_what_there_is_of_them() -> None:
     async def test() -> None:
         async with scene() as s:

@@ -30,6 +30,7 @@ from trainyard_operator.core.model import (
     Job,
     JobSet,
     Json,
+    Label,
     Observed,
     Plan,
     RecordRevision,
@@ -155,6 +156,27 @@ def test_a_queues_label_that_was_taken_off_by_hand_comes_back() -> None:
     [write] = plan(job, stored(job, queue="")).writes
     assert isinstance(write, Update)
     assert write.manifest["metadata"]["labels"] == {QUEUE: "default"}
+
+
+PRIORITY = "kueue.x-k8s.io/priority-class"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "writes"),
+    [
+        ("low", "high", (Label("team", "tj", "js-uid", "9", {PRIORITY: "high"}),)),
+        ("low", "low", ()),
+        ("low", None, ()),
+        ("", "high", ()),
+    ],
+)
+def test_a_job_that_runs_gets_another_priority_as_far_as_kueue_lets_it(
+    before: str, after: str | None, writes: tuple[Label, ...]
+) -> None:
+    labels = {QUEUE: "default"} | ({PRIORITY: after} if after else {})
+    job = queued(status={"jobsStatus": []}, labels=labels)
+    runs = stored(job, suspend=False, priority_class=before, replicated_jobs_status=(counts(active=1),))
+    assert plan(job, runs).writes == writes
 
 
 # --- suspend -----------------------------------------------------------------------------------------------

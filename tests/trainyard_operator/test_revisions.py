@@ -1,6 +1,7 @@
 """Which runtime a TrainJob is built from, and how it is kept."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import yaml
@@ -32,6 +33,9 @@ OLD, NEW = recorded("old", -90), recorded("new", 10)
 WITH_IT = recorded("with it", 0)
 EDITED = replace(LIVE, changed=at(20))
 SNAPSHOT = replace(LIVE, uid="", created=None, changed=None)
+EARLIER = recorded("old", -90, uid="before")
+OF_TEAM: dict[str, Any] = {"kind": "TrainingRuntime", "namespace": "team"}
+OWN, EARLIER_OWN = replace(LIVE, **OF_TEAM), recorded("old", -90, uid="before", **OF_TEAM)
 
 
 @dataclass(frozen=True)
@@ -113,12 +117,18 @@ CASES = [
         jobset=jobset(annotations={"trainyard.dev/runtime-revision": "runtime-gone"}),
     ),
     Case(
-        "a revision of another runtime's uid is not honoured",
-        Chosen(LIVE, lost=True),
-        recorded=(recorded("old", -90, uid="other"),),
-        jobset=jobset(
-            annotations={"trainyard.dev/runtime-revision": recorded("old", -90, uid="other").revision}
-        ),
+        "the revision that it names, though its runtime was deleted and created again since",
+        Chosen(EARLIER),
+        recorded=(EARLIER,),
+        jobset=jobset(annotations={"trainyard.dev/runtime-revision": EARLIER.revision}),
+    ),
+    Case(
+        "not so of a runtime that the users of a namespace can create",
+        Chosen(OWN, lost=True),
+        OWN,
+        (EARLIER_OWN,),
+        jobset(annotations={"trainyard.dev/runtime-revision": EARLIER_OWN.revision}),
+        trainjob({"runtimeRef": {"name": "rt", "kind": "TrainingRuntime"}}),
     ),
     Case(
         "a revision of another runtime's name is not honoured though there is no runtime",

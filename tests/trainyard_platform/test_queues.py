@@ -348,6 +348,42 @@ def test_a_wrong_name_is_one_sentence(case: Case) -> None:
     )
 
 
+TRAINJOB, JOBSET = "trainer.kubeflow.org/trainjob", "jobset.x-k8s.io/jobset"
+
+
+@pytest.mark.parametrize(
+    ("kueue", "queues", "holds_jobsets"),
+    [
+        ({}, {}, True),
+        ({"integrations": [TRAINJOB]}, {}, False),
+        ({"integrations": [JOBSET, TRAINJOB]}, {}, False),
+        ({"controller": "existing"}, {}, False),
+        ({"controller": "existing", "integrations": [JOBSET]}, {}, True),
+        ({}, {"multiKueue": {"acceptsJobs": True}}, False),
+    ],
+)
+def test_queues_hold_jobsets_unless_kueue_is_there_already_or_sends_jobs_elsewhere(
+    kueue: dict[str, Any], queues: dict[str, Any], holds_jobsets: bool
+) -> None:
+    stack = load({"kueue": {"enabled": True, **kueue}, "queues": queues})
+    assert stack.queues_hold_jobsets is holds_jobsets
+
+
+def test_multikueue_with_queues_that_hold_jobsets_is_refused() -> None:
+    with pytest.raises(PlatformError) as stopped:
+        load(
+            {
+                "kueue": {"enabled": True, "integrations": [JOBSET]},
+                "queues": {"multiKueue": {"acceptsJobs": True}},
+            }
+        )
+    assert str(stopped.value) == (
+        "stacks/Pulumi.demo.yaml is not valid:\n"
+        f"  trainyard:platform.queues.multiKueue: needs {TRAINJOB} in kueue.integrations, since the key and "
+        "the hosts of an MPI job do not travel with its JobSet"
+    )
+
+
 def test_queues_without_kueue_are_refused() -> None:
     with pytest.raises(PlatformError) as stopped:
         load({"queues": {"cohorts": {"all": {}}}})

@@ -97,6 +97,11 @@ TABLE: Final[dict[Reason, About]] = {
         "it was created with spec.suspend true, and waits for somebody to resume it",
         f"resume it, and its queue admits it when there is quota: {_RESUME}",
     ),
+    Reason.KUEUE_DOWN: About(
+        At.WORKLOAD,
+        "the job waits in a queue, and Kueue does not run",
+        "have the platform team look at Kueue: kubectl get deployments,pods -n {namespace}",
+    ),
     Reason.GATED: About(
         At.WORKLOAD,
         "somebody keeps the queue from admitting it",

@@ -32,6 +32,8 @@ class FollowUps:
     """Whether the operator has something to do, and so must be running."""
     jobset_controller: bool = False
     """Whether JobSet's controller has something to do."""
+    kueue: bool = False
+    """Whether Kueue has something to do."""
     pod_groups: tuple[str, ...] = ()
     """The API versions of the gang schedulers that the pods name."""
     all_nodes: bool = False
@@ -63,8 +65,9 @@ def follow_ups(o: Observation) -> FollowUps:
     on = {read.text(pod, "spec", "nodeName") for pod in o.pods}
     return FollowUps(
         runtimes=o.runtime is None and Subject.RUNTIME not in o.unseen,
-        operator=trainjob.needs_operator(o),
+        operator=trainjob.needs_operator(o) or kueue.is_needed(o),
         jobset_controller=not jobset.is_served(o),
+        kueue=kueue.is_needed(o),
         pod_groups=tuple(_gang_schedulers(o)),
         all_nodes="" in on,
         nodes=tuple(sorted(on - {""})),

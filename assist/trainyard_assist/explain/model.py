@@ -22,6 +22,7 @@ class Subject(StrEnum):
     QUEUE = "place in the queue"
     JOBSET = "JobSet"
     JOBSET_CONTROLLER = "JobSet controller"
+    KUEUE = "Kueue"
     POD_GROUPS = "PodGroup"
     JOBS = "Jobs"
     PODS = "pods"
@@ -61,6 +62,8 @@ class Observation:
     jobset: Json | None = None
     jobset_controller: Json | None = None
     """Its Deployment."""
+    kueue: Json | None = None
+    """Kueue's Deployment, looked at only while the job waits for Kueue."""
     pod_groups: Sequence[Json] = ()
     jobs: Sequence[Json] = ()
     pods: Sequence[Json] = ()

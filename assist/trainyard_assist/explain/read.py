@@ -123,6 +123,13 @@ def own_jobset(o: Observation) -> Json | None:
     return o.jobset if any(owner.get("uid") == uid(o.trainjob) for owner in owners) else None
 
 
+def is_held(o: Observation, lease: Json) -> bool:
+    """Whether somebody holds the Lease, and has renewed it in time."""
+    lasts = number(lease, "spec", "leaseDurationSeconds", default=15)
+    renewed = moment(lease, "spec", "renewTime")
+    return bool(text(lease, "spec", "holderIdentity")) and since(o, renewed) <= lasts
+
+
 # --- the queue ----------------------------------------------------------------
 
 

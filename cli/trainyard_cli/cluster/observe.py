@@ -100,6 +100,8 @@ async def _followed(
         runtimes = go(look.runtimes(wanted, named_runtime(first).name))
         leases = go(look.leases(operator_namespace if wanted.operator else None))
         controller = go(look.get(Subject.JOBSET_CONTROLLER, deployments, *_JOBSET_CONTROLLER))
+        queueing = DEPLOYMENTS if wanted.kueue else None
+        its = go(look.get(Subject.KUEUE, queueing, kueue.NAMESPACE, kueue.NAME))
         groups = go(look.pod_groups(wanted.pod_groups, name(first.trainjob)))
         nodes = go(look.nodes(wanted))
         log = go(look.log(wanted))
@@ -111,6 +113,7 @@ async def _followed(
         runtimes=runtimes.result(),
         leases=leases.result(),
         jobset_controller=controller.result(),
+        kueue=its.result(),
         pod_groups=groups.result(),
         nodes=nodes.result(),
         log=log.result(),

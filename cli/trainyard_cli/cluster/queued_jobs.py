@@ -12,7 +12,7 @@ from trainyard_assist.explain import read
 from trainyard_assist.explain.text import listed
 from trainyard_operator.kube.client import Client, NotFoundError
 from trainyard_operator.kube.resources import WORKLOADS
-from trainyard_platform.parts.kueue.settings import Integration, Kueue
+from trainyard_platform.parts.kueue.settings import Integration, holds_jobsets
 
 from ..files import stackfile
 from . import connection
@@ -30,12 +30,12 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
     if not settings.kueue.installs:
         return []
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
-    return connection.ask(credentials, "preview", lambda client: refused(client, settings.kueue))
+    return connection.ask(credentials, "preview", lambda client: refused(client, settings.integrations))
 
 
-async def refused(client: Client, kueue: Kueue) -> list[str]:
-    """The same with the stack's settings of Kueue."""
-    others = _no_longer_held(kueue)
+async def refused(client: Client, integrations: Collection[Integration]) -> list[str]:
+    """The same with the kinds of jobs that the stack's Kueue queues."""
+    others = _no_longer_held(integrations)
     if not others:
         return []
     jobs = set()
@@ -48,15 +48,16 @@ async def refused(client: Client, kueue: Kueue) -> list[str]:
         return []
     if not jobs:
         return []
+    way = Integration.TRAINJOB if holds_jobsets(integrations) else Integration.JOBSET
     return [
-        "refused: kueue.integrations is another than it was. Kueue would no longer look at these jobs, and "
-        f"their quota would stay taken: {listed(sorted(jobs))}. Wait until they have ended or delete them, "
-        "or leave kueue.integrations as it was"
+        "refused: Kueue would no longer look at these jobs, and their quota would stay taken: "
+        f"{listed(sorted(jobs))}. Wait until they have ended or delete them, or keep what Kueue queues now: "
+        f"kueue.integrations: [{way}] in the stack file"
     ]
 
 
-def _no_longer_held(kueue: Kueue) -> Collection[str]:
+def _no_longer_held(integrations: Collection[Integration]) -> Collection[str]:
     """The kinds of the owners of Workloads that Kueue will not look at."""
-    if kueue.holds_jobsets:
+    if holds_jobsets(integrations):
         return {names.TRAINJOB}
-    return set() if Integration.JOBSET in kueue.integrations else {names.JOBSET}
+    return set() if Integration.JOBSET in integrations else {names.JOBSET}

@@ -24,6 +24,7 @@ from trainyard_api.documents import DocumentError, parse
 from trainyard_platform import delivery
 from trainyard_platform import impact as core
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.replacements import of_stack
 from trainyard_platform.settings import StackSettings
 from trainyard_policies.lint import granted
 from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left
@@ -114,6 +115,8 @@ def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
     )
     if before.settings is None:
         return replace(stack, is_new=True)
+    if after.settings is not None:
+        stack = replace(stack, replaced=tuple(of_stack(name, before.settings, after.settings)))
     stack = replace(
         stack, changes=impact.document(name, since, found, Seen(), [])["changes"], settings=fields
     )

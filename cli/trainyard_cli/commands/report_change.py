@@ -35,6 +35,8 @@ class Stack:
     """As in a document of `impact`."""
     settings: Sequence[Field] = ()
     """What else has changed in the stack file."""
+    replaced: Sequence[str] = ()
+    """What creates all of it anew, or leaves it behind: a sentence each."""
     granted: Sequence[str] = ()
     """What is newly let through: a sentence each."""
     runtimes: frozenset[str] = frozenset()

@@ -59,6 +59,7 @@ def _above(change: Change, rows: Sequence[Row], most: int) -> list[str]:
     sections = [
         [f"## {_headline(change, rows)}"],
         _refused(change.found),
+        _replaced(change),
         _table(rows, change, most),
         _jobs(rows),
         _granted(change),
@@ -89,6 +90,8 @@ def _worst(change: Change, rows: Sequence[Row]) -> Iterator[str]:
         yield f"refused: {_many(len(refused), 'mistake')} in {_many(files, 'file')}"
     elif broken := [stack.name for stack in change.stacks if stack.not_compared]:
         yield f"not compared: {_names(broken)}"
+    if replaced := [stack.name for stack in change.stacks if stack.replaced]:
+        yield f"all of {_names(replaced)} is replaced or left behind"
     if failed := [one.name for one in change.stacks if one.fails]:
         yield f"the preview fails on {_names(failed)}"
     losing = {_who(job): job for row in rows for job in row.jobs if job["loses"]}
@@ -115,6 +118,15 @@ def _refused(found: Report) -> list[str]:
         for one in refused[:_MOST_REFUSED]
     ]
     return _capped("**Refused**", lines, len(refused))
+
+
+def _replaced(change: Change) -> list[str]:
+    lines = [
+        f"- {_code(stack.name, 40)}: {_code(sentence, 2 * _LONG)}"
+        for stack in change.stacks
+        for sentence in stack.replaced
+    ]
+    return _capped("**Replaced or left behind**", lines[:_MOST_REFUSED], len(lines))
 
 
 def _table(rows: Sequence[Row], change: Change, most: int) -> list[str]:

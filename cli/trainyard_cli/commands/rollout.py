@@ -24,7 +24,7 @@ from trainyard_api.pools import NODE_GROUPS
 from trainyard_assist.explain.text import clean
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import CredentialsError
-from trainyard_platform import impact, pulumi_state
+from trainyard_platform import impact, pulumi_state, replacements
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.rollout import events, words
 from trainyard_platform.rollout.events import Op, Severity, Step
@@ -33,7 +33,7 @@ from ..answers import CANNOT_ASK
 from ..cluster import connection, foreign_namespaces, queued_jobs, runtime_trials
 from ..cluster.workloads import Seen, look
 from ..files import rendering, stackfile
-from ..options import Context, Keep, Kubeconfig
+from ..options import Context, Keep, Kubeconfig, Replace
 from . import drift
 from .rollout_progress import Progress
 
@@ -53,6 +53,7 @@ def run(
     expect_no_changes: bool = False,
     repair: bool = False,
     keep: Sequence[str] = (),
+    replace: Sequence[str] = (),
     verbose: bool = False,
     kubeconfig: str | None = None,
     context: str | None = None,
@@ -62,9 +63,11 @@ def run(
     """Print how a stack's objects would change, and with `change` change them; returns Pulumi's exit code.
 
     With `repair`, then undo what others have added to its objects, except to those that `keep` names.
-    With `verbose`, Pulumi prints its own output. If it cannot run, the reason goes to `err`, with exit
-    code 2. A tenant whose namespace belongs to another tool, jobs that their queues would no longer hold
-    and, in a preview, a runtime that the cluster would refuse go to `err` with exit code 1.
+    With `verbose`, Pulumi prints its own output, but for the preview before a change. If it cannot run,
+    the reason goes to `err`, with exit code 2. A tenant whose namespace belongs to another tool, jobs that
+    their queues would no longer hold and, in a preview, a runtime that the cluster would refuse go to `err`
+    with exit code 1. So does what would be replaced and holds jobs or quotas, unless `replace` names it; a
+    preview only says it.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -98,10 +101,14 @@ def run(
                 stack, out, progress, lambda steps: _effects(steps, stack, kubeconfig, context), _deleted_with
             )
             its = {"KUBECONFIG": kubeconfig} if kubeconfig else {}
-            code = _pulumi(["preview", "--refresh", *judged], stack, None if verbose else teller, its)
+            preview = None if verbose and not change else teller
+            code = _pulumi(["preview", "--refresh", *judged], stack, preview, its)
+            if code == 0 and (replaced := teller.replaced(" ".join(replace).split())):
+                print(clean(replacements.refusal(replaced)), file=err)
+                code = REFUSED if change else code
             if code == 0 and change:
                 teller.begin_update(cluster)
-                refresh = ["--refresh"] if verbose or teller.changing else []
+                refresh = ["--refresh"] if teller.changing else []
                 update = ["up", *refresh, "--yes", "--skip-preview", *judged]
                 its |= _few_checkpoints(stack)
                 code = _pulumi(update, stack, None if verbose else teller, its)
@@ -199,6 +206,10 @@ class Teller:
     def changing(self) -> int:
         """How many objects the preview would change."""
         return words.changing(self._steps.values())
+
+    def replaced(self, allowed: Sequence[str]) -> list[str]:
+        """What of the preview is replaced though it holds jobs or quotas, and nobody has allowed it."""
+        return replacements.not_allowed(self._steps.values(), allowed)
 
     def begin_update(self, cluster: str) -> None:
         """After the preview: what Pulumi prints from now on is about the update of that cluster."""
@@ -363,6 +374,7 @@ def up_command(
         bool, typer.Option("--repair", help="Then undo what others have added to the stack's objects.")
     ] = False,
     keep: Keep = None,
+    replace: Replace = None,
     verbose: _VERBOSE = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -382,6 +394,7 @@ def up_command(
             change=True,
             repair=repair,
             keep=keep or (),
+            replace=replace or (),
             verbose=verbose,
             kubeconfig=kubeconfig,
             context=context,

@@ -10,16 +10,17 @@ from __future__ import annotations
 import copy
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Final, TextIO
 
 import typer
 
 from trainyard_api.documents import Document, DocumentError, Position, parse
-from trainyard_platform import delivery
+from trainyard_platform import delivery, replacements
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import installed as stack_runtimes
 from trainyard_platform.errors import PlatformError
@@ -28,7 +29,7 @@ from trainyard_policies.lint import files as linted
 from trainyard_policies.lint import formats, report
 from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.lint.report import Entry, Report
-from trainyard_policies.rule import Finding
+from trainyard_policies.rule import Finding, Level
 
 from ..answers import CANNOT_ASK, FINE, REFUSED
 from ..files import catalog_files, stackfile
@@ -99,6 +100,9 @@ def look(
     unsound = any(not documents for documents in files.values())
     if not unsound:
         entries += _rules(files, stacks, catalog_folder, stacks_folder, today or date.today())
+    if since is not None:
+        entries += _replaced(stacks, since, stacks_folder)
+        changed |= {near(stacks_folder / f"Pulumi.{name}.yaml") for name in names}
     entries = [one for one in entries if one.violation.refuses or Path(one.source) in changed]
     return Report((), len(paths), len(names)).with_entries(entries), unsound
 
@@ -137,6 +141,21 @@ def _file(path: Path, namesakes: Sequence[Path]) -> tuple[list[Entry], tuple[Doc
         return [_entry(path, int(line), why.strip())], ()
     entries = [catalog_files.judged(str(path), position, one) for position, one in said]
     return entries, () if entries else (*documents, *catalog_files.example(path, text))
+
+
+def _replaced(stacks: Mapping[str, StackSettings], since: str, folder: Path) -> Iterator[Entry]:
+    """Advice on stacks whose file creates all of the stack anew, or leaves it behind."""
+    with TemporaryDirectory() as earlier:
+        at = linted.at_revision(linted.left(since), [folder], Path(earlier))
+        for name, settings in stacks.items() if at else ():
+            try:
+                before = stackfile.read(name, at[0])
+            except PlatformError:
+                continue  # it is new, or was wrong
+            for sentence in replacements.of_stack(name, before, settings):
+                line = stackfile.line(name, folder, f"trainyard:platform.{sentence}")
+                entry = _entry(near(folder / f"Pulumi.{name}.yaml"), line, sentence)
+                yield replace(entry, violation=replace(entry.violation, level=Level.ADVISORY))
 
 
 def _rules(

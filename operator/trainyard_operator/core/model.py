@@ -105,6 +105,8 @@ class JobSet:
     """The LocalQueue that it is in; empty if it is in none."""
     queue_gates: str = ""
     """Who keeps Kueue from admitting it, separated by commas."""
+    priority_class: str = ""
+    """Its WorkloadPriorityClass; empty if it has none."""
 
 
 class Identity(NamedTuple):
@@ -316,7 +318,18 @@ class Activate:
     """False gives its quota back, and keeps Kueue from admitting it."""
 
 
-Write = Create | Update | Delete | RecordRevision | Activate
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Set labels of the JobSet that was observed with this uid and resourceVersion, and nothing else."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    labels: Mapping[str, str]
+
+
+Write = Create | Update | Delete | RecordRevision | Activate | Label
 
 
 @dataclass(frozen=True, slots=True)

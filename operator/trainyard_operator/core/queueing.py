@@ -24,7 +24,7 @@ from trainyard_api import names
 
 from .conditions import moment
 from .info import Settings
-from .model import Activate, JobSet, Json, TrainJob
+from .model import Activate, JobSet, Json, Label, TrainJob
 
 _LABELS: Final = frozenset(
     {
@@ -134,6 +134,16 @@ def activation(job: TrainJob, jobset: JobSet, *, reported: bool) -> Activate | N
     if reported and not suspended:
         return Activate(jobset.namespace, jobset.name, jobset.uid, active=True)
     return None
+
+
+def relabelling(job: TrainJob, jobset: JobSet, settings: Settings) -> Label | None:
+    """What gives a JobSet that runs its TrainJob's priority, which Kueue lets change, but not come or go."""
+    priority = job.labels.get(names.PRIORITY_CLASS_LABEL)
+    has_both = settings.queue_holds_jobset and jobset.queue and jobset.priority_class and priority
+    if not has_both or priority == jobset.priority_class:
+        return None
+    labels = {names.PRIORITY_CLASS_LABEL: str(priority)}
+    return Label(jobset.namespace, jobset.name, jobset.uid, jobset.resource_version, labels)
 
 
 def kept(live: Mapping[str, str], written: Mapping[str, str]) -> dict[str, str]:

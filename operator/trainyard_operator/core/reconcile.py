@@ -275,7 +275,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
     if jobset is not None and jobset.owner_uid != job.uid:
         return _Step(blocked=causes.foreign(names.JOBSET, jobset.name))
     if jobset is not None and _runs(observed):
-        return _running_step(observed, jobset)
+        return _running_step(observed, jobset, now, settings)
     queued = queueing.holds(job, jobset, settings)
     if queued and jobset is not None:
         reported = conditions.is_true(conditions.of(job.status), names.SUSPENDED)
@@ -337,8 +337,11 @@ def _runs(observed: Observed) -> bool:
     return jobset is not None and not jobset.suspend and not _is_suspended(observed.trainjob)
 
 
-def _running_step(observed: Observed, jobset: JobSet) -> _Step:
-    """Nothing while something runs; else it reports what is refused, and renews the JobSet if possible."""
+def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: Settings) -> _Step:
+    """Nothing but labels while something runs; else it reports what is refused, and renews the JobSet."""
+    relabelling = queueing.relabelling(observed.trainjob, jobset, settings)
+    if relabelling is not None:
+        return _unless_rejected(_Step(writes=(relabelling,)), observed, now)
     if not refusals.is_idle(jobset):
         return _Step()
     standing = causes.standing(observed.trainjob)

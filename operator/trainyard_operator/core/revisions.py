@@ -186,7 +186,9 @@ def choose(
     them; only those are honoured that carry the live runtime's uid (any uid
     once the runtime is gone). With a JobSet of this job:
 
-    1. the revision that its annotation names;
+    1. the revision that its annotation names; of a ClusterTrainingRuntime,
+       which no tenant can create, also one of an earlier uid: removing the
+       platform and installing it again creates it anew;
     2. without that annotation Trainer v2.3 made it: the `snapshot`;
     3. else the live runtime, and what the job started with is lost.
 
@@ -201,27 +203,29 @@ def choose(
     """
     if not supported(trainjob):
         return Chosen(RuntimeProblem.NOT_SUPPORTED)
-    honoured = [
-        revision
-        for revision in recorded
-        if refers(trainjob, revision) and (live_runtime is None or revision.uid == live_runtime.uid)
-    ]
+    earlier = [revision for revision in recorded if refers(trainjob, revision)]
+    honoured = [r for r in earlier if live_runtime is None or r.uid == live_runtime.uid]
     if jobset is not None and jobset.owner_uid == trainjob.uid:
-        return _started_with(jobset, live_runtime, honoured, snapshot)
+        kept = honoured + [revision for revision in earlier if revision.namespace is None]
+        return _started_with(jobset, live_runtime, kept, snapshot)
     sent_with = _in_force(trainjob.created, live_runtime, honoured)
     if live_runtime is None or not refusals.takes_the_newest(trainjob):
         return sent_with
-    kept = sent_with.runtime
-    if isinstance(kept, Runtime) and kept.revision is not None and kept.revision != name_of(live_runtime):
+    content = sent_with.runtime
+    if (
+        isinstance(content, Runtime)
+        and content.revision is not None
+        and content.revision != name_of(live_runtime)
+    ):
         return Chosen(live_runtime, renewed=True)
     return sent_with
 
 
 def _started_with(
-    jobset: JobSet, live_runtime: Runtime | None, honoured: Sequence[Runtime], snapshot: Runtime | None
+    jobset: JobSet, live_runtime: Runtime | None, recorded: Sequence[Runtime], snapshot: Runtime | None
 ) -> Chosen:
     wanted = jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
-    kept = snapshot if wanted is None else next((r for r in honoured if r.revision == wanted), None)
+    kept = snapshot if wanted is None else next((r for r in recorded if r.revision == wanted), None)
     if kept is not None:
         return Chosen(kept)
     if live_runtime is None:

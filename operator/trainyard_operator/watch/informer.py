@@ -324,6 +324,7 @@ class _Owner(msgspec.Struct, rename="camel"):
 
 class _Labels(msgspec.Struct):
     queue: str = msgspec.field(default="", name=names.QUEUE_LABEL)
+    priority_class: str = msgspec.field(default="", name=names.PRIORITY_CLASS_LABEL)
 
 
 class _JobSetMeta(msgspec.Struct, rename="camel"):
@@ -403,6 +404,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
     status = decoded.status if of_trainjob and decoded.status is not None else _JobSetStatus()
     spec = decoded.spec or _JobSetSpec()
     annotations: Mapping[str, str] = meta.annotations or {}
+    labels = meta.labels or _Labels()
     jobset = model.JobSet(
         namespace=meta.namespace,
         name=meta.name,
@@ -424,7 +426,8 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
             for r in status.replicated_jobs_status or ()
         ),
         restarts=status.restarts,
-        queue="" if meta.labels is None else meta.labels.queue,
+        queue=labels.queue,
+        priority_class=labels.priority_class,
         queue_gates=annotations.get(names.QUEUE_GATES_ANNOTATION, ""),
         nodes=sum(
             job.replicas * job.template.spec.parallelism

@@ -161,6 +161,8 @@ class Applier:
                 await self._delete(key, write)
             case model.RecordRevision():
                 await self._record(write)
+            case model.Label():
+                await self._label(key, write)
             case model.Activate():
                 return Written(changed=await self._activate(write))
         return Written()
@@ -238,16 +240,8 @@ class Applier:
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
         wanted = manifest["metadata"]
         path = resource.path(wanted["namespace"], wanted["name"])
-        try:
-            live = await self._client.get(path)
-        except NotFoundError as error:
-            if resource is JOBSETS:
-                self._cache.jobsets.remove(key, uid=write.uid)
-            raise RetryError(f"{resource.kind} {wanted['name']} is gone") from error
+        live = await self._live(key, resource, path, write.uid, write.resource_version)
         metadata = live["metadata"]
-        if metadata["uid"] != write.uid or metadata["resourceVersion"] != write.resource_version:
-            self._remember(key, resource, live)
-            raise RetryError(f"{resource.kind} {wanted['name']} is not what was observed")
         content = _content(manifest)
         if resource is JOBSETS:
             content["spec"] = spec_over(live["spec"], content["spec"])
@@ -264,13 +258,33 @@ class Applier:
                 },
             },
         }
-        try:
-            live = await self._client.replace(path, body, manager=MANAGER)
-        except (ConflictError, NotFoundError) as error:
-            raise RetryError(f"{resource.kind} {wanted['name']} has changed") from error
-        except ApiError as error:
-            raise refusal(error, resource, wanted["name"]) from error
+        live = await self._replace(resource, path, wanted["name"], body)
         return self._child_written(key, resource, live, manifest)
+
+    async def _live(
+        self, key: Key, resource: Resource, path: str, uid: str, resource_version: str
+    ) -> model.Json:
+        """The object, if it is what was observed; raises `RetryError` otherwise."""
+        name = path.rpartition("/")[2]
+        try:
+            live = await self._client.get(path)
+        except NotFoundError as error:
+            if resource is JOBSETS:
+                self._cache.jobsets.remove(key, uid=uid)
+            raise RetryError(f"{resource.kind} {name} is gone") from error
+        metadata = live["metadata"]
+        if metadata["uid"] != uid or metadata["resourceVersion"] != resource_version:
+            self._remember(key, resource, live)
+            raise RetryError(f"{resource.kind} {name} is not what was observed")
+        return live
+
+    async def _replace(self, resource: Resource, path: str, name: str, body: model.Json) -> model.Json:
+        try:
+            return await self._client.replace(path, body, manager=MANAGER)
+        except (ConflictError, NotFoundError) as error:
+            raise RetryError(f"{resource.kind} {name} has changed") from error
+        except ApiError as error:
+            raise refusal(error, resource, name) from error
 
     async def _delete(self, key: Key, write: model.Delete) -> None:
         resource = resource_of(write.api_version, write.kind)
@@ -298,6 +312,14 @@ class Applier:
             self._remember(key, resource, answer)
         else:
             self._cache.jobsets.remove(key, uid=write.uid)
+
+    async def _label(self, key: Key, write: model.Label) -> None:
+        path = JOBSETS.path(write.namespace, write.name)
+        live = await self._live(key, JOBSETS, path, write.uid, write.resource_version)
+        metadata = live["metadata"]
+        labels = {**(metadata.get("labels") or {}), **write.labels}
+        body = {**live, "metadata": {**metadata, "labels": labels}}
+        self._remember(key, JOBSETS, await self._replace(JOBSETS, path, write.name, body))
 
     async def _activate(self, write: model.Activate) -> bool:
         """Set `spec.active` of the JobSet's Workloads; False if they have it already.

@@ -205,6 +205,8 @@ class Collector:
         self._namespace = namespace
         self._clock = clock
         self._now = now
+        self._noted: dict[str, datetime | None] = {}
+        """Since when nothing names those on which that could not be noted."""
 
     async def collect(self) -> int:
         """Delete what is unreferenced for `UNREFERENCED` seconds or above `KEPT`; returns how many.
@@ -222,10 +224,11 @@ class Collector:
         surplus = self._surplus(named)
         deleted = 0
         for revision in list(self._cache.revisions.values()):
-            noted = _moment(revision.unreferenced_since)
+            noted = _moment(revision.unreferenced_since) or self._noted.get(revision.name)
             if revision.name in surplus and not self._in_use(revision):
                 deleted += await self._delete(revision)
             elif revision.name in referenced:
+                self._noted.pop(revision.name, None)
                 if revision.unreferenced_since is not None:
                     await self._note(revision, None)
             elif noted is None:
@@ -273,7 +276,10 @@ class Collector:
         except (NotFoundError, ConflictError):
             return  # it has changed: the next round sees the current state
         except ApiError as error:
-            logger.warning("revision %s could not be marked: %s", revision.name, error)
+            # Of one that was stored without Kubernetes' escapes no metadata can be changed (see `encoded`).
+            log = logger.debug if revision.name in self._noted else logger.warning
+            log("revision %s could not be marked: %s", revision.name, error)
+            self._noted[revision.name] = since
             return
         self._cache.revisions.answered(revision.name, revision_of(live))
 
@@ -291,6 +297,7 @@ class Collector:
             return 0
         self._cache.revisions.remove(revision.name, uid=revision.uid)
         self._cache.revisions_used.pop(revision.name, None)
+        self._noted.pop(revision.name, None)
         logger.info("revision %s collected: no JobSet names it", revision.name)
         return 1
 

@@ -30,6 +30,8 @@ PREEMPTED = (
     "95ded0bd-8f5f-4a5e-a1cf-2c5b8b3333ff) due to prioritization in the ClusterQueue"
 )
 
+KUEUE = Ref("Deployment", "kueue-controller-manager", "kueue-system")
+
 CASES = (
     Case(
         "a TrainJob that was deleted says which finalizer holds it",
@@ -340,6 +342,36 @@ CASES = (
             WORKLOAD,
             QUOTA_SAID,
             "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+        ),
+    ),
+    Case(
+        "Kueue without pods is told, and not what it said last",
+        replace(queued(condition("QuotaReserved", "Pending", QUOTA_SAID, "False")), kueue=deployment(0)),
+        Finding(
+            Reason.KUEUE_DOWN,
+            KUEUE,
+            "it has no available pods, of 1 wanted",
+            "have the platform team look at Kueue: kubectl get deployments,pods -n kueue-system",
+        ),
+    ),
+    Case(
+        "a platform that was removed under a waiting job is told, and not what Kueue said last",
+        replace(held_jobset(condition("QuotaReserved", "Pending", QUOTA_SAID, "False")), leases=()),
+        Finding(
+            Reason.KUEUE_DOWN,
+            KUEUE,
+            "it is not there, and no operator runs: the platform has been removed, or is being installed",
+            "have the platform team look at Kueue: kubectl get deployments,pods -n kueue-system",
+        ),
+    ),
+    Case(
+        "a job whose JobSet has completed while no operator ran waits for that to be said",
+        seen(jobset=jobset(condition("Completed")), leases=()),
+        Finding(
+            Reason.OPERATOR_DOWN,
+            Ref("Lease", "trainyard-operator"),
+            "there is no Lease of an operator",
+            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
         ),
     ),
     Case(

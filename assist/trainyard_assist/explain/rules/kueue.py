@@ -23,6 +23,9 @@ _NEVER: Final = frozenset(
 """Reasons of QuotaReserved=False that waiting does not change."""
 _TOO_MUCH: Final = "> maximum capacity"
 """Kueue's message about a request that waiting never fulfils; its reason is the general one."""
+NAMESPACE: Final = "kueue-system"
+NAME: Final = "kueue-controller-manager"
+"""Of Kueue's Deployment, as upstream's chart has it."""
 _PATIENCE: Final = 5.0
 """Seconds in which Kueue creates a Workload, and resumes what it has admitted."""
 _EVALUATING: Final = 3.0
@@ -39,6 +42,31 @@ def held(o: Observation) -> Finding | None:
     message = f"LocalQueue {queue} does not admit it before it is resumed"
     name, within = read.name(o.trainjob), read.namespace(o)
     return found(o, Reason.HELD, read.ref(o.trainjob, names.TRAINJOB), message, name=name, namespace=within)
+
+
+def down(o: Observation) -> Finding | None:
+    """It waits for Kueue, which does not run: what Kueue said last may be long past."""
+    if not is_needed(o) or Subject.KUEUE in o.unseen:
+        return None
+    about = Ref("Deployment", NAME, NAMESPACE)
+    if o.kueue is not None:
+        if read.number(o.kueue, "status", "availableReplicas") > 0:
+            return None
+        wanted = read.number(o.kueue, "spec", "replicas", default=1)
+        message = f"it has no available pods, of {wanted} wanted"
+        return found(o, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
+    # Without it, Kueue may run under another name. If the operator does not run either, the platform is gone.
+    if Subject.OPERATOR_LEASE in o.unseen or any(read.is_held(o, lease) for lease in o.leases):
+        return None
+    message = "it is not there, and no operator runs: the platform has been removed, or is being installed"
+    return found(o, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
+
+
+def is_needed(o: Observation) -> bool:
+    """Whether the job goes on only by what Kueue does."""
+    if not read.queue(o) or not read.held_back(o) or names.SENT_SUSPENDED in read.gates(o):
+        return False
+    return not (read.suspended(o.trainjob) and read.queue_of_jobset(o))  # its user has suspended it
 
 
 def gated(o: Observation) -> Finding | None:
@@ -202,6 +230,7 @@ def _ref(workload: Json) -> Ref:
 
 BEFORE_ADMISSION: Final = (
     held,
+    down,
     gated,
     workload_missing,
     workload_unseen,

@@ -16,6 +16,8 @@ from ..model import Finding, Json, Observation, Ref, Subject
 from . import kueue
 from .found import found
 
+_ENDED: Final = (names.JOBSET_COMPLETED, names.JOBSET_FAILED)
+"""Conditions of a JobSet that has ended. The operator then says so in its TrainJob."""
 _REASONS: Final = {reason.value: reason for reason in TABLE}
 
 
@@ -45,7 +47,7 @@ def operator_down(o: Observation) -> Finding | None:
     """The operator has something to do, and none is running."""
     if not needs_operator(o) or Subject.OPERATOR_LEASE in o.unseen:
         return None
-    if any(alive(o, lease) for lease in o.leases):
+    if any(read.is_held(o, lease) for lease in o.leases):
         return None
     expected = next(iter(o.leases), None)
     if expected is None:
@@ -154,19 +156,12 @@ def needs_operator(o: Observation) -> bool:
     jobset = read.own_jobset(o)
     if Subject.JOBSET in o.unseen:
         return False
-    if jobset is None:
+    if jobset is None or any(read.holds(jobset, ended) for ended in _ENDED):
         return True
     if not read.queue_of_jobset(o):
         return read.suspended(jobset) != read.suspended(o.trainjob)
     gated = names.SENT_SUSPENDED in read.gates(o)
     return not read.suspended(jobset) if read.suspended(o.trainjob) else gated
-
-
-def alive(o: Observation, lease: Json) -> bool:
-    """Whether the Lease is held and has not expired."""
-    lasts = read.number(lease, "spec", "leaseDurationSeconds", default=15)
-    renewed = read.moment(lease, "spec", "renewTime")
-    return bool(read.text(lease, "spec", "holderIdentity")) and read.since(o, renewed) <= lasts
 
 
 def _self(o: Observation) -> Ref:

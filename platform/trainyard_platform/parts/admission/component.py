@@ -55,6 +55,6 @@ def install(assembly: Assembly) -> None:
     asked = Asked(
         cert_manager=stack.operator.certificates is Certificates.CERT_MANAGER,
         policies=assembly.rules is not None,
-        queued=kueue.namespace_selector if kueue.enabled and not kueue.holds_jobsets else None,
+        queued=kueue.namespace_selector if kueue.enabled and not stack.queues_hold_jobsets else None,
     )
     Admission("admission", AdmissionArgs(asked=asked, after=[operator]), assembly.options)

@@ -21,6 +21,7 @@ from ...settings import StackSettings
 from ..crds.component import Crds
 from . import manifests
 from .manifests import NAMESPACE, PORTS, RELEASE
+from .settings import Integration
 from .settings import Kueue as Settings
 
 _OTHER_JOBS = (
@@ -38,6 +39,8 @@ class KueueArgs:
     chart: Chart
     image: str
     settings: Settings
+    integrations: Sequence[Integration]
+    """The kinds of jobs that it queues."""
     controllers: Controllers
     after: Sequence[pulumi.Resource] = ()
 
@@ -50,6 +53,7 @@ class KueueArgs:
             chart=artifacts.chart("kueue"),
             image=stack.kueue.image or artifacts.image("kueue"),
             settings=stack.kueue,
+            integrations=stack.integrations,
             controllers=stack.controllers,
             after=after,
         )
@@ -86,7 +90,7 @@ class Kueue(pulumi.ComponentResource):
             },
             "managerConfig": {
                 "controllerManagerConfigYaml": yaml.safe_dump(
-                    manifests.configuration(args.settings), sort_keys=False
+                    manifests.configuration(args.settings, args.integrations), sort_keys=False
                 )
             },
         }

@@ -1,10 +1,10 @@
 """Kueue's configuration, and its CRDs: pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...objects.protection import Ports
-from .settings import KUEUE_NAMESPACE, Kueue
+from .settings import KUEUE_NAMESPACE, Integration, Kueue
 
 RELEASE = "kueue"
 NAMESPACE = KUEUE_NAMESPACE
@@ -42,8 +42,8 @@ def crds(manifests: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {**manifest, "spec": spec}
 
 
-def configuration(settings: Kueue) -> dict[str, Any]:
-    """Kueue's Configuration (config.kueue.x-k8s.io/v1beta2)."""
+def configuration(settings: Kueue, integrations: Sequence[Integration]) -> dict[str, Any]:
+    """Kueue's Configuration (config.kueue.x-k8s.io/v1beta2), with the kinds of jobs that it queues."""
     document: dict[str, Any] = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -52,7 +52,7 @@ def configuration(settings: Kueue) -> dict[str, Any]:
         "webhook": {"port": WEBHOOK_PORT},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
         "clientConnection": {"qps": 300, "burst": 500},
-        "integrations": {"frameworks": [str(one) for one in settings.integrations]},
+        "integrations": {"frameworks": [str(kind) for kind in integrations]},
         "manageJobsWithoutQueueName": False,
         "managedJobsNamespaceSelector": settings.namespace_selector.manifest(),
     }

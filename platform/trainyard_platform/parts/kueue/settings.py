@@ -1,6 +1,6 @@
 """Settings of Kueue, which decides when jobs start."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -33,6 +33,11 @@ class Integration(StrEnum):
     JOBSET = "jobset.x-k8s.io/jobset"
     JOB = "batch/job"
     POD = "pod"
+
+
+def holds_jobsets(integrations: Collection[Integration]) -> bool:
+    """Whether queues hold the JobSets of TrainJobs, and not the TrainJobs, if Kueue queues these kinds."""
+    return Integration.JOBSET in integrations and Integration.TRAINJOB not in integrations
 
 
 OF_TENANTS = LabelSelector(
@@ -75,10 +80,10 @@ class Kueue(Closed):
     """Replicas of the controller; one leads, the others answer webhooks and wait."""
     resources: ComputeResources = ComputeResources(cpu="500m", memory="512Mi")
     """CPU and memory of a replica."""
-    integrations: tuple[Integration, ...] = (Integration.TRAINJOB,)
-    """Kinds of jobs that it queues. With trainer.kubeflow.org/trainjob its queues hold TrainJobs; with
-    jobset.x-k8s.io/jobset and without that, the JobSets that TrainJobs become, and a change of a runtime
-    then never stops a running job. Nothing is queued twice."""
+    integrations: tuple[Integration, ...] | None = None
+    """Kinds of jobs that it queues. With jobset.x-k8s.io/jobset, and without trainer.kubeflow.org/trainjob,
+    its queues hold the JobSets that TrainJobs become, and a change of a runtime never stops a running job.
+    If left out, that is so unless Kueue is there already or the stack uses MultiKueue."""
     namespace_selector: LabelSelector = OF_TENANTS
     """Namespaces whose jobs it sees at all; those of tenants if left out."""
     wait_for_pods_ready: WaitForPodsReady | None = WaitForPodsReady()
@@ -92,11 +97,6 @@ class Kueue(Closed):
     def installs(self) -> bool:
         """Whether the platform installs it."""
         return self.enabled and self.controller is KueueController.INSTALL
-
-    @property
-    def holds_jobsets(self) -> bool:
-        """Whether the queues hold the JobSets of TrainJobs, and not the TrainJobs."""
-        return Integration.JOBSET in self.integrations and Integration.TRAINJOB not in self.integrations
 
     def useless(self) -> Iterator[str]:
         """Keys for whoever installs it, if that is not the platform."""

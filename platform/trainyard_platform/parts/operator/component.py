@@ -174,7 +174,7 @@ def install(assembly: Assembly) -> None:
         stack.admission,
         stack.cluster,
         controllers=stack.controllers,
-        queue_holds_jobsets=stack.kueue.enabled and stack.kueue.holds_jobsets,
+        queue_holds_jobsets=stack.queues_hold_jobsets,
         policies=assembly.rules,
         tenants=tenants.namespaces if tenants else {},
         after=assembly.after(System, Crds, JobSet, Catalog, kubeflow.Kubeflow),

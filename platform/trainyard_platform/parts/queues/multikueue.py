@@ -31,6 +31,11 @@ class MultiKueue(Closed):
     accepts_jobs: bool = False
     """In a worker: true makes the ServiceAccount `trainyard-multikueue`, which a manager comes as."""
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the cluster sends jobs to others, or takes theirs."""
+        return bool(self.workers or self.dispatch or self.accepts_jobs)
+
     def problems(self, checks: Collection[str]) -> Iterator[str]:
         """What is wrong with it, each with its path.
 
