@@ -79,6 +79,8 @@ _RESOLVERS: Final = (
         list("-+0123456789."),
     ),
 )
+_OCTAL: Final = re.compile(r"0[0-7]+")
+"""As YAML 1.1 writes octal numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +257,7 @@ class _Loader(yaml.SafeLoader):
     def construct_whole_number(self, node: yaml.Node) -> int:
         digits = node.value.replace("_", "")
         unsigned = digits.lstrip("+-")
-        if re.fullmatch(r"0[0-7]+", unsigned):
+        if _OCTAL.fullmatch(unsigned):
             digits = digits.replace(unsigned, "0o" + unsigned)
         try:
             return int(digits, 0)

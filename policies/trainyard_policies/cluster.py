@@ -24,7 +24,7 @@ from . import cel, engine, exceptions, rules
 from .cel import Cel
 from .engine import Violation
 from .parameters import Parameters
-from .rule import Level, Rule, Subject
+from .rule import MOST, Level, Rule, Subject
 from .settings import Policies
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -88,6 +88,9 @@ def answer(value: Json, old: Json | None, user: str, today: date, policies: Poli
     if user in policies.parameters.controllers:
         return Answer()
     known = set() if old is None else {_key(v) for v in _left(old, today, policies) if v.exemption is None}
+    if old is not None and _changes_more_than_suspend(value, old):
+        # Of too many findings some are not named, and one of those may be new.
+        known = {(rule, said) for rule, said in known if said != engine.MORE.message}
     refusals: list[str] = []
     warnings: list[str] = []
     for violation in _left(value, today, policies):
@@ -97,7 +100,13 @@ def answer(value: Json, old: Json | None, user: str, today: date, policies: Poli
             warnings.append(f"{rule}: {violation.message}, excepted until {until}: {reason}")
         elif _key(violation) not in known:
             (refusals if violation.refuses else warnings).append(f"{rule}: {violation.with_remedy}")
-    return Answer(tuple(refusals), tuple(warnings))
+    return Answer(tuple(refusals[:MOST]), tuple(warnings[:MOST]))
+
+
+def _changes_more_than_suspend(value: Json, old: Json) -> bool:
+    specs = (one.get("spec") for one in (value, old))
+    new, before = ({**spec, "suspend": None} if isinstance(spec, dict) else spec for spec in specs)
+    return bool(new != before)
 
 
 def _left(value: Json, today: date, policies: Policies) -> Iterator[Violation]:

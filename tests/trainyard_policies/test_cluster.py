@@ -7,11 +7,11 @@ import pytest
 
 from tests.support.rule_examples import changed, of_workloads
 from trainyard_api import names
-from trainyard_policies import cluster, rules
+from trainyard_policies import cluster, engine, rules
 from trainyard_policies.cel import Webhook
 from trainyard_policies.cluster import Answer
 from trainyard_policies.parameters import KUEUE, Parameters
-from trainyard_policies.rule import Level, Subject
+from trainyard_policies.rule import MOST, Level, Subject
 from trainyard_policies.rules import well_formed
 from trainyard_policies.settings import DEFAULT, Levels, Policies
 
@@ -143,3 +143,13 @@ def test_what_webhook_and_admission_policies_are_asked_is_everything_together():
             said = cluster.answer(example.manifest, None, ADA, TODAY, example.policies)
             texts = (*said.refusals, *said.warnings)
             assert any(text.startswith(f"{example.rule.id}: ") for text in texts), example
+
+
+def test_findings_that_are_not_named_hide_no_new_ones_and_keep_nobody_from_suspending():
+    broken = {"spec.trainer.env": [{"name": f"A{n}", "value": "x", "valueFrom": {}} for n in range(60)]}
+    old = changed("trainjob", broken)
+    more = f"pod-consistency: {engine.MORE.message}. {rules.BY_ID['pod-consistency'].remedy}"
+    other = changed("trainjob", {**broken, "spec.trainer.numNodes": 3})
+    assert answer(other, old) == Answer(refusals=(more,))
+    assert answer(changed("trainjob", {**broken, "spec.suspend": True}), old) == Answer()
+    assert len(answer(old).refusals) == MOST
