@@ -129,6 +129,15 @@ def require_shallow(value: Any, path: FieldPath) -> None:
     raise invalid(path, "...", f"must not be nested deeper than {MAX_DEPTH} levels")
 
 
+def number_of_values(value: Any) -> int:
+    """How many values are in a value that is not nested too deep: entries of objects, items of lists."""
+    number, level = 0, [value]
+    while level:
+        number += sum(len(item) for item in level if isinstance(item, (*_OBJECTS, list, tuple)))
+        level = [child for item in level for child in _children(item) if type(child) not in _SCALARS]
+    return number
+
+
 def objects_in(value: Any) -> Iterator[Json]:
     """All objects in a value that is not nested too deep, including the value itself."""
     level = [value]
