@@ -36,6 +36,9 @@ RESOURCES: Final = {
 }
 """The resources of a subject in requests."""
 
+EXEMPTING_LABEL: Final = f"exempting-label.{names.POLICY_DOMAIN}"
+"""The admission policy about the label that keeps webhooks away."""
+
 _SUFFIXES: Final = {Subject.RUNTIMES: "", Subject.TRAINJOBS: "-of-trainjobs"}
 _ACTIONS: Final = {
     Level.ADVISORY: ["Warn", "Audit"],
@@ -60,7 +63,8 @@ def objects(policies: Policies, namespace: str) -> list[dict[str, Any]]:
         "metadata": {"name": PARAMETERS, "namespace": namespace},
         "data": data(policies.parameters),
     }
-    return [parameters, *(one for rule in rules.OF_WORKLOADS for one in _of(rule, policies, namespace))]
+    of_rules = (one for rule in rules.OF_WORKLOADS for one in _of(rule, policies, namespace))
+    return [parameters, *of_rules, *_exempting_label()]
 
 
 def data(parameters: Parameters) -> dict[str, str]:
@@ -201,6 +205,54 @@ def _policy(rule: Rule, parts: tuple[Cel, ...], resources: list[str]) -> dict[st
                     "reason": "Forbidden",
                 }
             ],
+        },
+    }
+
+
+def _exempting_label() -> Iterator[dict[str, Any]]:
+    """Only whoever rolls a stack out may have the webhooks stay away from a ClusterTrainingRuntime.
+
+    Others could put an exception beside the label, that any admission policy leaves to the webhook.
+    """
+    label = f".metadata.?labels[?{cel.quoted(names.WEBHOOK_VALIDATION_LABEL)}].orValue('') == 'disabled'"
+    group, resource, verb = names.EXEMPTING_RIGHT
+    right = f"authorizer.group('{group}').resource('{resource}').check('{verb}')"
+    resources = _resources([names.CLUSTER_TRAINING_RUNTIMES])
+    yield {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": EXEMPTING_LABEL},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [resources]},
+            "matchConditions": [
+                {"name": "labelled", "expression": f"object{label}"},
+                {
+                    "name": "changed",
+                    "expression": f"oldObject == null || !(oldObject{label}) "
+                    "|| object.?spec != oldObject.?spec || object.metadata.?annotations.orValue({}) "
+                    "!= oldObject.metadata.?annotations.orValue({})",
+                },
+            ],
+            "validations": [
+                {
+                    "expression": f"{right}.allowed()",
+                    "message": f"metadata.labels[{names.WEBHOOK_VALIDATION_LABEL}]: must not be disabled, "
+                    f"which is for roll-outs of a stack. Leave it out, or get the verb {verb} on "
+                    f"{resource}.{group}",
+                    "reason": "Forbidden",
+                }
+            ],
+        },
+    }
+    yield {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": EXEMPTING_LABEL},
+        "spec": {
+            "policyName": EXEMPTING_LABEL,
+            "validationActions": _ACTIONS[Level.MANDATORY],
+            "matchResources": {"resourceRules": [resources]},
         },
     }
 

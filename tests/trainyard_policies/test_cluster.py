@@ -44,9 +44,12 @@ def test_a_rule_that_cel_can_say_is_a_policy_with_a_binding_for_each_subject_at_
                 expected[rule.id + suffix] = actions[level]
     kind = "ValidatingAdmissionPolicyBinding "
     bound = {key.removeprefix(kind): one["spec"] for key, one in made().items() if key.startswith(kind)}
+    assert bound.pop("exempting-label")["validationActions"] == ["Deny"]
     assert {name: spec["validationActions"] for name, spec in bound.items()} == expected
     assert {spec["policyName"] for spec in bound.values()} == {
-        one["metadata"]["name"] for one in made().values() if one["kind"] == "ValidatingAdmissionPolicy"
+        one["metadata"]["name"]
+        for key, one in made().items()
+        if one["kind"] == "ValidatingAdmissionPolicy" and "exempting-label" not in key
     }
 
 
@@ -64,6 +67,43 @@ def test_a_level_of_the_stack_is_a_bindings_action_and_what_is_disabled_is_not_t
     assert binding["spec"]["validationActions"] == ["Deny"]
     assert found["ValidatingAdmissionPolicyBinding host-access"]["spec"]["validationActions"] == ["Deny"]
     assert [key for key in found if "image-tag" in key] == []
+
+
+def test_only_who_has_the_right_may_have_the_webhooks_stay_away_from_a_runtime():
+    """Beside the label any exception, ended or malformed, would keep the admission policies away too."""
+    policy = made()["ValidatingAdmissionPolicy exempting-label"]["spec"]
+    label = ".metadata.?labels[?\"trainer.kubeflow.org/webhook-validation\"].orValue('') == 'disabled'"
+    right = "authorizer.group('trainyard.dev').resource('runtimes').check('exempt')"
+    assert policy == {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["trainer.kubeflow.org"],
+                    "apiVersions": ["v1alpha1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["clustertrainingruntimes"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {"name": "labelled", "expression": f"object{label}"},
+            {
+                "name": "changed",
+                "expression": f"oldObject == null || !(oldObject{label}) || object.?spec != oldObject.?spec "
+                "|| object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})",
+            },
+        ],
+        "validations": [
+            {
+                "expression": f"{right}.allowed()",
+                "message": "metadata.labels[trainer.kubeflow.org/webhook-validation]: must not be disabled, "
+                "which is for roll-outs of a stack. Leave it out, or get the verb exempt on "
+                "runtimes.trainyard.dev",
+                "reason": "Forbidden",
+            }
+        ],
+    }
 
 
 def test_parameters_are_an_object_of_their_own():
