@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -260,9 +261,13 @@ class _Loader(yaml.SafeLoader):
         if _OCTAL.fullmatch(unsigned):
             digits = digits.replace(unsigned, "0o" + unsigned)
         try:
-            return int(digits, 0)
+            number = int(digits, 0)
         except ValueError as error:
             raise yaml.constructor.ConstructorError(None, None, "not a number", node.start_mark) from error
+        if abs(number) > sys.float_info.max:
+            said = "a number is too large for JSON: quote it if it is a text"
+            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark)
+        return number
 
     def construct_number(self, node: yaml.Node) -> float:
         try:

@@ -73,6 +73,7 @@ def data(parameters: Parameters) -> dict[str, str]:
         "registries": [registry.rstrip("/") for registry in parameters.registries],
         "maxNodes": _number(parameters.max_nodes),
         "maxProcessesPerNode": _number(parameters.max_processes_per_node),
+        "longestGrace": _number(parameters.longest_grace),
         "maxResources": [f"{name}={most}" for name, most in sorted(parameters.max_resources.items())],
         "exceptionsIn": parameters.exceptions_in,
         "controllers": parameters.controllers,

@@ -117,6 +117,7 @@ def test_parameters_are_an_object_of_their_own():
         "data": {
             "registries": "ghcr.io/a\nquay.io",
             "maxNodes": "8",
+            "longestGrace": "3600",
             "maxResources": "cpu=64\nmemory=128Ti\nnvidia.com/gpu=8",
             "exceptionsIn": "ClusterTrainingRuntime",
             "controllers": KUEUE,
