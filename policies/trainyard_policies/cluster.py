@@ -92,13 +92,11 @@ def answer(value: Json, old: Json | None, user: str, today: date, policies: Poli
     """
     if user in policies.parameters.controllers:
         return Answer()
-    known = set() if old is None else {_key(v) for v in _left(old, today, policies) if v.exemption is None}
-    if old is not None and _changes_more_than_suspend(value, old):
-        # Of too many findings some are not named, and one of those may be new.
-        known = {(rule, said) for rule, said in known if said != engine.MORE.message}
+    found = tuple(_left(value, today, policies))
+    known = set() if old is None or not found else _known(old, value, today, policies)
     refusals: list[str] = []
     warnings: list[str] = []
-    for violation in _left(value, today, policies):
+    for violation in found:
         rule = violation.rule.id
         if violation.exemption is not None:
             until, reason = violation.exemption.until, violation.exemption.reason
@@ -106,6 +104,15 @@ def answer(value: Json, old: Json | None, user: str, today: date, policies: Poli
         elif _key(violation) not in known:
             (refusals if violation.refuses else warnings).append(f"{rule}: {violation.with_remedy}")
     return Answer(tuple(refusals[:MOST]), tuple(warnings[:MOST]))
+
+
+def _known(old: Json, value: Json, today: date, policies: Policies) -> set[tuple[str, str]]:
+    """What was wrong before, without an exception."""
+    known = {_key(violation) for violation in _left(old, today, policies) if violation.exemption is None}
+    if _changes_more_than_suspend(value, old):
+        # Of too many findings some are not named, and one of those may be new.
+        known = {(rule, said) for rule, said in known if said != engine.MORE.message}
+    return known
 
 
 def _changes_more_than_suspend(value: Json, old: Json) -> bool:

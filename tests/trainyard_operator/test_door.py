@@ -29,7 +29,7 @@ OF_RUNTIMES: Final = tuple(
 CONTAINERS: Final = [{"name": f"c{number}"} for number in range(501)]
 TOO_MUCH: Final[dict[str, tuple[Any, str]]] = {
     "bytes": (["x" * 300_000], "spec: Too long: may not be more than 262144 bytes as JSON, but has"),
-    "values": ([0] * 20_000, "spec: Too long: may not have more than 20000 values, but has"),
+    "values": ([0] * 15_000, "spec: Too long: may not have more than 15000 values, but has"),
     "containers": ([{"containers": CONTAINERS}], "spec: Too long: may not have more than 500 containers"),
     "depth": (DEEP, 'spec: Invalid value: "...": must not be nested deeper than 100 levels'),
 }
@@ -92,7 +92,7 @@ def test_a_runtime_that_was_stored_too_large_is_none_to_build_from() -> None:
     async def test() -> None:
         api = FakeApi()
         large = objects.runtime()
-        large["spec"]["unknown"] = [0] * 20_000
+        large["spec"]["unknown"] = [0] * 15_000
         api.put(f"{objects.RUNTIMES}/rt", large)
         async with api.client() as client, webhooks(client) as hooks:
             code, message = denial(await hooks.ask(TRAINJOB, objects.trainjob()))
@@ -100,7 +100,7 @@ def test_a_runtime_that_was_stored_too_large_is_none_to_build_from() -> None:
             assert message == (
                 'spec.runtimeRef: Invalid value: {"name":"rt","apiGroup":"trainer.kubeflow.org",'
                 '"kind":"ClusterTrainingRuntime"}: the runtime is too large: '
-                "spec may not have more than 20000 values, but has 20021"
+                "spec may not have more than 15000 values, but has 15021"
             )
             waiting = objects.trainjob(suspend=True)
             assert (await hooks.ask(TRAINJOB, objects.trainjob(suspend=False), waiting))["allowed"]

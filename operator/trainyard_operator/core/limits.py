@@ -23,7 +23,7 @@ INDEXED_JOB_PODS: Final = 100_000
 LONGEST_NAME: Final = 63
 """A pod's name is also its host name, hence a DNS label."""
 
-VALUES: Final = 20_000
+VALUES: Final = 15_000
 """In the spec of a runtime or TrainJob, entries of objects and items of lists: what each of 25 rules, and
 what builds the JobSet, may have to look at."""
 

@@ -167,9 +167,9 @@ class Decider:
         if errors:
             raise InvalidFieldError(*errors)
 
-    def _small(self, kind: str, manifest: model.Json | None) -> model.Json | None:
+    def _small(self, kind: str, manifest: model.Json) -> model.Json | None:
         """An object that keeps the limits; None for one that was stored before they held."""
-        spec = fields.mapping((manifest or {}).get("spec"), _SPEC)
+        spec = fields.mapping(manifest.get("spec"), _SPEC)
         sizes = limits.sizes_of_trainjob if kind == names.TRAINJOB else limits.sizes_of_runtime
         try:
             return None if any(sizes(spec, self._allowed)) else manifest
@@ -224,10 +224,11 @@ class Decider:
         """What the rules say that no admission policy checks; see `trainyard_policies.cluster`."""
         if self._policies is None:
             return review.allowed(request)
-        value = await self._aside.run(request.size, self._small, request.kind, request.manifest)
-        if value is None:
-            return review.allowed(request)  # the door has let it pass: it is as it was
-        old = await self._aside.run(request.size, self._small, request.kind, request.old)
+        value, old = request.manifest, request.old
+        if old is not None:
+            if await self._aside.run(request.size, self._small, request.kind, value) is None:
+                return review.allowed(request)  # the door has let it pass: it is as it was
+            old = await self._aside.run(request.size, self._small, request.kind, old)
         today = self._now().date()
         said = await self._aside.run(
             request.size, cluster.answer, value, old, request.user, today, self._policies
