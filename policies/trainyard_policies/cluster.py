@@ -111,7 +111,7 @@ def _known(old: Json, value: Json, today: date, policies: Policies) -> set[tuple
     known = {_key(violation) for violation in _left(old, today, policies) if violation.exemption is None}
     if _changes_more_than_suspend(value, old):
         # Of too many findings some are not named, and one of those may be new.
-        known = {(rule, said) for rule, said in known if said != engine.MORE.message}
+        known = {(rule, said) for rule, said in known if not said.startswith(engine.MORE.message)}
     return known
 
 

@@ -11,12 +11,15 @@ import pytest
 from tests.support import cost, objects
 from tests.support.fake_api import FakeApi, run, status
 from tests.support.junk import DEEP
+from trainyard_api import names
 from trainyard_api.rate import Buckets
-from trainyard_operator.core import review
+from trainyard_operator.core import limits, review, revisions
 from trainyard_operator.serve import admission
 from trainyard_operator.serve.admission import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
 from trainyard_operator.serve.budget import SMALL, Budget
 from trainyard_operator.serve.trials import BURST
+from trainyard_operator.watch.cache import Key, revision_of
+from trainyard_operator.watch.informer import jobset_of
 from trainyard_policies.settings import Policies
 
 from .admission_reviews import TRAINJOB, body, denial, webhooks
@@ -235,5 +238,48 @@ def test_an_update_passes_where_nobody_says_what_was_wrong_before(unanswered: An
             changed = objects.trainjob(trainer={"numNodes": 2})
             assert (await hooks.ask(path, changed, objects.trainjob()))["allowed"]
             assert len(api.writes()) == tried + (1 if unanswered is None else 2)
+
+    run(test)
+
+
+def test_a_namespace_whose_jobsets_are_built_from_a_hundred_revisions_changes_no_runtime() -> None:
+    """Each is kept in the memory of every replica for as long as its JobSet is there."""
+
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            path, kind = f"{VALIDATE}trainingruntime", names.TRAINING_RUNTIME
+            metadata = {"name": "rt", "namespace": "team", "uid": "uid"}
+            runtime = {**objects.runtime(), "kind": kind, "metadata": metadata}
+            for number in range(limits.REVISIONS):
+                assert (await hooks.ask(path, runtime, kind=kind))["allowed"]
+                live = {**runtime, "spec": {**runtime["spec"], "mlPolicy": {"numNodes": number + 1}}}
+                recorded = revisions.manifest_of(revisions.live(live), "trainyard-system")
+                given = {
+                    "resourceVersion": "1",
+                    "creationTimestamp": "2026-11-21T12:00:00Z",
+                    "uid": f"{number}",
+                }
+                revision = revision_of({**recorded, "metadata": {**recorded["metadata"], **given}})
+                hooks.cache.revisions.observe(revision.name, revision)
+                jobset = objects.jobset(f"tj-{number}")
+                jobset["metadata"] |= {
+                    "uid": f"jobset-{number}",
+                    "resourceVersion": "1",
+                    "annotations": {names.RUNTIME_REVISION_ANNOTATION: revision.name},
+                }
+                hooks.cache.jobsets.observe(
+                    Key("team", f"tj-{number}"), jobset_of(json.dumps(jobset).encode())
+                )
+            code, message = denial(await hooks.ask(path, runtime, kind=kind))
+            assert (code, message) == (
+                403,
+                "spec: Forbidden: JobSets of this namespace are built from 100 revisions of its runtimes, "
+                "and may be from 100: delete finished TrainJobs first",
+            )
+            labelled = {**runtime, "metadata": {**runtime["metadata"], "labels": {"a": "b"}}}
+            assert (await hooks.ask(path, labelled, runtime, kind=kind))["allowed"]
+            cluster = {**runtime, "kind": names.CLUSTER_TRAINING_RUNTIME}
+            of_all = f"{VALIDATE}clustertrainingruntime"
+            assert (await hooks.ask(of_all, cluster, kind=names.CLUSTER_TRAINING_RUNTIME))["allowed"]
 
     run(test)

@@ -39,6 +39,9 @@ CONTAINERS: Final = 500
 AMOUNTS: Final = 2_000
 """Limits and requests of resources in a runtime or TrainJob: they are parsed several times a look."""
 
+REVISIONS: Final = 100
+"""Of a namespace's own runtimes, that its JobSets are built from: every replica keeps their contents."""
+
 _SPEC: Final = FieldPath("spec")
 _NODES: Final = FieldPath("spec.trainer.numNodes")
 _RANDOM_SUFFIX: Final = "-abcde"
@@ -112,6 +115,16 @@ def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
             if name.startswith(names.OWN_PREFIX):
                 detail = f"annotations that begin with {names.OWN_PREFIX} are the operator's own"
                 yield FieldError(ErrorType.FORBIDDEN, str(at.key(name)), None, detail)
+
+
+def of_revisions(named: int) -> Iterator[FieldError]:
+    """Why a namespace's runtime may not get one more content, if its JobSets name so many revisions."""
+    if named >= REVISIONS:
+        detail = (
+            f"JobSets of this namespace are built from {named} revisions of its runtimes, and may be from "
+            f"{REVISIONS}: delete finished TrainJobs first"
+        )
+        yield FieldError(ErrorType.FORBIDDEN, str(_SPEC), None, detail)
 
 
 def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iterator[FieldError]:

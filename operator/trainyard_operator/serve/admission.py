@@ -22,6 +22,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -213,11 +214,15 @@ class Decider:
         return _answered(request, answer)
 
     async def validate_runtime(self, request: Request) -> model.Json:
-        """The answer of `validation.validate_runtime`."""
+        """The answer of `validation.validate_runtime`; no if its namespace has too many revisions."""
         runtime, old = _runtimes(request)
         answer = await self._aside.run(
             request.size, validation.validate_runtime, runtime, old, allowed=self._allowed
         )
+        changed = old is None or old.spec != runtime.spec
+        if runtime.namespace is not None and changed and not answer.errors:
+            errors = tuple(limits.of_revisions(self._runtimes.named_in(runtime.namespace)))
+            answer = replace(answer, errors=errors)
         return _answered(request, answer)
 
     async def hold_to_policies(self, request: Request) -> model.Json:
