@@ -97,7 +97,9 @@ def test_a_runtime_that_was_stored_too_large_is_none_to_build_from() -> None:
         large = objects.runtime()
         large["spec"]["unknown"] = [0] * 15_000
         api.put(f"{objects.RUNTIMES}/rt", large)
-        async with api.client() as client, webhooks(client) as hooks:
+        async with api.client() as client, webhooks(client, policies=RULES) as hooks:
+            assert (await hooks.ask(f"{POLICIES}trainjob", objects.trainjob()))["allowed"]
+            assert api.writes() == [], "its Jobs are not tried"
             code, message = denial(await hooks.ask(TRAINJOB, objects.trainjob()))
             assert code == 403
             assert message == (

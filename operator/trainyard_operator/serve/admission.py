@@ -273,7 +273,11 @@ class Decider:
             chosen, _ = await self._runtime(job, jobset)
         except ApiError:
             return None  # the validation of the job reports it
-        return None if chosen is None else (job, chosen)
+        if chosen is None:
+            return None
+        manifest = {"spec": chosen.spec}
+        small = await self._aside.run(request.size + _size(chosen), self._small, chosen.kind, manifest)
+        return None if small is None else (job, chosen)
 
     async def _jobset(self, job: model.TrainJob) -> model.JobSet | None:
         key = Key(job.namespace, job.name)
