@@ -8,7 +8,6 @@ place.
 
 from __future__ import annotations
 
-import difflib
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -16,6 +15,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
+
+from . import similar
 
 Location = tuple[str | int, ...]
 QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
@@ -71,8 +72,8 @@ def path(root: str, location: Sequence[str | int]) -> str:
 
 def nearest(name: str, allowed: Sequence[str]) -> str:
     """`; did you mean 'x'?` if one of the allowed names is close, else nothing."""
-    close = difflib.get_close_matches(name, allowed, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = similar.nearest(name, allowed)
+    return "" if close is None else f"; did you mean {close!r}?"
 
 
 def _sentence(problem: ErrorDetails, model: type[BaseModel], patterns: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -79,6 +80,8 @@ _RESOLVERS: Final = (
         list("-+0123456789."),
     ),
 )
+_OCTAL: Final = re.compile(r"0[0-7]+")
+"""As YAML 1.1 writes octal numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +258,16 @@ class _Loader(yaml.SafeLoader):
     def construct_whole_number(self, node: yaml.Node) -> int:
         digits = node.value.replace("_", "")
         unsigned = digits.lstrip("+-")
-        if re.fullmatch(r"0[0-7]+", unsigned):
+        if _OCTAL.fullmatch(unsigned):
             digits = digits.replace(unsigned, "0o" + unsigned)
         try:
-            return int(digits, 0)
+            number = int(digits, 0)
         except ValueError as error:
             raise yaml.constructor.ConstructorError(None, None, "not a number", node.start_mark) from error
+        if abs(number) > sys.float_info.max:
+            said = "a number is too large for JSON: quote it if it is a text"
+            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark)
+        return number
 
     def construct_number(self, node: yaml.Node) -> float:
         try:

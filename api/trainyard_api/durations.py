@@ -11,14 +11,16 @@ from typing import Final
 
 PATTERN: Final = r"([0-9]+[smhd])+"
 
+_WHOLE: Final = re.compile(PATTERN)
+_PART: Final = re.compile(r"([0-9]{1,40})([smhd])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST: Final = 100 * 365 * 86400
 
 
 def seconds(text: object) -> float:
     """The seconds of a duration. Raises ValueError for what is not one or is above 100 years."""
-    if isinstance(text, str) and len(text) <= 40 and re.fullmatch(PATTERN, text, re.ASCII):
-        total = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
+    if isinstance(text, str) and len(text) <= 40 and _WHOLE.fullmatch(text):
+        total = sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
         if total <= _LONGEST:
             return float(total)
     raise ValueError(f"must be a duration such as 15s, 10m, 24h or 7d; is {text!r}")

@@ -12,7 +12,7 @@ import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 class ErrorType(StrEnum):
@@ -31,6 +31,10 @@ class ErrorType(StrEnum):
 _WITHOUT_VALUE = frozenset({ErrorType.FORBIDDEN, ErrorType.INTERNAL, ErrorType.REQUIRED, ErrorType.TOO_LONG})
 
 
+LONGEST_KEY: Final = 317
+"""Characters of a key of labels, annotations or resources: a prefix of 253, a slash, a name of 63."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldPath:
     """The address of a field, such as `spec.replicatedJobs[0].template`."""
@@ -46,8 +50,8 @@ class FieldPath:
         return FieldPath(f"{self.text}[{position}]")
 
     def key(self, name: str) -> FieldPath:
-        """The map entry of that key."""
-        return FieldPath(f"{self.text}[{name}]")
+        """The map entry of that key; of a key that is too long for Kubernetes, as much as it allows."""
+        return FieldPath(f"{self.text}[{name[:LONGEST_KEY]}]")
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -63,8 +67,8 @@ class FieldPath:
         return self.text
 
 
-_FIELD = re.compile(r"\.?[^.\[\]]+(?:\[[^\]]*\])*")
-_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_FIELD = re.compile(rf"\.?[^.\[\]]+(?:\[[^\]]{{0,{LONGEST_KEY}}}+\])*")
+_STEP = re.compile(rf"\[([^\]]{{0,{LONGEST_KEY}}}+)\]|([^.\[\]]+)")
 
 
 @dataclass(frozen=True, slots=True)

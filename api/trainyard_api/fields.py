@@ -129,6 +129,15 @@ def require_shallow(value: Any, path: FieldPath) -> None:
     raise invalid(path, "...", f"must not be nested deeper than {MAX_DEPTH} levels")
 
 
+def number_of_values(value: Any) -> int:
+    """How many values are in a value that is not nested too deep: entries of objects, items of lists."""
+    number, level = 0, [value]
+    while level:
+        number += sum(len(item) for item in level if isinstance(item, _HOLDERS))
+        level = [child for item in level for child in _children(item) if type(child) not in _SCALARS]
+    return number
+
+
 def objects_in(value: Any) -> Iterator[Json]:
     """All objects in a value that is not nested too deep, including the value itself."""
     level = [value]
@@ -139,6 +148,7 @@ def objects_in(value: Any) -> Iterator[Json]:
 
 _OBJECTS = (dict, Mapping)
 """`dict` comes first, because that check is quick."""
+_HOLDERS = (*_OBJECTS, list, tuple)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 """What holds no other values. Looking a type up is five times as fast as `isinstance` with a `Mapping`."""
 

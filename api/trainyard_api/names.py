@@ -57,7 +57,9 @@ SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
 """Label of a runtime: whether it will be removed."""
 SUPPORT_DEPRECATED: Final = "deprecated"
 WEBHOOK_VALIDATION_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
-"""`disabled` on a runtime: admission does not look at it."""
+"""`disabled` on a ClusterTrainingRuntime: the webhooks do not look at it."""
+EXEMPTING_RIGHT: Final = ("trainyard.dev", "runtimes", "exempt")
+"""API group, resource and verb of the right to write that label; whoever rolls out a stack needs it."""
 HAS_RUNTIME_PATCHES: Final = "object.?spec.?runtimePatches.hasValue()"
 """CEL, of a TrainJob: its defaulter has something to do; for others the API server need not call it."""
 

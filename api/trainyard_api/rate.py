@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -12,7 +13,8 @@ K = TypeVar("K", bound=Hashable)
 class Buckets(Generic[K]):
     """`qps` a second in the long run and `burst` at once, for each key.
 
-    At most `most` keys are remembered; the one unused for the longest is forgotten first.
+    At most `most` keys are remembered, each as a digest of its text, because a caller may choose a long
+    one; the key unused for the longest is forgotten first.
     """
 
     def __init__(
@@ -22,15 +24,16 @@ class Buckets(Generic[K]):
         self._burst = burst
         self._most = most
         self._clock = clock
-        self._left: dict[K, tuple[float, float]] = {}  # tokens, and when that was
+        self._left: dict[bytes, tuple[float, float]] = {}  # tokens, and when that was
 
     def take(self, key: K) -> float:
         """Take one for the key; returns 0, or the seconds after which there is one again."""
         now = self._clock()
-        left, at = self._left.pop(key, (float(self._burst), now))
+        digest = hashlib.blake2b(repr(key).encode(errors="surrogatepass"), digest_size=16).digest()
+        left, at = self._left.pop(digest, (float(self._burst), now))
         left = min(float(self._burst), left + (now - at) * self._qps)
         allowed = left >= 1
-        self._left[key] = (left - 1 if allowed else left, now)
+        self._left[digest] = (left - 1 if allowed else left, now)
         if len(self._left) > self._most:
             del self._left[next(iter(self._left))]
         return 0.0 if allowed else (1 - left) / self._qps

@@ -24,7 +24,7 @@ from . import cel, engine, exceptions, rules
 from .cel import Cel
 from .engine import Violation
 from .parameters import Parameters
-from .rule import Level, Rule, Subject
+from .rule import MOST, Level, Rule, Subject
 from .settings import Policies
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -35,6 +35,9 @@ RESOURCES: Final = {
     Subject.TRAINJOBS: (names.TRAINJOBS,),
 }
 """The resources of a subject in requests."""
+
+EXEMPTING_LABEL: Final = f"exempting-label.{names.POLICY_DOMAIN}"
+"""The admission policy about the label that keeps webhooks away."""
 
 _SUFFIXES: Final = {Subject.RUNTIMES: "", Subject.TRAINJOBS: "-of-trainjobs"}
 _ACTIONS: Final = {
@@ -60,7 +63,8 @@ def objects(policies: Policies, namespace: str) -> list[dict[str, Any]]:
         "metadata": {"name": PARAMETERS, "namespace": namespace},
         "data": data(policies.parameters),
     }
-    return [parameters, *(one for rule in rules.OF_WORKLOADS for one in _of(rule, policies, namespace))]
+    of_rules = (one for rule in rules.OF_WORKLOADS for one in _of(rule, policies, namespace))
+    return [parameters, *of_rules, *_exempting_label()]
 
 
 def data(parameters: Parameters) -> dict[str, str]:
@@ -69,6 +73,7 @@ def data(parameters: Parameters) -> dict[str, str]:
         "registries": [registry.rstrip("/") for registry in parameters.registries],
         "maxNodes": _number(parameters.max_nodes),
         "maxProcessesPerNode": _number(parameters.max_processes_per_node),
+        "longestGrace": _number(parameters.longest_grace),
         "maxResources": [f"{name}={most}" for name, most in sorted(parameters.max_resources.items())],
         "exceptionsIn": parameters.exceptions_in,
         "controllers": parameters.controllers,
@@ -87,17 +92,33 @@ def answer(value: Json, old: Json | None, user: str, today: date, policies: Poli
     """
     if user in policies.parameters.controllers:
         return Answer()
-    known = set() if old is None else {_key(v) for v in _left(old, today, policies) if v.exemption is None}
+    found = tuple(_left(value, today, policies))
+    known = set() if old is None or not found else _known(old, value, today, policies)
     refusals: list[str] = []
     warnings: list[str] = []
-    for violation in _left(value, today, policies):
+    for violation in found:
         rule = violation.rule.id
         if violation.exemption is not None:
             until, reason = violation.exemption.until, violation.exemption.reason
             warnings.append(f"{rule}: {violation.message}, excepted until {until}: {reason}")
         elif _key(violation) not in known:
             (refusals if violation.refuses else warnings).append(f"{rule}: {violation.with_remedy}")
-    return Answer(tuple(refusals), tuple(warnings))
+    return Answer(tuple(refusals[:MOST]), tuple(warnings[:MOST]))
+
+
+def _known(old: Json, value: Json, today: date, policies: Policies) -> set[tuple[str, str]]:
+    """What was wrong before, without an exception."""
+    known = {_key(violation) for violation in _left(old, today, policies) if violation.exemption is None}
+    if _changes_more_than_suspend(value, old):
+        # Of too many findings some are not named, and one of those may be new.
+        known = {(rule, said) for rule, said in known if not said.startswith(engine.MORE.message)}
+    return known
+
+
+def _changes_more_than_suspend(value: Json, old: Json) -> bool:
+    specs = (one.get("spec") for one in (value, old))
+    new, before = ({**spec, "suspend": None} if isinstance(spec, dict) else spec for spec in specs)
+    return bool(new != before)
 
 
 def _left(value: Json, today: date, policies: Policies) -> Iterator[Violation]:
@@ -192,6 +213,54 @@ def _policy(rule: Rule, parts: tuple[Cel, ...], resources: list[str]) -> dict[st
                     "reason": "Forbidden",
                 }
             ],
+        },
+    }
+
+
+def _exempting_label() -> Iterator[dict[str, Any]]:
+    """Only whoever rolls a stack out may have the webhooks stay away from a ClusterTrainingRuntime.
+
+    Others could put an exception beside the label, that any admission policy leaves to the webhook.
+    """
+    label = f".metadata.?labels[?{cel.quoted(names.WEBHOOK_VALIDATION_LABEL)}].orValue('') == 'disabled'"
+    group, resource, verb = names.EXEMPTING_RIGHT
+    right = f"authorizer.group('{group}').resource('{resource}').check('{verb}')"
+    resources = _resources([names.CLUSTER_TRAINING_RUNTIMES])
+    yield {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": EXEMPTING_LABEL},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [resources]},
+            "matchConditions": [
+                {"name": "labelled", "expression": f"object{label}"},
+                {
+                    "name": "changed",
+                    "expression": f"oldObject == null || !(oldObject{label}) "
+                    "|| object.?spec != oldObject.?spec || object.metadata.?annotations.orValue({}) "
+                    "!= oldObject.metadata.?annotations.orValue({})",
+                },
+            ],
+            "validations": [
+                {
+                    "expression": f"{right}.allowed()",
+                    "message": f"metadata.labels[{names.WEBHOOK_VALIDATION_LABEL}]: must not be disabled, "
+                    f"which is for roll-outs of a stack. Leave it out, or get the verb {verb} on "
+                    f"{resource}.{group}",
+                    "reason": "Forbidden",
+                }
+            ],
+        },
+    }
+    yield {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": EXEMPTING_LABEL},
+        "spec": {
+            "policyName": EXEMPTING_LABEL,
+            "validationActions": _ACTIONS[Level.MANDATORY],
+            "matchResources": {"resourceRules": [resources]},
         },
     }
 

@@ -5,22 +5,27 @@ Values in, values out: today is a value too. All gates use it, so they agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
+from typing import Final
 
 from trainyard_api import names
-from trainyard_api.errors import InvalidFieldError
+from trainyard_api.errors import FieldPath, InvalidFieldError
 from trainyard_api.fields import Json
 
 from . import exceptions, manifest, rules
 from .exceptions import Exemption
 from .manifest import Manifest, Workload
 from .parameters import Parameters
-from .rule import About, Finding, Level, Rule, StackRule, Subject
+from .rule import MOST, About, Finding, Level, Rule, StackRule, Subject
 from .rules import exception_due, exception_form, exception_unused, well_formed
 from .settings import DEFAULT, Policies
 from .shapes import check as shapes
+
+MORE: Final = Finding(FieldPath(), f"finds more than the {MOST} places that are named")
+_OF_EXCEPTIONS: Final = (exception_form.RULE, exception_due.RULE, exception_unused.RULE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +88,20 @@ def check(
     if not isinstance(workload, Workload):
         return ()
     found: dict[tuple[str, str, str], Violation] = {}
+    made = _exceptions(workload, policies.parameters)
     asked = [rule for rule in only if policies.level(rule, whose) is not Level.DISABLED]
     for rule in asked:
-        findings = _about_exceptions(
-            rule, workload, today, policies.parameters, asked=asked, found=found.values()
-        )
-        for about, finding in findings or _found(rule, workload, policies.parameters):
+        findings = _found(rule, workload, policies.parameters)
+        if rule in _OF_EXCEPTIONS:
+            findings = _about_exceptions(
+                rule, workload, made, today, policies.parameters, asked=asked, found=found.values()
+            )
+        for about, finding in _first(findings, rule):
             # Several rules may report one field that cannot be read, each in its own words.
             said = "" if about is well_formed.RULE else finding.message
             key = (about.id, finding.path.text, said)
             level = policies.level(about, whose)
-            found.setdefault(
-                key, _judged(about, level, workload, finding, today=today, parameters=policies.parameters)
-            )
+            found.setdefault(key, _judged(about, level, workload, finding, made=made, today=today))
     return tuple(found.values())
 
 
@@ -116,37 +122,50 @@ def check_all(
         except InvalidFieldError:
             continue
     positions = {id(one): position for position, one in manifests.items()}
+    made = {position: _exceptions(one, policies.parameters) for position, one in manifests.items()}
     found = []
     for rule in only:
         level = policies.level(rule, Subject.STACK)
         if level is not Level.DISABLED:
             for about, finding in rule.check(tuple(manifests.values()), policies.parameters):
-                judged = _judged(rule, level, about, finding, today=today, parameters=policies.parameters)
-                found.append((positions[id(about)], judged))
+                position = positions[id(about)]
+                judged = _judged(rule, level, about, finding, made=made[position], today=today)
+                found.append((position, judged))
     return tuple(found)
+
+
+def _exceptions(about: Manifest, parameters: Parameters) -> Mapping[str, Exemption] | None:
+    """The exceptions of a manifest; None of a kind that may make none, of which nothing is read."""
+    return exceptions.of(about) if about.kind in parameters.exceptions_in else None
 
 
 def _about_exceptions(
     rule: Rule,
     workload: Workload,
+    made: Mapping[str, Exemption] | None,
     today: date,
     parameters: Parameters,
     *,
     asked: Sequence[Rule],
     found: Iterable[Violation],
-) -> list[tuple[About, Finding]]:
-    """What the rules about exceptions find; nothing of any other rule."""
+) -> Iterator[tuple[About, Finding]]:
+    """What one of the rules about exceptions finds."""
+    if made is None:
+        return  # reported where one is needed
     if rule is exception_form.RULE:
-        mistakes = exceptions.mistakes(workload, today, parameters.longest_exception)
-        return [(rule, finding) for finding in mistakes]
-    if workload.kind not in parameters.exceptions_in:
-        return []  # reported where one is needed
-    if rule is exception_due.RULE:
-        return [(rule, finding) for finding in exceptions.due(workload, today)]
-    if rule is exception_unused.RULE:
-        unused = exceptions.unused(workload, {one.id for one in asked}, {one.rule.id for one in found})
-        return [(rule, finding) for finding in unused]
-    return []
+        findings = exceptions.mistakes(workload, today, parameters.longest_exception)
+    elif rule is exception_due.RULE:
+        findings = exceptions.due(made, today)
+    else:
+        findings = exceptions.unused(made, {one.id for one in asked}, {one.rule.id for one in found})
+    yield from ((rule, finding) for finding in findings)
+
+
+def _first(findings: Iterator[tuple[About, Finding]], rule: Rule) -> Iterator[tuple[About, Finding]]:
+    """As many findings as a rule may have, and `MORE` if there are others."""
+    yield from islice(findings, MOST)
+    if next(findings, None) is not None:
+        yield rule, MORE
 
 
 def _found(rule: Rule, workload: Workload, parameters: Parameters) -> Iterator[tuple[About, Finding]]:
@@ -163,7 +182,7 @@ def _unreadable(
 ) -> Iterator[Violation]:
     level = policies.level(well_formed.RULE, whose)
     if level is not Level.DISABLED:
-        found = {one.path.text: one for one in shapes.check(value)}
+        found = {one.path.text: one for one in shapes.check(value)[:MOST]}
         for one in error.errors:
             found.setdefault(one.path, Finding.of(one))
         for finding in found.values():
@@ -171,15 +190,20 @@ def _unreadable(
 
 
 def _judged(
-    rule: About, level: Level, about: Manifest, finding: Finding, *, today: date, parameters: Parameters
+    rule: About,
+    level: Level,
+    about: Manifest,
+    finding: Finding,
+    *,
+    made: Mapping[str, Exemption] | None,
+    today: date,
 ) -> Violation:
-    exemption = exceptions.of(about).get(rule.id)
-    if exemption is None:
-        return Violation(rule, level, about.title, finding)
-    if about.kind not in parameters.exceptions_in:
-        note = f"the exception does not hold: {about.kind} may not make one"
-    elif not exemption.holds(today):
-        note = f"the exception ended on {exemption.until}"
-    else:
+    if made is None:
+        written = exceptions.written(about, rule.id)
+        note = f"the exception does not hold: {about.kind} may not make one" if written else ""
+        return Violation(rule, level, about.title, finding, note=note)
+    exemption = made.get(rule.id)
+    if exemption is None or exemption.holds(today):
         return Violation(rule, level, about.title, finding, exemption)
+    note = f"the exception ended on {exemption.until}"
     return Violation(rule, level, about.title, finding, note=note)

@@ -7,14 +7,14 @@ whoever reads a report sees what was let through, until when and why.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from difflib import get_close_matches
 from typing import Final
 
+from trainyard_api import similar
 from trainyard_api.errors import FieldPath
+from trainyard_api.fields import shown
 
 from . import rules
 from .manifest import Manifest
@@ -23,7 +23,8 @@ from .rule import Finding
 PREFIX: Final = "policy.trainyard.dev/"
 SOON: Final = timedelta(days=60)
 
-_FORM: Final = re.compile(r"\s*until=(\d{4}-\d{2}-\d{2})\s*;\s*(\S.*?)\s*", re.DOTALL)
+_LONGEST: Final = 300
+"""Characters of an exception that are read; whoever writes more may mean harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +45,22 @@ def path(rule: str) -> FieldPath:
 
 
 def of(manifest: Manifest) -> dict[str, Exemption]:
-    """The exceptions that can be read, by rule."""
-    found = {}
-    for rule, text in _written(manifest):
-        exemption = _parse(text)
-        if exemption is not None:
-            found[rule] = exemption
-    return found
+    """The exceptions from a rule that can be read, by rule."""
+    read = {rule: _parse(text) for rule, text in _written(manifest) if rule in rules.BY_ID}
+    return {rule: exemption for rule, exemption in read.items() if exemption is not None}
+
+
+def written(manifest: Manifest, rule: str) -> bool:
+    """Whether there is an exception from a rule, readable or not."""
+    return PREFIX + rule in manifest.annotations
 
 
 def mistakes(manifest: Manifest, today: date, longest: int) -> Iterator[Finding]:
     """Invalid exceptions, and those for more than `longest` days."""
     for rule, text in _written(manifest):
         if rule not in rules.BY_ID:
-            near = get_close_matches(rule, list(rules.BY_ID), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            yield Finding(path(rule), f"names no rule: there is no {rule}{hint}")
+            said = f"names no rule: there is no {shown(rule)}{similar.hint(rule, rules.BY_ID)}"
+            yield Finding(path(rule), said)
         elif (exemption := _parse(text)) is None:
             yield Finding(path(rule), f'must be "until=YYYY-MM-DD; reason", is {text[:80]!r}')
         elif exemption.until - today > timedelta(days=longest):
@@ -68,16 +69,18 @@ def mistakes(manifest: Manifest, today: date, longest: int) -> Iterator[Finding]
             yield Finding(path(rule), said)
 
 
-def due(manifest: Manifest, today: date) -> Iterator[Finding]:
+def due(made: Mapping[str, Exemption], today: date) -> Iterator[Finding]:
     """Exceptions that end soon."""
-    for rule, exemption in of(manifest).items():
+    for rule, exemption in made.items():
         if exemption.holds(today) and exemption.until - today <= SOON:
             yield Finding(path(rule), f"ends on {exemption.until}")
 
 
-def unused(manifest: Manifest, asked: Collection[str], found: Collection[str]) -> Iterator[Finding]:
+def unused(
+    made: Mapping[str, Exemption], asked: Collection[str], found: Collection[str]
+) -> Iterator[Finding]:
     """Exceptions without effect: from rules that were `asked` but have not `found` anything."""
-    for rule in of(manifest):
+    for rule in made:
         if rule in asked and rule not in found:
             yield Finding(path(rule), f"has no effect: {rule} finds nothing here")
 
@@ -89,10 +92,9 @@ def _written(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _parse(text: str) -> Exemption | None:
-    found = _FORM.fullmatch(text)
-    if found is None:
-        return None
+    until, _, reason = (part.strip() for part in text[:_LONGEST].partition(";"))
     try:
-        return Exemption(date.fromisoformat(found[1]), found[2])
+        day = date.fromisoformat(until.removeprefix("until="))
     except ValueError:
         return None
+    return Exemption(day, reason) if reason and until == f"until={day}" else None

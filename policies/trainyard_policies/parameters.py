@@ -76,6 +76,8 @@ class Parameters(Closed):
     max_resources: Annotated[dict[str, Quantity], AfterValidator(_bounded)] = Field(default={**_OF_ANY})
     """The most that one training node may ask for, by resource name. Of CPU and memory that are left out,
     what the largest machine of `nodePools` has; without pools more than any machine has."""
+    longest_grace: int = Field(default=3600, ge=0)
+    """The most seconds that a pod may take to end after it is told to (`terminationGracePeriodSeconds`)."""
     pools: tuple[Pool, ...] = ()
     """Pools of nodes beside those of `nodePools`; without any of both, nothing is compared with them."""
     exceptions_in: tuple[str, ...] = (names.CLUSTER_TRAINING_RUNTIME,)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from trainyard_api import fields
 from trainyard_api.errors import FieldError, FieldPath
 
 from .cel import Cel, Webhook
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 REFERENCE = "docs/policies/rules.md"
+MOST: Final = 50
+"""Findings of a rule about one manifest: nobody reads more, and whoever causes more may mean harm."""
+LONGEST: Final = 300
+"""Characters of what is wrong with a field."""
 _SHOWN: Final = 60
+_LISTED: Final = 10
+"""Names in a list of those that there are."""
 
 
 class Level(StrEnum):
@@ -89,7 +96,14 @@ class Finding:
 
     path: FieldPath
     message: str
+    """At most `LONGEST` characters: the middle of a longer text is left out."""
     edits: tuple[Edit | Rename, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.message) > LONGEST:
+            half = LONGEST // 2
+            short = f"{self.message[:half]} ... {self.message[5 - half :]}"
+            object.__setattr__(self, "message", short)
 
     @classmethod
     def of(cls, error: FieldError) -> Finding:
@@ -191,6 +205,12 @@ def _short(value: Any) -> str:
     """A value as one line of YAML in flow style, its end left out if it is long."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def listed(items: Sequence[str], separator: str = ", ", *, none: str = "none") -> str:
+    """Names that somebody else chose, in one line: the first ones, each shortened."""
+    text = separator.join(str(fields.shown(item)) for item in items[:_LISTED])
+    return (text or none) + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")
 
 
 def nothing(*_: Any) -> Iterator[Finding]:

@@ -7,12 +7,12 @@ the rules' defaults.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue
 from pydantic.config import JsonDict
 
+from trainyard_api import closed
 from trainyard_api.closed import Closed
 from trainyard_api.pools import NodePool
 
@@ -24,8 +24,7 @@ from .rule import About, Level, Subject
 def _known(levels: dict[str, Level]) -> dict[str, Level]:
     for rule in levels:
         if rule not in rules.BY_ID:
-            near = get_close_matches(rule, list(rules.BY_ID), n=1)
-            raise ValueError(f"there is no rule {rule!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise ValueError(f"there is no rule {rule!r}{closed.nearest(rule, list(rules.BY_ID))}")
     return levels
 
 

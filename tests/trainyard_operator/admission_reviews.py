@@ -1,9 +1,34 @@
-"""AdmissionReviews as the API server sends them."""
+"""AdmissionReviews as the API server sends them, and a server that answers them."""
 
 from __future__ import annotations
 
+import io
 import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+
+import aiohttp
+
+from trainyard_operator.core.info import DEFAULT_SETTINGS
+from trainyard_operator.core.limits import DEFAULT, Limits
+from trainyard_operator.kube.client import Client
+from trainyard_operator.metrics import Metrics
+from trainyard_operator.serve import certificates
+from trainyard_operator.serve.admission import VALIDATE, Decider, WebhookServer
+from trainyard_operator.serve.bodies import Bodies
+from trainyard_operator.serve.trials import Trials
+from trainyard_operator.watch.cache import Cache
+from trainyard_operator.work.memory import Memories
+from trainyard_operator.work.runtimes import Runtimes
+from trainyard_policies.settings import Policies
+
+TRAINJOB = f"{VALIDATE}trainjob"
+CLUSTER_RUNTIME = f"{VALIDATE}clustertrainingruntime"
+RUNTIME = f"{VALIDATE}trainingruntime"
 
 
 def request(
@@ -26,3 +51,68 @@ def body(manifest: dict[str, Any], old: dict[str, Any] | None = None, kind: str 
     """A whole review, as sent."""
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
     return json.dumps({**review, "request": request(manifest, old, kind)}).encode()
+
+
+@dataclass
+class Webhooks:
+    """A running server and somebody who calls it."""
+
+    server: WebhookServer
+    cache: Cache
+    metrics: Metrics
+    session: aiohttp.ClientSession
+    trust: ssl.SSLContext
+    synced: bool = True
+
+    async def send(self, path: str, data: Any, **options: Any) -> tuple[int, str]:
+        url = f"https://127.0.0.1:{self.server.port}{path}"
+        body = io.BytesIO(data) if isinstance(data, bytes) else data
+        async with self.session.post(url, data=body, **options) as answer:
+            return answer.status, await answer.text()
+
+    async def ask(
+        self, path: str, manifest: dict[str, Any], old: dict[str, Any] | None = None, kind: str = "TrainJob"
+    ) -> dict[str, Any]:
+        code, text = await self.send(path, body(manifest, old, kind))
+        assert code == 200, text
+        answered = json.loads(text)
+        assert (answered["apiVersion"], answered["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+        assert answered["response"]["uid"] == "review-uid"
+        return dict(answered["response"])
+
+
+@asynccontextmanager
+async def webhooks(
+    client: Client,
+    limits: Limits = DEFAULT,
+    bodies: Bodies | None = None,
+    policies: Policies | None = None,
+) -> AsyncIterator[Webhooks]:
+    cache, metrics = Cache(), Metrics()
+    runtimes = Runtimes(client, cache, namespace="trainyard-system", memories=Memories(cache))
+    decider = Decider(
+        client,
+        cache,
+        runtimes,
+        synced=lambda: running.synced,
+        allowed=limits,
+        policies=policies,
+        trials=Trials(client, lambda: DEFAULT_SETTINGS, clock=lambda: 0.0),
+        clock=lambda: 0.0,
+    )
+    server = WebhookServer(decider.routes(), metrics, host="127.0.0.1", port=0, bodies=bodies)
+    await server.start()
+    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    server.load(issued.certificate, issued.key)
+    trust = ssl.create_default_context(cadata=issued.authorities.decode())
+    try:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
+            running = Webhooks(server, cache, metrics, session, trust)
+            yield running
+    finally:
+        await server.stop()
+
+
+def denial(response: dict[str, Any]) -> tuple[int, str]:
+    assert response["allowed"] is False
+    return response["status"]["code"], response["status"]["message"]

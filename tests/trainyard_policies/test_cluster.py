@@ -7,11 +7,11 @@ import pytest
 
 from tests.support.rule_examples import changed, of_workloads
 from trainyard_api import names
-from trainyard_policies import cluster, rules
+from trainyard_policies import cluster, engine, rules
 from trainyard_policies.cel import Webhook
 from trainyard_policies.cluster import Answer
 from trainyard_policies.parameters import KUEUE, Parameters
-from trainyard_policies.rule import Level, Subject
+from trainyard_policies.rule import MOST, Level, Subject
 from trainyard_policies.rules import well_formed
 from trainyard_policies.settings import DEFAULT, Levels, Policies
 
@@ -44,9 +44,12 @@ def test_a_rule_that_cel_can_say_is_a_policy_with_a_binding_for_each_subject_at_
                 expected[rule.id + suffix] = actions[level]
     kind = "ValidatingAdmissionPolicyBinding "
     bound = {key.removeprefix(kind): one["spec"] for key, one in made().items() if key.startswith(kind)}
+    assert bound.pop("exempting-label")["validationActions"] == ["Deny"]
     assert {name: spec["validationActions"] for name, spec in bound.items()} == expected
     assert {spec["policyName"] for spec in bound.values()} == {
-        one["metadata"]["name"] for one in made().values() if one["kind"] == "ValidatingAdmissionPolicy"
+        one["metadata"]["name"]
+        for key, one in made().items()
+        if one["kind"] == "ValidatingAdmissionPolicy" and "exempting-label" not in key
     }
 
 
@@ -66,6 +69,43 @@ def test_a_level_of_the_stack_is_a_bindings_action_and_what_is_disabled_is_not_t
     assert [key for key in found if "image-tag" in key] == []
 
 
+def test_only_who_has_the_right_may_have_the_webhooks_stay_away_from_a_runtime():
+    """Beside the label any exception, ended or malformed, would keep the admission policies away too."""
+    policy = made()["ValidatingAdmissionPolicy exempting-label"]["spec"]
+    label = ".metadata.?labels[?\"trainer.kubeflow.org/webhook-validation\"].orValue('') == 'disabled'"
+    right = "authorizer.group('trainyard.dev').resource('runtimes').check('exempt')"
+    assert policy == {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["trainer.kubeflow.org"],
+                    "apiVersions": ["v1alpha1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["clustertrainingruntimes"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {"name": "labelled", "expression": f"object{label}"},
+            {
+                "name": "changed",
+                "expression": f"oldObject == null || !(oldObject{label}) || object.?spec != oldObject.?spec "
+                "|| object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})",
+            },
+        ],
+        "validations": [
+            {
+                "expression": f"{right}.allowed()",
+                "message": "metadata.labels[trainer.kubeflow.org/webhook-validation]: must not be disabled, "
+                "which is for roll-outs of a stack. Leave it out, or get the verb exempt on "
+                "runtimes.trainyard.dev",
+                "reason": "Forbidden",
+            }
+        ],
+    }
+
+
 def test_parameters_are_an_object_of_their_own():
     parameters = Parameters(
         registries=("ghcr.io/a/", "quay.io"), max_nodes=8, max_resources={"nvidia.com/gpu": "8", "cpu": "64"}
@@ -77,6 +117,7 @@ def test_parameters_are_an_object_of_their_own():
         "data": {
             "registries": "ghcr.io/a\nquay.io",
             "maxNodes": "8",
+            "longestGrace": "3600",
             "maxResources": "cpu=64\nmemory=128Ti\nnvidia.com/gpu=8",
             "exceptionsIn": "ClusterTrainingRuntime",
             "controllers": KUEUE,
@@ -143,3 +184,13 @@ def test_what_webhook_and_admission_policies_are_asked_is_everything_together():
             said = cluster.answer(example.manifest, None, ADA, TODAY, example.policies)
             texts = (*said.refusals, *said.warnings)
             assert any(text.startswith(f"{example.rule.id}: ") for text in texts), example
+
+
+def test_findings_that_are_not_named_hide_no_new_ones_and_keep_nobody_from_suspending():
+    broken = {"spec.trainer.env": [{"name": f"A{n}", "value": "x", "valueFrom": {}} for n in range(60)]}
+    old = changed("trainjob", broken)
+    more = f"pod-consistency: {engine.MORE.message}. {rules.BY_ID['pod-consistency'].remedy}"
+    other = changed("trainjob", {**broken, "spec.trainer.numNodes": 3})
+    assert answer(other, old) == Answer(refusals=(more,))
+    assert answer(changed("trainjob", {**broken, "spec.suspend": True}), old) == Answer()
+    assert len(answer(old).refusals) == MOST

@@ -10,13 +10,15 @@ from tests.support.rule_examples import (
     HERE,
     Example,
     all_examples,
+    changed,
     manifest,
     of_the_stack,
     of_workloads,
 )
 from trainyard_api import documents, names
+from trainyard_api.errors import FieldPath
 from trainyard_policies import engine, rules
-from trainyard_policies.rule import Level, Subject, edited
+from trainyard_policies.rule import LONGEST, MOST, Finding, Level, Subject, edited
 
 TODAY = date(2026, 11, 21)
 GOLDEN = HERE.parent / "conformance" / "golden" / "trainjobs"
@@ -68,7 +70,7 @@ def test_the_good_manifests_pass_every_rule(name: str):
 
 def test_a_namespaced_runtime_is_held_to_what_the_catalog_is():
     # Exceptions hold in the catalog alone, and so does what is said of those that hold.
-    only = [rule for rule in rules.OF_WORKLOADS if rule.id not in ("exception-due", "exception-unused")]
+    only = [rule for rule in rules.OF_WORKLOADS if not rule.id.startswith("exception-")]
     for example in of_workloads():
         value = example.manifest
         if value["kind"] == names.CLUSTER_TRAINING_RUNTIME:
@@ -113,3 +115,18 @@ def test_no_trainjob_of_the_conformance_tests_is_refused_as_shipped(path: Path):
     for document in documents.parse(path.read_text(), path.name):
         found = engine.check(document.value, TODAY)
         assert [violation.message for violation in found if violation.refuses] == []
+
+
+def test_a_finding_has_an_end_and_keeps_the_last_of_its_words():
+    said = f"must be one of {'x' * 1000}, is torh; did you mean torch?"
+    short = Finding(FieldPath("spec"), said).message
+    assert short == f"{said[:150]} ... {said[-145:]}"
+    assert len(short) == LONGEST
+
+
+def test_a_rule_that_finds_too_much_says_so():
+    value = changed("runtime", {f"metadata.labels[a{n}]": "!" for n in range(60)})
+    found = [v.finding for v in engine.check(value, TODAY) if v.rule.id == "name-form"]
+    assert len(found) == MOST + 1
+    assert found[-1] == engine.MORE
+    assert engine.MORE.message == "finds more than the 50 places that are named"

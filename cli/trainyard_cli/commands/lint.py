@@ -11,14 +11,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 
-from trainyard_api import names
+from trainyard_api import names, similar
 from trainyard_api.documents import Document, DocumentError, parse
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
@@ -112,8 +111,7 @@ def explain(rule: str, out: TextIO | None = None, err: TextIO | None = None) -> 
     """Describe a rule; returns the exit code, 2 if there is none of that name."""
     out, err = out or sys.stdout, err or sys.stderr
     if rule not in rules.BY_ID:
-        near = get_close_matches(rule, list(rules.BY_ID), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = similar.hint(rule, rules.BY_ID)
         print(f"there is no rule {rule} (there are: {', '.join(rules.BY_ID)}){hint}", file=err)
         return CANNOT_ASK
     out.write(formats.explanation(rules.BY_ID[rule]))

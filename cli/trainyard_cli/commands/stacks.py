@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 
+from trainyard_api import similar
 from trainyard_platform import delivery
 from trainyard_platform.errors import PlatformError
 from trainyard_policies.lint.files import CannotLintError, changes
@@ -68,6 +68,5 @@ def command(
 
 def _require(name: str, names: Sequence[str]) -> None:
     if name not in names:
-        near = get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = similar.hint(name, names)
         raise PlatformError(f"--without {name}: there is no such stack (there are: {', '.join(names)}){hint}")

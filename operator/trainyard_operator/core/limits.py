@@ -23,11 +23,24 @@ INDEXED_JOB_PODS: Final = 100_000
 LONGEST_NAME: Final = 63
 """A pod's name is also its host name, hence a DNS label."""
 
+VALUES: Final = 15_000
+"""In the spec of a runtime or TrainJob, entries of objects and items of lists: what each of 25 rules, and
+what builds the JobSet, may have to look at."""
+
 REPLICATED_JOBS: Final = 32
 """In a runtime, or in one of the runtimePatches: more have no use, but each costs the operator time."""
 
+PATCHES: Final = 32
+"""In a TrainJob: twice as many as its CRD allows, which not every caller has asked."""
+
+CONTAINERS: Final = 500
+"""In a runtime or TrainJob, init containers included: each costs as much as dozens of other values."""
+
 AMOUNTS: Final = 2_000
 """Limits and requests of resources in a runtime or TrainJob: they are parsed several times a look."""
+
+REVISIONS: Final = 100
+"""Of a namespace's own runtimes, that its JobSets are built from: every replica keeps their contents."""
 
 _SPEC: Final = FieldPath("spec")
 _NODES: Final = FieldPath("spec.trainer.numNodes")
@@ -59,24 +72,32 @@ DEFAULT: Final = Limits()
 
 def of_runtime(runtime: Runtime, limits: Limits) -> Iterator[FieldError]:
     """What is too much in a runtime; if it is too large, nothing else is looked for."""
-    where, path = fields.below(runtime.spec, _SPEC, "template", "spec")
-    large = (
-        *_size_errors(runtime.spec, limits.max_runtime_bytes),
-        *_number_errors(where, path),
-    )
+    large = tuple(sizes_of_runtime(runtime.spec, limits))
     yield from large
     if large:
         return
+    where, path = fields.below(runtime.spec, _SPEC, "template", "spec")
     policy, at = fields.below(runtime.spec, _SPEC, "mlPolicy")
     yield from _pod_errors(policy.get("numNodes"), at.child("numNodes"), limits)
     yield from _parallelism_errors(where, path, limits)
 
 
-def sizes(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
+def sizes_of_runtime(spec: Json, limits: Limits) -> Iterator[FieldError]:
+    """What is too large in a runtime; checked before anything that takes long."""
+    yield from _size_errors(spec, limits.max_runtime_bytes)
+    where, path = fields.below(spec, _SPEC, "template", "spec")
+    yield from _number_errors(where, path.child("replicatedJobs"), "replicatedJobs", REPLICATED_JOBS)
+
+
+def sizes_of_trainjob(spec: Json, limits: Limits) -> Iterator[FieldError]:
     """What is too large in a TrainJob; checked before anything that takes long."""
-    yield from _size_errors(job.spec, limits.max_trainjob_bytes)
-    for spec, path in _patched(job):
-        yield from _number_errors(spec, path)
+    yield from _size_errors(spec, limits.max_trainjob_bytes)
+    many = tuple(_number_errors(spec, patches.PATH, "runtimePatches", PATCHES))
+    yield from many
+    if many:
+        return
+    for where, path in _patched(spec):
+        yield from _number_errors(where, path.child("replicatedJobs"), "replicatedJobs", REPLICATED_JOBS)
 
 
 def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
@@ -86,9 +107,9 @@ def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
     if nodes is not None and nodes < 0:
         yield FieldError(ErrorType.INVALID, str(_NODES), nodes, "must be greater than or equal to 0")
     yield from _pod_errors(nodes, _NODES, limits)
-    for spec, path in _patched(job):
+    for spec, path in _patched(job.spec):
         yield from _parallelism_errors(spec, path, limits)
-    for metadata, path in _patched(job, "metadata"):
+    for metadata, path in _patched(job.spec, "metadata"):
         at = path.child("annotations")
         for name in fields.text_map(metadata.get("annotations"), at):
             if name.startswith(names.OWN_PREFIX):
@@ -96,14 +117,24 @@ def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
                 yield FieldError(ErrorType.FORBIDDEN, str(at.key(name)), None, detail)
 
 
+def of_revisions(named: int) -> Iterator[FieldError]:
+    """Why a namespace's runtime may not get one more content, if its JobSets name so many revisions."""
+    if named >= REVISIONS:
+        detail = (
+            f"JobSets of this namespace are built from {named} revisions of its runtimes, and may be from "
+            f"{REVISIONS}: delete finished TrainJobs first"
+        )
+        yield FieldError(ErrorType.FORBIDDEN, str(_SPEC), None, detail)
+
+
 def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iterator[FieldError]:
     """What is too much in the JobSet that the TrainJob and its runtime make."""
     for jobset in (child for child in children if child["kind"] == names.JOBSET):
-        size = _size(jobset)
-        if size > limits.max_jobset_bytes:
+        length = size(jobset)
+        if length > limits.max_jobset_bytes:
             detail = (
                 f"may not make a JobSet of more than {limits.max_jobset_bytes} bytes as JSON, "
-                f"but makes one of {size}"
+                f"but makes one of {length}"
             )
             yield FieldError(ErrorType.TOO_LONG, "spec", None, detail)
         for replicated in jobset["spec"]["replicatedJobs"]:
@@ -132,22 +163,28 @@ def _name_errors(job: TrainJob, replicated_jobs: Sequence[Json]) -> Iterator[Fie
         yield FieldError(ErrorType.INVALID, "metadata.name", job.name, detail)
 
 
-def _patched(job: TrainJob, part: str = "spec") -> Iterator[tuple[Json, FieldPath]]:
+def _patched(trainjob: Json, part: str = "spec") -> Iterator[tuple[Json, FieldPath]]:
     """That part of the JobSet template in each of the runtimePatches, and where it is."""
-    for position, patch in enumerate(fields.objects(job.spec.get("runtimePatches"), patches.PATH)):
+    for position, patch in enumerate(fields.objects(trainjob.get("runtimePatches"), patches.PATH)):
         yield fields.below(patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", part)
 
 
 def _size_errors(spec: Json, most: int) -> Iterator[FieldError]:
-    size = _size(spec)
-    if size > most:
-        detail = f"may not be more than {most} bytes as JSON, but has {size}"
+    fields.require_shallow(spec, _SPEC)
+    length = size(spec)
+    if length > most:
+        detail = f"may not be more than {most} bytes as JSON, but has {length}"
         yield FieldError(ErrorType.TOO_LONG, str(_SPEC), None, detail)
         return
-    amounts = sum(_amounts(found) for found in fields.objects_in(spec))
-    if amounts > AMOUNTS:
-        detail = f"may not have more than {AMOUNTS} limits and requests of resources, but has {amounts}"
-        yield FieldError(ErrorType.TOO_LONG, str(_SPEC), None, detail)
+    objects = tuple(fields.objects_in(spec))
+    for of, number, allowed in (
+        ("values", fields.number_of_values(spec), VALUES),
+        ("containers", sum(map(_containers, objects)), CONTAINERS),
+        ("limits and requests of resources", sum(map(_amounts, objects)), AMOUNTS),
+    ):
+        if number > allowed:
+            detail = f"may not have more than {allowed} {of}, but has {number}"
+            yield FieldError(ErrorType.TOO_LONG, str(_SPEC), None, detail)
 
 
 def _amounts(found: Json) -> int:
@@ -155,16 +192,16 @@ def _amounts(found: Json) -> int:
     return sum(len(amounts) for amounts in lists if isinstance(amounts, dict))
 
 
-def _number_errors(spec: Json, path: FieldPath) -> Iterator[FieldError]:
-    at = path.child("replicatedJobs")
-    number = len(fields.objects(spec.get("replicatedJobs"), at))
-    if number > REPLICATED_JOBS:
-        yield FieldError(
-            ErrorType.TOO_LONG,
-            str(at),
-            None,
-            f"may not have more than {REPLICATED_JOBS} items, but has {number}",
-        )
+def _containers(found: Json) -> int:
+    lists = (found.get(name) for name in ("containers", "initContainers"))
+    return sum(len(containers) for containers in lists if isinstance(containers, list | tuple))
+
+
+def _number_errors(spec: Json, path: FieldPath, items: str, most: int) -> Iterator[FieldError]:
+    number = len(fields.objects(spec.get(items), path))
+    if number > most:
+        detail = f"may not have more than {most} items, but has {number}"
+        yield FieldError(ErrorType.TOO_LONG, str(path), None, detail)
 
 
 def _parallelism_errors(spec: Json, path: FieldPath, limits: Limits) -> Iterator[FieldError]:
@@ -181,6 +218,7 @@ def _pod_errors(value: Any, path: FieldPath, limits: Limits) -> Iterator[FieldEr
         yield FieldError(ErrorType.INVALID, str(path), pods, f"must be less than or equal to {limits.pods}")
 
 
-def _size(value: Any) -> int:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def size(value: Json) -> int:
+    """Bytes of an object as JSON."""
+    text = json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"))
     return len(text.encode(errors="surrogatepass"))

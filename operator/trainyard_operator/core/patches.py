@@ -27,14 +27,14 @@ _OWN_CONTAINERS: Final = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER, na
 _SAYS_NOTHING: Final[Mapping[str, Any]] = {"readOnly": False, "subPath": "", "subPathExpr": "", "value": ""}
 """Values that Kubernetes' types leave out when they are written."""
 
-_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_SUBDOMAIN: Final = 253
 _SUBDOMAIN_DETAIL: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character "
-    f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+    f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN.pattern}')"
 )
-_HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_HTTP_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
 def validate(job: TrainJob, old: TrainJob | None, jobset: JobSet | None) -> Iterator[FieldError]:
@@ -114,10 +114,10 @@ def _manager_errors(patch: Json) -> Iterator[FieldError]:
     if len(host) > _LONGEST_SUBDOMAIN:
         detail = f"must be no more than {_LONGEST_SUBDOMAIN} characters"
         yield FieldError(ErrorType.INVALID, str(path), host, detail)
-    if re.fullmatch(_SUBDOMAIN, host) is None:
+    if _SUBDOMAIN.fullmatch(host) is None:
         yield FieldError(ErrorType.INVALID, str(path), host, _SUBDOMAIN_DETAIL)
-    if re.fullmatch(_HTTP_PATH, name) is None:
-        detail = f"Invalid path (regex used for validation is '{_HTTP_PATH}')"
+    if _HTTP_PATH.fullmatch(name) is None:
+        detail = f"Invalid path (regex used for validation is '{_HTTP_PATH.pattern}')"
         yield FieldError(ErrorType.INVALID, str(path), name, detail)
 
 

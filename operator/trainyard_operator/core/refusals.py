@@ -48,6 +48,7 @@ JOB_EVENT: Final = "FailedCreate"
 """Reason of a Job's events about pods that could not be created."""
 SAID_OF_A_JOB: Final = re.compile(r"^(\(combined from similar events\): )?Error creating: ")
 """What such an event says before the cause; see client-go's EventAggregator."""
+_QUOTED: Final = re.compile(r'"[^"]*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,9 @@ def _of_job(job: Job, events: Collection[Warned]) -> Iterator[Refused]:
         return
     newest = max(said, key=lambda event: (event.last is not None, event.last, event.message))
     # Each pod has its own name: without it, the same refusal of the next pod is the same message.
-    message = re.sub(
-        rf'"{re.escape(job.name)}-[^"]*"', f'"{job.name}-..."', SAID_OF_A_JOB.sub("", newest.message)
+    message = _QUOTED.sub(
+        lambda quoted: f'"{job.name}-..."' if quoted[0].startswith(f'"{job.name}-') else quoted[0],
+        SAID_OF_A_JOB.sub("", newest.message),
     )
     reason = Reason.PODS_OVER_QUOTA if "exceeded quota" in message else Reason.PODS_REFUSED
     first = min((event.first for event in said if event.first is not None), default=None)

@@ -13,7 +13,7 @@ come first, so that nothing takes long for what is refused anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ _DEPRECATED: Final = (
     "is deprecated and will be removed in a future release of Kubeflow Trainer. "
     f"See runtime deprecation policy: {_POLICY}"
 )
+_SPEC: Final = FieldPath("spec")
 _REFERENCE: Final = "spec.runtimeRef"
 _CLUSTER_REFERENCE: Final = "spec.RuntimeRef"
 """Upstream's spelling for a ClusterTrainingRuntime that is missing."""
@@ -73,19 +74,21 @@ def validate(
     is the JobSet of the TrainJob, if it has one.
     """
     try:
-        fields.require_shallow(job.spec, FieldPath("spec"))
+        too_much = too_large(job, old, allowed)
         if old is not None and old.spec == job.spec:
             return Answer(tuple(_retention_warnings(job, old)))
         if old is not None and _only_suspends(job, old):
             return Answer(errors=tuple(patches.validate(job, old, jobset)))
-        if not _only_resumes(job, old) and (too_large := tuple(limits.sizes(job, allowed))):
-            return Answer(errors=too_large)
+        if too_much:
+            return Answer(errors=too_much)
         if old is not None and _suspends(job, old) and (found := tuple(patches.validate(job, old, jobset))):
             return Answer(errors=found)
         if not revisions.supported(job):
             return Answer(errors=(_unsupported(job),))
         if runtime is None:
             return Answer(errors=(_missing(job),))
+        if not _only_resumes(job, old) and (found := tuple(limits.sizes_of_runtime(runtime.spec, allowed))):
+            return Answer(errors=(_unusable(job, found),))
     except InvalidFieldError as error:
         return Answer(errors=error.errors)
     errors = _errors(job, runtime, using, settings, old=old, jobset=jobset, allowed=allowed)
@@ -106,13 +109,33 @@ def validate_runtime(
     """
     warnings = tuple(_warnings("", runtime)) if old is None else ()
     try:
-        fields.require_shallow(runtime.spec, FieldPath("spec"))
+        fields.require_shallow(runtime.spec, _SPEC)
         changed = old is None or old.spec != runtime.spec
         if changed and (too_much := tuple(limits.of_runtime(runtime, allowed))):
             return Answer(warnings, too_much)
         return Answer(warnings, tuple(_runtime_errors(runtime, using)))
     except InvalidFieldError as error:
         return Answer(warnings, error.errors)
+
+
+def too_large(job: TrainJob, old: TrainJob | None, allowed: Limits) -> tuple[FieldError, ...]:
+    """What is too large in a TrainJob that is created, or changed otherwise than to suspend or resume it.
+
+    Raises:
+        InvalidFieldError: It is nested too deep, or has not the form of a TrainJob where it is measured.
+    """
+    fields.require_shallow(job.spec, _SPEC)  # before it is compared
+    if old is not None and (_only_resumes(job, old) or _only_suspends(job, old)):
+        return ()
+    return tuple(limits.sizes_of_trainjob(job.spec, allowed))
+
+
+def runtime_too_large(runtime: Runtime, old: Runtime | None, allowed: Limits) -> tuple[FieldError, ...]:
+    """What is too large in a runtime that is created or changed; raises what `too_large` raises."""
+    fields.require_shallow(runtime.spec, _SPEC)  # before it is compared
+    if old is not None and old.spec == runtime.spec:
+        return ()
+    return tuple(limits.sizes_of_runtime(runtime.spec, allowed))
 
 
 def _is_suspended(job: TrainJob) -> bool:
@@ -153,6 +176,12 @@ def _missing(job: TrainJob) -> FieldError:
         "must be created before the TrainJob is created"
     )
     return FieldError(ErrorType.INVALID, path, revisions.shown_reference(job), detail)
+
+
+def _unusable(job: TrainJob, errors: Sequence[FieldError]) -> FieldError:
+    """A runtime that was stored while nobody asked the webhook is too large to build from."""
+    detail = f"the runtime is too large: {'; '.join(f'{error.path} {error.detail}' for error in errors)}"
+    return FieldError(ErrorType.INVALID, _REFERENCE, revisions.shown_reference(job), detail)
 
 
 def _warnings(prefix: str, runtime: Runtime) -> Iterator[str]:

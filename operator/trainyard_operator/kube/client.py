@@ -98,7 +98,12 @@ _ESCAPED: Final = (
     ("\u2029".encode(), rb"\u2029"),
 )
 
-_SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._:-]+")
+_SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._:-]{1,253}")
+
+
+def is_name(text: str) -> bool:
+    """Whether an object or a namespace could have this name; some that none has are not excluded."""
+    return _SEGMENT.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +138,9 @@ class Resource:
         a runtime is whatever a user has written, and must not lead elsewhere.
         """
         for segment in (namespace, name):
-            if segment and not _SEGMENT.fullmatch(segment):
+            if segment and not is_name(segment):
                 message = f"{self.plural} {segment[:100]!r}: no object has such a name"
-                raise NotFoundError(message, code=404, reason="NotFound", details={"name": segment})
+                raise NotFoundError(message, code=404, reason="NotFound", details={"name": segment[:100]})
         parts = [self.base]
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]

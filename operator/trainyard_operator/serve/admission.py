@@ -5,11 +5,14 @@
 connections, bodies and times have bounds, and what cannot be answered gets a
 code and one line.
 
-Most reviews are small and are answered in the event loop. A large one is read
-and judged in a thread, one at a time: the loop continues and answers "not
-answered in time" when the time is up, and small reviews do not wait for large
-ones. A thread cannot be stopped, so only the bounds on sizes make its work
-end.
+Every path has the same door: before anything else is asked of an object, its
+depth, size and number of values are, unless they stay as they were.
+
+Most reviews are small and are answered in the event loop. A large one, or a
+TrainJob on a large runtime, is read and judged in a thread, one at a time: the
+loop continues and answers "not answered in time" when the time is up, and
+small reviews do not wait for large ones. A thread cannot be stopped, so only
+the door makes its work end.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -32,20 +36,21 @@ from trainyard_api.rate import Buckets
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
-from ..core import holding, info, model, reconcile, review, trial, validation
+from ..core import holding, info, limits, model, reconcile, review, trial, validation
 from ..core.limits import DEFAULT, Limits
 from ..core.review import MalformedError, Request
 from ..core.validation import Answer
-from ..kube.client import ApiError, Client, NotFoundError, RetriableError
+from ..kube.client import ApiError, Client, NotFoundError, RetriableError, is_name
 from ..kube.resources import JOBSETS
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey
 from ..watch.informer import jobset_of
 from ..work.runtimes import Runtimes
 from .bodies import Bodies, RefusedBodyError
+from .budget import Budget
 from .connections import Bounds
 from .tls_server import TlsServer
-from .trials import Trials
+from .trials import Trials, Tried
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +60,8 @@ VALIDATE = "/validate-trainer-kubeflow-org-v1alpha1-"
 POLICIES = "/policies-trainer-kubeflow-org-v1alpha1-"
 ANSWER_TIMEOUT = 4.0
 """Seconds; together with those for the body, less than the 10 s after which the API server gives up."""
+MAX_READ = 48 * 1024 * 1024
+"""Bytes of memory of all reviews, once they are read."""
 SMALL = 32 * 1024
 """Bytes of a review that is answered in the event loop."""
 LOOKS_QPS, LOOKS_BURST = 20.0, 200
@@ -66,6 +73,7 @@ LOOKS_FOR_ONE_QPS, LOOKS_FOR_ONE_BURST = 0.2, 20
 KEEPALIVE = 300.0
 """Seconds; longer than the API server keeps an idle connection, so that it is the one to close it."""
 
+_SPEC = FieldPath("spec")
 _TRIED = "Kubernetes would refuse the Jobs"
 _OF_THE_CLUSTER = "default"
 """The namespace in which Jobs of a runtime without one are tried; every cluster has it."""
@@ -128,10 +136,10 @@ class Decider:
         )
 
     def routes(self) -> dict[str, tuple[str, Decide]]:
-        """By path: the kind that it is for, and who decides."""
+        """By path: the kind that it is for, and who decides about what passes the door."""
         kinds = (names.TRAINJOB, names.TRAINING_RUNTIME, names.CLUSTER_TRAINING_RUNTIME)
         held = {f"{POLICIES}{kind.lower()}": (kind, self.hold_to_policies) for kind in kinds}
-        return {
+        paths: dict[str, tuple[str, Decide]] = {
             MUTATE_TRAINJOB: (names.TRAINJOB, self.default_trainjob),
             HOLD_TRAINJOB: (names.TRAINJOB, self.hold_trainjob),
             f"{VALIDATE}trainjob": (names.TRAINJOB, self.validate_trainjob),
@@ -139,6 +147,40 @@ class Decider:
             f"{VALIDATE}clustertrainingruntime": (names.CLUSTER_TRAINING_RUNTIME, self.validate_runtime),
             **(held if self._policies is not None else {}),
         }
+        return {path: (kind, self._behind_the_door(decide)) for path, (kind, decide) in paths.items()}
+
+    def _behind_the_door(self, decide: Decide) -> Decide:
+        async def decided(request: Request) -> model.Json:
+            await self._aside.run(request.size, self._require_small, request)
+            return await decide(request)
+
+        return decided
+
+    def _require_small(self, request: Request) -> None:
+        """Raises `InvalidFieldError` for what is too large in what a request creates or changes."""
+        errors: tuple[FieldError, ...]
+        if request.kind == names.TRAINJOB:
+            job, old = self._trainjobs(request)
+            errors = validation.too_large(job, old, self._allowed)
+        else:
+            runtime, before = _runtimes(request)
+            errors = validation.runtime_too_large(runtime, before, self._allowed)
+        if errors:
+            raise InvalidFieldError(*errors)
+
+    def _small(self, kind: str, manifest: model.Json) -> model.Json | None:
+        """An object that keeps the limits; None for one that was stored before they held."""
+        spec = fields.mapping(manifest.get("spec"), _SPEC)
+        sizes = limits.sizes_of_trainjob if kind == names.TRAINJOB else limits.sizes_of_runtime
+        try:
+            return None if any(sizes(spec, self._allowed)) else manifest
+        except InvalidFieldError:
+            return None
+
+    def _trainjobs(self, request: Request) -> tuple[model.TrainJob, model.TrainJob | None]:
+        now = self._now()
+        old = None if request.old is None else review.trainjob(request, request.old, now)
+        return review.trainjob(request, request.manifest, now), old
 
     async def default_trainjob(self, request: Request) -> model.Json:
         """What Trainer's defaulter does; see `review.defaults`."""
@@ -154,13 +196,11 @@ class Decider:
 
     async def validate_trainjob(self, request: Request) -> model.Json:
         """The answer of `validation.validate`, for the runtime that the job is built from."""
-        now = self._now()
-        job = review.trainjob(request, request.manifest, now)
-        old = None if request.old is None else review.trainjob(request, request.old, now)
+        job, old = self._trainjobs(request)
         jobset = None if old is None else await self._jobset(job)
         runtime, known = await self._runtime(job, jobset)
         answer = await self._aside.run(
-            request.size,
+            request.size + _size(runtime),
             validation.validate,
             job,
             old,
@@ -174,66 +214,70 @@ class Decider:
         return _answered(request, answer)
 
     async def validate_runtime(self, request: Request) -> model.Json:
-        """The answer of `validation.validate_runtime`."""
-        runtime = review.runtime(request, request.manifest, request.kind)
-        old = None if request.old is None else review.runtime(request, request.old, request.kind)
+        """The answer of `validation.validate_runtime`; no if its namespace has too many revisions."""
+        runtime, old = _runtimes(request)
         answer = await self._aside.run(
             request.size, validation.validate_runtime, runtime, old, allowed=self._allowed
         )
+        changed = old is None or old.spec != runtime.spec
+        if runtime.namespace is not None and changed and not answer.errors:
+            errors = tuple(limits.of_revisions(self._runtimes.named_in(runtime.namespace)))
+            answer = replace(answer, errors=errors)
         return _answered(request, answer)
 
     async def hold_to_policies(self, request: Request) -> model.Json:
         """What the rules say that no admission policy checks; see `trainyard_policies.cluster`."""
         if self._policies is None:
             return review.allowed(request)
+        value, old = request.manifest, request.old
+        if old is not None:
+            if await self._aside.run(request.size, self._small, request.kind, value) is None:
+                return review.allowed(request)  # the door has let it pass: it is as it was
+            old = await self._aside.run(request.size, self._small, request.kind, old)
         today = self._now().date()
         said = await self._aside.run(
-            request.size,
-            cluster.answer,
-            request.manifest,
-            request.old,
-            request.user,
-            today,
-            self._policies,
+            request.size, cluster.answer, value, old, request.user, today, self._policies
         )
         refusals = said.refusals
         may_anything = request.user in self._policies.parameters.controllers
         if self._trials is not None and not refusals and not may_anything:
-            refusals = await self._refused_by_kubernetes(request, self._trials)
+            refusals = await self._refused_by_kubernetes(request, value, old, self._trials)
         if refusals:
             return review.refused(request, 403, "Forbidden", "; ".join(refusals), said.warnings)
         return review.allowed(request, warnings=said.warnings)
 
-    async def _refused_by_kubernetes(self, request: Request, trials: Trials) -> tuple[str, ...]:
+    async def _refused_by_kubernetes(
+        self, request: Request, value: model.Json, old: model.Json | None, trials: Trials
+    ) -> tuple[str, ...]:
         """What Kubernetes would refuse in the Jobs built from it, and would not have refused before."""
-        spec, before = request.manifest.get("spec"), (request.old or {}).get("spec")
-        if spec == before:
+        if request.old is not None and (old is None or value.get("spec") == old.get("spec")):
             return ()
-        fields.require_shallow(spec, FieldPath("spec"))
-        said = await self._tried(request, request.manifest, trials)
-        if said and request.old is not None:
-            fields.require_shallow(before, FieldPath("spec"))
-            known = await self._tried(request, request.old, trials)
-            said = tuple(one for one in said if one not in known)
-        return tuple(f"{_TRIED}: {one}" for one in said)
+        tried = await self._tried(request, value)
+        if tried is None:
+            return ()
+        before = None if old is None else await self._tried(request, old)
+        run = partial(self._aside.run, request.size + _size(tried[1]))
+        said = await trials.refusals(tried, before, of_runtime=request.kind != names.TRAINJOB, run=run)
+        return tuple(f"{_TRIED}: {sentence}" for sentence in said)
 
-    async def _tried(self, request: Request, manifest: model.Json, trials: Trials) -> tuple[str, ...]:
-        run = partial(self._aside.run, request.size)
+    async def _tried(self, request: Request, manifest: model.Json) -> Tried | None:
+        """The TrainJob whose Jobs are tried, with its runtime; None if no Jobs of ours are built from it."""
         if request.kind != names.TRAINJOB:
             runtime = review.runtime(request, manifest, request.kind)
-            job = trial.trainjob_on(runtime, runtime.namespace or _OF_THE_CLUSTER)
-            return await trials.refusals(job, runtime, of_runtime=True, run=run)
+            return trial.trainjob_on(runtime, runtime.namespace or _OF_THE_CLUSTER), runtime
         job = review.trainjob(request, manifest, self._now())
         if not reconcile.is_managed(job):
-            return ()
+            return None
         try:
             jobset = None if request.old is None else await self._jobset(job)
             chosen, _ = await self._runtime(job, jobset)
         except ApiError:
-            return ()  # the validation of the job reports it
+            return None  # the validation of the job reports it
         if chosen is None:
-            return ()
-        return await trials.refusals(job, chosen, of_runtime=False, run=run)
+            return None
+        manifest = {"spec": chosen.spec}
+        small = await self._aside.run(request.size + _size(chosen), self._small, chosen.kind, manifest)
+        return None if small is None else (job, chosen)
 
     async def _jobset(self, job: model.TrainJob) -> model.JobSet | None:
         key = Key(job.namespace, job.name)
@@ -260,6 +304,8 @@ class Decider:
 
         def may_look(reference: RuntimeKey) -> bool:
             nonlocal known
+            if not is_name(reference.name):
+                return False
             known = self._looks_for_one.take(reference) == 0 and self._looks.take(None) == 0
             return known
 
@@ -290,6 +336,7 @@ class WebhookServer(TlsServer):
         self._routes = routes
         self._metrics = metrics
         self._bodies = Bodies() if bodies is None else bodies
+        self._memory = Budget(MAX_READ)
         self._aside = Aside()
 
     def application(self) -> web.Application:
@@ -318,7 +365,11 @@ class WebhookServer(TlsServer):
     async def _answer(self, request: web.Request, kind: str, decide: Decide) -> tuple[web.Response, str]:
         try:
             async with self._bodies.read(request) as body, asyncio.timeout(ANSWER_TIMEOUT):
-                return await self._decided(body, kind, decide)
+                memory = review.memory(body)
+                if memory > self._memory.largest:
+                    raise MalformedError(f"the body takes {memory} bytes to read: too many")
+                async with self._memory.take(request.remote or "", memory):
+                    return await self._decided(body, kind, decide)
         except RefusedBodyError as error:
             return _said(error.code, str(error), close=True), error.outcome
         except TimeoutError:
@@ -343,6 +394,16 @@ class WebhookServer(TlsServer):
             answer = review.refused(asked, 503, "ServiceUnavailable", message)
         outcome = "allowed" if answer["response"]["allowed"] else "denied"
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json"), outcome
+
+
+def _runtimes(request: Request) -> tuple[model.Runtime, model.Runtime | None]:
+    old = None if request.old is None else review.runtime(request, request.old, request.kind)
+    return review.runtime(request, request.manifest, request.kind), old
+
+
+def _size(runtime: model.Runtime | None) -> int:
+    """What a runtime adds to the work that a review makes, in bytes."""
+    return 0 if runtime is None else limits.size(runtime.spec)
 
 
 def _answered(request: Request, answer: Answer) -> model.Json:

@@ -19,7 +19,7 @@ from aiohttp import web
 
 MAX_BODY: Final = 8 * 1024 * 1024
 """Bytes: the object and the old object of an update, each below the API server's limit of 3 MiB."""
-MAX_HELD: Final = 32 * 1024 * 1024
+MAX_HELD: Final = 16 * 1024 * 1024
 """Bytes of all bodies that are being read or answered."""
 BODY_TIMEOUT: Final = 5.0
 """Seconds in which a body must have arrived."""

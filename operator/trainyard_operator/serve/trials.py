@@ -41,6 +41,7 @@ _WORDS: Final = frozenset({"command", "args"})
 
 
 Run = Callable[..., Awaitable[Any]]
+Tried = tuple[model.TrainJob, model.Runtime]
 
 
 class Trials:
@@ -60,35 +61,53 @@ class Trials:
         self._told = False
 
     async def refusals(
-        self, job: model.TrainJob, runtime: model.Runtime, *, of_runtime: bool, run: Run
+        self, tried: Tried, before: Tried | None, *, of_runtime: bool, run: Run
     ) -> tuple[str, ...]:
-        """What Kubernetes would refuse in the Jobs of a TrainJob; see `trial.refusals` for the words.
+        """What Kubernetes would refuse in the Jobs of a TrainJob, and would not have refused before.
+
+        See `trial.refusals` for the words. Nothing where nobody says what would have been refused before.
 
         Args:
-            job: The TrainJob; nothing in it is nested too deep.
-            runtime: What it is built from.
+            tried: The TrainJob and what it is built from; nothing in them is nested too deep.
+            before: The same before an update; None for what is created.
             of_runtime: Whether the runtime is what was sent.
             run: Calls a function that takes long if what was sent is large.
 
         Raises:
             InvalidFieldError: The TrainJob cannot be read.
         """
-        key = await run(_key, job, runtime)
-        if key in self._passed:
+        key = await run(_key, *tried)
+        if before is not None and key == await run(_key, *before):
             return ()
+        said, _ = await self._refusals(key, tried, of_runtime=of_runtime, run=run)
+        if not said or before is None:
+            return said
+        known, all_known = await self._refusals(
+            await run(_key, *before), before, of_runtime=of_runtime, run=run
+        )
+        return tuple(sentence for sentence in said if sentence not in known) if all_known else ()
+
+    async def _refusals(
+        self, key: bytes, tried: Tried, *, of_runtime: bool, run: Run
+    ) -> tuple[tuple[str, ...], bool]:
+        """What Kubernetes would refuse, and whether it has answered about all of it."""
+        if key in self._passed:
+            return (), True
+        job, runtime = tried
         jobs = await run(trial.of, job, runtime, self._settings())
         if any(self._runs.take(None) > 0 for _ in jobs):
-            return ()
+            return (), False
         try:
             async with asyncio.timeout(TIMEOUT):
                 answers = await asyncio.gather(*(self._run(one) for one in jobs))
         except TimeoutError:
-            return ()
+            return (), False
         if all(answer is None for answer in answers):
             self._passed[key] = None
             if len(self._passed) > MOST_PASSED:
                 del self._passed[next(iter(self._passed))]
-        return _sentences(jobs, answers, of_runtime=of_runtime)
+        answered = all(answer is None or answer.code == 422 for answer in answers)
+        return _sentences(jobs, answers, of_runtime=of_runtime), answered
 
     async def _run(self, job: Trial) -> ApiError | None:
         """Why it would not be created; None if it would be."""

@@ -108,6 +108,16 @@ class Runtimes:
             self._cache.revisions_used[chosen.runtime.revision] = self._clock()
         return chosen
 
+    def named_in(self, namespace: str) -> int:
+        """How many revisions of a namespace's own runtimes its JobSets name."""
+        named = {
+            seen.jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION, "")
+            for seen in self._cache.jobsets.values()
+            if seen.jobset.namespace == namespace
+        }
+        found = [revision for name in named if (revision := self._cache.revisions.get(name)) is not None]
+        return sum(1 for one in found if one.runtime is not None and one.runtime.namespace == namespace)
+
     async def _find_runtime(self, reference: RuntimeKey) -> VersionedRuntime | None:
         if not reference.name:
             return None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from difflib import get_close_matches
 
-from trainyard_api import names
+from trainyard_api import names, similar
 from trainyard_api.documents import Document, Position
 
 from .. import engine
@@ -87,8 +86,7 @@ def require_known(document: Document) -> None:
             )
         if kind not in _KINDS:
             line = document.position(["kind"]).line
-            near = get_close_matches(str(kind), _KINDS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = similar.hint(str(kind), _KINDS)
             raise CannotLintError(
                 f"{document.source}:{line}: {version} has no kind {kind} (it has {', '.join(_KINDS)}){hint}"
             )

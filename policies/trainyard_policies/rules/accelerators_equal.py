@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainyard_api import quantity
 from trainyard_api.errors import FieldPath, invalid
+from trainyard_api.fields import shown
 from trainyard_api.quantity import Quantity
 
 from ..cel import Cel, Of
@@ -25,7 +26,7 @@ def amount(value: object, path: FieldPath) -> Quantity:
     try:
         return quantity.parse(value)
     except ValueError as error:
-        raise invalid(path, value, str(error)) from error
+        raise invalid(path, shown(value), str(error)) from error
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from trainyard_api.errors import FieldPath
 from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity, Subject, listed
 
 _ON_MANY_NODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
@@ -29,7 +29,7 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
         for job in workload.jobs:
             nodes = _nodes(workload, job)
             if nodes > 1 and _mounts(job, name):
-                has = ", ".join(modes) or "nothing"
+                has = listed(modes, none="nothing")
                 yield Finding(at, f"must be ReadWriteMany: {job.name!r} mounts it on {nodes} nodes; is {has}")
 
 

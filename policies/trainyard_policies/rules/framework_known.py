@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
-from trainyard_api import names
+from trainyard_api import fields, names, similar
 
 from ..cel import Webhook
 from ..frameworks import KNOWN
@@ -20,9 +19,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     known = (*KNOWN, *parameters.frameworks)
     framework = workload.labels.get(names.FRAMEWORK_LABEL)
     if framework and framework not in known:
-        near = get_close_matches(framework, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        yield Finding(PATH, f"should be a known framework ({', '.join(known)}), is {framework}{hint}")
+        said = f"should be a known framework ({', '.join(known)}), is {fields.shown(framework)}"
+        yield Finding(PATH, said + similar.hint(framework, known))
 
 
 RULE = Rule(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import fields, names, similar
 from trainyard_api.errors import FieldPath
 
 from ..cel import Cel, Of
@@ -29,9 +28,9 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """The label exists and is a name."""
     value = workload.labels.get(names.FRAMEWORK_LABEL)
     if value is None:
-        near = get_close_matches(names.FRAMEWORK_LABEL, workload.labels, n=1, cutoff=_SURE)
-        if near:
-            at = FieldPath("metadata.labels").key(near[0])
+        near = similar.nearest(names.FRAMEWORK_LABEL, workload.labels, least=_SURE)
+        if near is not None:
+            at = FieldPath("metadata.labels").key(near)
             yield Finding(PATH, _MISSING, (Rename(at, names.FRAMEWORK_LABEL),))
             return
         policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")

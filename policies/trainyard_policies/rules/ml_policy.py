@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import fields, names, similar
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
@@ -32,7 +31,9 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
     chosen = [name for name in POLICIES if policy.get(name) is not None]
     for other in sorted(set(policy) - {"numNodes", *POLICIES}):
-        yield Finding(PATH.child(other), f"must be one of {', '.join(POLICIES)}, or left out")
+        yield Finding(
+            PATH.child(other[: similar.LONGEST]), f"must be one of {', '.join(POLICIES)}, or left out"
+        )
     if len(chosen) > 1:
         yield Finding(PATH, f"must have one policy, has {', '.join(chosen)}")
         return
@@ -71,9 +72,8 @@ def _unknown(framework: str, chosen: list[str]) -> Iterator[Finding]:
     """An unknown framework under the policy of another."""
     theirs = [name for name, policy in KNOWN.items() if policy in chosen and policy in _OF_ONE_FAMILY]
     if theirs:
-        near = get_close_matches(framework, theirs, n=1)
-        said = f"must be {' or '.join(theirs)} for the policy {chosen[0]}, is {framework}"
-        yield Finding(LABEL, said + (f"; did you mean {near[0]}?" if near else ""))
+        said = f"must be {' or '.join(theirs)} for the policy {chosen[0]}, is {fields.shown(framework)}"
+        yield Finding(LABEL, said + similar.hint(framework, theirs))
 
 
 def _jobs(workload: Workload, policy: str) -> Iterator[Finding]:

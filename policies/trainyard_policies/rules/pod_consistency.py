@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Final
 
-from trainyard_api import fields, names, quantity
+from trainyard_api import fields, names, quantity, similar
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 from trainyard_api.names import StorageRole
@@ -14,7 +13,7 @@ from trainyard_api.names import StorageRole
 from ..cel import Webhook
 from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity, Subject, listed
 from .accelerators_equal import amount, is_accelerator
 
 _HANDLERS: Final = ("exec", "grpc", "httpGet", "tcpSocket")
@@ -67,17 +66,20 @@ def _given(workload: Workload, job: ReplicatedJob) -> list[str]:
 
 
 def _mounts(job: ReplicatedJob, given: Sequence[str]) -> Iterator[Finding]:
+    known = {*given, names.INITIALIZER_VOLUME}  # the rule `initializers` checks that one
     for container in job.containers():
         at = container.path.child("volumeMounts")
         seen: set[str] = set()
         for position, mount in enumerate(fields.named_objects(container.value.get("volumeMounts"), at)):
-            # The rule `initializers` checks that volume.
-            if mount["name"] not in given and mount["name"] != names.INITIALIZER_VOLUME:
+            if mount["name"] not in known:
                 said = f"must be a volume of the pod, or a claim of the runtime{_of(mount['name'], given)}"
                 yield Finding(at.index(position).child("name"), said)
             path = str(mount.get("mountPath"))
             if path in seen:
-                yield Finding(at.index(position).child("mountPath"), f"must be mounted once: {path} is twice")
+                yield Finding(
+                    at.index(position).child("mountPath"),
+                    f"must be mounted once: {fields.shown(path)} is twice",
+                )
             seen.add(path)
 
 
@@ -154,14 +156,12 @@ def _amounts(container: Container) -> Iterator[Finding]:
 def _one_of(value: Json, choices: Sequence[str], path: FieldPath, what: str) -> Iterator[Finding]:
     chosen = [name for name in choices if value.get(name) is not None]
     if len(chosen) != 1:
-        yield Finding(path, f"must have one {what}, has {' and '.join(chosen) or 'none'}")
+        yield Finding(path, f"must have one {what}, has {listed(chosen, ' and ')}")
 
 
 def _of(name: str, choices: Sequence[str]) -> str:
     """The choices, and the nearest one, as the end of a sentence."""
-    near = get_close_matches(name, choices, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f" ({', '.join(choices) or 'there is none'}), is {name}{hint}"
+    return f" ({listed(choices, none='there is none')}), is {fields.shown(name)}{similar.hint(name, choices)}"
 
 
 RULE = Rule(

@@ -12,7 +12,7 @@ from trainyard_api.pools import Taint
 from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters, Pool
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject, listed
 from .accelerator_fit import wanted
 
 _EVERYWHERE: Final = ("kubernetes.io/os", "kubernetes.io/arch", names.HOSTNAME_LABEL)
@@ -49,7 +49,7 @@ def _tolerations(job: ReplicatedJob, tolerations: Sequence[Json], pools: Sequenc
             continue
         if not any(tolerated(taint, toleration) for taint in taints):
             at = job.pod_path.child("tolerations").index(position)
-            yield Finding(at, f"must be for a taint that a pool has; no pool has {key}")
+            yield Finding(at, f"must be for a taint that a pool has; no pool has {fields.shown(key)}")
 
 
 def _accelerators(
@@ -103,7 +103,7 @@ def _toleration(taint: Taint) -> dict[str, Any]:
 
 
 def _labels(labels: Json) -> str:
-    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "no labels"
+    return listed([f"{key}={value}" for key, value in sorted(labels.items())], none="no labels")
 
 
 RULE = Rule(

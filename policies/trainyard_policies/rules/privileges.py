@@ -12,7 +12,7 @@ from trainyard_api.fields import Json
 from ..cel import Cel, Of
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject, listed
 
 _SYSTEM: Final = "system-"
 """How the names of Kubernetes' own PriorityClasses begin."""
@@ -46,7 +46,7 @@ def _capabilities(security: Json, path: FieldPath) -> Iterator[Finding]:
     at = at.child("add")
     added = fields.texts(capabilities.get("add"), at)
     if added:
-        yield Finding(at, f"must not add capabilities, adds {', '.join(added)}", (Edit(at),))
+        yield Finding(at, f"must not add capabilities, adds {listed(added)}", (Edit(at),))
 
 
 def _unconfined(security: Json, path: FieldPath) -> Iterator[Finding]:

@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from itertools import islice
 from typing import Any, Final
 
-from trainyard_api import fields, quantity
+from trainyard_api import fields, quantity, similar
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 from trainyard_api.fields import Json
 
 from ..forms import BY_NAME
-from ..rule import Finding, Rename
+from ..rule import MOST, Finding, Rename
 
-MOST: Final = 50
-"""Findings about one manifest: nobody reads more, and whoever causes more may mean harm."""
-_LONGEST: Final = 64
-"""Characters of a name that are compared with the known ones."""
 _SURE: Final = 0.75
 """How similar a name must be to count as misspelled, of 1."""
 
@@ -40,12 +35,13 @@ _LISTS: Final = {"object": "must be a list of objects", "string": "must be a lis
 
 
 def check(value: Json) -> tuple[Finding, ...]:
-    """The fields that do not match the schemas, the first `MOST`; none for a kind without a schema.
+    """The fields that do not match the schemas, at most `MOST` and one more.
 
-    A field that is null counts as left out, as it does for the API server.
+    There is none for a kind without a schema. A field that is null counts as left out, as it
+    does for the API server.
     """
     shape = _shapes().get(str(value.get("kind")))
-    return () if shape is None else tuple(islice(_walk(value, shape, FieldPath()), MOST))
+    return () if shape is None else tuple(islice(_walk(value, shape, FieldPath()), MOST + 1))
 
 
 @cache
@@ -129,14 +125,16 @@ def _object(value: Json, shape: Json, path: FieldPath) -> Iterator[Finding]:
 
 def _unknown(key: str, value: Json, known: Mapping[str, Json], path: FieldPath) -> Finding:
     """The finding for an unknown field, with its right name if that is certain and free."""
-    at = path.child(key) if key.isidentifier() else path.key(key)
-    near = get_close_matches(key[:_LONGEST], known, n=1)
+    at = path.child(key) if key.isidentifier() and len(key) <= similar.LONGEST else path.key(key)
+    name = similar.nearest(key, known)
     said = "there is no such field"
-    if not near:
+    if name is None:
         return Finding(at, said)
-    [name] = near
-    sure = get_close_matches(key[:_LONGEST], [name], cutoff=_SURE)
-    is_it = bool(sure) and value.get(name) is None and _of_another_type(value[key], known[name]) is None
+    is_it = (
+        similar.nearest(key, [name], least=_SURE) is not None
+        and value.get(name) is None
+        and _of_another_type(value[key], known[name]) is None
+    )
     edits = (Rename(at, name),) if is_it else ()
     return Finding(at, f"{said}; did you mean {name}?", edits)
 
@@ -169,8 +167,8 @@ def _text(value: str, shape: Json, path: FieldPath) -> Iterator[Finding]:
     yield from _size(value, shape, path, "Length")
     if "enum" in shape and value and value not in shape["enum"]:
         choices = [one for one in shape["enum"] if one]
-        near = get_close_matches(value[:_LONGEST].lower(), [one.lower() for one in choices], n=1)
-        meant = [one for one in choices if near and one.lower() == near[0]]
+        near = similar.nearest(value[: similar.LONGEST].lower(), [one.lower() for one in choices])
+        meant = [one for one in choices if one.lower() == near]
         said = f"must be one of {', '.join(choices)}" + (f"; did you mean {meant[0]}?" if meant else "")
         yield Finding.of(FieldError(ErrorType.NOT_SUPPORTED, path.text, fields.shown(value), said))
     form = BY_NAME.get(shape.get("form", ""))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.support.explained.cases import failed, queued
+from tests.support.explained.cases import failed, held_jobset, queued
 from tests.support.explained.cases_control import PREEMPTED
 from tests.support.explained.objects import (
     HEALTHY,
@@ -69,15 +71,17 @@ def test_what_is_looked_at_next(name: str) -> None:
 
 def test_a_workload_that_waits_is_looked_for_in_its_queue() -> None:
     waits = workload(condition("QuotaReserved", status="False"))
-    assert follow_ups(queued(workloads=(waits,))) == FollowUps(workload=waits)
-    assert follow_ups(queued(condition("QuotaReserved"))) == FollowUps()
+    assert follow_ups(queued(workloads=(waits,))) == FollowUps(operator=True, kueue=True, workload=waits)
+    assert follow_ups(queued(condition("QuotaReserved"))) == FollowUps(operator=True, kueue=True)
+    by_its_user = replace(held_jobset(suspend=True), workloads=())
+    assert follow_ups(by_its_user) == FollowUps()
 
 
 def test_who_took_its_quota_is_looked_for_by_the_uid_that_kueue_tells() -> None:
     short = condition("QuotaReserved", status="False")
     preempted = workload(short, condition("Evicted", "Preempted", PREEMPTED))
     found = follow_ups(queued(workloads=(preempted,)))
-    assert found == FollowUps(workload=preempted, preemptor="95ded0bd-8f5f-4a5e-a1cf-2c5b8b3333ff")
+    assert (found.workload, found.preemptor) == (preempted, "95ded0bd-8f5f-4a5e-a1cf-2c5b8b3333ff")
     past = workload(short, condition("Evicted", "Preempted", PREEMPTED, "False"))
     assert follow_ups(queued(workloads=(past,))).preemptor == ""
     other = workload(short, condition("Evicted", "PodsReadyTimeout", "Exceeded the PodsReady timeout"))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from typing import Final
 
-from trainyard_api import names
+from trainyard_api import names, similar
 from trainyard_api.reasons import Reason
 from trainyard_operator.core import refusals
 
@@ -105,8 +104,8 @@ def runtime_missing(o: Observation) -> Finding | None:
 def _nearest(o: Observation) -> str:
     """The runtime with the nearest name, of either kind."""
     kinds = {read.name(runtime): read.text(runtime, "kind") for runtime in o.runtimes}
-    close = difflib.get_close_matches(read.named_runtime(o).name, list(kinds), n=1)
-    return f"; did you mean {kinds[close[0]]} {close[0]}?" if close else ""
+    close = similar.nearest(read.named_runtime(o).name, kinds)
+    return "" if close is None else f"; did you mean {kinds[close]} {close}?"
 
 
 def suspended(o: Observation) -> Finding | None:

@@ -26,6 +26,12 @@ _UNLESS_IT_GOES: Final = {
     "name": "unless-it-goes-unchanged",
     "expression": "!(has(object.metadata.deletionTimestamp) && object.?spec == oldObject.?spec)",
 }
+_SELECTORS: Final[Mapping[str, Manifest]] = {
+    "clustertrainingruntime": {"objectSelector": _UNLESS_DISABLED},
+    "trainingruntime": {},
+    "trainjob": {},
+}
+"""A label that a namespace's users can set must lift neither limits nor rules."""
 _IF_THERE_IS_SOMETHING_TO_DEFAULT: Final = {
     "name": "has-runtime-patches",
     "expression": names.HAS_RUNTIME_PATCHES,
@@ -95,21 +101,12 @@ def _mutators(asked: Asked) -> Iterator[Manifest]:
 
 
 def _validators() -> Iterator[Manifest]:
-    for singular, selector in (
-        ("clustertrainingruntime", {"objectSelector": _UNLESS_DISABLED}),
-        ("trainingruntime", {"objectSelector": _UNLESS_DISABLED}),
-        ("trainjob", {}),
-    ):
+    for singular, selector in _SELECTORS.items():
         yield _webhook(f"validator.{singular}.{names.TRAINER_GROUP}", "validate", singular, **selector)
 
 
 def _holders() -> Iterator[Manifest]:
-    """A label that a namespace's users can set must not bypass the rules."""
-    for singular, selector in (
-        ("clustertrainingruntime", {"objectSelector": _UNLESS_DISABLED}),
-        ("trainingruntime", {}),
-        ("trainjob", {}),
-    ):
+    for singular, selector in _SELECTORS.items():
         yield _webhook(f"{singular}.{names.POLICY_DOMAIN}", "policies", singular, **selector)
 
 

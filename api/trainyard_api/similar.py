@@ -1,0 +1,32 @@
+"""The right name that is nearest to a wrong one.
+
+Called wherever a message says "did you mean". Whoever wrote the wrong name may
+mean harm, and comparing takes time in proportion to the product of the lengths
+and more. So only the beginnings are compared, of some of the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+from typing import Final
+
+LONGEST: Final = 64
+"""Characters of a name that are compared."""
+MOST: Final = 100
+"""Names that one is compared with."""
+SIMILAR: Final = 0.6
+
+
+def nearest(name: str, allowed: Iterable[str], *, least: float = SIMILAR) -> str | None:
+    """The allowed name that is most like it; None if none is similar enough, which is `least`, of 1."""
+    beginnings = {one[:LONGEST]: one for one in islice(allowed, MOST)}
+    close = get_close_matches(name[:LONGEST], beginnings, n=1, cutoff=least)
+    return beginnings[close[0]] if close else None
+
+
+def hint(name: str, allowed: Iterable[str]) -> str:
+    """`; did you mean x?` if one of the allowed names is close, else nothing."""
+    close = nearest(name, allowed)
+    return "" if close is None else f"; did you mean {close}?"

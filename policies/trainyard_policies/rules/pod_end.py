@@ -1,0 +1,69 @@
+"""A pod ends soon after it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard_api import fields
+from trainyard_api.errors import FieldPath
+from trainyard_api.fields import Json
+
+from ..cel import Cel, Of
+from ..manifest import ReplicatedJob, Workload
+from ..parameters import Parameters
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+
+
+def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
+    """No pod may take longer than the stack allows, and neither a pod nor its Job waits for a finalizer."""
+    for job in workload.jobs:
+        yield from _grace(job, parameters.longest_grace)
+        template, path = fields.below(job.value, job.path, "template")
+        yield from _finalizers(template, path)
+        yield from _finalizers(*fields.below(template, path, "spec", "template"))
+
+
+def _grace(job: ReplicatedJob, most: int) -> Iterator[Finding]:
+    path = job.pod_path.child("terminationGracePeriodSeconds")
+    seconds = fields.integer(job.pod.get("terminationGracePeriodSeconds"), path)
+    if seconds is not None and seconds > most:
+        yield Finding(path, f"must be at most {most} on this platform, is {fields.shown(seconds)}")
+
+
+def _finalizers(template: Json, path: FieldPath) -> Iterator[Finding]:
+    metadata, path = fields.below(template, path, "metadata")
+    if metadata.get("finalizers"):
+        at = path.child("finalizers")
+        yield Finding(at, "must be left out", (Edit(at),))
+
+
+RULE = Rule(
+    id="pod-end",
+    title="A pod ends soon after it is told to",
+    why="Whoever is to get its quota, and whoever drains its node, waits for the pod. A process may ignore "
+    "the signal to end until terminationGracePeriodSeconds have passed; and a pod with a finalizer stays "
+    "after its TrainJob is deleted, until somebody removes the finalizer, which a data scientist may not.",
+    remedy="Save a checkpoint in the time that policies.parameters.longestGrace in the stack file allows, "
+    "and leave out finalizers.",
+    severity=Severity.HIGH,
+    parameters=("longest_grace",),
+    levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    fixes=True,
+    check=check,
+    cluster=(
+        Cel(
+            Of.JOB,
+            """
+                (j.pod.?terminationGracePeriodSeconds.orValue(0)
+                   <= int(params.data.?longestGrace.orValue('2147483647')) ? [] :
+                  [j.podPath + '.terminationGracePeriodSeconds: must be at most '
+                   + params.data.?longestGrace.orValue('') + ' on this platform, is '
+                   + string(j.pod.terminationGracePeriodSeconds)])
+                + (size(j.value.?template.?metadata.?finalizers.orValue([])) == 0 ? [] :
+                  [j.path + '.template.metadata.finalizers: must be left out'])
+                + (size(j.value.?template.?spec.?template.?metadata.?finalizers.orValue([])) == 0 ? [] :
+                  [j.path + '.template.spec.template.metadata.finalizers: must be left out'])
+            """,
+        ),
+    ),
+)
