@@ -67,3 +67,4 @@ class Reason(StrEnum):
     RUNTIME_RENEWED = "RuntimeRenewed"
     RUNTIME_REVISION_LOST = "RuntimeRevisionLost"
     UNSCHEDULABLE = "Unschedulable"
+    WRITE_UNDONE = "WriteUndone"

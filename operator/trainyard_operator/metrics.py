@@ -88,6 +88,11 @@ class Metrics:
             "Finished TrainJobs that were deleted because the retention settings or their annotation say so",
             registry=self.registry,
         )
+        self.writes_undone = Counter(
+            "trainyard_writes_undone_total",
+            "Writes to an object that somebody else had changed back for the third time or more",
+            registry=self.registry,
+        )
         self.kopf_restarts = Counter(
             "trainyard_kopf_restarts_total",
             "How often Kopf's watching was started again within this process",

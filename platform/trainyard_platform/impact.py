@@ -6,11 +6,11 @@ affects what it keeps and what it loses, as the operator and Kueue treat it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from trainyard_api import names
+from trainyard_api import names, quantity
 from trainyard_api.pools import Provider
 
 from .catalog.files import Runtime
@@ -95,6 +95,8 @@ class Job:
     priority_class: str = ""
     revision: str = ""
     """Which content of its runtime it has; empty if that is not decided yet."""
+    requests: Mapping[str, str] = field(default_factory=dict)
+    """What it asks its queue for, by resource, while it waits; empty once it has quota."""
     held_by_kueue: bool = False
     """Whether a queue holds the TrainJob itself, and not its JobSet."""
     schedulers: frozenset[str] = frozenset()
@@ -223,7 +225,28 @@ def _by_queue(change: Change, job: Job) -> Touched:
             back = f"the way back: once evicted it is not admitted to {', '.join(lost)} again"
             return Touched(job, "its pods and its quota until it is evicted or ends", back)
         return Touched(job, "its pods and its quota; more than the queue's own share may be taken back")
+    if short := _never_given(change.after.get("spec", {}), job.requests):
+        return Touched(job, "its place in the queue", f"its start: {short}")
     return Touched(job, "its place in the queue", f"flavor {', '.join(sorted(gone))}" if gone else "")
+
+
+def _never_given(queue: Json, requests: Mapping[str, str]) -> str:
+    """What of the requests a queue can never give; empty if that depends on what others lend it."""
+    for resource, asked in sorted(requests.items()):
+        quotas = [
+            quota
+            for group in queue.get("resourceGroups", ())
+            for flavor in group["flavors"]
+            for quota in flavor["resources"]
+            if quota["name"] == resource
+        ]
+        if not quotas or (queue.get("cohortName") and any("borrowingLimit" not in quota for quota in quotas)):
+            continue
+        amounts = [quota.get(name) or 0 for quota in quotas for name in ("nominalQuota", "borrowingLimit")]
+        most = sum(map(quantity.parse, amounts), quantity.ZERO)
+        if quantity.parse(asked).nano > most.nano:
+            return f"it asks for {asked} of {resource}, and the queue has {most} at most"
+    return ""
 
 
 def _by_scheduler(job: Job) -> Touched:
@@ -234,7 +257,8 @@ def _by_scheduler(job: Job) -> Touched:
 
 def _by_local_queue(change: Change, job: Job) -> Touched:
     if change.verb is Verb.LEFT:
-        return Touched(job, "its queue, which stays with the namespace")
+        rights = "the rights of its team, which can no longer see or stop it"
+        return Touched(job, "its queue, which stays with the namespace", rights)
     if job.state is State.RUNNING:
         return Touched(job, "its pods and its quota until it is evicted or ends")
     if change.verb is Verb.REMOVED:

@@ -12,7 +12,7 @@ from kubeflow.trainer import (
     TrainerClient,
 )
 
-from tests.support.cluster import Cluster, Object
+from tests.support.cluster import Cluster, Object, finish
 from tests.support.patience import STARTED, eventually
 
 pytestmark = pytest.mark.sandbox(area="operator")
@@ -20,22 +20,37 @@ pytestmark = pytest.mark.sandbox(area="operator")
 TUNED = "torchtune-llama3.2-1b"
 
 
+def client_of(cluster: Cluster, namespace: str) -> TrainerClient:
+    kubeconfig = str(cluster.sandbox.instance.kubeconfig)
+    return TrainerClient(KubernetesBackendConfig(namespace=namespace, config_file=kubeconfig))
+
+
 @pytest.fixture(scope="module")
 def client(platform: Cluster) -> TrainerClient:
-    kubeconfig = str(platform.sandbox.instance.kubeconfig)
-    return TrainerClient(KubernetesBackendConfig(namespace="default", config_file=kubeconfig))
+    return client_of(platform, "default")
 
 
 def speak() -> None:
-    import os  # noqa: PLC0415 - the SDK ships this function's source
+    # The SDK ships this function's source.
+    import os  # noqa: PLC0415
+    import time  # noqa: PLC0415
 
+    while not os.path.exists("/tmp/go"):  # noqa: S108 (the pod's own)
+        time.sleep(0.2)
     print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])
 
 
 @pytest.mark.core
-def test_the_steps_logs_and_events_of_a_job_are_read_back(platform: Cluster, client: TrainerClient) -> None:
+def test_a_job_of_a_queue_is_running_while_it_runs_and_its_steps_logs_and_events_are_read_back(
+    team_a: Cluster,
+) -> None:
+    client = client_of(team_a, "team-a")
     trainer = CustomTrainer(func=speak, num_nodes=2)
     name = client.train(runtime="torch-distributed", trainer=trainer)
+    job = client.wait_for_job_status(name, status={"Running"}, timeout=int(STARTED.now), polling_interval=1)
+    assert (job.status, job.num_nodes) == ("Running", 2)
+    for pod in team_a.pods(name):
+        finish(team_a, pod)
     job = client.wait_for_job_status(name, status={"Complete"}, timeout=int(STARTED.now))
     assert (job.status, job.num_nodes) == ("Complete", 2)
     assert [(step.name, step.status) for step in job.steps] == [
@@ -46,7 +61,7 @@ def test_the_steps_logs_and_events_of_a_job_are_read_back(platform: Cluster, cli
         assert f"rank {rank} of 2" in "\n".join(client.get_job_logs(name, step=f"node-{rank}"))
     assert "Pod" in {event.involved_object_kind for event in client.get_job_events(name)}
     client.delete_job(name)
-    eventually("its pods are gone", lambda: platform.pods(name) == [])
+    eventually("its pods are gone", lambda: team_a.pods(name) == [])
 
 
 def test_a_builtin_trainer_comes_down_to_its_pods(platform: Cluster, client: TrainerClient) -> None:

@@ -91,6 +91,7 @@ def test_what_is_only_added_touches_nobody() -> None:
 
 
 RUNS_ON = "the runtime that it started with, whatever becomes of its pods"
+LEFT_ALONE = "the rights of its team, which can no longer see or stop it"
 STOPPED = {"clusterQueues": {"team-a": {"resourceGroups": [CPU], "stopPolicy": "HoldAndDrain"}}}
 CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
     "a runtime is changed: what has started keeps it, what has not gets the new one": (
@@ -133,8 +134,8 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
         asked(tenants={}),
         "LocalQueue",
         [
-            Touched(JOB, "its queue, which stays with the namespace"),
-            Touched(WAITS, "its queue, which stays with the namespace"),
+            Touched(JOB, "its queue, which stays with the namespace", LEFT_ALONE),
+            Touched(WAITS, "its queue, which stays with the namespace", LEFT_ALONE),
         ],
     ),
     "a gang's scheduler goes": (
@@ -160,6 +161,30 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
         ],
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("quota", "cohort", "loses"),
+    [
+        ({"nominal": "2"}, {}, "its start: it asks for 4 of cpu, and the queue has 2 at most"),
+        ({"nominal": "4"}, {}, ""),
+        ({"nominal": "2"}, {"cohort": "all"}, ""),
+        (
+            {"nominal": "2", "borrowingLimit": "1"},
+            {"cohort": "all"},
+            "its start: it asks for 4 of cpu, and the queue has 3 at most",
+        ),
+    ],
+)
+def test_a_quota_that_becomes_too_small_for_a_job_that_waits_is_told(
+    quota: dict[str, str], cohort: dict[str, str], loses: str
+) -> None:
+    group = {"flavors": [{"name": "cpu", "resources": {"cpu": quota}}]}
+    queues = {**STACK["queues"], "clusterQueues": {"team-a": {"resourceGroups": [group], **cohort}}}
+    queues["cohorts"] = {"all": {}}
+    change = only(impact.changes(asked(), asked(queues=queues, nodePools={})), "ClusterQueue")
+    waits = replace(WAITS, requests={"cpu": "4"})
+    assert impact.touched(change, [waits])[0].loses.replace("flavor gpu", "") == loses
 
 
 def test_where_the_queue_holds_trainjobs_a_changed_runtime_starts_what_runs_anew() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from trainyard_api import names
+from trainyard_api import names, quantity
 from trainyard_operator.core import conditions, model
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_operator.kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
@@ -89,9 +89,19 @@ def _seen(
         ),
         pools=pools,
         priority_class=trainjob.labels.get(names.PRIORITY_CLASS_LABEL, ""),
+        requests=_requests(workload),
         held_by_kueue=trainjob.held_by_kueue,
         revision="" if own is None else own.annotations.get(names.RUNTIME_REVISION_ANNOTATION, ""),
     )
+
+
+def _requests(workload: Json) -> dict[str, str]:
+    """What a Workload that waits asks for, all its pods together."""
+    total: defaultdict[str, quantity.Quantity] = defaultdict(lambda: quantity.ZERO)
+    for pod_set in workload.get("status", {}).get("resourceRequests") or ():
+        for resource, amount in (pod_set.get("resources") or {}).items():
+            total[resource] += quantity.parse(amount)
+    return {resource: str(amount) for resource, amount in total.items()}
 
 
 async def _places(client: Client, seen: Seen) -> dict[tuple[str, str], frozenset[str]]:

@@ -14,7 +14,7 @@ from trainyard_api.reasons import Reason
 
 from . import conditions, refusals, revisions
 from .framework import Framework
-from .model import EventNote, Observed, Refused, Rejection, Runtime, TrainJob
+from .model import EventNote, Json, Observed, Refused, Rejection, Runtime, TrainJob
 
 _LONGEST_MESSAGE: Final = 1000
 """An Event's message holds 1024 bytes."""
@@ -130,6 +130,14 @@ def other_content(observed: Observed) -> tuple[EventNote, ...]:
         )
         return (EventNote("Warning", Reason.RUNTIME_REVISION_LOST, message),)
     return ()
+
+
+def undone(manifest: Json, other: str, seconds: float) -> EventNote:
+    """The Event about an object that somebody keeps changing back; `other` is their field manager, or empty."""
+    what = f"{manifest['kind']} {manifest['metadata']['name']}"
+    message = f"{other or 'another client'} keeps changing {what} back; the next write is in {seconds:.0f} s"
+    step = "have the platform team find out what that is, and end it"
+    return EventNote("Warning", Reason.WRITE_UNDONE, _worded(message, step))
 
 
 def _reference(job: TrainJob) -> str:

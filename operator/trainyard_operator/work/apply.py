@@ -114,6 +114,8 @@ class Written:
     """The companion of the JobSet that was made or changed."""
     checked_jobset: tuple[str, int] | None = None
     """Uid and generation of the JobSet, whose spec is as wanted."""
+    other: str = ""
+    """The field manager that had written the object last, beside us; empty if that is not known."""
     stripped: Stripped | None = None
     """What the cluster has removed from the child; None if the write is not of a child."""
 
@@ -259,7 +261,7 @@ class Applier:
             },
         }
         live = await self._replace(resource, path, wanted["name"], body)
-        return self._child_written(key, resource, live, manifest)
+        return replace(self._child_written(key, resource, live, manifest), other=_last_writer(metadata))
 
     async def _live(
         self, key: Key, resource: Resource, path: str, uid: str, resource_version: str
@@ -456,6 +458,16 @@ def _has(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
         (wanted.get(part) or {}).items() <= (metadata.get(part) or {}).items()
         for part in ("labels", "annotations")
     )
+
+
+def _last_writer(metadata: Mapping[str, Any]) -> str:
+    """The field manager of the last write of somebody else to more than the status; empty for none."""
+    writes = [
+        (entry.get("time") or "", entry.get("manager") or "")
+        for entry in metadata.get("managedFields") or ()
+        if entry.get("manager") != MANAGER and not entry.get("subresource")
+    ]
+    return max(writes, default=("", ""))[1]
 
 
 def _content(manifest: Mapping[str, Any]) -> dict[str, Any]:

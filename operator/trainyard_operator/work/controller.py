@@ -16,7 +16,7 @@ from typing import Any
 from trainyard_api import names
 from trainyard_api.reasons import Reason
 
-from ..core import attempts, conditions, framework, info, model, plugins, reconcile, revisions, states
+from ..core import attempts, causes, conditions, framework, info, model, plugins, reconcile, revisions, states
 from ..kube.client import ApiError, ConflictError, RetriableError
 from ..kube.resources import JOBSETS, RUNTIMES
 from ..metrics import Metrics
@@ -207,7 +207,8 @@ class Controller:
             return None
         refused = False
         written = []
-        for write in plan.writes:
+        held = memory.undone.wait(plan.writes, self._clock())
+        for write in () if held else plan.writes:
             self._must_lead()
             try:
                 done = await self._applier.write(key, write)
@@ -223,6 +224,9 @@ class Controller:
             written.append(done)
             self._metrics.writes.labels(type(write).__name__).inc()
             self._milestones.wrote(memory, trainjob, write, self._now())
+            if isinstance(write, model.Update) and (pause := memory.undone.wrote(write, self._clock())):
+                self._metrics.writes_undone.inc()
+                await self._events.post(trainjob, causes.undone(write.manifest, done.other, pause))
         if written and not refused:
             memory.refusal = None
         look = await self._look_at_pods(memory, observed, plan)
@@ -233,7 +237,8 @@ class Controller:
             memory.companions = tuple(done.companion for done in written if done.companion is not None)
             self._queue.add(key)  # decided before these writes: look again
         retry = RETRY_REFUSED if memory.refusal is not None else None
-        return min((s for s in (plan.requeue_after, look, waiting, retry) if s is not None), default=None)
+        again = (plan.requeue_after, look, waiting, retry, held or None)
+        return min((seconds for seconds in again if seconds is not None), default=None)
 
     async def _is_current(self, memory: Memory, observed: model.Observed) -> bool:
         """Whether what is known of the TrainJob is recent enough to write to its children.

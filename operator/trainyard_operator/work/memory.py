@@ -15,6 +15,7 @@ from ..watch.cache import Cache, Key
 from .apply import Stripped, Written
 from .pace import Pace
 from .pods import Start
+from .undone import Undone
 
 C = TypeVar("C", model.JobSet, model.Companion)
 
@@ -64,6 +65,7 @@ class Memory:
     start: Start | None = None
     """What is known of its pods while not all of them are ready."""
     pace: Pace = field(default_factory=Pace)
+    undone: Undone = field(default_factory=Undone)
 
     def wrote(self, written: Written) -> None:
         """Remember what the answer to a write has shown."""
