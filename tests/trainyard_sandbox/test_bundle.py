@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from trainyard_sandbox import bundle, bundle_writer, toolchain
+from trainyard_sandbox import bundle, bundle_writer, downloads, toolchain
 from trainyard_sandbox.bundle import VARIABLE, Bundle
 from trainyard_sandbox.bundle_writer import Written
 from trainyard_sandbox.errors import SandboxError
@@ -55,7 +55,7 @@ class Machine:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(downloads, "_PAUSE_SECONDS", 0.0)
     bundle._bundle.cache_clear()
 
 
