@@ -13,6 +13,7 @@ cache. `bundle_writer` makes bundles.
 
 from __future__ import annotations
 
+import fnmatch
 import gzip
 import hashlib
 import os
@@ -21,6 +22,7 @@ import re
 import shutil
 import tarfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -94,17 +96,18 @@ def take(path: str, progress: Progress) -> bool:
     return bool(where) and _bundle(str(where)).take(path, progress)
 
 
-def announce(paths: list[str], progress: Progress) -> None:
-    """Say what of the paths comes from the bundle that the environment names; nothing without one.
+def sizes(paths: Iterable[str]) -> dict[str, int]:
+    """What the bundle has that the environment names, with the bytes of each; nothing without one.
+
+    Args:
+        paths: Pieces, as paths in the cache; `?` stands for any character.
 
     Raises:
         SandboxError: The bundle cannot be read.
     """
-    if (where := os.environ.get(VARIABLE)) and paths:
-        held = [path for path in paths if path in _bundle(where).index.pieces]
-        line = f"From the bundle {where}: {len(held)} of {len(paths)} parts, {_bundle(where).size(held)}."
-        left = ", ".join(sorted(path.split("/")[1] for path in set(paths) - set(held)))
-        progress.console.print(line + (f" Built here: {left}." if left else ""), soft_wrap=True)
+    where = os.environ.get(VARIABLE)
+    pieces = _bundle(where).index.pieces if where else {}
+    return {path: pieces[path].size for pattern in paths for path in fnmatch.filter(pieces, pattern)}
 
 
 @cache
@@ -177,10 +180,6 @@ class Bundle:
             )
         return cls(where, place, index)
 
-    def size(self, paths: list[str]) -> str:
-        """How large the files of pieces are that it holds."""
-        return human(sum(self.index.pieces[path].size for path in paths))
-
     def take(self, path: str, progress: Progress) -> bool:
         """Fetch a piece into the cache; False if the bundle does not have it. Raises as `take`."""
         piece = self.index.pieces.get(path)
@@ -188,7 +187,7 @@ class Bundle:
             return False
         target = cache_dir() / path
         partial = cache_dir() / "bundle" / f"{piece.sha256}.partial"
-        with progress.step(f"fetch {piece.file} ({human(piece.size)})") as at:
+        with progress.step(f"fetch {piece.file} ({human(piece.size)})", path) as at:
             try:
                 fetch(self.place, piece.file, piece.size, partial, at)
             except FileNotFoundError:

@@ -143,8 +143,10 @@ def fetch(place: Place, name: str, size: int | None, partial: Path, at: Callable
         ended = False
         try:
             with place.open(name, done) as source, partial.open("ab" if done else "wb") as kept:
+                # What has come by now: a full block would be lost if the rest of it does not come.
+                read = getattr(source, "read1", source.read)
                 while size is None or done < size:
-                    if not (block := source.read(_AT_ONCE)):
+                    if not (block := read(_AT_ONCE)):
                         break
                     kept.write(block)
                     done += len(block)
