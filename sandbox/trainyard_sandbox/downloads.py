@@ -172,8 +172,10 @@ def digest_of(file: Path, algorithm: str) -> str:
 
 def reason(error: Exception) -> str:
     """Why a place cannot give a file, as a part of a sentence."""
-    words = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-    return str(words) or type(error).__name__
+    cause = getattr(error, "reason", None)
+    if isinstance(cause, Exception):
+        return reason(cause)
+    return str(cause or getattr(error, "strerror", None) or error) or type(error).__name__
 
 
 def human(size: float) -> str:

@@ -159,12 +159,12 @@ class Plan:
     def lines(self, beside: Iterable[Part]) -> Iterator[str]:
         """Say it, with what is made beside the tools."""
         named = tools()
-        if self.here:
+        if self.here and self.parts():
             yield f"Already here: {_listed(self.here)}."
         sizes = [*self.bundled.values(), *(part.size for part in beside if part.kind is Kind.FETCH)]
         if sizes:
             where = os.environ.get(bundle.VARIABLE)
-            yield f"From the bundle {where}: {len(sizes)} parts, {human(sum(sizes))}."
+            yield f"From the bundle {where}: {len(sizes)} part{'s' * (len(sizes) != 1)}, {human(sum(sizes))}."
         if self.released:
             offered = [f"{named[name]} ({offer})" for name, offer in self.released.items()]
             yield f"From upstream's releases: {', '.join(offered)}."

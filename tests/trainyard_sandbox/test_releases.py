@@ -244,7 +244,7 @@ def test_without_a_network_all_is_built_which_is_said_once(
 ) -> None:
     monkeypatch.setenv(VARIABLE, "http://127.0.0.1:1")
     assert machine.build("etcd", "pulumi").splitlines()[:3] == [
-        "Not from a release, because [Errno 111] Connection refused: pulumi v3.250.0, etcd v3.6.6.",
+        "Not from a release, because Connection refused: pulumi v3.250.0, etcd v3.6.6.",
         "Built here: pulumi v3.250.0, etcd v3.6.6.",
         "This will take about 3 min.",
     ]
