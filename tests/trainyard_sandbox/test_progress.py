@@ -1,11 +1,11 @@
 """Whoever waits sees what runs, and how much is left of all that was said."""
 
 import io
+import time
 
 import pytest
 from rich.console import Console
 
-from trainyard_sandbox import progress as module
 from trainyard_sandbox.estimate import Kind, Part
 from trainyard_sandbox.progress import Progress
 
@@ -22,7 +22,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(module.time, "monotonic", clock)
+    monkeypatch.setattr(time, "monotonic", clock)
     return clock
 
 

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from trainyard_sandbox import bundle, bundle_writer, downloads, releases, toolchain
 from trainyard_sandbox.errors import SandboxError
+from trainyard_sandbox.estimate import Kind, Part
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.releases import NONE, VARIABLE, Archive, Release
 from trainyard_sandbox.toolchain import Tool, Toolchain, tools
@@ -346,6 +347,14 @@ def test_before_it_begins_it_says_what_comes_from_where_and_how_long_that_takes(
         "Built here: volcano v1.14.1, kueue v0.19.0.",
         "This will take about 6 min.",
     ]
+
+
+def test_what_is_here_is_not_listed_where_only_images_are_made(machine: Machine) -> None:
+    machine.build()
+    said = io.StringIO()
+    progress = Progress(Console(file=said, width=200, highlight=False))
+    Toolchain(["etcd"], path="").fetch(progress, [Part("image operator", Kind.BUILD, 60)])
+    assert said.getvalue() == "Built here: image operator.\nThis will take less than a minute.\n"
 
 
 # -- the file -------------------------------------------------------------
