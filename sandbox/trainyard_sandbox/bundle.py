@@ -13,6 +13,7 @@ cache. `bundle_writer` makes bundles.
 
 from __future__ import annotations
 
+import fnmatch
 import gzip
 import hashlib
 import os
@@ -20,22 +21,30 @@ import platform
 import re
 import shutil
 import tarfile
-import time
-import urllib.error
-import urllib.request
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Annotated, Final, Protocol
-from urllib.parse import urldefrag, urlsplit
+from typing import IO, Annotated, Final
+from urllib.parse import urldefrag
 
 from pydantic import Field, StringConstraints, ValidationError
 
 from trainyard_api.closed import Closed, sentences
 
+from .downloads import (
+    PROBLEMS,
+    Address,
+    BrokenError,
+    Folder,
+    Place,
+    digest_of,
+    fetch,
+    human,
+    reason,
+    require_safe,
+)
 from .errors import SandboxError
 from .paths import cache_dir
 from .progress import Progress
@@ -47,10 +56,6 @@ API_VERSION: Final = "bundle.trainyard.dev/v1alpha1"
 _SHA256: Final = r"^[0-9a-f]{64}$"
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 _FRAGMENT: Final = re.compile(r"sha256=([0-9a-f]{64})")
-_TRIES: Final = 3
-_PAUSE_SECONDS: Final = 2.0
-_TIMEOUT_SECONDS: Final = 60
-_AT_ONCE: Final = 1 << 20
 _INDEX_AT_MOST: Final = 4 << 20
 _OTHERWISE: Final = f"Without {VARIABLE}, it is built here."
 
@@ -91,43 +96,23 @@ def take(path: str, progress: Progress) -> bool:
     return bool(where) and _bundle(str(where)).take(path, progress)
 
 
-def announce(paths: list[str], progress: Progress) -> None:
-    """Say what of the paths comes from the bundle that the environment names; nothing without one.
+def sizes(paths: Iterable[str]) -> dict[str, int]:
+    """What the bundle has that the environment names, with the bytes of each; nothing without one.
+
+    Args:
+        paths: Pieces, as paths in the cache; `?` stands for any character.
 
     Raises:
         SandboxError: The bundle cannot be read.
     """
-    if (where := os.environ.get(VARIABLE)) and paths:
-        held = [path for path in paths if path in _bundle(where).index.pieces]
-        line = f"From the bundle {where}: {len(held)} of {len(paths)} parts, {_bundle(where).size(held)}."
-        left = ", ".join(sorted(path.split("/")[1] for path in set(paths) - set(held)))
-        progress.console.print(line + (f" Built here: {left}." if left else ""), soft_wrap=True)
+    where = os.environ.get(VARIABLE)
+    pieces = _bundle(where).index.pieces if where else {}
+    return {path: pieces[path].size for pattern in paths for path in fnmatch.filter(pieces, pattern)}
 
 
 @cache
 def _bundle(where: str) -> Bundle:
     return Bundle.read(where)
-
-
-class Place(Protocol):
-    """Where the files of a bundle are."""
-
-    def open(self, name: str, start: int) -> IO[bytes]:
-        """The file from a byte on; raises `FileNotFoundError` without it, and other `OSError`s."""
-        ...
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A folder on this machine."""
-
-    path: Path
-
-    def open(self, name: str, start: int) -> IO[bytes]:
-        """As `Place` says."""
-        file = (self.path / name).open("rb")
-        file.seek(start)
-        return file
 
 
 @dataclass(frozen=True)
@@ -148,34 +133,6 @@ class Archive:
             raise FileNotFoundError(name)
         file.seek(start)
         return file
-
-
-@dataclass(frozen=True)
-class Address:
-    """A folder that a web server has. Proxies are those of the environment."""
-
-    url: str
-
-    def open(self, name: str, start: int) -> IO[bytes]:
-        """As `Place` says."""
-        request = urllib.request.Request(  # noqa: S310 (`Bundle.read` admits https, and http on loopback)
-            f"{self.url}/{name}", headers={"Range": f"bytes={start}-"} if start else {}
-        )
-        try:
-            # Not `urlopen`, which keeps the proxies of the first request of the process.
-            answer: IO[bytes] = urllib.request.build_opener().open(request, timeout=_TIMEOUT_SECONDS)
-        except urllib.error.HTTPError as error:
-            if error.code in (404, 410):
-                raise FileNotFoundError(name) from error
-            raise
-        if start and getattr(answer, "status", 206) != 206:  # a server that knows no ranges
-            _skip(answer, start)
-        return answer
-
-
-def _skip(file: IO[bytes], count: int) -> None:
-    while count and (block := file.read(min(count, _AT_ONCE))):
-        count -= len(block)
 
 
 @dataclass(frozen=True)
@@ -203,8 +160,8 @@ class Bundle:
                 text = file.read(_INDEX_AT_MOST)
         except FileNotFoundError:
             raise SandboxError(f"{VARIABLE}={where}: there is no {INDEX}. {_OTHERWISE}") from None
-        except (OSError, HTTPException) as error:
-            raise SandboxError(f"{VARIABLE}={where}: {_reason(error)}. {_OTHERWISE}") from error
+        except PROBLEMS as error:
+            raise SandboxError(f"{VARIABLE}={where}: {reason(error)}. {_OTHERWISE}") from error
         if digest is not None and (actual := hashlib.sha256(text).hexdigest()) != digest:
             raise SandboxError(
                 f"{VARIABLE}={where}: the SHA-256 of its {INDEX} is {actual}. This is not the bundle that is"
@@ -223,10 +180,6 @@ class Bundle:
             )
         return cls(where, place, index)
 
-    def size(self, paths: list[str]) -> str:
-        """How large the files of pieces are that it holds."""
-        return size(sum(self.index.pieces[path].size for path in paths))
-
     def take(self, path: str, progress: Progress) -> bool:
         """Fetch a piece into the cache; False if the bundle does not have it. Raises as `take`."""
         piece = self.index.pieces.get(path)
@@ -234,12 +187,17 @@ class Bundle:
             return False
         target = cache_dir() / path
         partial = cache_dir() / "bundle" / f"{piece.sha256}.partial"
-        with progress.step(f"fetch {piece.file} ({size(piece.size)})") as at:
+        with progress.step(f"fetch {piece.file} ({human(piece.size)})", path) as at:
             try:
-                self._fetch(piece, partial, lambda done: at(done / max(piece.size, 1)))
+                fetch(self.place, piece.file, piece.size, partial, at)
             except FileNotFoundError:
                 progress.console.print(f"{piece.file} is no longer in the bundle, so it is built here.")
                 return False
+            except BrokenError as error:
+                raise SandboxError(
+                    f"{piece.file} of {VARIABLE}={self.where}: {error.problem}, after {human(error.done)} of"
+                    f" {human(piece.size)}. Run it again, and it goes on from there. {_OTHERWISE}"
+                ) from error
             _check(piece, partial, self.where)
             target.parent.mkdir(parents=True, exist_ok=True)
             if path.startswith("images/"):
@@ -248,31 +206,6 @@ class Bundle:
                 _unpack(piece, partial, target, self.where)
                 partial.unlink()
         return True
-
-    def _fetch(self, piece: Piece, partial: Path, at: Callable[[int], None]) -> None:
-        """Bring a file here, going on from where the last try or process ended."""
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        problem = "it ended early"
-        for left in reversed(range(_TRIES)):
-            done = partial.stat().st_size if partial.exists() else 0
-            try:
-                with self.place.open(piece.file, done) as source, partial.open("ab") as kept:
-                    while done < piece.size and (block := source.read(min(_AT_ONCE, piece.size - done))):
-                        kept.write(block)
-                        done += len(block)
-                        at(done)
-            except FileNotFoundError:
-                raise
-            except (OSError, HTTPException) as error:
-                problem = _reason(error)
-            if done >= piece.size:
-                return
-            if left:
-                time.sleep(_PAUSE_SECONDS)
-        raise SandboxError(
-            f"{piece.file} of {VARIABLE}={self.where}: {problem}, after {size(done)} of {size(piece.size)}."
-            f" Run it again, and it goes on from there. {_OTHERWISE}"
-        )
 
 
 def _place(where: str) -> tuple[Place, str | None]:
@@ -283,11 +216,7 @@ def _place(where: str) -> tuple[Place, str | None]:
             raise SandboxError(f"{VARIABLE}={where}: there is no such file or folder. {_OTHERWISE}")
         return (Folder(path) if path.is_dir() else Archive(path)), None
     url, fragment = urldefrag(where)
-    parts = urlsplit(url)
-    if parts.scheme != "https" and not (
-        parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost")
-    ):
-        raise SandboxError(f"{VARIABLE}={where}: must begin with https://.")
+    require_safe(url, f"{VARIABLE}={where}")
     if (digest := _FRAGMENT.fullmatch(fragment)) is None:
         raise SandboxError(
             f"{VARIABLE}={where}: must end with #sha256= and the SHA-256 of the bundle's {INDEX}, "
@@ -296,15 +225,8 @@ def _place(where: str) -> tuple[Place, str | None]:
     return Address(url.removesuffix(INDEX).rstrip("/")), digest[1]
 
 
-def _reason(error: Exception) -> str:
-    reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-    return str(reason) or type(error).__name__
-
-
 def _check(piece: Piece, partial: Path, where: str) -> None:
-    with partial.open("rb") as file:
-        actual = hashlib.file_digest(file, "sha256").hexdigest()
-    if actual != piece.sha256:
+    if (actual := digest_of(partial, "sha256")) != piece.sha256:
         partial.unlink()
         raise SandboxError(
             f"{piece.file} of {VARIABLE}={where}: its SHA-256 is {actual}, and the index says {piece.sha256}."
@@ -323,8 +245,3 @@ def _unpack(piece: Piece, archive: Path, target: Path, where: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         raise SandboxError(f"{piece.file} of {VARIABLE}={where}: {error}. {_OTHERWISE}") from error
     folder.rename(target)
-
-
-def size(count: int) -> str:
-    """Bytes for people: `12 MB`."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(1, round(count / 1e6))} MB"

@@ -172,6 +172,7 @@ class Sandbox:
         nodes: int | None = None,
         port: int | None = None,
         kubernetes: str | None = None,
+        from_source: bool = False,
     ) -> None:
         """Bring it up, or repair it.
 
@@ -181,6 +182,7 @@ class Sandbox:
                 there are simulated ones instead; needs no root.
             port: Loopback port of the API server; None keeps the last one or takes a free one.
             kubernetes: Its minor version (`1.36`); None keeps what it has, or takes the usual one.
+            from_source: Build what would come from upstream's releases.
 
         Raises:
             SandboxError: When it can't be; nothing that runs is left behind then.
@@ -194,11 +196,13 @@ class Sandbox:
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
             self._refuse_other_kind(nodes, kubernetes)
             if self.status().running:
-                toolchain = Toolchain(_tools(nodes, kubernetes))
+                toolchain = Toolchain(_tools(nodes, kubernetes), from_source=from_source)
                 toolchain.build(progress)
                 self._repair(progress, toolchain, nodes)
             else:
-                toolchain, store = build(progress, control_plane_only=not nodes, kubernetes=kubernetes)
+                toolchain, store = build(
+                    progress, control_plane_only=not nodes, kubernetes=kubernetes, from_source=from_source
+                )
                 self._start(progress, toolchain, store, port=port, nodes=nodes, kubernetes=kubernetes)
 
     def down(self) -> None:
@@ -376,41 +380,56 @@ class Sandbox:
 
 
 def build(
-    progress: Progress, *, control_plane_only: bool = False, kubernetes: str = USUAL_KUBERNETES
+    progress: Progress,
+    *,
+    control_plane_only: bool = False,
+    kubernetes: str = USUAL_KUBERNETES,
+    from_source: bool = False,
 ) -> tuple[Toolchain, Store | None]:
-    """Build everything that a sandbox consists of; returns at once if all of it exists.
+    """Get everything that a sandbox consists of; returns at once if all of it exists.
+
+    Args:
+        progress: Shows what comes from where, and how long it takes.
+        control_plane_only: Nothing is to run in pods.
+        kubernetes: Its minor version.
+        from_source: Build what would come from upstream's releases.
 
     Returns:
         The toolchain, and the images, which a control plane without nodes does not need.
 
     Raises:
-        SandboxError: Without root where pods are to run, without disk, or if something cannot be built.
+        SandboxError: Without root where pods are to run, without disk, or if something cannot be built or
+            is not what is meant.
     """
-    toolchain = Toolchain(_tools(0 if control_plane_only else 1, kubernetes))
+    toolchain = Toolchain(_tools(0 if control_plane_only else 1, kubernetes), from_source=from_source)
     if not control_plane_only:
         preflight.require_root()
     preflight.require_disk(cold=bool(toolchain.missing()))
     if control_plane_only:
         toolchain.build(progress)
         return toolchain, None
+    # First, and not beside the images: whoever gets a wrong file should know it at once.
+    toolchain.fetch(progress, _images().parts())
     preflight.require_packages(progress)
     with ThreadPoolExecutor(1) as beside:
         ahead = beside.submit(_images().build_ahead, progress)
         toolchain.build(progress)
         ahead.result()
-    return toolchain, _images().store(progress)
+    store = _images().store(progress)
+    progress.expect_nothing()
+    return toolchain, store
 
 
 def bundled(progress: Progress) -> list[str]:
     """What a bundle holds, as paths in the cache, after building what is missing.
 
-    Of the binaries those that were built, not those on PATH.
+    Of the binaries those in the cache, not those on PATH.
 
     Raises:
         SandboxError: As `build`.
     """
     toolchain, _ = build(progress)
-    pieces = [path for tool in toolchain.tools for path in tool.pieces() if (cache_dir() / path).exists()]
+    pieces = [path for tool in toolchain.tools for path in tool.pieces()]
     return [*pieces, *_images().archived(progress)]
 
 

@@ -24,9 +24,10 @@ from typing import Any
 
 import yaml
 
-from .bundle import take
+from .bundle import sizes, take
 from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
+from .estimate import Kind, Part
 from .isolation import die_with_parent
 from .locks import locked
 from .node import containerd_config
@@ -36,6 +37,10 @@ from .toolchain import Toolchain, artifacts_dir
 
 IMAGES = PROJECT / "sandbox" / "images"
 _UNPACKED_AT_ONCE = 2
+_UNPACK = "unpack"
+_UNPACK_SECONDS = 68.0
+"""Of all images, two at a time."""
+_ANY_KEY = 16 * "?"
 _RECIPE = "2"
 """Part of every key: raise it when this module builds differently."""
 
@@ -47,6 +52,7 @@ class Base:
     name: str
     suite: str
     packages: Sequence[str]
+    seconds: float = 0.0
 
     def key(self) -> str:
         """A key that changes with the suite and the packages."""
@@ -69,6 +75,7 @@ class Image:
     files: Sequence[str] = ()
     artifacts: Sequence[str] = ()
     wheels: str | None = None
+    seconds: float = 0.0
 
     @property
     def dockerfile_path(self) -> Path:
@@ -136,6 +143,30 @@ class Images:
         """Tag and key of every image."""
         return {image.tag: image.key(self.bases, self.toolchain) for image in self.images}
 
+    def parts(self) -> list[Part]:
+        """The work that is left, as far as it can be known before the toolchain is there."""
+        held = _store().keys()
+        left = []
+        for image in self.images:
+            key = self._key(image)
+            if key is None or held.get(image.tag) != key:
+                left.append((image, key))
+        bases = [self.bases[name] for name in self.bases if any(image.base == name for image, _ in left)]
+        parts = [_part(f"base {base.name}", base.piece(), base.seconds) for base in bases]
+        parts += [
+            _part(f"image {image.name}", image.piece(key or _ANY_KEY), image.seconds) for image, key in left
+        ]
+        share = sum(image.seconds for image, _ in left) / sum(image.seconds for image in self.images)
+        unpacked = [Part(_UNPACK, Kind.FINISH, share * _UNPACK_SECONDS)] if left else []
+        return [*(part for part in parts if part), *unpacked]
+
+    def _key(self, image: Image) -> str | None:
+        """None where it depends on what is still to come."""
+        try:
+            return image.key(self.bases, self.toolchain)
+        except (SandboxError, FileNotFoundError):
+            return None
+
     def archived(self, progress: Progress) -> list[str]:
         """The archives of all images and their bases, as paths in the cache; builds what is missing.
 
@@ -167,7 +198,7 @@ class Images:
         def fill() -> None:
             if archives := self._archives(self.images, progress):
                 names = ", ".join(one.name for one in self.images if one.tag in archives)
-                with progress.step(f"unpack {names}"):
+                with progress.step(f"unpack {names}", _UNPACK):
                     _store().load(archives, self.keys())
 
         with _locked():
@@ -192,7 +223,7 @@ class Images:
         if image.base:
             arguments = ["--build-arg", f"BASE=oci-archive:{self._base(self.bases[image.base], progress)}"]
         log = new_log(f"image-{image.name}")
-        with progress.step(f"build image {image.name}"), _builder(log) as builder:
+        with progress.step(f"build image {image.name}", f"image {image.name}"), _builder(log) as builder:
             image.fill(builder.context, self.toolchain, log)
             builder.build(image.tag, arguments, archive)
         _forget_older(archive, image.name)
@@ -203,7 +234,10 @@ class Images:
         if archive.exists() or take(base.piece(), progress):
             return archive
         log = new_log(f"base-{base.name}")
-        with progress.step(f"build base {base.name} ({base.suite})"), _builder(log) as builder:
+        with (
+            progress.step(f"build base {base.name} ({base.suite})", f"base {base.name}"),
+            _builder(log) as builder,
+        ):
             exclude = ("man", "doc", "locale", "info", "lintian")
             bootstrap = [
                 "mmdebstrap",
@@ -219,6 +253,15 @@ class Images:
             builder.build(f"docker.io/trainyard/base-{base.name}:sandbox", [], archive)
         _forget_older(archive, f"base-{base.name}")
         return archive
+
+
+def _part(name: str, piece: str, seconds: float) -> Part | None:
+    """The work of an archive; None if it is there."""
+    if (cache_dir() / piece).exists():
+        return None
+    for path, size in sizes([piece]).items():
+        return Part.download(path, size)
+    return Part(name, Kind.BUILD, seconds)
 
 
 def _store() -> Store:

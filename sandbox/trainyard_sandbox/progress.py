@@ -1,4 +1,4 @@
-"""A live view of long work: what runs, for how long, and which step failed.
+"""A live view of long work: what runs, for how long, which step failed, and how long it all will take.
 
 On a terminal, a table that redraws itself; elsewhere (CI), a line when a step
 starts, ends, or has been quiet for half a minute. Everything goes to stderr.
@@ -6,16 +6,20 @@ starts, ends, or has been quiet for half a minute. Everything goes to stderr.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
+
+from .estimate import Part, Seen, about, seconds_left
 
 _QUIET_SECONDS = 30.0
 
@@ -24,10 +28,12 @@ _QUIET_SECONDS = 30.0
 class _Step:
     name: str
     started: float
+    part: str | None = None
+    """The part of the expected work that it does."""
+    watch: Callable[[], float | None] = lambda: None
+    """How much of it is done, where that is known."""
     ended: float | None = None
     failed: bool = False
-    share: float | None = None
-    """How much of it is done, where that is known."""
     said: float = field(default=0.0)
 
     @property
@@ -37,8 +43,13 @@ class _Step:
     @property
     def so_far(self) -> str:
         """`12s`, or `43%, 12s`."""
-        share = "" if self.share is None or self.ended else f"{self.share:.0%}, "
-        return share + duration(self.seconds)
+        share = None if self.ended else self.watch()
+        return ("" if share is None else f"{share:.0%}, ") + duration(self.seconds)
+
+    @property
+    def seen(self) -> Seen:
+        """What is seen of the part that it does."""
+        return Seen(self.started, self.ended, None if self.ended else self.watch())
 
 
 def duration(seconds: float) -> str:
@@ -53,6 +64,9 @@ class Progress:
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
         self._steps: list[_Step] = []
+        self._expected: tuple[Part, ...] = ()
+        self._began = 0.0
+        self._cores = len(os.sched_getaffinity(0))
         self._lock = threading.Lock()
         self._live: Live | None = None
         self._stop = threading.Event()
@@ -73,22 +87,46 @@ class Progress:
     ) -> None:
         """Stop drawing; what was drawn stays."""
         self._stop.set()
+        self.expect_nothing()
         if self._live:
             self._live.__exit__(kind, error, trace)
 
+    def expect(self, parts: Iterable[Part]) -> float:
+        """Show from now on how much is left of this work, and of what was expected before it.
+
+        Returns:
+            The seconds that are expected to be left.
+        """
+        now = time.monotonic()
+        if not self._expected:
+            self._began = now
+        self._expected += tuple(parts)
+        return self._left(now)
+
+    def expect_nothing(self) -> None:
+        """Stop showing how much is left: some of what was expected turned out to be there."""
+        self._expected = ()
+
     @contextmanager
-    def step(self, name: str) -> Iterator[Callable[[float], None]]:
+    def step(
+        self, name: str, part: str | None = None, watch: Callable[[], float | None] = lambda: None
+    ) -> Iterator[Callable[[float], None]]:
         """Show `name` as running until the block ends, and how it ended.
 
         The block may call what it gets with the share that is done, from 0 to 1.
+
+        Args:
+            name: What is done.
+            part: The part of the expected work that it is.
+            watch: Says the share that is done, where the block does not know it.
         """
-        step = _Step(name, time.monotonic(), said=time.monotonic())
+        step = _Step(name, time.monotonic(), part, watch, said=time.monotonic())
         with self._lock:
             self._steps.append(step)
         self._say(f"... {name}")
 
         def at(share: float) -> None:
-            step.share = share
+            step.watch = lambda: share
 
         try:
             yield at
@@ -111,6 +149,18 @@ class Progress:
             for step in quiet:
                 step.said = now
                 self._say(f"... {step.name} (still running, {step.so_far})")
+            if quiet and (share := self._share(now)) is not None:
+                self._say(f"... {share:.0%} of all, {about(self._left(now))} left")
+
+    def _left(self, now: float) -> float:
+        with self._lock:
+            seen = {step.part: step.seen for step in self._steps if step.part}
+        return seconds_left(self._expected, seen, now, self._cores)
+
+    def _share(self, now: float) -> float | None:
+        """How much of the expected work is done; None where none is expected or left."""
+        elapsed, left = now - self._began, self._left(now)
+        return elapsed / (elapsed + left) if left else None
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 2))
@@ -119,4 +169,8 @@ class Progress:
         for step in steps:
             mark = "[red]failed" if step.failed else "[green]done" if step.ended else "[yellow]working"
             table.add_row(mark, step.name, step.so_far)
+        now = time.monotonic()
+        if (share := self._share(now)) is not None:
+            bar = ProgressBar(total=1.0, completed=share, width=40)
+            table.add_row(f"{share:.0%}", bar, f"{about(self._left(now))} left")
         return table

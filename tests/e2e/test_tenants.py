@@ -198,9 +198,10 @@ def test_a_tenant_that_is_added_taken_out_and_put_back_leaves_nothing_that_the_g
 
 def inside(place: Cluster) -> set[str]:
     """What a tenant's namespace has and others have not."""
-    kinds = "localqueues,networkpolicies,resourcequotas,limitranges,roles,rolebindings"
+    kinds = ("localqueues", "networkpolicies", "resourcequotas", "limitranges", "roles", "rolebindings")
     accounts = place.list("serviceaccounts", "trainyard.dev/tenant")
-    return {f"{one['kind']} {one['metadata']['name']}" for one in (*place.list(kinds), *accounts)}
+    objects = [*accounts, *(manifest for kind in kinds for manifest in place.list(kind))]
+    return {f"{manifest['kind']} {manifest['metadata']['name']}" for manifest in objects}
 
 
 def further(place: Cluster) -> dict[str, str]:

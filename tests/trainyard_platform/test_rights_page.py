@@ -13,6 +13,7 @@ WHERE = {
     "`admission.enabled`": rbac.ADMISSION,
     "`admission.policies`": rbac.TRIALS,
     "`operator.featureGates.TrainJobStatus`": rbac.REPORTS,
+    "`kueue`, where queues hold JobSets": rbac.QUEUES,
     "`operator.metricsAuthentication`": rbac.METRICS,
     "`operator.retention`": rbac.RETENTION,
     "tenants' namespaces, `operator.mpiNamespaces`": rbac.SECRETS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_sandbox import cluster, preflight, pulumi, toolchain
+from trainyard_sandbox import cluster, preflight, pulumi, releases, toolchain
 from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.images import Images
@@ -56,6 +56,7 @@ def test_images_are_made_of_the_binaries_that_the_same_command_has_built(
 ) -> None:
     monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv(releases.VARIABLE, releases.NONE)
     monkeypatch.setattr(toolchain._Go, "find", lambda progress: Go())
     for check in ("require_root", "require_disk", "require_packages"):
         monkeypatch.setattr(preflight, check, lambda *_, **__: None)

@@ -1,5 +1,6 @@
 """Images are rebuilt only when what goes into them has changed."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainyard_sandbox import images
+from trainyard_sandbox.estimate import Kind, Part
 from trainyard_sandbox.images import Base, Image, Images, Store
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain
@@ -83,3 +85,32 @@ def test_what_another_checkout_has_put_in_the_place_of_an_image_is_put_right_bef
     image.write_text("theirs")
     store.clone(tmp_path / "copy")
     assert (tmp_path / "copy" / "image").read_text() == "ours"
+
+
+def test_the_work_that_is_left_is_what_neither_the_store_nor_the_cache_nor_a_bundle_has(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(project / "cache"))
+    monkeypatch.setattr(
+        images, "sizes", lambda paths: {path: 20_000_000 for path in paths if path.startswith("images/c-")}
+    )
+    bases = {"debian": replace(BASES["debian"], seconds=40.0)}
+    made = Image("a", "a:1", "Dockerfile", base="debian", seconds=10.0)
+    coming = Image("b", "b:1", "Dockerfile", binaries=["pause"], seconds=20.0)
+    bundled = Image("c", "c:1", "Dockerfile", seconds=10.0)
+    listed = Images(Toolchain([]), bases, [made, coming, bundled])
+    assert listed.parts() == [
+        Part("base debian", Kind.BUILD, 40.0),
+        Part("image a", Kind.BUILD, 10.0),
+        Part("image b", Kind.BUILD, 20.0),
+        Part(bundled.piece(bundled.key(bases, listed.toolchain)), Kind.FETCH, 2.0),
+        Part("unpack", Kind.FINISH, 68.0),
+    ]
+    for archive in (bases["debian"].piece(), made.piece(made.key(bases, listed.toolchain))):
+        (project / "cache" / archive).parent.mkdir(parents=True, exist_ok=True)
+        (project / "cache" / archive).touch()
+    assert [part.name for part in listed.parts() if part.kind is Kind.BUILD] == ["image b"]
+    (project / "cache" / "store").mkdir()
+    keys = {image.tag: image.key(bases, listed.toolchain) for image in (made, bundled)}
+    (project / "cache" / "store" / "keys.json").write_text(json.dumps(keys))
+    assert listed.parts() == [Part("image b", Kind.BUILD, 20.0), Part("unpack", Kind.FINISH, 34.0)]

@@ -138,6 +138,26 @@ def test_a_build_that_fails_shows_the_end_of_its_log_and_leaves_no_binary(
     assert not (empty_cache / "bin").exists()
 
 
+def test_packages_that_go_compiles_after_an_error_do_not_hide_it(
+    tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = script(tmp_path / "bin", "go", "")
+    go.write_text(
+        "#!/bin/sh\n[ $1 = env ] && echo go1.26.8 && exit\n"
+        "echo '# trainyard.dev/x'; echo main.go:1: no luck; seq 1 60 | sed s,^,k8s.io/api/v,; exit 1\n"
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setattr(commands, "_PAUSE_SECONDS", 0.0)
+    with pytest.raises(SandboxError) as failed:
+        Toolchain(["pause"]).build(Progress())
+    log = empty_cache / "logs" / "pause.log"
+    assert str(failed.value) == (
+        "Could not build pause v1.0.0 (exit code 1).\n"
+        + 3 * "    # trainyard.dev/x\n    main.go:1: no luck\n"
+        + f"(whole log: {log})"
+    )
+
+
 @pytest.mark.sandbox(area="sandbox")  # compiles Go's library
 def test_what_is_built_is_found_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Toolchain(["pause"]).build(Progress())

@@ -45,11 +45,16 @@ Kubernetes = Annotated[
         help=f"Its version; by default the one that it has, or {cluster.USUAL_KUBERNETES}.",
     ),
 ]
+FromSource = Annotated[
+    bool,
+    typer.Option("--from-source", help="Build it all here, and take nothing from upstream's releases."),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
 @app.command()
 def up(
+    *,
     name: Name = "default",
     control_plane_only: ControlPlaneOnly = False,
     nodes: Annotated[
@@ -66,11 +71,13 @@ def up(
         typer.Option(min=1, max=65535, help="Loopback port of the API server; by default a free one."),
     ] = None,
     kubernetes: Kubernetes = None,
+    from_source: FromSource = False,
 ) -> None:
     """Bring the sandbox up, or repair it.
 
-    Builds what is missing, only the first time, starts what does not run and
-    waits until the nodes are Ready.
+    Gets what is missing, only the first time: from a bundle, from upstream's
+    releases, or by building it. Then starts what does not run and waits until
+    the nodes are Ready.
 
     Example: trainyard sandbox up && trainyard sandbox exec -- kubectl get nodes
     """
@@ -78,7 +85,13 @@ def up(
         raise typer.BadParameter("with --control-plane-only no node runs pods.", param_hint="--nodes")
     sandbox = Sandbox(Instance(name))
     with Progress() as progress:
-        sandbox.up(progress, nodes=0 if control_plane_only else nodes, port=port, kubernetes=kubernetes)
+        sandbox.up(
+            progress,
+            nodes=0 if control_plane_only else nodes,
+            port=port,
+            kubernetes=kubernetes,
+            from_source=from_source,
+        )
     flag = "" if name == "default" else f" --name {name}"
     print(f"export KUBECONFIG={sandbox.instance.kubeconfig}")
     print(
@@ -96,11 +109,17 @@ def down(name: Name = "default") -> None:
 
 
 @app.command()
-def build(control_plane_only: ControlPlaneOnly = False, kubernetes: Kubernetes = None) -> None:
-    """Build only the toolchain and the images, so that a later `up` is quick."""
+def build(
+    control_plane_only: ControlPlaneOnly = False,
+    kubernetes: Kubernetes = None,
+    from_source: FromSource = False,
+) -> None:
+    """Get only the toolchain and the images, so that a later `up` is quick."""
     version = kubernetes or cluster.USUAL_KUBERNETES
     with Progress() as progress:
-        cluster.build(progress, control_plane_only=control_plane_only, kubernetes=version)
+        cluster.build(
+            progress, control_plane_only=control_plane_only, kubernetes=version, from_source=from_source
+        )
 
 
 @app.command()

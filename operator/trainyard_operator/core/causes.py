@@ -133,7 +133,7 @@ def other_content(observed: Observed) -> tuple[EventNote, ...]:
 
 
 def undone(manifest: Json, other: str, seconds: float) -> EventNote:
-    """The Event about an object that somebody keeps changing back; `other` is their field manager, or empty."""
+    """The Event about an object that somebody keeps changing back; `other` is their manager, or empty."""
     what = f"{manifest['kind']} {manifest['metadata']['name']}"
     message = f"{other or 'another client'} keeps changing {what} back; the next write is in {seconds:.0f} s"
     step = "have the platform team find out what that is, and end it"

@@ -29,6 +29,7 @@ NOT_OF_EXPLAIN = {
     Reason.RUNTIME_RENEWED,
     Reason.RUNTIME_REVISION_LOST,
     Reason.UNSCHEDULABLE,
+    Reason.WRITE_UNDONE,
 }
 """Reasons of a failed TrainJob and of events, behind which explain looks for another cause."""
 
