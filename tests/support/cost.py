@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-SECONDS: Final = 0.2
-"""CPU time that the operator's event loop can bear."""
+SECONDS: Final = 0.6
+"""CPU time that fails a test: three times the 200 ms that the operator's event loop can bear, because
+machines have slow minutes. What the tests are there to find takes many times as long."""
 BYTES: Final = 20 << 20
 """Memory that a replica of 256 MiB can spare for one answer."""
 
