@@ -59,6 +59,7 @@ demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@echo
 	@echo "The platform runs on. Use it:    $(TRAINYARD) sandbox exec -- kubectl get trainjobs"
 	@echo "                                 $(TRAINYARD) sandbox exec -- python examples/digits/submit.py"
+	@echo "Add MPI, JAX, a gang scheduler:  $(TRAINYARD) sandbox up --with all"
 	@echo "Stop it and remove all of it:    $(TRAINYARD) sandbox down"
 
 # What mypy knows of our packages and of others', for the next clone: without it, types take a minute.

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from trainyard_sandbox import cluster
 from trainyard_sandbox.cluster import Sandbox
+from trainyard_sandbox.parts import PARTS
 from trainyard_sandbox.paths import Instance
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
@@ -106,7 +107,7 @@ def fresh_sandbox(name: str, *, nodes: int) -> Iterator[Sandbox]:
     sandbox.down()
     try:
         with Progress(Console(quiet=True)) as progress:
-            sandbox.up(progress, nodes=nodes)
+            sandbox.up(progress, nodes=nodes, parts=PARTS if nodes else ())
         yield sandbox
     finally:
         sandbox.down()

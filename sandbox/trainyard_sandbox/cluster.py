@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -27,14 +27,16 @@ from . import isolation, preflight, pulumi
 from .assembly import assemble, free_port, node_names
 from .commands import new_log, run_logged
 from .errors import SandboxError
-from .images import Images, Store
+from .images import Images, Store, load
 from .locks import locked
 from .manifests import BOOTSTRAP, FAKE_NODES
+from .node import CONTAINERD_SOCKET, containerd_name
+from .parts import PARTS, named
 from .paths import Instance, cache_dir
 from .pki import Authority, write_private
 from .progress import Progress
 from .supervisor import ComponentState, State
-from .toolchain import Toolchain, kubernetes_versions
+from .toolchain import Toolchain, kubernetes_versions, tools
 
 CONTROL_PLANE_TOOLS = (
     "kubernetes",
@@ -45,14 +47,13 @@ CONTROL_PLANE_TOOLS = (
     "trainer",
     "jobset",
     "kueue",
-    "volcano",
     "prometheus-operator",
-    "scheduler-plugins",
 )
 KUBERNETES = kubernetes_versions()
 """The tool of each version that a sandbox can have."""
 USUAL_KUBERNETES = next(iter(KUBERNETES))
 NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "kube-router", "local-path-provisioner", "pause")
+"""Besides those of the parts that it has."""
 
 _READY_SECONDS = 600.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -122,14 +123,20 @@ class Sandbox:
         settings = self._settings()
         if settings is None or not self.status().running:
             raise SandboxError(f"The sandbox {self.instance.name!r} is not up: run `trainyard sandbox up`.")
-        kubernetes = settings.get("kubernetes", USUAL_KUBERNETES)
-        toolchain = Toolchain(_tools(settings["nodes"], kubernetes))
+        kubernetes, parts = settings.get("kubernetes", USUAL_KUBERNETES), _parts_of(settings)
+        toolchain = Toolchain(_tools(settings["nodes"], kubernetes, parts))
         folders = [pulumi.tools_dir(self.instance), *toolchain.folders(), Path(sys.prefix) / "bin"]
         return {
             "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")]),
             "KUBECONFIG": str(self._kubeconfig(user, namespace) if user else self.instance.kubeconfig),
-            **pulumi.environment(self.instance, kubernetes),
+            **pulumi.environment(self.instance, kubernetes, parts),
         }
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts that it has (`parts.PARTS`); none if there is no such sandbox."""
+        settings = self._settings()
+        return _parts_of(settings) if settings else ()
 
     def _kubeconfig(self, user: str, namespace: str) -> Path:
         """The user's kubeconfig, with a certificate in that name."""
@@ -172,9 +179,10 @@ class Sandbox:
         nodes: int | None = None,
         port: int | None = None,
         kubernetes: str | None = None,
+        parts: Iterable[str] = (),
         from_source: bool = False,
     ) -> None:
-        """Bring it up, or repair it.
+        """Bring it up, or repair it, or add parts to it.
 
         Args:
             progress: Shows what is done.
@@ -182,6 +190,7 @@ class Sandbox:
                 there are simulated ones instead; needs no root.
             port: Loopback port of the API server; None keeps the last one or takes a free one.
             kubernetes: Its minor version (`1.36`); None keeps what it has, or takes the usual one.
+            parts: What it is to have beside what it has (`parts.PARTS`).
             from_source: Build what would come from upstream's releases.
 
         Raises:
@@ -195,15 +204,21 @@ class Sandbox:
             preflight.require_root()
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
             self._refuse_other_kind(nodes, kubernetes)
-            if self.status().running:
-                toolchain = Toolchain(_tools(nodes, kubernetes), from_source=from_source)
-                toolchain.build(progress)
-                self._repair(progress, toolchain, nodes)
-            else:
+            had = self.parts
+            has = named({*had, *parts})
+            kind: dict[str, Any] = {"kubernetes": kubernetes, "parts": has}
+            if not self.status().running:
                 toolchain, store = build(
-                    progress, control_plane_only=not nodes, kubernetes=kubernetes, from_source=from_source
+                    progress, control_plane_only=not nodes, from_source=from_source, **kind
                 )
-                self._start(progress, toolchain, store, port=port, nodes=nodes, kubernetes=kubernetes)
+                self._start(progress, toolchain, store, port=port, nodes=nodes, **kind)
+                return
+            if has != had:
+                build(progress, control_plane_only=not nodes, from_source=from_source, **kind)
+                self._add(progress, [part for part in has if part not in had], nodes)
+            toolchain = Toolchain(_tools(nodes, kubernetes, has), from_source=from_source)
+            toolchain.build(progress)
+            self._repair(progress, toolchain, nodes)
 
     def down(self) -> None:
         """Take it down and remove everything that it left; does nothing if there is nothing."""
@@ -229,6 +244,9 @@ class Sandbox:
             return None
         return settings
 
+    def _write_settings(self, settings: Mapping[str, Any]) -> None:
+        write_private(self.instance.dir / "settings.json", json.dumps(settings).encode())
+
     def _refuse_other_kind(self, nodes: int, kubernetes: str) -> None:
         settings = self._settings()
         if settings is None:
@@ -251,8 +269,25 @@ class Sandbox:
             return False
         return str(self.instance.plan_file).encode() in arguments
 
+    def _add(self, progress: Progress, parts: Sequence[str], nodes: int) -> None:
+        """Give its nodes the images of more parts, while it runs."""
+        settings = self._settings() or {}
+        images = _images(parts).of(parts)
+        if nodes:
+            state = State.read(self.instance.state_file)
+            containerds = [containerd_name(number) for number in range(1, nodes + 1)]
+            pids = [state.components[name].pid for name in containerds] if state else []
+            archives = images.archived(progress)
+            with progress.step(f"give its nodes the images of {', '.join(parts)}"):
+                for pid in pids:
+                    load(archives, f"/proc/{pid}/root{CONTAINERD_SOCKET}", new_log("store"))
+            settings["images"] |= images.keys()
+        settings["parts"] = named({*_parts_of(settings), *parts})
+        self._write_settings(settings)
+
     def _repair(self, progress: Progress, toolchain: Toolchain, nodes: int) -> None:
-        if nodes and _images().keys() != (self._settings() or {}).get("images"):
+        settings = self._settings() or {}
+        if nodes and _images(_parts_of(settings)).keys() != settings.get("images"):
             progress.console.print(
                 "Images have changed since this sandbox was brought up; it continues with the old ones. "
                 "To get the new ones: trainyard sandbox down, then up."
@@ -277,6 +312,7 @@ class Sandbox:
         port: int | None,
         nodes: int,
         kubernetes: str,
+        parts: Sequence[str],
     ) -> None:
         self._stop()
         port = port or (self._settings() or {}).get("port")
@@ -288,14 +324,15 @@ class Sandbox:
         with self._home_held():
             for folder in (self.instance.dir, self.instance.logs, self.instance.config):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        images = _images().keys() if store else {}
-        settings = {"port": port, "nodes": nodes, "kubernetes": kubernetes, "images": images}
-        write_private(self.instance.dir / "settings.json", json.dumps(settings).encode())
-        pulumi.prepare(self.instance, toolchain, kubernetes)
+        images = _images(parts).keys() if store else {}
+        self._write_settings(
+            {"port": port, "nodes": nodes, "kubernetes": kubernetes, "parts": parts, "images": images}
+        )
+        pulumi.prepare(self.instance, toolchain, kubernetes, parts)
         assemble(self.instance, toolchain, port, store, nodes).write(self.instance.plan_file)
         self.instance.state_file.unlink(missing_ok=True)
-        parts = ["the control plane", *node_names(self.instance, nodes)]
-        with progress.step(f"start {' and '.join(parts)}"):
+        members = ["the control plane", *node_names(self.instance, nodes)]
+        with progress.step(f"start {' and '.join(members)}"):
             with (self.instance.logs / "supervisor.log").open("ab") as log:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "trainyard_sandbox.supervisor", self.instance.plan_file],
@@ -384,6 +421,7 @@ def build(
     *,
     control_plane_only: bool = False,
     kubernetes: str = USUAL_KUBERNETES,
+    parts: Sequence[str] = (),
     from_source: bool = False,
 ) -> tuple[Toolchain, Store | None]:
     """Get everything that a sandbox consists of; returns at once if all of it exists.
@@ -392,6 +430,7 @@ def build(
         progress: Shows what comes from where, and how long it takes.
         control_plane_only: Nothing is to run in pods.
         kubernetes: Its minor version.
+        parts: What it has beside what every sandbox has (`parts.PARTS`).
         from_source: Build what would come from upstream's releases.
 
     Returns:
@@ -401,7 +440,8 @@ def build(
         SandboxError: Without root where pods are to run, without disk, or if something cannot be built or
             is not what is meant.
     """
-    toolchain = Toolchain(_tools(0 if control_plane_only else 1, kubernetes), from_source=from_source)
+    names = _tools(0 if control_plane_only else 1, kubernetes, parts)
+    toolchain = Toolchain(names, from_source=from_source)
     if not control_plane_only:
         preflight.require_root()
     preflight.require_disk(cold=bool(toolchain.missing()))
@@ -409,34 +449,43 @@ def build(
         toolchain.build(progress)
         return toolchain, None
     # First, and not beside the images: whoever gets a wrong file should know it at once.
-    toolchain.fetch(progress, _images().parts())
+    toolchain.fetch(progress, _images(parts).parts())
     preflight.require_packages(progress)
     with ThreadPoolExecutor(1) as beside:
-        ahead = beside.submit(_images().build_ahead, progress)
+        ahead = beside.submit(_images(parts).build_ahead, progress)
         toolchain.build(progress)
         ahead.result()
-    store = _images().store(progress)
+    store = _images(parts).store(progress)
     progress.expect_nothing()
     return toolchain, store
 
 
 def bundled(progress: Progress) -> list[str]:
-    """What a bundle holds, as paths in the cache, after building what is missing.
+    """What a bundle holds, with every part, as paths in the cache, after building what is missing.
 
     Of the binaries those in the cache, not those on PATH.
 
     Raises:
         SandboxError: As `build`.
     """
-    toolchain, _ = build(progress)
+    every = tuple(PARTS)
+    toolchain, _ = build(progress, parts=every)
     pieces = [path for tool in toolchain.tools for path in tool.pieces()]
-    return [*pieces, *_images().archived(progress)]
+    images = _images(every)
+    archives = [*images.bases_archived(progress), *images.archived(progress)]
+    return [*pieces, *(str(path.relative_to(cache_dir())) for path in archives)]
 
 
-def _images() -> Images:
+def _parts_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts of a sandbox; of one that is older than they are, all."""
+    return tuple(settings.get("parts", PARTS))
+
+
+def _images(parts: Sequence[str]) -> Images:
     """The images, with the present binaries and the usual kubectl, whatever version runs."""
-    return Images.read(Toolchain(NODE_TOOLS))
+    return Images.read(Toolchain(_tools(1, USUAL_KUBERNETES, parts)), parts)
 
 
-def _tools(nodes: int, kubernetes: str) -> tuple[str, ...]:
-    return (*(NODE_TOOLS if nodes else CONTROL_PLANE_TOOLS), KUBERNETES[kubernetes])
+def _tools(nodes: int, kubernetes: str, parts: Collection[str]) -> tuple[str, ...]:
+    of_parts = (name for name, tool in tools().items() if tool.part in parts)
+    return (*(NODE_TOOLS if nodes else CONTROL_PLANE_TOOLS), *of_parts, KUBERNETES[kubernetes])

@@ -15,10 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from .estimate import Kind, Part
 from .isolation import die_with_parent
 from .locks import locked
 from .node import containerd_config
+from .parts import PARTS
 from .paths import PROJECT, cache_dir
 from .progress import Progress
 from .toolchain import Toolchain, artifacts_dir
@@ -76,6 +77,8 @@ class Image:
     artifacts: Sequence[str] = ()
     wheels: str | None = None
     seconds: float = 0.0
+    part: str | None = None
+    """Of a sandbox, if it can do without it (`parts`)."""
 
     @property
     def dockerfile_path(self) -> Path:
@@ -125,19 +128,24 @@ class Image:
 
 @dataclass(frozen=True)
 class Images:
-    """All images of `images.yaml`, and how to build them."""
+    """Images of `images.yaml`, and how to build them."""
 
     toolchain: Toolchain
     bases: Mapping[str, Base] = field(default_factory=dict)
     images: Sequence[Image] = ()
 
     @classmethod
-    def read(cls, toolchain: Toolchain) -> Images:
-        """Read `images.yaml`."""
+    def read(cls, toolchain: Toolchain, parts: Iterable[str] = PARTS) -> Images:
+        """Those of a sandbox with these parts, from `images.yaml`; with all of them by default."""
+        wanted = {None, *parts}
         document: dict[str, Any] = yaml.safe_load((IMAGES / "images.yaml").read_text())
         bases = {name: Base(name, **entry) for name, entry in document["bases"].items()}
         images = [Image(name, **entry) for name, entry in document["images"].items()]
-        return cls(toolchain, bases, images)
+        return cls(toolchain, bases, [image for image in images if image.part in wanted])
+
+    def of(self, parts: Collection[str]) -> Images:
+        """Those that are of one of these parts."""
+        return replace(self, images=[image for image in self.images if image.part in parts])
 
     def keys(self) -> dict[str, str]:
         """Tag and key of every image."""
@@ -167,17 +175,24 @@ class Images:
         except (SandboxError, FileNotFoundError):
             return None
 
-    def archived(self, progress: Progress) -> list[str]:
-        """The archives of all images and their bases, as paths in the cache; builds what is missing.
+    def archived(self, progress: Progress) -> list[Path]:
+        """The archives of the images; builds what is missing.
 
         Raises:
             SandboxError: If one can't be built, with the end of its log.
         """
         with _locked():
-            bases = [self._base(base, progress) for base in self.bases.values()]
             keyed = [(image, image.key(self.bases, self.toolchain)) for image in self.images]
-            archives = [self._archive(image, key, progress) for image, key in keyed]
-        return [str(path.relative_to(cache_dir())) for path in (*bases, *archives)]
+            return [self._archive(image, key, progress) for image, key in keyed]
+
+    def bases_archived(self, progress: Progress) -> list[Path]:
+        """The archives of what images are built on; makes what is missing.
+
+        Raises:
+            SandboxError: As `archived`.
+        """
+        with _locked():
+            return [self._base(base, progress) for base in self.bases.values()]
 
     def build_ahead(self, progress: Progress) -> None:
         """Build those that need nothing of the toolchain, which may still be building.
@@ -357,14 +372,7 @@ class Store:
                 )
             try:
                 _wait_for(Path(socket), containerd, log)
-                ctr = ["ctr", "--address", socket, "--namespace", "k8s.io", "images", "import"]
-
-                def unpack(tag: str) -> None:
-                    run_logged([*ctr, archives[tag]], log, f"unpack the image {tag}")
-
-                with ThreadPoolExecutor(_UNPACKED_AT_ONCE) as pool:
-                    # The largest first: else one core would wait for it at the end.
-                    list(pool.map(unpack, sorted(archives, key=lambda tag: -archives[tag].stat().st_size)))
+                load(archives.values(), socket, log)
             finally:
                 containerd.terminate()
                 containerd.wait()
@@ -393,6 +401,22 @@ class Store:
                 copy = database.with_suffix(".copy")
                 shutil.copyfile(database, copy)
                 copy.replace(database)
+
+
+def load(archives: Iterable[Path], socket: str, log: Path) -> None:
+    """Import archives of images into the containerd that answers at a socket.
+
+    Raises:
+        SandboxError: If one can't be, with the end of the log.
+    """
+    ctr = ["ctr", "--address", socket, "--namespace", "k8s.io", "images", "import"]
+
+    def unpack(archive: Path) -> None:
+        run_logged([*ctr, archive], log, f"unpack {archive.name}")
+
+    with ThreadPoolExecutor(_UNPACKED_AT_ONCE) as pool:
+        # The largest first: else one core would wait for it at the end.
+        list(pool.map(unpack, sorted(archives, key=lambda archive: -archive.stat().st_size)))
 
 
 def _wait_for(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None:

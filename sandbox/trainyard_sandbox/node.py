@@ -79,9 +79,10 @@ class Node:
 
     def components(self, binary: Callable[[str], Path]) -> list[Component]:
         """The four components, in starting order; those of a further node end in its number."""
-        space, suffix = self.space, "" if self.number == 1 else f"-{self.number}"
-        names = ("containerd", "kubelet", "kube-proxy", "kube-router")
-        containerd, kubelet, proxy, router = (f"{name}{suffix}" for name in names)
+        space, containerd = self.space, containerd_name(self.number)
+        kubelet, proxy, router = (
+            f"{name}{_suffix(self.number)}" for name in ("kubelet", "kube-proxy", "kube-router")
+        )
         run = Path("/run") if self.number == 1 else run_folder(space)
         arguments = [
             str(binary("kubelet")),
@@ -191,6 +192,15 @@ class Node:
             # The host decides the size of the table.
             "conntrack": {"maxPerCore": 0, "min": 0},
         }
+
+
+def containerd_name(number: int) -> str:
+    """What the component containerd of a node is called."""
+    return f"containerd{_suffix(number)}"
+
+
+def _suffix(number: int) -> str:
+    return "" if number == 1 else f"-{number}"
 
 
 def address(number: int) -> str:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
@@ -21,12 +23,14 @@ from .pki import write_private
 from .toolchain import Toolchain, artifacts_dir
 
 STACK = "sandbox"
-_LEFT_OUT = {"1.36": ("volcano", "coscheduling")}
+_INSTALLED: Final = ("volcano", "coscheduling")
+"""Parts of a sandbox that the stack installs."""
+_DO_NOT_WORK: Final[Mapping[str, Sequence[str]]] = {"1.36": ("volcano", "coscheduling")}
 """Parts of the stack that do not work on a version of Kubernetes (docs/compatibility.md)."""
 
 
-def environment(instance: Instance, kubernetes: str) -> dict[str, str]:
-    """The variables with which `pulumi` uses the backend of a sandbox with this version of Kubernetes."""
+def environment(instance: Instance, kubernetes: str, parts: Collection[str]) -> dict[str, str]:
+    """The variables with which `pulumi` uses the backend of such a sandbox."""
     folder = instance.dir / "pulumi"
     return {
         # Without metadata files: they are written in place, and a command that is killed
@@ -37,7 +41,7 @@ def environment(instance: Instance, kubernetes: str) -> dict[str, str]:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # As in `make up`: the stack file takes precedence over what a killed `up` has written.
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
-        "PULUMI_OPTION_CONFIG_FILE": str(_stack_file(folder, kubernetes)),
+        "PULUMI_OPTION_CONFIG_FILE": str(_stack_file(folder, kubernetes, parts)),
     }
 
 
@@ -46,7 +50,7 @@ def tools_dir(instance: Instance) -> Path:
     return instance.dir / "bin"
 
 
-def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str) -> None:
+def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str, parts: Collection[str]) -> None:
     """Make everything once; keeps what exists."""
     # The folder of charts and CRDs in stacks/Pulumi.sandbox.yaml.
     artifacts = instance.dir.parent / "artifacts"
@@ -57,7 +61,7 @@ def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str) -> None:
     passphrase = instance.dir / "pulumi" / "passphrase"
     if not passphrase.exists():
         write_private(passphrase, secrets.token_urlsafe(32).encode())
-        _create_stack(instance, toolchain, kubernetes)
+        _create_stack(instance, toolchain, environment(instance, kubernetes, parts))
 
 
 def _write_commands(instance: Instance, pulumi: Path) -> None:
@@ -87,7 +91,7 @@ def _keep_no_debug_log(logs: Path) -> None:
         write_private(logs, b"")
 
 
-def _create_stack(instance: Instance, toolchain: Toolchain, kubernetes: str) -> None:
+def _create_stack(instance: Instance, toolchain: Toolchain, variables: Mapping[str, str]) -> None:
     """Create the stack from a project of its own: `stack init` would write a salt into git's stack file."""
     project = yaml.safe_load((PROJECT / "Pulumi.yaml").read_text())
     folder = instance.dir / "pulumi" / "project"
@@ -98,33 +102,53 @@ def _create_stack(instance: Instance, toolchain: Toolchain, kubernetes: str) -> 
         [str(toolchain.binary("pulumi")), "stack", "init", STACK, "--non-interactive", "--cwd", str(folder)],
         new_log(f"pulumi-{instance.id}"),
         f"create the Pulumi stack {STACK!r}",
-        env={**os.environ, **environment(instance, kubernetes)},
+        env={**os.environ, **variables},
     )
 
 
-def _stack_file(folder: Path, kubernetes: str) -> Path:
+def _stack_file(folder: Path, kubernetes: str, parts: Collection[str]) -> Path:
     """A copy of the stack file for Pulumi to write its salt into; an existing salt is kept."""
     source = PROJECT / "stacks" / f"Pulumi.{STACK}.yaml"
     copy = folder / source.name
     old = copy.read_text().splitlines() if copy.exists() else []
     salt = [line for line in old if line.startswith("encryptionsalt:")]
-    said = source.read_text()
-    of_this = _for_version(said, kubernetes)
-    text = "\n".join([*salt, of_this])
+    adapted, notes = _adapted(source.read_text(), kubernetes, parts)
+    text = "\n".join([*salt, adapted])
     if not copy.exists() or copy.read_text() != text:
         write_private(copy, text.encode())
-        if of_this != said:
-            where = f"{source.relative_to(PROJECT)}: cluster.version is not the sandbox's"
-            print(f"{where}, so its copy of the file has {kubernetes}", file=sys.stderr)
+        for note in notes:
+            print(f"{source.relative_to(PROJECT)}: {note}", file=sys.stderr)
     return copy
 
 
-def _for_version(stack_file: str, kubernetes: str) -> str:
-    """The stack file as it is, or adapted to a sandbox with another version of Kubernetes."""
-    document = yaml.safe_load(stack_file)
-    settings = document["config"]["trainyard:platform"]
-    if settings["cluster"]["version"] == kubernetes:
-        return stack_file
-    settings["cluster"]["version"] = kubernetes
-    settings |= {part: {"enabled": False} for part in _LEFT_OUT.get(kubernetes, ())}
-    return str(yaml.safe_dump(document))
+def _adapted(stack_file: str, kubernetes: str, parts: Collection[str]) -> tuple[str, Sequence[str]]:
+    """The stack file, line by line as it is but for what a sandbox has not, and a note on each of these."""
+    settings = yaml.safe_load(stack_file)["config"]["trainyard:platform"]
+    replaced: dict[tuple[str, ...], str] = {}
+    notes = []
+    if settings["cluster"]["version"] != kubernetes:
+        replaced["cluster", "version"] = f'"{kubernetes}"'
+        notes.append(f"cluster.version is not the sandbox's, so its copy of the file has {kubernetes}")
+    enabled = [part for part in _INSTALLED if settings.get(part, {}).get("enabled")]
+    do_not_work = [part for part in enabled if part in _DO_NOT_WORK.get(kubernetes, ())]
+    lacking = [part for part in enabled if part not in parts and part not in do_not_work]
+    replaced |= {(part, "enabled"): "false" for part in (*do_not_work, *lacking)}
+    if lacking:
+        ways = ", ".join(f"`trainyard sandbox up --with {part}`" for part in lacking)
+        notes.append(
+            f"the sandbox has no {' and no '.join(lacking)}, so its copy of the file is without ({ways})"
+        )
+    return _with_values(stack_file, replaced), notes
+
+
+def _with_values(stack_file: str, replaced: Mapping[tuple[str, ...], str]) -> str:
+    """The stack file with other values at these paths in the platform's settings."""
+    spans = []
+    for path, value in replaced.items():
+        node: Any = yaml.compose(stack_file, yaml.SafeLoader)
+        for key in ("config", "trainyard:platform", *path):
+            node = next(child for name, child in node.value if name.value == key)
+        spans.append((node.start_mark.index, node.end_mark.index, value))
+    for start, end, value in sorted(spans, reverse=True):
+        stack_file = stack_file[:start] + value + stack_file[end:]
+    return stack_file

@@ -56,6 +56,8 @@ class Tool:
     seconds: float = 240.0
     """Unless it says so itself, a guess."""
     packages: int = 0
+    part: str | None = None
+    """Of a sandbox, if it can do without it (`parts`)."""
     without: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:

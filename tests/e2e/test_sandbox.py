@@ -1,6 +1,7 @@
 """The sandbox leaves nothing, survives anything, and lives beside others."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import pytest
+import yaml
 
 from tests.harness import leftovers
 from tests.harness.leftovers import note
@@ -213,6 +215,30 @@ def test_two_ups_of_one_name_make_one_sandbox_and_two_names_live_side_by_side(
         if str(spare.sandbox.instance.plan_file).encode() in _read(folder / "cmdline")
     ]
     assert len(supervisors) == 1
+
+
+MPI = "docker.io/trainyard/mpi:sandbox"
+
+
+def test_a_sandbox_that_runs_gets_a_part_that_somebody_asks_for(spare: Cluster) -> None:
+    brought_up = trainyard("sandbox", "up", "--name", "spare", "--nodes", "2")
+    assert "It is without volcano, coscheduling, mpi, jax-xgboost, initializers." in brought_up.stderr
+    components = spare.sandbox.status().components
+    for containerd in ("containerd", "containerd-2"):  # the cache had it from another sandbox
+        socket = f"/proc/{components[containerd]['pid']}/root/run/containerd/containerd.sock"
+        remove = ["ctr", "--address", socket, "--namespace", "k8s.io", "images", "remove", "--sync", MPI]
+        subprocess.run(remove, check=True, capture_output=True)
+    added = trainyard("sandbox", "up", "--name", "spare", "--with", "mpi", "--with", "volcano")
+    assert "It is without coscheduling, jax-xgboost, initializers." in added.stderr
+    for node in ("spare-node", "spare-node-2"):
+        place = {"nodeName": node, "restartPolicy": "Never"}
+        overrides = f"--overrides={json.dumps({'spec': place})}"
+        spare.kubectl("run", node, f"--image={MPI}", overrides, "--", "mpirun", "--version")
+        spare.wait(f"pod/{node}", condition="jsonpath={.status.phase}=Succeeded")
+    settings = spare.sandbox.environment()["PULUMI_OPTION_CONFIG_FILE"]
+    platform = yaml.safe_load(Path(settings).read_text())["config"]["trainyard:platform"]
+    assert [platform[part]["enabled"] for part in ("volcano", "coscheduling")] == [True, False]
+    assert spare.sandbox.parts == ("volcano", "mpi")
 
 
 def test_without_root_there_is_a_control_plane_with_simulated_nodes(spare: Cluster) -> None:

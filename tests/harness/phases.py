@@ -71,7 +71,7 @@ def steps(area: str | None = None) -> dict[str, Step]:
     log = "--report-log={}"
     build = [sys.executable, "-m", "tests.harness.tools"]
     every = [
-        Step("toolchain", [str(BIN / "trainyard"), "sandbox", "build"], 5400),
+        Step("toolchain", [str(BIN / "trainyard"), "sandbox", "build", "--with", "all"], 5400),
         Step("tools", [*build, *CORE_TOOLS], 1800),
         Step("all-tools", [*build, *CORE_TOOLS, "actionlint", "prometheus"], 3600),
         Step("check", ["make", "--no-print-directory", "check"], 1800, "REPORT_LOG={}"),

@@ -76,10 +76,10 @@ def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subp
 
 
 def up(name: str, *arguments: str) -> None:
-    """Bring a sandbox of this name up, anew whatever was left of an earlier one."""
+    """Bring a sandbox of this name up with every part, anew whatever was left of an earlier one."""
     note(name)
     trainyard("sandbox", "down", "--name", name)
-    trainyard("sandbox", "up", "--name", name, *arguments, timeout=4500)
+    trainyard("sandbox", "up", "--name", name, "--with", "all", *arguments, timeout=4500)
 
 
 def down(name: str) -> None:

@@ -1,15 +1,18 @@
 """The copy of the stack file that Pulumi works with on a sandbox."""
 
+from collections.abc import Collection
+
 import yaml
 
 from trainyard_sandbox import pulumi
+from trainyard_sandbox.parts import PARTS
 from trainyard_sandbox.paths import PROJECT, Instance
 
 CHECKED_IN = (PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text()
 
 
-def copy(instance: Instance, kubernetes: str) -> str:
-    with open(pulumi.environment(instance, kubernetes)["PULUMI_OPTION_CONFIG_FILE"]) as file:
+def copy(instance: Instance, kubernetes: str, parts: Collection[str] = PARTS) -> str:
+    with open(pulumi.environment(instance, kubernetes, parts)["PULUMI_OPTION_CONFIG_FILE"]) as file:
         return file.read()
 
 
@@ -33,5 +36,27 @@ def test_with_another_kubernetes_it_says_so_once_and_leaves_out_what_does_not_wo
         "stacks/Pulumi.sandbox.yaml: cluster.version is not the sandbox's, so its copy of the file has 1.34\n"
     )
     settings["cluster"]["version"] = "1.36"
-    settings |= {"volcano": {"enabled": False}, "coscheduling": {"enabled": False}}
+    settings["volcano"]["enabled"] = settings["coscheduling"]["enabled"] = False
     assert yaml.safe_load(copy(Instance("b", tmp_path), "1.36")) == wanted
+
+
+def test_what_the_sandbox_has_not_is_left_out_in_its_place_until_it_is_there(tmp_path, capsys) -> None:
+    instance = Instance("a", tmp_path)
+    text = copy(instance, "1.35", ["volcano"])
+    changed = [
+        (number, old, new)
+        for number, (old, new) in enumerate(zip(CHECKED_IN.split("\n"), text.split("\n"), strict=True))
+        if old != new
+    ]
+    [(line, old, new)] = changed
+    assert (CHECKED_IN.split("\n")[line - 2].strip(), old.strip(), new.strip()) == (
+        "coscheduling:",
+        "enabled: true",
+        "enabled: false",
+    )
+    assert capsys.readouterr().err == (
+        "stacks/Pulumi.sandbox.yaml: the sandbox has no coscheduling, so its copy of the file is without "
+        "(`trainyard sandbox up --with coscheduling`)\n"
+    )
+    assert copy(instance, "1.35") == CHECKED_IN
+    assert capsys.readouterr().err == ""

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from trainyard_sandbox import bundle_writer, cluster
+from trainyard_sandbox import bundle_writer, cluster, parts
 from trainyard_sandbox.bundle import VARIABLE
 from trainyard_sandbox.cluster import Sandbox
 from trainyard_sandbox.errors import SandboxError
@@ -49,6 +49,25 @@ FromSource = Annotated[
     bool,
     typer.Option("--from-source", help="Build it all here, and take nothing from upstream's releases."),
 ]
+
+
+def _parts(names: list[str] | None) -> list[str]:
+    try:
+        return list(parts.named(names or ()))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+With = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="|".join([*parts.PARTS, parts.ALL]),
+        callback=_parts,
+        autocompletion=lambda: [*parts.PARTS.items(), (parts.ALL, "all of them")],
+        help="A part that a sandbox can do without; may be repeated. A sandbox that runs gets it as well.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
@@ -71,6 +90,7 @@ def up(
         typer.Option(min=1, max=65535, help="Loopback port of the API server; by default a free one."),
     ] = None,
     kubernetes: Kubernetes = None,
+    with_parts: With = None,
     from_source: FromSource = False,
 ) -> None:
     """Bring the sandbox up, or repair it.
@@ -80,6 +100,7 @@ def up(
     the nodes are Ready.
 
     Example: trainyard sandbox up && trainyard sandbox exec -- kubectl get nodes
+    Example: trainyard sandbox up --with mpi --with volcano
     """
     if control_plane_only and nodes:
         raise typer.BadParameter("with --control-plane-only no node runs pods.", param_hint="--nodes")
@@ -90,6 +111,7 @@ def up(
             nodes=0 if control_plane_only else nodes,
             port=port,
             kubernetes=kubernetes,
+            parts=with_parts or (),
             from_source=from_source,
         )
     flag = "" if name == "default" else f" --name {name}"
@@ -99,6 +121,11 @@ def up(
         f"`trainyard sandbox exec{flag} -- kubectl get nodes`; end it with `trainyard sandbox down{flag}`.",
         file=sys.stderr,
     )
+    if lacking := parts.lacking(sandbox.parts):
+        print(
+            f"It is without {', '.join(lacking)}. To add one: trainyard sandbox up{flag} --with {lacking[0]}",
+            file=sys.stderr,
+        )
 
 
 @app.command()
@@ -112,13 +139,18 @@ def down(name: Name = "default") -> None:
 def build(
     control_plane_only: ControlPlaneOnly = False,
     kubernetes: Kubernetes = None,
+    with_parts: With = None,
     from_source: FromSource = False,
 ) -> None:
     """Get only the toolchain and the images, so that a later `up` is quick."""
     version = kubernetes or cluster.USUAL_KUBERNETES
     with Progress() as progress:
         cluster.build(
-            progress, control_plane_only=control_plane_only, kubernetes=version, from_source=from_source
+            progress,
+            control_plane_only=control_plane_only,
+            kubernetes=version,
+            parts=with_parts or (),
+            from_source=from_source,
         )
 
 

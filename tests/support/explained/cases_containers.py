@@ -79,6 +79,31 @@ CASES = (
         ),
     ),
     Case(
+        "an image that a sandbox has only if somebody asks for it comes with the command that brings it",
+        seen(
+            pods=(
+                pod(
+                    statuses=[
+                        {
+                            "name": "node",
+                            "image": "docker.io/trainyard/mpi:sandbox",
+                            "state": waiting("ErrImagePull", "no such host"),
+                        }
+                    ],
+                    phase="Pending",
+                ),
+            )
+        ),
+        Finding(
+            Reason.IMAGE_NOT_PULLED,
+            FIRST,
+            "image docker.io/trainyard/mpi:sandbox cannot be pulled: ErrImagePull: no such host. "
+            "On a sandbox, `trainyard sandbox up --with all` brings it",
+            "correct the image docker.io/trainyard/mpi:sandbox, "
+            "or give the pods a pull secret for its registry",
+        ),
+    ),
+    Case(
         "a Secret that a container reads is named",
         seen(
             pods=(pod(0, "Pending", state=waiting("CreateContainerConfigError", 'secret "token" not found')),)

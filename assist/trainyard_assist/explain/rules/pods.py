@@ -27,6 +27,8 @@ _IMAGE: Final = frozenset(
         "SignatureValidationFailed",
     }
 )
+_OF_A_SANDBOX: Final = "docker.io/trainyard/"
+"""Images that no registry has, and a sandbox only if somebody has asked for them."""
 _CONFIG: Final = "CreateContainerConfigError"
 _START: Final = frozenset({"CreateContainerError", "RunContainerError", "PostStartHookError"})
 _START_ENDED: Final = frozenset({"StartError", "ContainerCannotRun"})
@@ -60,6 +62,8 @@ def image_not_pulled(o: Observation) -> Finding | None:
         if _reason(status) in _IMAGE:
             image = read.text(status, "image")
             message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
+            if image.startswith(_OF_A_SANDBOX):
+                message += ". On a sandbox, `trainyard sandbox up --with all` brings it"
             return _about_pod(
                 o, Reason.IMAGE_NOT_PULLED, pod, message, lambda s: _reason(s) in _IMAGE, image=image
             )

@@ -1,0 +1,39 @@
+"""What a sandbox can do without: parts that come when somebody asks for them.
+
+`toolchain.yaml` and `images.yaml` say which of their entries are of a part;
+`pulumi` leaves out of the stack what is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+PARTS: Final[Mapping[str, str]] = {
+    "volcano": "the gang scheduler",
+    "coscheduling": "the other gang scheduler, of scheduler-plugins",
+    "mpi": "the image of the runtimes for MPI",
+    "jax-xgboost": "the image of the runtimes for JAX and XGBoost",
+    "initializers": "the image that fetches datasets and models",
+}
+"""What each is, by name."""
+ALL: Final = "all"
+"""Stands for all of them."""
+
+
+def named(names: Iterable[str]) -> tuple[str, ...]:
+    """The parts of these names, in their order, each once.
+
+    Raises:
+        ValueError: One of the names is not one: says which there are.
+    """
+    wanted = set(names)
+    if unknown := sorted(wanted - {*PARTS, ALL}):
+        raise ValueError(f"{unknown[0]!r}: there are {', '.join([*PARTS, ALL])}")
+    return tuple(part for part in PARTS if part in wanted or ALL in wanted)
+
+
+def lacking(parts: Iterable[str]) -> tuple[str, ...]:
+    """The parts that are not among these."""
+    held = set(parts)
+    return tuple(part for part in PARTS if part not in held)
