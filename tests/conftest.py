@@ -41,7 +41,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 class ByWhatIsShared(LoadScopeScheduling):
-    """Tests run one after the other where they share a fixture of their package.
+    """Tests run one after the other where they share a sandbox of their package; the others, file by file.
 
     Those of tests/e2e share a file's at most: each process that runs some has a
     sandbox of its own. Where the processes have one together, those who roll out
@@ -50,8 +50,11 @@ class ByWhatIsShared(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        folder = file.rpartition("/")[0]
+        if folder.rpartition("/")[2] in AREAS_OF_THEIR_OWN:
+            return folder
         if not file.startswith(END_TO_END):
-            return file.rpartition("/")[0]
+            return file
         together = self.config.getoption("together")
         return "rollouts" if together and _rolls_out(self.config.rootpath / file) else file
 
