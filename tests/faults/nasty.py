@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.support import generated as api
+from tests.support.nasties import NASTY, nasty
 
 ROOM = 256 * 1024
 """Bytes of JSON that admission allows a TrainJob, and a runtime."""
@@ -47,7 +48,7 @@ ANCESTOR = {"labels": {api.ANCESTOR: "trainer"}}
 
 Json = dict[str, Any]
 Pair = tuple[Json, Json]
-"""Spec of a runtime, and of a TrainJob less its `runtimeRef`."""
+"""Spec of a runtime, and of a TrainJob less its `runtimeRef`; with labels and annotations as `metadata`."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,28 @@ def grammar(draw: random.Random, room: int) -> Pair:
     return spec, {**job, "trainer": {"args": args, **job.get("trainer", {})}}
 
 
+def tables(draw: random.Random, _: int) -> Pair:
+    """What is meant to cost the webhooks as much as it can, one of a list."""
+    of, name = draw.choice(NASTY)
+    made = nasty(of, name)
+    marks = {key: made["metadata"][key] for key in ("labels", "annotations") if key in made["metadata"]}
+    spec = {"metadata": marks} | {key: value for key, value in made["spec"].items() if key != "runtimeRef"}
+    return (spec, {}) if of == "runtime" else (runtime(), spec)
+
+
 SHAPES: dict[str, Callable[[random.Random, int], Pair]] = {
     shape.__name__: shape
-    for shape in (variables, selectors, affinities, texts, volumes, gangs, hosts, amounts, names, grammar)
+    for shape in (
+        variables,
+        selectors,
+        affinities,
+        texts,
+        volumes,
+        gangs,
+        hosts,
+        amounts,
+        names,
+        grammar,
+        tables,
+    )
 }

@@ -191,7 +191,7 @@ class Background:
 
 
 def manifest(kind: str, name: str, namespace: str, **spec: Any) -> Any:
-    metadata = {"name": name, "namespace": namespace}
+    metadata = {**spec.pop("metadata", {}), "name": name, "namespace": namespace}
     return {"apiVersion": TRAINER, "kind": kind, "metadata": metadata, "spec": spec}
 
 
