@@ -5,8 +5,10 @@ snapshots that Kubeflow Trainer keeps as YAML. Reads no files itself.
 
 It differs from PyYAML's safe loader where kubectl does: `n` and `y` are
 booleans, dates stay text, `1:30` is not a number, `1e3` is one, keys become
-text. It refuses what no manifest needs: aliases (a few lines of them expand to
-gigabytes), duplicate keys, nesting beyond 50, more than 3 MiB.
+text. Aliases and merge keys (`<<`) are written out, so that no two fields share
+a value. It refuses what no manifest needs: duplicate keys, nesting beyond 50,
+more than 3 MiB, and aliases that stand for more than 1 MiB (a few lines of them
+expand to gigabytes).
 """
 
 from __future__ import annotations
@@ -14,17 +16,25 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 import yaml
 
 Json = Mapping[str, Any]
 
 MAX_BYTES: Final = 3 * 2**20
+MAX_ALIASED: Final = 2**20
+"""Characters that the aliases of a text may stand for."""
 MAX_DEPTH: Final = 50
-_ALIAS: Final = "aliases are not allowed: write out what the anchor stands for"
+_ALIASES: Final = "the aliases of this text stand for more than 1 MiB: write out what you need of it"
+_NO_ALIASES: Final = "aliases are not allowed here: write out what the anchor stands for"
+_ALIAS_INSIDE: Final = "an alias must not be inside what it stands for"
+_NO_OBJECT_TO_MERGE: Final = "a merge key (<<) takes an object, or a list of objects"
+_TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
+_VALUE: Final = 32
+"""What a value counts in a text beside its own characters: its key, and the indentation of both."""
 _NO_OBJECT: Final = "a document must be an object"
 _TOO_LARGE: Final = f"larger than {MAX_BYTES >> 20} MiB"
 _UNNAMED: Final = "<text>"
@@ -56,11 +66,13 @@ _WORDS: Final = tuple(
         ),
         (r"could not find expected ':'", "an entry must be 'key: value'"),
         (r"could not determine a constructor for the tag", "YAML tags are not allowed"),
+        (r"found undefined alias", "no anchor of this name is above this alias"),
     )
 )
 """What PyYAML says, by how it begins, and what we say instead."""
 
 _RESOLVERS: Final = (
+    ("tag:yaml.org,2002:merge", re.compile("<<"), ["<"]),
     ("tag:yaml.org,2002:null", re.compile(r"~|null|Null|NULL|"), ["~", "n", "N", ""]),
     (
         "tag:yaml.org,2002:bool",
@@ -80,6 +92,7 @@ _RESOLVERS: Final = (
         list("-+0123456789."),
     ),
 )
+_MERGE: Final = "tag:yaml.org,2002:merge"
 _OCTAL: Final = re.compile(r"0[0-7]+")
 """As YAML 1.1 writes octal numbers."""
 
@@ -180,7 +193,8 @@ def _parse_in_words(text: str, source: str) -> tuple[Document, ...]:
 def read(text: str) -> Json:
     """The one document in `text`, for text whose errors are not reported.
 
-    Unlike `parse`, it does not read the text again for a better error.
+    Unlike `parse`, it does not read the text again for a better error, and takes no aliases: programs
+    write such text, and they need none.
 
     Raises:
         DocumentError: The text is not YAML, or is refused, or does not hold exactly one object.
@@ -188,7 +202,7 @@ def read(text: str) -> Json:
     if len(text.encode()) > MAX_BYTES:
         raise DocumentError(_UNNAMED, START, _TOO_LARGE)
     try:
-        found = _QuickLoader(text).get_single_data()
+        found = _StrictLoader(text).get_single_data()
     except yaml.YAMLError as error:
         raise DocumentError.of(error, text, _UNNAMED) from error
     if not isinstance(found, dict):
@@ -225,24 +239,75 @@ def _child(node: yaml.Node | None, step: str) -> tuple[yaml.Mark, yaml.Node] | N
     return None
 
 
+def _merged(entries: Sequence[tuple[yaml.Node, yaml.Node]]) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    """The entries of an object with those of its merge keys: its own win, then those of the first."""
+    own = [(key, value) for key, value in entries if key.tag != _MERGE]
+    taken = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
+    yield from own
+    for merge, value in entries:
+        if merge.tag != _MERGE:
+            continue
+        for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+            if not isinstance(source, yaml.MappingNode):
+                raise yaml.composer.ComposerError(None, None, _NO_OBJECT_TO_MERGE, source.start_mark)
+            added = [(key, item) for key, item in source.value if key.value not in taken]
+            taken |= {key.value for key, _ in added if isinstance(key, yaml.ScalarNode)}
+            yield from added
+
+
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (PyYAML's own attribute)
+    most_copied: ClassVar[int] = MAX_ALIASED
+    """What aliases may stand for, as `_VALUE` counts it."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
         self._depth = 0
+        self._copied_size = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        event = self.peek_event()  # type: ignore[no-untyped-call]
         if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, _ALIAS, mark)
+            anchored = self.anchors.get(event.anchor)
+            return super().compose_node(parent, index) if anchored is None else self._written_out(anchored)
+        self.anchors.pop(event.anchor, None)  # a later anchor of the same name takes its place
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise yaml.composer.ComposerError(None, None, f"nested deeper than {MAX_DEPTH} levels", mark)
+            raise yaml.composer.ComposerError(None, None, _TOO_DEEP, event.start_mark)
         try:
             return super().compose_node(parent, index)
         finally:
             self._depth -= 1
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        if any(key.tag == _MERGE for key, _ in node.value):
+            node.value = list(_merged(node.value))
+        return node
+
+    def _written_out(self, anchored: yaml.Node) -> yaml.Node:
+        """A copy of what an alias stands for."""
+        mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
+        if anchored.end_mark is None:
+            raise yaml.composer.ComposerError(None, None, _ALIAS_INSIDE, mark)
+        return self._copied(anchored, self._depth + 1, mark)
+
+    def _copied(self, node: yaml.Node, depth: int, mark: yaml.Mark) -> yaml.Node:
+        self._copied_size += _VALUE + (len(node.value) if isinstance(node, yaml.ScalarNode) else 0)
+        if self._copied_size > self.most_copied:
+            problem = _ALIASES if self.most_copied else _NO_ALIASES
+            raise yaml.composer.ComposerError(None, None, problem, mark)
+        if depth > MAX_DEPTH:
+            raise yaml.composer.ComposerError(None, None, _TOO_DEEP, mark)
+        value = node.value
+        if isinstance(node, yaml.SequenceNode):
+            value = [self._copied(item, depth + 1, mark) for item in value]
+        elif isinstance(node, yaml.MappingNode):
+            value = [
+                (self._copied(key, depth + 1, mark), self._copied(item, depth + 1, mark))
+                for key, item in value
+            ]
+        return type(node)(node.tag, value, node.start_mark, node.end_mark)
 
     def construct_object_of_texts(self, node: yaml.Node) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -280,6 +345,9 @@ class _Loader(yaml.SafeLoader):
             )
         return number
 
+    def construct_text(self, node: yaml.Node) -> str:
+        return str(node.value)
+
     def construct_truth(self, node: yaml.Node) -> bool:
         return node.value.lower() in ("y", "yes", "true", "on")
 
@@ -288,6 +356,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_object_of_tex
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_whole_number)
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
 _Loader.add_constructor("tag:yaml.org,2002:bool", _Loader.construct_truth)
+_Loader.add_constructor(_MERGE, _Loader.construct_text)
 
 
 class _QuickLoader(_Loader):
@@ -301,6 +370,12 @@ class _QuickLoader(_Loader):
         parser = yaml.CSafeLoader(text)
         for name in ("check_event", "peek_event", "get_event"):
             setattr(self, name, getattr(parser, name))
+
+
+class _StrictLoader(_QuickLoader):
+    """A loader that takes no aliases."""
+
+    most_copied = 0
 
 
 class _Dumper(yaml.SafeDumper):

@@ -7,7 +7,7 @@ Reads no files, and does not decide what is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,6 +22,10 @@ DEFAULT_NAMESPACE: Final = "ns"
 """The namespace of a TrainJob whose file names none: a placeholder, like the uid."""
 PLACEHOLDER_UID: Final = "11111111-2222-3333-4444-555555555555"
 
+_GENERATED: Final = "xxxxx"
+"""In place of the characters that the API server appends to `generateName`."""
+_LONGEST_PREFIX: Final = 58
+"""Characters of `generateName` that the API server keeps."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _METADATA: Final = FieldPath("metadata")
 _SPEC: Final = FieldPath("spec")
@@ -42,7 +46,7 @@ def trainjob_documents(documents: Sequence[Document]) -> tuple[Document, ...]:
 def runtime_documents(documents: Sequence[Document], namespace: str) -> Runtimes:
     """The documents that are runtimes, the last one of each name; `namespace` is that of those without one.
 
-    Raises `UnreadableError` for a runtime without a name.
+    Raises `UnreadableError` for a runtime without a name and without `generateName`.
     """
     found = {}
     for document in documents:
@@ -79,6 +83,28 @@ def runtime(document: Document, namespace: str) -> Runtime:
         spec=with_runtime_defaults(manifest)["spec"],
         labels=fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
     )
+
+
+def name_of(metadata: Json) -> Any:
+    """The name in an object's metadata, a stable one where the API server generates it; None without any."""
+    prefix = metadata.get("generateName")
+    if metadata.get("name") or not prefix or not isinstance(prefix, str):
+        return metadata.get("name")
+    return prefix[:_LONGEST_PREFIX] + _GENERATED
+
+
+def generated_names(documents: Sequence[Document]) -> Iterator[str]:
+    """A sentence, with its place, about each TrainJob and runtime whose name the API server generates."""
+    for document in documents:
+        metadata = document.value.get("metadata")
+        if _is(document, frozenset({names.TRAINJOB}) | names.RUNTIME_KINDS) and isinstance(metadata, Mapping):
+            name = name_of(metadata)
+            if name != metadata.get("name"):
+                place = document.position(("metadata", "generateName"))
+                yield (
+                    f"{document.source}:{place.line}: metadata.generateName: the name is shown as {name}: "
+                    f"the API server puts five characters of its choice for {_GENERATED}"
+                )
 
 
 def with_trainjob_defaults(manifest: Json) -> Json:
@@ -154,11 +180,12 @@ def _is(document: Document, kinds: frozenset[str]) -> bool:
 
 def _runtime_key(document: Document, namespace: str) -> tuple[str, str, str]:
     metadata = document.value.get("metadata")
-    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
+    name = name_of(metadata) if isinstance(metadata, Mapping) else None
+    if not isinstance(metadata, Mapping) or not isinstance(name, str):
         raise UnreadableError(f"{document.place}: metadata.name: Required value")
     kind = document.value["kind"]
     where = str(metadata.get("namespace") or namespace) if kind == names.TRAINING_RUNTIME else ""
-    return kind, where, metadata["name"]
+    return kind, where, name
 
 
 def _trainjob(manifest: Json, namespace: str) -> TrainJob:
@@ -169,10 +196,11 @@ def _trainjob(manifest: Json, namespace: str) -> TrainJob:
     fields.required_text(reference.get("name"), _SPEC.child("runtimeRef", "name"))
     return TrainJob(
         namespace=fields.text(metadata.get("namespace"), _METADATA.child("namespace")) or namespace,
-        name=fields.required_text(metadata.get("name"), _METADATA.child("name")),
+        name=fields.required_text(name_of(metadata), _METADATA.child("name")),
         uid=fields.text(metadata.get("uid"), _METADATA.child("uid")) or PLACEHOLDER_UID,
         resource_version="",
         created=_EPOCH,
         spec=job["spec"],
+        labels=fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
         annotations=fields.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
     )

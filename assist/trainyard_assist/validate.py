@@ -7,15 +7,21 @@ the webhooks do; this module only selects the objects. Reads no files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
 
 from trainyard_api.documents import Document
 from trainyard_api.errors import InvalidFieldError
 from trainyard_operator.core import validation
+from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.core.model import TrainJob
 from trainyard_operator.core.validation import Answer
 
 from . import offline
 from .offline import DEFAULT_NAMESPACE, Runtimes
+
+_AS_WRITTEN: Final = replace(DEFAULT_SETTINGS, queue_holds_jobset=True)
+"""In a file `suspend` is its user's, as where the queue holds JobSets: no webhook of Kueue has set it."""
 
 
 class NothingToValidateError(ValueError):
@@ -58,7 +64,7 @@ def _trainjob_answer(request: Sequence[Document], runtimes: Runtimes, namespace:
         runtime = None if found is None else offline.runtime(found, namespace)
     except InvalidFieldError as error:
         return Answer(errors=error.errors)
-    return validation.validate(job, old, runtime)
+    return validation.validate(job, old, runtime, settings=_AS_WRITTEN)
 
 
 def _runtime_answer(document: Document, namespace: str) -> Answer:

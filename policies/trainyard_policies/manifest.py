@@ -169,16 +169,17 @@ def read(value: Json) -> Manifest:
     """The manifest, a `Workload` if it is one; raises `InvalidFieldError` for invalid shapes."""
     fields.require_shallow(value, FieldPath())
     metadata = fields.mapping(value.get("metadata"), _METADATA)
-    generated = fields.text(metadata.get("generateName"), _METADATA.child("generateName"))
+    name = fields.text(metadata.get("name"), _METADATA.child("name"))
+    prefix = fields.text(metadata.get("generateName"), _METADATA.child("generateName"))
     who: dict[str, Any] = {
         "api_version": fields.required_text(value.get("apiVersion"), FieldPath("apiVersion")),
         "kind": fields.required_text(value.get("kind"), FieldPath("kind")),
-        "name": generated or fields.required_text(metadata.get("name"), _METADATA.child("name")),
+        "name": fields.required_text(name or prefix, _METADATA.child("name")),
         "namespace": fields.text(metadata.get("namespace"), _METADATA.child("namespace")),
         "labels": fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
         "annotations": fields.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
         "value": value,
-        "generated": generated is not None,
+        "generated": not name,
     }
     if not is_workload(value):
         return Manifest(**who)

@@ -64,11 +64,46 @@ def test_a_document_knows_where_each_field_or_its_nearest_parent_stands(steps, p
     assert document.position(steps) == position
 
 
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
+"""Ten to the ninth values in nine lines."""
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: &x {p: [1]}\nb: *x", {"a": {"p": [1]}, "b": {"p": [1]}}),
+        ("a: &x 1\nb: &x 2\nc: *x", {"a": 1, "b": 2, "c": 2}),
+        ("a: &x {p: 1, q: 2}\nb: {<<: *x, p: 3}", {"a": {"p": 1, "q": 2}, "b": {"p": 3, "q": 2}}),
+        ("b: {<<: [{p: 1}, {p: 2, q: 3}]}", {"b": {"p": 1, "q": 3}}),
+        ("b: {'<<': 1}\nc: <<", {"b": {"<<": 1}, "c": "<<"}),
+    ],
+)
+def test_aliases_and_merge_keys_are_written_out(text, value):
+    assert parse(text, "f")[0].value == value
+
+
+def test_what_an_alias_stands_for_is_a_value_of_its_own_and_known_by_the_place_of_its_anchor():
+    [document] = parse("a: &x {p: [1]}\nb: *x", "f")
+    document.value["b"]["p"].append(2)
+    assert document.value == {"a": {"p": [1]}, "b": {"p": [1, 2]}}
+    assert (document.position(["b"]), document.position(["b", "p"])) == (Position(2, 1), Position(1, 8))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("a: 1\na: 2", "f:2:1: duplicate key 'a'"),
-        ("a: &x 1\nb: *x", "f:2:4: aliases are not allowed: write out what the anchor stands for"),
+        ("b: *x", "f:1:4: no anchor of this name is above this alias"),
+        ("a: &x [*x]", "f:1:8: an alias must not be inside what it stands for"),
+        ("a: {<<: 1}", "f:1:9: a merge key (<<) takes an object, or a list of objects"),
+        (BOMB, "f:5:15: the aliases of this text stand for more than 1 MiB: write out what you need of it"),
+        (
+            f"a: &x {'x' * 2**16}\nb: [{', '.join(['*x'] * 20)}]",
+            "f:2:65: the aliases of this text stand for more than 1 MiB: write out what you need of it",
+        ),
+        (f"a: &x {'[' * 30}{']' * 30}\nb: {'[' * 30}*x{']' * 30}", "f:2:34: nested deeper than 50 levels"),
         ("a: .nan", "f:1:4: .nan is not a JSON number"),
         (f"a: 0x{'f' * 4000}", "f:1:4: a number is too large for JSON: quote it if it is a text"),
         (f"a: {'9' * 400}", "f:1:4: a number is too large for JSON: quote it if it is a text"),

@@ -39,6 +39,16 @@ def test_a_trainjob_is_printed_as_its_children_with_the_runtime_of_the_catalog(c
     )
 
 
+def test_a_trainjob_that_gets_its_name_from_the_api_server_is_printed_with_a_stable_one(call):
+    code, out, err = call((JOB % "tj-").replace("{name: tj", "{generateName: tj"))
+    (child,) = (document.value for document in documents.parse(out, "out"))
+    assert (code, child["metadata"]["name"]) == (0, "tj-xxxxx")
+    assert err == (
+        "job.yaml:4: metadata.generateName: the name is shown as tj-xxxxx: "
+        "the API server puts five characters of its choice for xxxxx\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "options", "code", "message"),
     [

@@ -55,6 +55,31 @@ def test_the_answer_is_about(call, texts, errors):
     assert call(*texts) == (1 if errors else 0, {"warnings": [], "errors": errors}, "")
 
 
+SHOWN = (
+    "0.yaml:4: metadata.generateName: the name is shown as %s-xxxxx: "
+    "the API server puts five characters of its choice for xxxxx\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param((JOB % "tj-").replace("{name: tj", "{generateName: tj"), SHOWN % "tj", id="TrainJob"),
+        pytest.param(GOOD.replace("name: rt}", "generateName: rt-}"), SHOWN % "rt", id="runtime"),
+    ],
+)
+def test_a_name_that_the_api_server_generates_is_shown_as_one(call, text, said):
+    assert call(text) == (0, {"warnings": [], "errors": []}, said)
+
+
+def test_a_job_that_is_sent_suspended_to_a_queue_is_warned_about(call):
+    text = (JOB % "tj").replace("name: tj", "name: tj, labels: {kueue.x-k8s.io/queue-name: research}")
+    text = text.replace("spec: {", "spec: {suspend: true, ")
+    code, answer, _ = call(text)
+    [warning] = answer["warnings"]
+    assert (code, warning[:61]) == (0, "spec.suspend: is true, so this job waits, though queue resear")
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.core_values import PLAIN, counts, jobset, replicated_job, runtime, trainjob
 from trainyard_operator.core.framework import Framework
+from trainyard_operator.core.info import DEFAULT_SETTINGS
 from trainyard_operator.core.limits import Limits
 from trainyard_operator.core.model import Runtime
 from trainyard_operator.core.plugins.jobset import JobSetPlugin
@@ -112,6 +113,31 @@ def test_a_retention_that_cannot_be_read_is_a_warning(job, old):
 )
 def test_a_retention_that_can_be_read_or_was_there_before_is_none(job, old):
     assert validate(job, old, runtime({})).warnings == ()
+
+
+QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
+HELD = {"kueue.x-k8s.io/admission-gated-by": "trainyard.dev/sent-suspended"}
+SUSPENDED = trainjob({"suspend": True}, labels=QUEUED)
+OF_JOBSETS, OF_TRAINJOBS = (replace(DEFAULT_SETTINGS, queue_holds_jobset=holds) for holds in (True, False))
+WAITS = (
+    "spec.suspend: is true, so this job waits, though queue research has room, until kubectl patch trainjob "
+    """tj --type=merge -p '{"spec":{"suspend":false}}'; a queue needs no suspend: true""",
+)
+
+
+@pytest.mark.parametrize(
+    ("job", "old", "settings", "warnings"),
+    [
+        pytest.param(SUSPENDED, None, OF_JOBSETS, WAITS, id="sent suspended"),
+        pytest.param(SUSPENDED, None, OF_TRAINJOBS, (), id="suspended by Kueue's webhook"),
+        pytest.param(replace(SUSPENDED, annotations=HELD), None, OF_TRAINJOBS, WAITS, id="held by ours"),
+        pytest.param(trainjob(labels=QUEUED), None, OF_JOBSETS, (), id="not suspended"),
+        pytest.param(trainjob({"suspend": True}), None, OF_JOBSETS, (), id="in no queue"),
+        pytest.param(SUSPENDED, trainjob(labels=QUEUED), OF_JOBSETS, (), id="suspended later"),
+    ],
+)
+def test_a_job_that_is_sent_suspended_to_a_queue_is_told_that_it_waits(job, old, settings, warnings):
+    assert validate(job, old, runtime({}), settings=settings) == Answer(warnings)
 
 
 # --- initializers -----------------------------------------------------------

@@ -106,7 +106,7 @@ def test_levels_as_shipped():
             "run-as-non-root",
             "secrets-by-reference",
         },
-        Subject.STACK: {"deprecated-runtime"},
+        Subject.STACK: {"deprecated-runtime", "sent-suspended"},
     }
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, TextIO
 import typer
 
 from trainyard_api import documents
+from trainyard_assist import offline
 from trainyard_assist import render as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 from trainyard_operator.core import info, plugins
@@ -55,6 +56,8 @@ def run(
         print(error, file=err)
         return REFUSED
     out.write(documents.dump(children))
+    for sentence in offline.generated_names(given):
+        print(sentence, file=err)
     return FINE
 
 

@@ -15,6 +15,7 @@ from typing import TextIO
 import typer
 
 from trainyard_api import documents
+from trainyard_assist import offline
 from trainyard_assist import validate as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE, UnreadableError
 
@@ -40,13 +41,16 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        answer = core.validate(read(files), manifests.catalog(catalog), namespace)
+        given = read(files)
+        answer = core.validate(given, manifests.catalog(catalog), namespace)
     except (UsageError, documents.DocumentError, UnreadableError, core.NothingToValidateError) as error:
         print(error, file=err)
         return CANNOT_ASK
     errors = [{"field": e.path, "type": e.type.value, "message": str(e)} for e in answer.errors]
     json.dump({"warnings": list(answer.warnings), "errors": errors}, out, indent=2)
     out.write("\n")
+    for sentence in offline.generated_names(given):
+        print(sentence, file=err)
     if not errors and err.isatty():
         asked = " ".join(map(str, files))
         print(f"To check the rules of a stack: trainyard lint --stack NAME {asked}", file=err)

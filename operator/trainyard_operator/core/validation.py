@@ -92,7 +92,12 @@ def validate(
     except InvalidFieldError as error:
         return Answer(errors=error.errors)
     errors = _errors(job, runtime, using, settings, old=old, jobset=jobset, allowed=allowed)
-    return Answer((*_warnings("Referenced ", runtime), *_retention_warnings(job, old)), errors)
+    warnings = (
+        *_warnings("Referenced ", runtime),
+        *_retention_warnings(job, old),
+        *_suspend_warnings(job, old, settings),
+    )
+    return Answer(warnings, errors)
 
 
 def validate_runtime(
@@ -199,6 +204,23 @@ def _retention_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
         yield (
             f'metadata.annotations[{name}]: {text[:64]!r} is neither "{retention.KEEP}" nor a duration '
             "such as 24h or 7d: the TrainJob is kept"
+        )
+
+
+def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -> Iterator[str]:
+    """Guides of Trainer and Kueue send `suspend: true` with a queue; here such a job waits for its user.
+
+    Where the queue holds TrainJobs, Kueue's webhook has suspended each of them before: one that its user
+    sent suspended has our gate (see `holding`).
+    """
+    queue = job.labels.get(names.QUEUE_LABEL)
+    if old is not None or not queue or not _is_suspended(job):
+        return
+    gates = job.annotations.get(names.QUEUE_GATES_ANNOTATION, "").split(",")
+    if settings.queue_holds_jobset or names.SENT_SUSPENDED in gates:
+        yield (
+            f"spec.suspend: is true, so this job waits, though queue {queue[:63]} has room, until "
+            f"kubectl patch trainjob {job.name} {names.RESUMES}; a queue needs no suspend: true"
         )
 
 

@@ -42,6 +42,7 @@ from . import (
     restart_policy,
     run_as_non_root,
     secrets_by_reference,
+    sent_suspended,
     service_account_token,
     tenant_network,
     trainer_step,
@@ -87,6 +88,7 @@ _OF_THE_STACK: Final[tuple[StackRule, ...]] = (
     chart_hooks.RULE,
     version_pairs.RULE,
     deprecated_runtime.RULE,
+    sent_suspended.RULE,
 )
 
 SHIPPED: Final[tuple[About, ...]] = (*_CHECKS, *_EXCEPTIONS, *_OF_THE_STACK)
