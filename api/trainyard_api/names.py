@@ -71,6 +71,8 @@ RESERVED_ENV: Final[Mapping[str, frozenset[str]]] = {
     "xgboost": frozenset({"DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"}),
 }
 """Variables that the operator sets in training containers, overriding all others, by ML policy."""
+JOB_COMPLETION_INDEX_LABEL: Final = "batch.kubernetes.io/job-completion-index"
+"""On the pods of a Job, as a label and as an annotation: the number of each."""
 JOB_COMPLETION_INDEX_PATH: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 # Conditions of a TrainJob

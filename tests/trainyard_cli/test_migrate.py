@@ -154,6 +154,43 @@ def test_an_input_that_is_no_text_is_explained(call):
     assert err.getvalue() == "stdin:1: not UTF-8\n"
 
 
+def test_jobs_that_have_ended_are_kept_when_asked(call):
+    over = (JOB % ("a", "Running")) + "status: {conditions: [{type: Succeeded, status: 'True'}]}\n"
+    said = "stdin:11: note: status: has ended (Succeeded) and is left out; --finished keeps such jobs\n"
+    assert call("-", stdin=over) == (0, f"# {said}", said)
+    code, text, told = call("-", stdin=over, finished=True, output=Output.JSON)
+    assert (code, json.loads(text), told) == (0, {"objects": [TRAINJOB], "notes": []}, "")
+
+
+def test_trainjobs_keep_a_prefix_for_their_names(call):
+    old = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {generateName: old-}
+spec: {runtimeRef: {name: jax-distributed}, trainer: {numProcPerNode: "2"}}
+"""
+    code, text, said = call("-", stdin=f"{old}---{old}", output=Output.JSON)
+    made = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"generateName": "old-"},
+        "spec": {"runtimeRef": {"name": "jax-distributed"}, "trainer": {"numProcPerNode": 2}},
+    }
+    assert (code, json.loads(text)["objects"], said) == (0, [made, made], "")
+
+
+def test_a_selector_of_another_object_that_finds_no_pod_any_more_is_said(call):
+    label = "training.kubeflow.org/job-name"
+    service = f"kind: Service\nspec: {{selector: {{app: x, {label}: a}}}}\n"
+    code, text, _ = call("-", stdin=f"{JOB % ('a', 'Running')}---\n{service}", output=Output.JSON)
+    [note] = json.loads(text)["notes"]
+    assert (code, note["level"], note["line"], note["field"]) == (1, "lost", 13, f"spec.selector[{label}]")
+    assert note["message"] == (
+        "selects by training.kubeflow.org/job-name, which pods of TrainJobs do not have: "
+        "they have jobset.sigs.k8s.io/jobset-name, jobset.sigs.k8s.io/replicatedjob-name"
+    )
+
+
 def test_names_that_would_break_out_of_a_comment_do_not(call):
     job = (JOB % ("a", "Running")).replace("  runPolicy:", '  "x\\nkind: Evil":\n    1\n  runPolicy:')
     code, text, _ = call("-", stdin=job)

@@ -14,7 +14,6 @@ from trainyard_api import names, runtime_ref
 
 from .model import Json, Observation, Ref
 
-INDEX_ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -187,7 +186,7 @@ def _said_at(event: Json) -> datetime:
 
 def index(pod: Json) -> int | None:
     """The pod's index in its Job; None without one."""
-    found = texts(pod, "metadata", "annotations").get(INDEX_ANNOTATION, "")
+    found = texts(pod, "metadata", "annotations").get(names.JOB_COMPLETION_INDEX_LABEL, "")
     return int(found) if found.isdecimal() else None
 
 

@@ -67,7 +67,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     if manager:
         new["managedBy"] = manager
     job = {"apiVersion": names.TRAINER_API_VERSION, "kind": names.TRAINJOB}
-    made = {**job, "metadata": metadata(value, notes), "spec": new}
+    made = {**job, "metadata": metadata(value, notes, named=False), "spec": new}
     return trainjobs.convert(made, {}, notes) if trainjobs.is_old(made, {}) else (made,)
 
 

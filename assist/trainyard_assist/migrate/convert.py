@@ -21,7 +21,7 @@ from trainyard_operator.core.model import Json
 
 from .. import offline
 from ..offline import DEFAULT_NAMESPACE
-from . import alpha, jax, mpi, paddle, pytorch, runtimes, tensorflow, trainjobs, xgboost
+from . import alpha, jax, live, mpi, paddle, pytorch, references, runtimes, tensorflow, trainjobs, xgboost
 from .notes import Level, Note, Notes
 from .target import Catalog
 
@@ -69,18 +69,25 @@ class Outcome:
     @property
     def complete(self) -> bool:
         """Whether everything is carried over."""
-        return all(note.level is Level.CHANGED for note in self.notes)
+        return all(note.level in (Level.CHANGED, Level.NOTE) for note in self.notes)
 
 
 def migrate(
-    given: Sequence[Document], catalog: Sequence[Document] = (), namespace: str = DEFAULT_NAMESPACE
+    given: Sequence[Document],
+    catalog: Sequence[Document] = (),
+    namespace: str = DEFAULT_NAMESPACE,
+    *,
+    ended: bool = False,
 ) -> tuple[Outcome, ...]:
     """The outcomes for the objects in `given`, in their order; items of lists one by one.
+
+    What a cluster has put into jobs and runtimes is left out.
 
     Args:
         given: What to migrate.
         catalog: The ClusterTrainingRuntimes that TrainJobs may refer to.
         namespace: The namespace of objects that name none.
+        ended: Whether jobs that have ended become something, too.
 
     Raises:
         NothingToMigrateError: No object is of a known API.
@@ -98,8 +105,10 @@ def migrate(
     taken = {_place(one.value, namespace): one.place for one in beside}
     outcomes = []
     for value, notes in items:
-        objects = _converted(value, known, moved, notes)
-        if objects != (value,):
+        manifest = live.manifest(value) if _is_known(value) else value
+        objects = () if _is_over(value, notes, kept=ended) else _converted(manifest, known, moved, notes)
+        if objects != (manifest,):
+            objects = tuple(_not_suspended(one, value, notes) for one in objects)
             objects = _accepted(objects, [*known.values(), *beside], namespace, notes)
             objects = objects if _is_runtime(value) else _unlike(objects, taken, namespace, notes)
         place = f"{notes.document.source}:{notes.line}"
@@ -124,6 +133,33 @@ def _is(value: Json, kinds: frozenset[str]) -> bool:
     return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in kinds
 
 
+def _is_over(value: Json, notes: Notes, *, kept: bool) -> bool:
+    """Whether it is a job to leave out, since it has ended; notes what a job does in its cluster."""
+    if not _is_known(value) or str(value.get("kind")) in names.RUNTIME_KINDS:
+        return False
+    end, verb = live.ended(value), live.doing(value)
+    if end is not None and not kept:
+        notes.told("status", f"has ended ({end}) and is left out; --finished keeps such jobs")
+        return True
+    if end is None and verb is not None and not _is(value, _TRAINJOBS):
+        message = "delete it before you apply what it became, or both do its work"
+        notes.told("metadata.uid", f"still {verb} in the cluster: {message}")
+    return False
+
+
+def _not_suspended(made: Json, value: Json, notes: Notes) -> Json:
+    """What was made of `value`; without `suspend: true`, with which a job for a queue would wait for ever."""
+    spec, own = made.get("spec"), made.get("metadata")
+    labels = own.get("labels") if isinstance(own, Mapping) else None
+    queue = labels.get(names.QUEUE_LABEL) if isinstance(labels, Mapping) else None
+    if not queue or not _is(made, _TRAINJOBS) or not isinstance(spec, Mapping) or not spec.get("suspend"):
+        return made
+    given = value.get("spec")
+    was = "spec.suspend" if isinstance(given, Mapping) and "suspend" in given else "spec.runPolicy.suspend"
+    notes.changed(was, f"is left out: queue {queue} holds the job until there is room, and needs none")
+    return {**made, "spec": {key: item for key, item in spec.items() if key != "suspend"}}
+
+
 def _is_known(value: Json) -> bool:
     version, kind = str(value.get("apiVersion")), str(value.get("kind"))
     return _is(value, _TRAINJOBS | names.RUNTIME_KINDS) or (version.startswith(_GROUP) and kind in _KINDS)
@@ -131,6 +167,7 @@ def _is_known(value: Json) -> bool:
 
 def _converted(value: Json, catalog: Catalog, moved: Mapping[str, int], notes: Notes) -> tuple[Json, ...]:
     if not _is_known(value):
+        references.note_selectors(value, notes)
         return (value,)
     version, kind = str(value["apiVersion"]), str(value["kind"])
     try:
@@ -169,7 +206,7 @@ def _unlike(
     """The objects, unless one of them has a name that is already taken."""
     for value in objects:
         place = taken.get(_place(value, namespace))
-        if place is not None:
+        if place is not None and value["metadata"].get("name"):
             notes.refused("metadata.name", f"is the name of the {value['kind']} from {place} too: rename one")
             return ()
     return objects
@@ -202,7 +239,7 @@ def _accepted(
 def _refusals(document: Document, given: Sequence[Document], namespace: str) -> Iterator[tuple[str, str]]:
     """What admission would refuse in an object, and what of the schema a conversion can break."""
     value = document.value
-    name = str(value["metadata"].get("name"))
+    name = str(offline.name_of(value["metadata"]))
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         yield "metadata.name", "must be a DNS label of at most 63 characters that begins with a letter"
         return

@@ -7,7 +7,7 @@ from typing import Final
 from trainyard_api import names
 from trainyard_operator.core.model import Json
 
-from . import policy
+from . import policy, references
 from .notes import Notes
 from .ranks import UNBUFFERED, index, variable
 from .source import Kind, read
@@ -27,6 +27,7 @@ KIND: Final = Kind(
 def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     """The TrainJob, and its runtime if it needs one; raises `InvalidFieldError`."""
     job = read(value, KIND, notes)
+    job = references.rewritten(job, {"Worker": names.NODE}, notes)
     worker = job.roles["Worker"]
     blueprint = Blueprint(
         job=job,

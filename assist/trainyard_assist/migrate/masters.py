@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from trainyard_api import names
 from trainyard_api.errors import required
 from trainyard_operator.core.model import Json
 
@@ -37,6 +38,12 @@ class Group:
     """Variables with the number of the pod."""
     fixed: Sequence[Json]
     """Variables that are the same in all pods."""
+
+
+def steps(job: Job) -> dict[str, str]:
+    """The ReplicatedJob of each type: the master has one of its own if its pods differ."""
+    own = STEP if merged(job) is None else names.NODE
+    return {type_: own if type_ == "Master" else names.NODE for type_ in job.roles}
 
 
 def merged(job: Job) -> Role | None:

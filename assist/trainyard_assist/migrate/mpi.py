@@ -15,7 +15,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath, required
 from trainyard_operator.core.model import Json
 
-from . import pods, policy
+from . import pods, policy, references
 from .notes import Notes
 from .source import Job, Kind, Role, count, read
 from .target import Blueprint, Catalog, build, replicated_job
@@ -89,6 +89,7 @@ def _convert(job: Job, wanted: Json, catalog: Catalog, notes: Notes) -> tuple[Js
     for type_ in job.kind.types:
         if type_ not in job.roles:
             raise required(path.child(type_), "an MPI job has a launcher and at least one worker")
+    job = references.rewritten(job, {"Launcher": names.LAUNCHER, "Worker": names.NODE}, notes)
     keys = str(wanted.get("sshAuthMountPath", _DEFAULT_KEYS))
     launcher, worker = (_reading(job.roles[type_], keys, notes) for type_ in job.kind.types)
     if launcher.replicas != 1:

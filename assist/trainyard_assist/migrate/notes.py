@@ -23,6 +23,8 @@ class Level(StrEnum):
     """Not carried over."""
     REFUSED = "refused"
     """The whole object is not carried over."""
+    NOTE = "note"
+    """Nothing is missing: what the cluster says about the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ class Notes:
     def lost(self, path: FieldPath | str, message: str) -> None:
         """The field is not carried over."""
         self._add(Level.LOST, path, message)
+
+    def told(self, path: FieldPath | str, message: str) -> None:
+        """The cluster says this about the object."""
+        self._add(Level.NOTE, path, message)
 
     def refused(self, path: FieldPath | str, message: str) -> None:
         """Because of the field, the object is not carried over."""

@@ -13,7 +13,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath, required
 from trainyard_operator.core.model import Json
 
-from . import elastic, pods, policy
+from . import elastic, pods, policy, references
 from .notes import Notes
 from .policy import Policy
 from .ranks import UNBUFFERED, after, variable
@@ -43,6 +43,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     if "Worker" not in job.roles:
         path = FieldPath("spec.paddleReplicaSpecs.Worker")
         raise required(path, "a PaddleJob without workers trains nothing")
+    job = references.rewritten(job, {"Master": _MASTER, "Worker": names.NODE}, notes)
     blueprint = _with_server(job, run, notes) if "Master" in job.roles else _collective(job)
     return build(blueprint, run, catalog, notes)
 

@@ -14,7 +14,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 from trainyard_operator.core.model import Json
 
-from . import elastic, masters, policy, processes
+from . import elastic, masters, policy, processes, references
 from .notes import Notes
 from .ranks import UNBUFFERED, index, variable
 from .source import Job, Kind, Role, read, unknown_fields
@@ -43,6 +43,7 @@ _ELASTIC: Final = FieldPath("spec.elasticPolicy")
 def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     """The TrainJob, and its runtime if it needs one; raises `InvalidFieldError`."""
     job = read(value, KIND, notes)
+    job = references.rewritten(job, masters.steps(job), notes)
     number = _processes(job, notes)
     rendezvous = _elastic(job, notes)
     run = policy.read(job, notes)

@@ -52,7 +52,7 @@ def convert(value: Json, notes: Notes) -> tuple[Json, ...]:
         template = fields.mapping(spec.get("template"), _SPEC.child("template"))
         new["template"] = _with_restarts(template, restarts)
     same = {key: value[key] for key in ("apiVersion", "kind")}
-    return ({**same, "metadata": metadata(value, notes), "spec": new},)
+    return ({**same, "metadata": metadata(value, notes, named=False), "spec": new},)
 
 
 def _note_processes(torch: Json, notes: Notes) -> None:

@@ -21,7 +21,6 @@ from trainyard_operator.core.model import Json
 
 from .notes import Notes
 
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _METADATA: Final = FieldPath("metadata")
 _SPEC: Final = FieldPath("spec")
 
@@ -141,22 +140,27 @@ def read(value: Json, kind: Kind, notes: Notes) -> Job:
     return Job(kind, own["name"], own, spec, policy, ordered)
 
 
-def metadata(value: Json, notes: Notes) -> dict[str, Any]:
-    """What is kept of an object's metadata: name, namespace, labels and annotations."""
+def metadata(value: Json, notes: Notes, *, named: bool = True) -> dict[str, Any]:
+    """What is kept of an object's metadata: name, namespace, labels and annotations.
+
+    `named`: the result has a name, though the API server was to generate one.
+    """
     found = fields.mapping(value.get("metadata"), _METADATA)
     name = fields.text(found.get("name"), _METADATA.child("name"))
     generated = fields.text(found.get("generateName"), _METADATA.child("generateName"))
-    if not name and generated:
+    if not name and generated and named:
         name = generated.rstrip("-.")
         message = f"the TrainJob is called {name}: its pods find each other by that name"
         notes.lost(_METADATA.child("generateName"), message)
-    kept: dict[str, Any] = {"name": fields.required_text(name, _METADATA.child("name"))}
+    if not name and generated:
+        kept: dict[str, Any] = {"generateName": generated}
+    else:
+        kept = {"name": fields.required_text(name, _METADATA.child("name"))}
     namespace = fields.text(found.get("namespace"), _METADATA.child("namespace"))
     if namespace:
         kept["namespace"] = namespace
     for key in ("labels", "annotations"):
         entries = fields.text_map(found.get(key), _METADATA.child(key))
-        entries = {name: text for name, text in entries.items() if name != _LAST_APPLIED}
         if entries:
             kept[key] = entries
     for key in ("ownerReferences", "finalizers"):

@@ -16,7 +16,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath, required
 from trainyard_operator.core.model import Json
 
-from . import pods, policy
+from . import pods, policy, references
 from .notes import Notes
 from .ranks import index, variable
 from .source import Job, Kind, Role, read
@@ -49,7 +49,9 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         message = "the number of workers does not change while a TrainJob runs; TF_CONFIG names all of them"
         notes.lost("spec.enableDynamicWorker", message)
     run = policy.read(job, notes)
-    steps = {role.type: names.NODE if role is trainer else role.type.lower() for role in job.roles.values()}
+    steps = {type_: names.NODE if type_ == trainer.type else type_.lower() for type_ in job.roles}
+    job = references.rewritten(job, steps, notes)
+    trainer = job.roles[trainer.type]
     others = []
     for role in job.roles.values():
         if role is trainer:

@@ -74,7 +74,7 @@ def convert(value: Json, moved: Mapping[str, int], notes: Notes) -> tuple[Json, 
     if initializer:
         spec["initializer"] = initializer
     job = {"apiVersion": names.TRAINER_API_VERSION, "kind": names.TRAINJOB}
-    return ({**job, "metadata": metadata(value, notes), "spec": spec},)
+    return ({**job, "metadata": metadata(value, notes, named=False), "spec": spec},)
 
 
 def runtime_key(value: Json) -> str:

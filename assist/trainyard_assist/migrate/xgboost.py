@@ -12,7 +12,7 @@ from typing import Final
 from trainyard_api import names
 from trainyard_operator.core.model import Json
 
-from . import masters, policy
+from . import masters, policy, references
 from .notes import Notes
 from .ranks import UNBUFFERED, index, variable
 from .source import Job, Kind, read
@@ -33,6 +33,7 @@ _RESERVED: Final = frozenset({"DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TAS
 def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     """The TrainJob, and its runtime if it needs one; raises `InvalidFieldError`."""
     job = read(value, KIND, notes)
+    job = references.rewritten(job, masters.steps(job), notes)
     run = policy.read(job, notes)
     alike = masters.merged(job)
     if alike is None:

@@ -43,6 +43,7 @@ def run(
     output_dir: Path | None = None,
     catalog: Path = CATALOG,
     namespace: str = DEFAULT_NAMESPACE,
+    finished: bool = False,
     stdin: TextIO | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
@@ -57,7 +58,7 @@ def run(
     try:
         texts = (_piped(stdin or sys.stdin) if file == STDIN else read([file]) for file in files)
         given = [document for text in texts for document in text]
-        outcomes = convert.migrate(given, manifests.catalog(catalog), namespace)
+        outcomes = convert.migrate(given, manifests.catalog(catalog), namespace, ended=finished)
         if output_dir is not None:
             _write(outcomes, files, output_dir)
     except (UsageError, documents.DocumentError, convert.NothingToMigrateError) as error:
@@ -88,18 +89,19 @@ def command(
         typer.Option(help="Folder to write to: a file for each input, with its name; overwrites none."),
     ] = None,
     namespace: DefaultNamespace = DEFAULT_NAMESPACE,
+    finished: Annotated[bool, typer.Option("--finished", help="Keep jobs that have ended.")] = False,
 ) -> None:
     """Turn jobs of older APIs into TrainJobs, with a TrainingRuntime where the catalog has none that fits.
 
     Accepts PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob, TrainJobs of Kubeflow Trainer 2.0 to
     2.2, and those of kubeflow.org/v2alpha1. Reports with its place whatever is not carried over. Everything
-    else in the files passes through unchanged.
+    else in the files passes through unchanged. Of an export of a cluster, jobs that have ended are left out.
 
     Example: kubectl get pytorchjobs -A -o yaml | trainyard migrate - > trainjobs.yaml
 
     Exit codes: 0 all is carried over; 1 something is not; 2 the files could not be read or written.
     """
-    raise typer.Exit(run(files, output=output, output_dir=output_dir, namespace=namespace))
+    raise typer.Exit(run(files, output=output, output_dir=output_dir, namespace=namespace, finished=finished))
 
 
 def _piped(stdin: TextIO) -> Sequence[Document]:

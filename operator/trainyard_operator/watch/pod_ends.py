@@ -26,7 +26,6 @@ FAILED: Final = "status.phase=Failed"
 SELECTOR: Final = names.JOBSET_UID_LABEL
 
 _ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
-_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _DISRUPTED: Final = "DisruptionTarget"
 _UNKNOWN: Final = "ContainerStatusUnknown"
 """The kubelet's reason for a container that did not exist when its pod ended."""
@@ -178,7 +177,7 @@ def _end(pod: _Pod) -> model.PodEnd | None:
     exit_code = how.exit_code if words is None else words.exit_code
     return model.PodEnd(
         job=labels.get(names.REPLICATED_JOB_LABEL, ""),
-        index=_number(labels.get(_INDEX)),
+        index=_number(labels.get(names.JOB_COMPLETION_INDEX_LABEL)),
         attempt=_number(labels.get(_ATTEMPT)),
         pod=pod.metadata.name,
         node=pod.spec.node_name,

@@ -1,0 +1,68 @@
+"""What a cluster says about an object, and has put into it: `kubectl get -o yaml` is no wish to run a job.
+
+Called by `convert`. Values in, values out; takes objects of any form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trainyard_operator.core.model import Json
+
+_ENDS: Final = frozenset({"Complete", "Failed", "Succeeded"})
+"""Conditions of TrainJobs, and of the older jobs, that are true once a job has ended."""
+_RUNS: Final = "Running"
+_SERVERS: Final = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""What the API server writes into metadata."""
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def ended(value: Json) -> str | None:
+    """The condition that says that a job has ended; None while it has not."""
+    return next((kind for kind in _true_conditions(value) if kind in _ENDS), None)
+
+
+def doing(value: Json) -> str | None:
+    """What a job that has not ended does in its cluster, a verb; None if it is from no cluster."""
+    if not _mapping(value.get("metadata")).get("uid"):
+        return None
+    return "runs" if _RUNS in _true_conditions(value) else "is"
+
+
+def manifest(value: Json) -> Json:
+    """The object without what a cluster has put into it."""
+    metadata = value.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return value
+    kept = {key: item for key, item in metadata.items() if key not in _SERVERS}
+    if kept.get("name"):
+        kept.pop("generateName", None)
+    annotations = kept.get("annotations")
+    if isinstance(annotations, Mapping) and _LAST_APPLIED in annotations:
+        kept["annotations"] = {key: text for key, text in annotations.items() if key != _LAST_APPLIED}
+        if not kept["annotations"]:
+            del kept["annotations"]
+    return {key: kept if key == "metadata" else item for key, item in value.items() if key != "status"}
+
+
+def _true_conditions(value: Json) -> Iterator[str]:
+    conditions = _mapping(value.get("status")).get("conditions")
+    for condition in conditions if isinstance(conditions, list) else ():
+        if _mapping(condition).get("status") == "True":
+            yield str(condition.get("type"))
+
+
+def _mapping(value: Any) -> Json:
+    return value if isinstance(value, Mapping) else {}
