@@ -104,6 +104,8 @@ class ForeignJob:
     """Whether the content that the job started with is no longer known."""
     snapshot: bool = False
     """Whether Trainer's ConfigMap with its runtime exists."""
+    occupied: bool = False
+    """Whether another ConfigMap has the name of that one."""
 
 
 @dataclass(frozen=True, slots=True)

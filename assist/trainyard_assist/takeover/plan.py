@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -58,21 +59,27 @@ def give_back(observed: Observed) -> Plan:
         for manifest in before
         if not _same(manifest, present.get(ref_of(manifest)))
     ]
-    # The platform's policies are deleted first: Trainer's runtimes need not meet them. Runtimes and the like
-    # are written while our operator serves admission; then the webhooks, which lead to Trainer.
-    steps: list[Step] = [
-        Delete(ref_of(binding), binding["metadata"]["uid"], "a policy of the platform")
-        for binding in observed.policy_bindings
+    kept, notes = _snapshots(observed)
+    steps: list[Step] = list(kept)
+    steps += [
+        put
+        for put in changed
+        if put.manifest["kind"] not in names.RUNTIME_KINDS and "webhooks" not in put.manifest
     ]
-    steps += _snapshots(observed)
-    steps += [put for put in changed if "webhooks" not in put.manifest]
     if observed.own is not None:
         steps += _scaled(observed.own, 0)
     steps += [put for put in changed if "webhooks" in put.manifest]
     steps += _scaled(controller, replicas)
+    # The platform's policies go when everything that can stop has been done. Only Trainer's runtimes come
+    # after them, which need not meet them; Trainer's webhooks check those.
+    steps += [
+        Delete(ref_of(binding), binding["metadata"]["uid"], "a policy of the platform")
+        for binding in observed.policy_bindings
+    ]
+    steps += [put for put in changed if put.manifest["kind"] in names.RUNTIME_KINDS]
     steps.append(Delete(ref_of(record), record["metadata"]["uid"], "everything is as it was before"))
     fine = Check(Level.FINE, "record", f"what was there before is in {ref_of(record)}")
-    return Plan(True, (fine,), (), tuple(steps), _after_return(observed))
+    return Plan(True, (fine, *notes), (), tuple(steps), _after_return(observed))
 
 
 def _cannot_return(observed: Observed) -> str:
@@ -187,22 +194,44 @@ def _refuses_runtimes(webhook: Json, namespace: str) -> bool:
     )
 
 
-def _snapshots(observed: Observed) -> Iterator[Put]:
-    """For jobs that started with Trainyard: their runtime, in the ConfigMap that Trainer reads."""
+def _snapshots(observed: Observed) -> tuple[list[Put], list[Check]]:
+    """For jobs that started with Trainyard: their runtime, in the ConfigMap that Trainer reads.
+
+    A job whose runtime cannot be kept is a note: whoever owns the job could otherwise stop the way back.
+    """
+    puts: list[Put] = []
+    notes = [_loses(job, "it cannot be read") for job in observed.unreadable]
     for job in observed.jobs:
         trainjob, runtime = job.trainjob, job.runtime
         if (
             job.snapshot
             or job.jobset is None
-            or not isinstance(runtime, Runtime)
             or not reconcile.is_managed(trainjob)
             or conditions.finished(conditions.of(trainjob.status))
         ):
             continue
-        yield Put(_snapshot(trainjob.namespace, trainjob.name, trainjob.uid, runtime), why="for Trainer")
+        name = f"{trainjob.namespace}/{trainjob.name}"
+        config_map = f"ConfigMap {name}{revisions.SNAPSHOT_SUFFIX}"
+        if job.occupied:
+            why = f"{config_map} exists, and is no snapshot of its runtime; to keep one, delete that first"
+            notes.append(_loses(name, why))
+        elif not isinstance(runtime, Runtime):
+            notes.append(_loses(name, f"the runtime that it started with is not known: {runtime}"))
+        else:
+            put = _snapshot(trainjob.namespace, trainjob.name, trainjob.uid, runtime)
+            if len(put.manifest["data"]["runtime"]) > revisions.MAX_SNAPSHOT:
+                notes.append(_loses(name, f"its runtime is too large for {config_map}"))
+            else:
+                puts.append(put)
+    return puts, notes
 
 
-def _snapshot(namespace: str, name: str, uid: str, runtime: Runtime) -> Json:
+def _loses(job: str, why: str) -> Check:
+    what = f"TrainJob {job} gets no snapshot of its runtime, so Trainer uses the runtime as it then is: {why}"
+    return Check(Level.NOTE, "TrainJobs", what)
+
+
+def _snapshot(namespace: str, name: str, uid: str, runtime: Runtime) -> Put:
     place = {} if runtime.namespace is None else {"namespace": runtime.namespace}
     manifest: Mapping[str, Any] = {
         "apiVersion": names.TRAINER_API_VERSION,
@@ -219,5 +248,8 @@ def _snapshot(namespace: str, name: str, uid: str, runtime: Runtime) -> Json:
         "blockOwnerDeletion": True,
     }
     metadata = {"name": name + revisions.SNAPSHOT_SUFFIX, "namespace": namespace, "ownerReferences": [owner]}
-    data = {"runtime": documents.dump([manifest])}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    # JSON is YAML, and smaller: indentation alone may bring a runtime above what is read again.
+    data = {"runtime": json.dumps(manifest)}
+    return Put(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, why="for Trainer"
+    )

@@ -24,7 +24,7 @@ from trainyard_assist.takeover.model import (
     Ref,
 )
 from trainyard_operator.core import model, revisions
-from trainyard_operator.kube.client import Client, NotFoundError, Resource
+from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_operator.kube.resources import (
     ADMISSION_POLICY_BINDINGS,
     CONFIGMAPS,
@@ -49,7 +49,10 @@ Json = Mapping[str, Any]
 MANAGER: Final = "trainyard-adopt"
 JOBSET_NAMESPACE: Final = "jobset-system"
 PATIENCE: Final = 180.0
-"""Seconds for a Deployment to reach its replicas."""
+"""Seconds for a Deployment to reach its replicas, and for its webhooks to answer."""
+PAUSE: Final = 0.5
+"""Seconds between two looks at whether it has."""
+_NO_WEBHOOK: Final = "failed calling webhook"
 _AT_ONCE: Final = 16
 _RESOURCES: Final = {
     (one.api_version, one.kind): one
@@ -140,13 +143,26 @@ def _let_pass(uid: str, webhooks: Mapping[int, str]) -> tuple[Json, ...]:
 
 
 async def _put(client: Client, step: takeover.Put) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await _is_put(client, step):  # noqa: ASYNC110 - the API server is asked
+            await asyncio.sleep(PAUSE)
+
+
+async def _is_put(client: Client, step: takeover.Put) -> bool:
+    """Write the object; False if its webhook does not answer yet, though its Deployment is ready."""
     ref = takeover.model.ref_of(step.manifest)
-    if step.uid is None:
-        await client.create(_resource(ref).path(ref.namespace), step.manifest, manager=MANAGER)
-        return
-    guard = {"uid": step.uid, "resourceVersion": step.resource_version}
-    manifest = {**step.manifest, "metadata": {**step.manifest["metadata"], **guard}}
-    await client.replace(_path(ref), manifest, manager=MANAGER)
+    try:
+        if step.uid is None:
+            await client.create(_resource(ref).path(ref.namespace), step.manifest, manager=MANAGER)
+        else:
+            guard = {"uid": step.uid, "resourceVersion": step.resource_version}
+            manifest = {**step.manifest, "metadata": {**step.manifest["metadata"], **guard}}
+            await client.replace(_path(ref), manifest, manager=MANAGER)
+    except ApiError as error:
+        if error.code == 500 and _NO_WEBHOOK in error.message:
+            return False
+        raise
+    return True
 
 
 async def _scale(client: Client, step: takeover.Scale) -> None:
@@ -159,7 +175,7 @@ async def _scale(client: Client, step: takeover.Scale) -> None:
         await client.patch(_path(step.ref), operations, kind="json", manager=MANAGER)
     async with asyncio.timeout(PATIENCE):
         while not await _is_scaled(client, step):  # noqa: ASYNC110 - the API server is asked
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(PAUSE)
 
 
 async def _is_scaled(client: Client, step: takeover.Scale) -> bool:
@@ -205,7 +221,10 @@ async def _jobs(client: Client, operator_namespace: str) -> tuple[list[takeover.
             )
         snapshot = None if found is None else revisions.read_snapshot(found, trainjob)
         chosen = revisions.choose(trainjob, jobset, live.get(runtime_key(trainjob)), recorded, snapshot)
-        return takeover.ForeignJob(trainjob, jobset, chosen.runtime, chosen.lost, snapshot is not None)
+        occupied = found is not None and snapshot is None
+        return takeover.ForeignJob(
+            trainjob, jobset, chosen.runtime, chosen.lost, snapshot is not None, occupied
+        )
 
     return list(await asyncio.gather(*map(job_of, trainjobs))), unreadable
 

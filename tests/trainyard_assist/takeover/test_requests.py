@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support import objects
-from tests.support.fake_api import FakeApi, run
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_assist import takeover
 from trainyard_assist.takeover import State
 from trainyard_cli.cluster.takeover import carry_out, observe
@@ -23,6 +23,8 @@ BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindi
 RULE = f"{BINDINGS}/image-tag.policy.trainyard.dev"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/tj"
+JOBSET = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/tj"
+SNAPSHOT = "/api/v1/namespaces/default/configmaps/tj-runtime-snapshot"
 RUNTIME = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/rt"
 
 
@@ -92,6 +94,58 @@ def test_there_and_back_leaves_what_was_there() -> None:
             assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
             assert RULE not in api.objects
             assert f"{BINDINGS}/of-others" in api.objects
+
+    run(test)
+
+
+def test_back_is_done_though_a_tenant_took_the_name_of_a_snapshot() -> None:
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            await do(client, takeover.adopt(await look(client)))
+            api.put(JOBSET, objects.jobset(owner=api.objects[TRAINJOB]["metadata"]["uid"]))
+            api.put(SNAPSHOT, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"mine": ""}})
+            api.put(RULE, binding(RULE.rpartition("/")[2]))
+            api.put(OWN, deployment(name="trainyard-operator", namespace="trainyard-system"))
+            await do(client, takeover.give_back(await look(client)))
+            assert [api.objects[path]["spec"]["replicas"] for path in (DEPLOYMENT, OWN)] == [1, 0]
+            assert api.objects[SNAPSHOT]["data"] == {"mine": ""}
+            assert RULE not in api.objects
+
+    run(test)
+
+
+def test_back_that_stops_leaves_the_policies_and_goes_on_when_it_is_repeated() -> None:
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            await do(client, takeover.adopt(await look(client)))
+            api.put(RULE, binding(RULE.rpartition("/")[2]))
+            api.put(OWN, deployment(name="trainyard-operator", namespace="trainyard-system"))
+            api.refuse_next("PATCH", DEPLOYMENT, status(403, "Forbidden", "not today"))
+            with pytest.raises(ApiError, match="not today"):
+                await do(client, takeover.give_back(await look(client)))
+            assert RULE in api.objects
+            await do(client, takeover.give_back(await look(client)))
+            assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 1
+            assert RULE not in api.objects
+            assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
+
+    run(test)
+
+
+def test_a_runtime_waits_until_trainers_webhook_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainyard_cli.cluster.takeover.PAUSE", 0.0)
+
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            await do(client, takeover.adopt(await look(client)))
+            api.put(RUNTIME, {**objects.runtime("rt"), "spec": {"ours": True}})
+            refused = status(500, "InternalError", 'failed calling webhook "validator": connection refused')
+            api.refuse_next("PUT", RUNTIME, refused)
+            await do(client, takeover.give_back(await look(client)))
+            assert api.objects[RUNTIME]["spec"] == objects.runtime("rt")["spec"]
 
     run(test)
 

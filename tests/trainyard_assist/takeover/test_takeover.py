@@ -308,28 +308,31 @@ def test_back_refuses_a_record_that_it_cannot_read():
     assert takeover.give_back(observed(record=record(replicas="many"))).refused
 
 
-def test_back_lets_our_rules_and_our_operator_go_before_the_webhooks_lead_to_trainer_again():
+def test_back_deletes_the_policies_when_trainer_works_and_only_its_runtimes_are_left():
     before = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kubeflow_trainer_version": "v2.3.0"}}
     before["metadata"] = {"name": "kubeflow-trainer-public", "namespace": NAMESPACE}
     hooks = {key: value for key, value in webhooks().items() if key != "metadata"}
     hooks["metadata"] = {"name": "validator.trainer.kubeflow.org"}
     own = deployment(2, name="trainyard-operator", namespace="trainyard-system")
+    kept = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime"}
+    kept |= {"metadata": {"name": "rt"}, "spec": {}}
     plan = takeover.give_back(
         observed(
             deployment(0),
             [public("v2.3.1"), webhooks("trainyard-operator")],
             own=own,
-            record=record(before, hooks),
+            record=record(before, kept, hooks),
             policy_bindings=[binding("image-tag.policy.trainyard.dev")],
         )
     )
     assert [str(step) for step in plan.steps] == [
-        "delete ValidatingAdmissionPolicyBinding image-tag.policy.trainyard.dev: a policy of the platform",
         "write ConfigMap kubeflow-system/kubeflow-trainer-public as it was before",
         "scale Deployment trainyard-system/trainyard-operator from 2 to 0, and wait until its pods are gone",
         "write ValidatingWebhookConfiguration validator.trainer.kubeflow.org as it was before",
         "scale Deployment kubeflow-system/kubeflow-trainer-controller-manager from 0 to 2, and wait until "
         "it is ready",
+        "delete ValidatingAdmissionPolicyBinding image-tag.policy.trainyard.dev: a policy of the platform",
+        "create ClusterTrainingRuntime rt as it was before",
         "delete ConfigMap kubeflow-system/trainyard-adoption: everything is as it was before",
     ]
 
@@ -361,3 +364,37 @@ def test_back_leaves_trainer_the_runtime_of_a_job_that_started_with_trainyard():
         {"name": "rt"},
         PLAIN.spec,
     )
+
+
+LOST = {
+    "whose ConfigMap is another's": (
+        {"occupied": True},
+        "ConfigMap team/tj-runtime-snapshot exists, and is no snapshot of its runtime; to keep one, delete "
+        "that first",
+    ),
+    "whose runtime is too large for it": (
+        {"rt": replace(PLAIN, spec={"text": "x" * 262_144})},
+        "its runtime is too large for ConfigMap team/tj-runtime-snapshot",
+    ),
+    "whose runtime is gone": (
+        {"rt": RuntimeProblem.NOT_FOUND},
+        "the runtime that it started with is not known: RuntimeNotFound",
+    ),
+}
+
+
+@pytest.mark.parametrize(("job", "why"), LOST.values(), ids=LOST)
+def test_back_is_not_stopped_by_a_job_that_loses_its_snapshot(job, why):
+    plan = takeover.give_back(
+        observed(deployment(0), [], record=record(), jobs=[foreign(js=jobset(), **job)])
+    )
+    words = "TrainJob team/tj gets no snapshot of its runtime, so Trainer uses the runtime as it then is: "
+    assert plan.checks[1:] == (Check(Level.NOTE, "TrainJobs", words + why),)
+    assert [type(step).__name__ for step in plan.steps] == ["Scale", "Delete"]
+    assert not plan.refused
+
+
+def test_back_tells_of_a_job_that_it_cannot_read():
+    plan = takeover.give_back(observed(deployment(0), [], record=record(), unreadable=["team/odd"]))
+    words = "TrainJob team/odd gets no snapshot of its runtime, so Trainer uses the runtime as it then is: "
+    assert plan.checks[1:] == (Check(Level.NOTE, "TrainJobs", f"{words}it cannot be read"),)
