@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.support import fake_api
 from tests.support.fake_api import FakeApi, run, status
@@ -21,7 +22,7 @@ from trainyard_platform.drift.comparison import Row
 from trainyard_platform.drift.differences import ABSENT
 from trainyard_platform.drift.ownership import Writer
 from trainyard_platform.drift.unmanaged import RBAC, Unmanaged
-from trainyard_platform.drift.verdicts import Ref, State, Verdict
+from trainyard_platform.drift.verdicts import Ref, State, Verdict, exit_code
 
 MAPS = "/api/v1/namespaces/team-a/configmaps"
 PATH = f"{MAPS}/one"
@@ -203,6 +204,39 @@ def test_what_a_controller_owns_is_left_to_it() -> None:
     assert judged(api) == [verdict]
     assert repaired(api, Verdict(REF, State.DIFFERENT, rows)) == [verdict]
     assert api.objects[PATH] == live
+
+
+class Mutating(FakeApi):
+    """With a webhook that writes into each ConfigMap."""
+
+    async def _put(self, request: web.Request, body: Any) -> web.Response:
+        return await super()._put(request, {**body, "data": {**body["data"], "a": "evil"}})
+
+
+MUTATED = Verdict(
+    REF,
+    State.MUTATED,
+    (Row("data.a", "1", "evil", None),),
+    "by a webhook or policy of the cluster at each write; find it among those that are unmanaged",
+)
+
+
+def test_what_a_webhook_puts_in_is_drift_that_no_repair_touches() -> None:
+    api = Mutating()
+    live = api.put(PATH, {**config_map(), "data": {"a": "evil"}})
+    assert judged(api) == [MUTATED]
+    assert repaired(api, MUTATED) == [MUTATED]
+    assert api.objects[PATH] == live
+    assert exit_code([MUTATED]) == 1
+
+
+def test_what_else_differs_is_put_right_and_what_the_webhook_puts_in_stays_told() -> None:
+    api = Mutating()
+    api.put(PATH, {**edited(), "data": {"a": "evil", "b": "2"}})
+    different = Verdict(REF, State.DIFFERENT, (ADDED, *MUTATED.rows))
+    assert judged(api) == [different]
+    assert repaired(api, different) == [MUTATED]
+    assert api.objects[PATH]["data"] == {"a": "evil"}
 
 
 NOTHING = Beside()

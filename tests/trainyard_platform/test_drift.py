@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from trainyard_platform.drift.paths import Item, text
 from trainyard_platform.drift.verdicts import Ref, State, Verdict, consequence, exit_code
 from trainyard_platform.errors import PlatformError
 
+Json = Any
 NODE, SIDE = Item((("name", "node"),)), Item((("name", "side"),))
 GUIDE = Path(__file__).parents[2] / "docs" / "drift.md"
 PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n").decode()
@@ -446,3 +448,88 @@ def test_what_git_does_not_have_is_drift_and_what_cannot_be_seen_is_not_known() 
 )
 def test_the_exit_code_says_yes_no_or_that_it_is_not_known(states: list[State], code: int) -> None:
     assert exit_code(Verdict(REF, state) for state in states) == code
+
+
+TEMPLATE = {"containers": [{"name": "node", "image": "a", "resources": {"limits": {"cpu": "1000m"}}}]}
+SENT = {
+    "kind": "Deployment",
+    "metadata": {"name": "x", "annotations": {"a": "1"}},
+    "spec": {"ports": [{"port": 1}, {"port": 2}], "pause": None, "template": {"spec": TEMPLATE}},
+}
+DEFAULTED = {
+    "kind": "Deployment",
+    "metadata": {"name": "x", "annotations": {"a": "1"}, "uid": "u", "finalizers": ["a.io/x"]},
+    "spec": {
+        "ports": [{"port": 1, "protocol": "TCP"}, {"port": 2, "protocol": "TCP"}],
+        "pause": False,
+        "ipFamilies": ["IPv4"],
+        "template": {
+            "spec": {
+                "containers": [
+                    {"name": "node", "image": "a", "resources": {"limits": {"cpu": "1"}}, "tty": False}
+                ],
+                "dnsPolicy": "ClusterFirst",
+            }
+        },
+    },
+    "status": {"conditions": [{"type": "Ready"}]},
+}
+
+
+def with_in(manifest: Json, place: str, value: Json) -> Json:
+    changed = copy.deepcopy(manifest)
+    at: Any = changed
+    *way, last = [int(step) if step.isdigit() else step for step in place.split(".")]
+    for step in way:
+        at = at[step]
+    if isinstance(at, list):
+        at.insert(int(last), value)
+    else:
+        at[last] = value
+    return changed
+
+
+def test_what_the_api_server_fills_in_by_itself_is_no_mutation() -> None:
+    assert comparison.mutated(DEFAULTED, DEFAULTED, SENT) == ()
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "row"),
+    [
+        ("metadata.annotations.a", "2", Row("metadata.annotations.a", "1", "2", None)),
+        (
+            "spec.template.spec.containers.0.image",
+            "evil",
+            Row("spec.template.spec.containers[name=node].image", "a", "evil", None),
+        ),
+        (
+            "spec.template.spec.containers.1",
+            {"name": "miner"},
+            Row("spec.template.spec.containers[1]", ABSENT, {"name": "miner"}, None),
+        ),
+        (
+            "spec.template.spec.initContainers",
+            [{"name": "miner"}],
+            Row("spec.template.spec.initContainers", ABSENT, [{"name": "miner"}], None),
+        ),
+        (
+            "spec.template.spec.containers.0.command",
+            ["sh"],
+            Row("spec.template.spec.containers[name=node].command", ABSENT, ["sh"], None),
+        ),
+        ("spec.ports.0", {"port": 9}, Row("spec.ports[0]", ABSENT, {"port": 9}, None)),
+        ("spec.subjects", [{"kind": "User"}], Row("spec.subjects", ABSENT, [{"kind": "User"}], None)),
+    ],
+)
+def test_what_admission_puts_into_the_live_object_and_into_the_answer_is_a_mutation(
+    place: str, value: Json, row: Row
+) -> None:
+    mutated = with_in(DEFAULTED, place, value)
+    assert comparison.mutated(mutated, mutated, SENT) == (row,)
+    assert comparison.mutated(mutated, DEFAULTED, SENT) == (), "it is drift of the other sort"
+
+
+def test_of_a_mutated_secret_no_value_is_shown() -> None:
+    sent = {"kind": "Secret", "metadata": {"name": "x"}, "data": {"a": "MQ=="}}
+    there = {**sent, "data": {"a": "Mg=="}}
+    assert comparison.mutated(there, there, sent) == (Row("data.a", NOT_SHOWN, NOT_SHOWN, None),)

@@ -10,6 +10,9 @@ from trainyard_platform.drift.unmanaged import ADMISSION, RBAC, Unmanaged, unman
 from trainyard_platform.drift.verdicts import Ref
 
 Json = dict[str, Any]
+RBAC_GROUP = "rbac.authorization.k8s.io"
+NOBODY = {"matchLabels": {"kubernetes.io/metadata.name": "elsewhere"}}
+TO_VIEW = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
 TO_ADMIN = {"rbac.authorization.k8s.io/aggregate-to-admin": "true"}
 EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
 PODS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
@@ -65,6 +68,7 @@ GIT = [
     role(name="collects") | {"aggregationRule": COLLECTS},
     role(name="trainyard-operator"),
     thing(RBAC, "Role", "keeper", "kueue-system", rules=[]),
+    binding(user("viewer"), role="view", namespace="team-a", name="viewers"),
     binding(account("kueue-system"), role="trainyard-operator", name="ours"),
     policy() | {"metadata": {"name": "ours"}},
 ]
@@ -89,8 +93,26 @@ def test_a_chart_may_say_a_namespace_of_an_object_of_the_cluster() -> None:
     [
         pytest.param(
             binding(account("team-a"), account("elsewhere")),
-            "gives ClusterRole cluster-admin to ServiceAccount team-a/default",
+            "gives ClusterRole cluster-admin to ServiceAccount team-a/default, "
+            "ServiceAccount elsewhere/default",
+            id="all rights for accounts",
+        ),
+        pytest.param(
+            binding(account("team-a"), account("elsewhere"), role="view"),
+            "gives ClusterRole view to ServiceAccount team-a/default",
             id="rights for an account of ours",
+        ),
+        pytest.param(
+            binding(
+                user(),
+                user("system:serviceaccount:elsewhere:x"),
+                user("system:kube-controller-manager"),
+                account("kube-system"),
+                group("system:masters"),
+                group("admins"),
+            ),
+            "gives ClusterRole cluster-admin to User eve, User system:serviceaccount:elsewhere:x",
+            id="all rights for a person, and not for what each cluster has, nor for groups of people",
         ),
         pytest.param(
             binding(user("system:serviceaccount:team-a:default")),
@@ -152,6 +174,28 @@ def test_a_chart_may_say_a_namespace_of_an_object_of_the_cluster() -> None:
             "its rules are aggregated into ClusterRole admin",
             id="secrets into admin",
         ),
+        *(
+            pytest.param(
+                role({"apiGroups": [""], "resources": [resource], "verbs": ["create"]}, labels=TO_ADMIN),
+                "its rules are aggregated into ClusterRole admin",
+                id=f"{resource} into admin",
+            )
+            for resource in (
+                "nodes/proxy",
+                "pods/attach",
+                "pods/ephemeralcontainers",
+                "pods/exec",
+                "serviceaccounts/token",
+            )
+        ),
+        *(
+            pytest.param(
+                role({"apiGroups": [of], "resources": [resource], "verbs": ["patch"]}, labels=TO_VIEW),
+                "its rules are aggregated into ClusterRole view",
+                id=f"{resource} into view",
+            )
+            for of, resource in (("", "pods"), ("apps", "deployments"), ("batch", "jobs"))
+        ),
         pytest.param(
             role({"apiGroups": ["a.io"], "resources": ["b"], "verbs": ["bind"]}, labels=TO_ADMIN),
             "its rules are aggregated into ClusterRole admin",
@@ -180,6 +224,29 @@ def test_a_chart_may_say_a_namespace_of_an_object_of_the_cluster() -> None:
             webhooks("Validating", {**PODS, "apiGroups": ["kueue.x-k8s.io"], "resources": ["*"]}),
             "may refuse objects in kueue-system and 1 more namespaces",
             id="a webhook for our API groups",
+        ),
+        pytest.param(
+            webhooks("Mutating", {**PODS, "apiGroups": [RBAC_GROUP], "resources": ["rolebindings"]}),
+            "may change objects in team-a",
+            id="a webhook for a kind of the stack, where the stack has one",
+        ),
+        pytest.param(
+            webhooks("Mutating", {**PODS, "apiGroups": [RBAC_GROUP], "resources": ["clusterroles"]}, NOBODY),
+            "may change objects of the stack that are in no namespace",
+            id="a webhook for what is in no namespace",
+        ),
+        pytest.param(
+            webhooks("Mutating", {**PODS, "resources": ["namespaces"]}, {"matchLabels": {"tenant": "yes"}}),
+            "may change objects in team-a",
+            id="a webhook for namespaces, by their own labels",
+        ),
+        *(
+            pytest.param(
+                webhooks("Validating", {**PODS, "resources": [resource]}),
+                "may refuse objects in kueue-system and 1 more namespaces",
+                id=f"a webhook for {resource}",
+            )
+            for resource in ("configmaps", "secrets", "serviceaccounts")
         ),
         pytest.param(
             policy(selector={"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}),
@@ -220,9 +287,11 @@ def test_what_reaches_into_the_stack_is_told_with_how(one: Json, said: str) -> N
 @pytest.mark.parametrize(
     "one",
     [
-        pytest.param(binding(user()), id="a person's rights over the cluster"),
+        pytest.param(binding(user(), role="edit"), id="a person's rights over the cluster"),
         pytest.param(binding(account("elsewhere"), namespace="elsewhere"), id="another namespace"),
-        pytest.param(binding(group("system:serviceaccounts:elsewhere")), id="another namespace's accounts"),
+        pytest.param(
+            binding(group("system:serviceaccounts:elsewhere"), role="edit"), id="another namespace's accounts"
+        ),
         pytest.param(binding(group("team-a")), id="a group of people with the name of a namespace of ours"),
         pytest.param(binding(namespace="team-a"), id="a binding of nobody"),
         pytest.param(
@@ -251,6 +320,18 @@ def test_what_reaches_into_the_stack_is_told_with_how(one: Json, said: str) -> N
         ),
         pytest.param(
             webhooks("Mutating", {**PODS, "resources": ["services"]}), id="a webhook for other objects"
+        ),
+        pytest.param(
+            webhooks("Mutating", {**PODS, "apiGroups": [RBAC_GROUP], "resources": ["rolebindings"]}, NOBODY),
+            id="a webhook for a kind of the stack in other namespaces",
+        ),
+        pytest.param(
+            role({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}, labels=TO_VIEW),
+            id="pods to read into view",
+        ),
+        pytest.param(
+            role({"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}, labels=TO_ADMIN),
+            id="jobs into admin, which may create them by itself",
         ),
         pytest.param(
             thing(ADMISSION, "ValidatingAdmissionPolicyBinding", "x", spec={"policyName": "theirs"}),

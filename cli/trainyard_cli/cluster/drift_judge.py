@@ -114,15 +114,22 @@ class _Judge:
         if going(live):
             return Verdict(found, State.GOING, why=going(live))
         body = comparison.body(manifest, live, self._rights)
-        rows = comparison.rows(live, await self._client.replace(path, body, manager=MANAGER, dry_run=True))
+        answer = await self._client.replace(path, body, manager=MANAGER, dry_run=True)
+        rows = comparison.rows(live, answer)
+        mutated = comparison.mutated(live, answer, body)
         if not rows:
-            return Verdict(found, State.SAME)
+            return _of_admission(found, mutated) if mutated else Verdict(found, State.SAME)
         if owner := comparison.controller(live):
             return Verdict(found, State.OWNED, rows, f"{owner} controls it")
         if not put_right:
-            return Verdict(found, State.DIFFERENT, rows, consequence(found, rows))
-        if rows != put_right:
+            return Verdict(found, State.DIFFERENT, (*rows, *mutated), consequence(found, rows))
+        if (*rows, *mutated) != put_right:
             return Verdict(found, State.UNJUDGED, rows, "somebody has changed it since; try again")
         # Exactly the object that was compared: its resourceVersion is in the body.
         await self._client.replace(path, body, manager=MANAGER)
-        return Verdict(found, State.REPAIRED, rows)
+        return _of_admission(found, mutated) if mutated else Verdict(found, State.REPAIRED, rows)
+
+
+def _of_admission(found: Ref, rows: tuple[Row, ...]) -> Verdict:
+    why = "by a webhook or policy of the cluster at each write; find it among those that are unmanaged"
+    return Verdict(found, State.MUTATED, rows, why)

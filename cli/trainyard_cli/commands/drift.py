@@ -261,7 +261,7 @@ async def _judged(
         await client.get("/version")  # an unreachable cluster is reported once, not for each object
         verdicts = [
             replace(verdict, state=State.KEPT)
-            if verdict.state is State.DIFFERENT and verdict.ref.key in keep
+            if verdict.state in (State.DIFFERENT, State.MUTATED) and verdict.ref.key in keep
             else verdict
             for verdict in await judge(client, manifests, writers.table())
         ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .differences import ABSENT, Absent, differences
+from .differences import ABSENT, Absent, Difference, differences
+from .mutated import mutations
 from .ownership import Writer, writer
 from .paths import Path, text
 from .writers import Right, with_others
@@ -63,6 +64,23 @@ def rows(live: Mapping[str, Json], answer: Mapping[str, Json]) -> tuple[Row, ...
         live: The object as it was read.
         answer: What the API server answered to a dry run of `body`.
     """
+    return _rows(live, differences(_content(answer), _content(live)))
+
+
+def mutated(
+    live: Mapping[str, Json], answer: Mapping[str, Json], sent: Mapping[str, Json]
+) -> tuple[Row, ...]:
+    """What admission puts into the object at each write, so that it is in the live object and in the answer.
+
+    Args:
+        live: The object as it was read.
+        answer: What the API server answered to a dry run of `sent`.
+        sent: The `body`.
+    """
+    return _rows(live, mutations(_content(sent), _content(answer), _content(live)))
+
+
+def _rows(live: Mapping[str, Json], found: Iterable[Difference]) -> tuple[Row, ...]:
     is_secret = live.get("kind") == "Secret"
     return tuple(
         Row(
@@ -71,7 +89,7 @@ def rows(live: Mapping[str, Json], answer: Mapping[str, Json]) -> tuple[Row, ...
             _shown(one.there, one.path, is_secret),
             None if one.there is ABSENT else writer(live, one.path),
         )
-        for one in differences(_content(answer), _content(live))
+        for one in found
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from .selectors import selects
 from .settings import Known
@@ -47,7 +47,39 @@ _TO_ALL: Final = ("admin", "edit", "view")
 """ClusterRoles of Kubernetes itself that collect others by a label."""
 _OF_KUBERNETES: Final = ("edit", "view", *(f"system:aggregate-to-{role}" for role in _TO_ALL))
 _STRONG: Final = frozenset({"escalate", "bind", "impersonate", "*"})
-_DELICATE: Final = frozenset({"secrets", "pods/exec", "*"})
+_DELICATE: Final = frozenset(
+    {
+        "*",
+        "nodes/proxy",
+        "pods/attach",
+        "pods/ephemeralcontainers",
+        "pods/exec",
+        "secrets",
+        "serviceaccounts/token",
+    }
+)
+"""Of the core group: each leads to what a pod holds, or to an account."""
+_MAKES_PODS: Final = (
+    ("", "pods"),
+    ("", "replicationcontrollers"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "cronjobs"),
+    ("batch", "jobs"),
+)
+"""API group and resource. Whoever writes them runs as any account of the namespace; `edit` may by itself."""
+_WRITES: Final = frozenset({"create", "patch", "update", "*"})
+_EVERYTHING: Final = "cluster-admin"
+_OF_THE_CLUSTER: Final = "kube-system"
+"""Its accounts are those of Kubernetes and of its distribution."""
+_MADE: Final[Mapping[str, frozenset[str]]] = {
+    "": frozenset({"configmaps", "pods", "secrets", "serviceaccounts"}),
+    "apps": frozenset({"controllerrevisions"}),
+    "batch": frozenset({"jobs"}),
+}
+"""By API group, what jobs are made of and run with, beside the kinds of the stack's CRDs."""
 _SAME_IN_EACH: Final = frozenset({"default"})
 """ServiceAccounts that Kubernetes itself creates in each namespace."""
 
@@ -82,11 +114,37 @@ def _is(known: Known, one: Ref) -> bool:
     return (known.kind, known.name) == (one.kind, one.name) and known.namespace in ("", one.namespace)
 
 
+class _Object(NamedTuple):
+    """An object of the stack, as admission sees it."""
+
+    group: str
+    resource: str
+    namespace: str
+    """A Namespace is in itself: its own labels are selected by."""
+    labels: Mapping[str, str]
+
+
+def _object(manifest: Json) -> _Object:
+    metadata, kind = manifest["metadata"], manifest["kind"]
+    namespace = metadata["name"] if kind == "Namespace" else metadata.get("namespace") or ""
+    group = manifest["apiVersion"].rpartition("/")[0]
+    return _Object(group, _plural(kind), namespace, metadata.get("labels") or {})
+
+
+def _plural(kind: str) -> str:
+    """The resource of a kind, by the rule that all kinds of a stack follow."""
+    name = kind.lower()
+    if name.endswith("y"):
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith(("s", "x", "ch")) else f"{name}s"
+
+
 class _Stack:
     """What the stack has that something can reach."""
 
     def __init__(self, git: Sequence[Json]) -> None:
         self._refs = frozenset(map(Ref.of, git))
+        self._objects = tuple(map(_object, git))
         self._of_the_cluster = {(one.kind, one.name) for one in self._refs}
         self._namespaces = {
             one["metadata"]["name"]: {
@@ -125,7 +183,7 @@ class _Stack:
                 yield f"binds the stack's policy {one['spec']['policyName']} again"
         elif kind.endswith("AdmissionPolicy"):
             constraints = one["spec"].get("matchConstraints") or {}
-            yield from self._judged(kind, constraints.get("resourceRules"), constraints)
+            yield from self._judged(kind, constraints)
         elif one["metadata"].get("namespace") in self._namespaces and not _is_made_by_kubernetes(one):
             yield f"is in {one['metadata']['namespace']}, which belongs to the stack"
 
@@ -141,7 +199,12 @@ class _Stack:
         ]
         of_the_stack = Ref(RBAC, role["kind"], namespace if role["kind"] == "Role" else "", role["name"])
         if namespace not in self._namespaces and not self.has(of_the_stack):
-            subjects = [subject for subject in subjects if self._is_ours(subject, namespace)]
+            all_rights = not namespace and role["name"] == _EVERYTHING
+            subjects = [
+                subject
+                for subject in subjects
+                if self._is_ours(subject, namespace) or (all_rights and _is_a_strangers(subject))
+            ]
         if subjects:
             where = f" in {namespace}" if namespace else ""
             to = ", ".join(_subject(subject, namespace) for subject in subjects)
@@ -158,11 +221,12 @@ class _Stack:
 
     def _collected(self, one: Json) -> Iterator[str]:
         labels = one["metadata"].get("labels") or {}
+        rules = one.get("rules") or ()
         into = []
-        if one["metadata"]["name"] not in _OF_KUBERNETES and any(
-            map(self._is_delicate, one.get("rules") or ())
-        ):
+        if one["metadata"]["name"] not in _OF_KUBERNETES:
             into = [role for role in _TO_ALL if labels.get(f"{_AGGREGATED}{role}") == "true"]
+            delicate = any(map(self._is_delicate, rules)) or ("view" in into and any(map(_makes_pods, rules)))
+            into = into if delicate else []
         into += [name for name, selector in self._selectors if selects(selector, labels)]
         if into:
             yield f"its rules are aggregated into ClusterRole {', '.join(into)}"
@@ -174,38 +238,71 @@ class _Stack:
         return core or bool(groups & {*self._groups, "*"}) or bool(verbs & _STRONG)
 
     def _sent(self, one: Json) -> Iterator[str]:
-        reached = {
-            namespace
-            for webhook in one.get("webhooks") or ()
-            if self._matches(webhook.get("rules"))
-            for namespace in self._selected(webhook.get("namespaceSelector"))
+        webhooks = one.get("webhooks") or ()
+        yield from _sentence(one["kind"], set().union(*map(self._seen, webhooks)))
+
+    def _judged(self, kind: str, constraints: Json) -> Iterator[str]:
+        seen = {**constraints, "rules": constraints.get("resourceRules")}
+        yield from _sentence(kind, self._seen(seen))
+
+    def _seen(self, webhook: Json) -> set[str]:
+        """The namespaces in which it sees what jobs are made of, or objects of the stack; "" for none."""
+        rules = webhook.get("rules") or ()
+        namespaces = self._selected(webhook.get("namespaceSelector"))
+        if any(map(self._is_about_us, rules)):
+            return namespaces
+        return {
+            one.namespace
+            for one in self._objects
+            if one.namespace in (*namespaces, "")
+            and selects(webhook.get("objectSelector"), one.labels)
+            and any(_sees(rule, one) for rule in rules)
         }
-        yield from _sentence(one["kind"], reached)
-
-    def _judged(self, kind: str, rules: Iterable[Json] | None, constraints: Json) -> Iterator[str]:
-        if self._matches(rules):
-            yield from _sentence(kind, self._selected(constraints.get("namespaceSelector")))
-
-    def _matches(self, rules: Iterable[Json] | None) -> bool:
-        return any(self._is_about_us(rule) for rule in rules or ())
 
     def _is_about_us(self, rule: Json) -> bool:
-        groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
-        plurals = {resource.split("/")[0] for resource in resources}
-        pods = bool(groups & {"", "*"}) and bool(plurals & {"pods", "*"})
-        jobs = bool(groups & {"batch", "*"}) and bool(plurals & {"jobs", "*"})
-        return pods or jobs or bool(groups & self._groups)
+        groups = set(rule.get("apiGroups") or ())
+        plurals = {resource.split("/")[0] for resource in rule.get("resources") or ()}
+        made = any(
+            groups & {group, "*"} and plurals & {*resources, "*"} for group, resources in _MADE.items()
+        )
+        return made or bool(groups & self._groups)
 
     def _selected(self, selector: Json | None) -> set[str]:
         return {name for name, labels in self._namespaces.items() if selects(selector, labels)}
 
 
+def _sees(rule: Json, one: _Object) -> bool:
+    groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
+    return bool(groups & {one.group, "*"}) and bool(resources & {one.resource, "*", "*/*"})
+
+
 def _sentence(kind: str, namespaces: set[str]) -> Iterator[str]:
-    if namespaces:
-        what = "change" if kind.startswith("Mutating") else "refuse"
-        first, *others = sorted(namespaces)
+    what = "change" if kind.startswith("Mutating") else "refuse"
+    if first_and_others := sorted(namespaces - {""}):
+        first, *others = first_and_others
         more = f" and {len(others)} more namespaces" if others else ""
         yield f"may {what} objects in {first}{more}"
+    elif namespaces:
+        yield f"may {what} objects of the stack that are in no namespace"
+
+
+def _makes_pods(rule: Json) -> bool:
+    groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
+    if not _WRITES & set(rule.get("verbs") or ()):
+        return False
+    return any(groups & {group, "*"} and resource in resources for group, resource in _MAKES_PODS)
+
+
+def _is_a_strangers(subject: Json) -> bool:
+    """Whether it is a user or an account that no cluster has by itself; groups of people are not told."""
+    kind, name = subject["kind"], str(subject["name"])
+    if kind == "ServiceAccount":
+        return str(subject.get("namespace")) != _OF_THE_CLUSTER
+    if kind == "Group":
+        return name.startswith(_ACCOUNTS) and name != f"{_ACCOUNTS}{_OF_THE_CLUSTER}"
+    if name.startswith(_ACCOUNT):
+        return not name.startswith(f"{_ACCOUNT}{_OF_THE_CLUSTER}:")
+    return not name.startswith("system:")
 
 
 def _is_made_by_kubernetes(one: Json) -> bool:

@@ -44,6 +44,8 @@ class State(StrEnum):
     """What differs cannot be changed in an object that exists."""
     OWNED = "another's"
     """It differs from git, and another object is its controller."""
+    MUTATED = "changed by admission"
+    """A webhook or a policy makes it differ from git at each write, so that no repair lasts."""
     UNJUDGED = "not judged"
     REPAIRED = "put right"
     KEPT = "kept"

@@ -314,8 +314,12 @@ def test_back_deletes_the_policies_when_trainer_works_and_only_its_runtimes_are_
     hooks = {key: value for key, value in webhooks().items() if key != "metadata"}
     hooks["metadata"] = {"name": "validator.trainer.kubeflow.org"}
     own = deployment(2, name="trainyard-operator", namespace="trainyard-system")
-    kept = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime"}
-    kept |= {"metadata": {"name": "rt"}, "spec": {}}
+    kept = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "rt"},
+        "spec": {},
+    }
     plan = takeover.give_back(
         observed(
             deployment(0),
