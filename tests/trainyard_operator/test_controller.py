@@ -15,7 +15,7 @@ from tests.support import objects
 from tests.support.controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene, scene
 from tests.support.fake_api import run, status
 from trainyard_api import names
-from trainyard_operator.core import revisions
+from trainyard_operator.core import model, revisions
 from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
 from trainyard_operator.watch.cache import Cache, Key, RuntimeKey, revision_of
 from trainyard_operator.watch.informer import State
@@ -782,6 +782,33 @@ def test_a_list_of_revisions_is_what_there_is_of_them() -> None:
             assert (list(cache.revisions.values()), states) == ([revision], [State.SYNCED])
             sink.replace({}, 1001)
             assert list(cache.revisions) == []
+
+    run(test)
+
+
+def test_the_content_of_a_revision_that_is_not_kept_is_read_again_once() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            (name,) = s.cache.revisions
+            (job,), (seen,) = s.cache.trainjobs.values(), s.cache.jobsets.values()
+            runtimes = Runtimes(
+                s.client, s.cache, namespace="trainyard-system", memories=Memories(s.cache), clock=s.clock
+            )
+            before = (await runtimes.choose(job, seen.jobset)).runtime
+            reads = ("GET", f"{objects.REVISIONS}/{name}")
+            assert s.api.requests.count(reads) == 0
+            s.cache.contents.forget(name)
+            for _ in range(2):
+                again = (await runtimes.choose(job, seen.jobset)).runtime
+                assert isinstance(again, model.Runtime)
+                assert isinstance(before, model.Runtime)
+                assert (again, dict(again.spec)) == (before, dict(before.spec))
+            assert s.api.requests.count(reads) == 1
+            s.cache.contents.forget(name)
+            s.api.remove(f"{objects.REVISIONS}/{name}", silently=True)
+            gone = await runtimes.choose(job, seen.jobset)
+            assert (isinstance(gone.runtime, model.Runtime), name in s.cache.revisions) == (True, False)
 
     run(test)
 

@@ -32,6 +32,8 @@ TIMEOUT: Final = 1.0
 """Seconds for all Jobs of one request; the API server answers in a hundredth of that."""
 QPS, BURST = 20.0, 200
 """Dry runs, for all callers."""
+TELL_AGAIN: Final = 60.0
+"""Seconds between two lines of the log that say that no dry runs are left."""
 MOST_PASSED: Final = 2_000
 """How many passed trials are remembered."""
 _UNSEEN: Final = frozenset({"suspend", "managedBy"})
@@ -59,6 +61,8 @@ class Trials:
         self._passed: dict[bytes, None] = {}
         self._runs: Buckets[None] = Buckets(QPS, BURST, clock=clock)
         self._told = False
+        self._clock = clock
+        self._tell_again = 0.0
 
     async def refusals(
         self, tried: Tried, before: Tried | None, *, of_runtime: bool, run: Run
@@ -96,6 +100,7 @@ class Trials:
         job, runtime = tried
         jobs = await run(trial.of, job, runtime, self._settings())
         if any(self._runs.take(None) > 0 for _ in jobs):
+            self._tell_of_the_end()
             return (), False
         try:
             async with asyncio.timeout(TIMEOUT):
@@ -108,6 +113,17 @@ class Trials:
                 del self._passed[next(iter(self._passed))]
         answered = all(answer is None or answer.code == 422 for answer in answers)
         return _sentences(jobs, answers, of_runtime=of_runtime), answered
+
+    def _tell_of_the_end(self) -> None:
+        """Whoever reaches the webhook can use up what all share: the log says so while it lasts."""
+        now = self._clock()
+        if now >= self._tell_again:
+            self._tell_again = now + TELL_AGAIN
+            logger.warning(
+                "Jobs are not checked before they are created: more than %g dry runs a second are asked for; "
+                "see who sends TrainJobs and runtimes, and who reaches the webhook's port",
+                QPS,
+            )
 
     async def _run(self, job: Trial) -> ApiError | None:
         """Why it would not be created; None if it would be."""

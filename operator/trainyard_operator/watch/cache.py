@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from trainyard_api import names, runtime_ref
 
 from ..core import conditions, model, queueing, revisions
 from ..core.plugins.jobset import said_by
-from .packed import Packed
+from .packed import Contents, Packed
 
 
 class Key(NamedTuple):
@@ -56,6 +56,11 @@ class Versioned(Protocol):
     @property
     def resource_version(self) -> str:
         """The object's resourceVersion."""
+
+
+REVISIONS_BYTES: Final = 32 * 1024 * 1024
+"""Contents of revisions that are kept, all together: there may be many of each runtime, and most are
+not read again."""
 
 
 def version(text: str) -> int:
@@ -129,6 +134,12 @@ class Store(Generic[K, V]):
         if news or current is None:
             self._changed(key, current)
         return True
+
+    def keep(self, key: K, value: V) -> None:
+        """Another view of an object that is held at this very version."""
+        if (current := self._objects.get(key)) is not None:
+            self._objects[key] = value
+            self._changed(key, current)
 
     def remove(self, key: K, *, uid: str | None = None, resource_version: str | None = None) -> bool:
         """Drop the object; not one of another uid, nor one newer than the version given."""
@@ -212,7 +223,9 @@ class Cache:
         self.trainjobs: Store[Key, model.TrainJob] = Store(self._trainjob_changed)
         self.jobsets: Store[Key, SeenJobSet] = Store(self._jobset_changed)
         self.runtimes: Store[RuntimeKey, VersionedRuntime] = Store(self._runtime_changed)
-        self.revisions: Store[str, Revision] = Store()
+        self.revisions: Store[str, Revision] = Store(self._revision_changed)
+        self.contents = Contents(REVISIONS_BYTES)
+        """What the revisions keep; of those that are dropped, the look at a job reads it again."""
         self.revisions_used: dict[str, float] = {}
         """When we last recorded or chose each revision, on a monotonic clock."""
         self.trainjob_gone: Callable[[Key], None] = lambda key: None
@@ -221,6 +234,13 @@ class Cache:
         """Called when a TrainJob has left the cache, or somebody else's write says that it has ended."""
         self._users: dict[RuntimeKey, set[Key]] = {}
         self._ended: dict[Key, model.JobSet] = {}
+
+    def _revision_changed(self, name: str, before: Revision | None) -> None:
+        revision = self.revisions.get(name)
+        if revision is None:
+            self.contents.forget(name)
+        elif revision.runtime is not None and isinstance(content := revision.runtime.spec, Packed):
+            self.contents.use(name, content)
 
     def users(self, runtime: RuntimeKey) -> set[Key]:
         """The TrainJobs that refer to the runtime."""

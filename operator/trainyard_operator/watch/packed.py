@@ -39,6 +39,23 @@ class Packed(Mapping[str, Any]):
         self._names = head
         self._head = {name: value[name] for name in head if name in value}
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes; 0 once it is dropped."""
+        return len(self._bytes)
+
+    def drop(self) -> None:
+        """Keep the head alone: who reads anything else gets a KeyError from now on."""
+        self._bytes = b""
+
+    def held(self) -> Packed | None:
+        """The same, which no `drop` reaches; None if it is dropped already."""
+        if not self._bytes:
+            return None
+        held = Packed({})
+        held._bytes, held._names, held._head = self._bytes, self._names, self._head
+        return held
+
     def __getitem__(self, name: str) -> Any:
         return self._head[name] if name in self._names else _decoded(self._bytes)[name]
 
@@ -62,8 +79,45 @@ class Packed(Mapping[str, Any]):
         return f"Packed({len(self._bytes)} bytes)"
 
 
+class Contents:
+    """Keeps the contents used last, by name, up to a number of bytes; drops the others.
+
+    Args:
+        most: Bytes of all together.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[str, Packed] = {}
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all that are kept."""
+        return self._size
+
+    def use(self, name: str, content: Packed) -> None:
+        """Keep this one, in place of an earlier one of its name; it is dropped after all others."""
+        earlier = self._kept.get(name)
+        if earlier is not content:
+            self.forget(name)
+            self._size += content.size
+        self._kept.pop(name, None)
+        self._kept[name] = content
+        while self._size > self._most and len(self._kept) > 1:
+            self.forget(next(iter(self._kept)))
+
+    def forget(self, name: str) -> None:
+        """Drop it."""
+        if (content := self._kept.pop(name, None)) is not None:
+            self._size -= content.size
+            content.drop()
+
+
 @lru_cache(maxsize=DECODED)
 def _decoded(content: bytes) -> dict[str, Any]:
     """The object; never change it, for others get it too."""
+    if not content:
+        raise KeyError("the content is not kept")
     found: dict[str, Any] = msgspec.json.decode(content if content[:1] == b"{" else zlib.decompress(content))
     return found

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Container, Hashable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -33,6 +34,7 @@ from ..watch.cache import (
     time_of,
 )
 from ..watch.informer import State
+from ..watch.packed import Packed
 from .apply import MANAGER
 from .memory import Memories, Snapshot
 
@@ -104,9 +106,34 @@ class Runtimes:
         chosen = revisions.choose(
             trainjob, jobset, None if live is None else live.runtime, recorded, snapshot
         )
-        if isinstance(chosen.runtime, model.Runtime) and chosen.runtime.revision is not None:
-            self._cache.revisions_used[chosen.runtime.revision] = self._clock()
-        return chosen
+        if not isinstance(chosen.runtime, model.Runtime) or chosen.runtime.revision is None:
+            return chosen
+        self._cache.revisions_used[chosen.runtime.revision] = self._clock()
+        content = await self._content(chosen.runtime, chosen.runtime.revision)
+        if content is None:  # gone since it was seen
+            self._cache.revisions.remove(chosen.runtime.revision)
+            return await self.choose(trainjob, jobset, may_look=may_look)
+        return replace(chosen, runtime=replace(chosen.runtime, spec=content))
+
+    async def _content(self, runtime: model.Runtime, name: str) -> model.Json | None:
+        """What a revision keeps: from the cache, or from the API server if the cache has dropped it."""
+        if not isinstance(runtime.spec, Packed):
+            return runtime.spec
+        if (held := runtime.spec.held()) is not None:
+            self._cache.contents.use(name, runtime.spec)
+            return held
+        try:
+            manifest = await self._client.get(REVISIONS.path(self._namespace, name))
+        except NotFoundError:
+            return None
+        kept = revision_of(manifest).runtime
+        if kept is None or not isinstance(kept.spec, Packed):
+            return None
+        held = kept.spec.held()
+        seen = self._cache.revisions.get(name)
+        if seen is not None and seen.runtime is not None:
+            self._cache.revisions.keep(name, replace(seen, runtime=kept))
+        return held
 
     def named_in(self, namespace: str) -> int:
         """How many revisions of a namespace's own runtimes its JobSets name."""
@@ -163,6 +190,8 @@ class RevisionSink:
     def decode(self, raw: msgspec.Raw | bytes) -> tuple[str, Revision]:
         """See `Informed`."""
         revision = revision_of(msgspec.json.decode(raw))
+        if revision.runtime is not None and isinstance(content := revision.runtime.spec, Packed):
+            self._cache.contents.use(revision.name, content)  # a list of many is never whole in memory
         return revision.name, revision
 
     def key(self, namespace: str, name: str) -> str:
