@@ -155,6 +155,12 @@ def test_the_pulumi_command_has_the_version_of_its_sdk() -> None:
     assert f"pulumi=={install['with']['pulumi-version']}" in groups["platform"]
 
 
+def test_the_name_of_an_image_is_in_lower_case_whatever_the_owner_is_called() -> None:
+    text = (GITHUB / "workflows" / "release.yml").read_text()
+    assert "ghcr.io/${{" not in text
+    assert re.findall('ghcr.io/[^"\\n]+', text) == ["ghcr.io/${GITHUB_REPOSITORY,,}/$NAME"]
+
+
 def test_a_release_is_audited_before_and_verified_after_it_is_signed() -> None:
     steps = WORKFLOWS["release.yml"]["jobs"]["image"]["steps"]
     done = [step.get("uses", step.get("run", "")).partition("@")[0] for step in steps]

@@ -450,7 +450,9 @@ def test_an_update_is_held_only_to_what_it_makes_worse() -> None:
     run(test)
 
 
-def test_nobody_keeps_the_api_server_busy_with_trials() -> None:
+def test_nobody_keeps_the_api_server_busy_with_trials_and_the_log_says_once_that_none_are_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         api = FakeApi()
         async with api.client() as client, webhooks(client, policies=RULES) as hooks:
@@ -461,6 +463,10 @@ def test_nobody_keeps_the_api_server_busy_with_trials() -> None:
             assert len(api.writes()) == BURST
 
     run(test)
+    assert [line.getMessage() for line in caplog.records if line.levelname == "WARNING"] == [
+        "Jobs are not checked before they are created: more than 20 dry runs a second are asked for; see who "
+        "sends TrainJobs and runtimes, and who reaches the webhook's port"
+    ]
 
 
 def test_without_rules_there_is_nobody_to_ask_about_them() -> None:
