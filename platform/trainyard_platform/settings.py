@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, ValidationError, model_validator
 
-from trainyard_api import closed
+from trainyard_api import closed, quantity
 from trainyard_api.closed import QUANTITY, Closed, nearest
 from trainyard_api.pools import NodePool
 from trainyard_policies.settings import Policies
@@ -41,6 +41,7 @@ from .parts.kueue.settings import (
 )
 from .parts.node_pools import settings as clouds
 from .parts.observability.settings import Observability
+from .parts.operator import memory
 from .parts.operator.settings import MPI_NAMESPACE, Operator
 from .parts.queues.settings import Queues
 from .parts.storage.settings import Storage
@@ -234,6 +235,7 @@ class StackSettings(Closed):
             yield f"kueue.{key}: kueue.controller {self.kueue.controller} has no use for it: remove it"
         for problem in tenancy.problems(self.tenants):
             yield f"tenants.{problem}"
+        yield from self._problems_of_memory()
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
         for part, artifact in _CHARTS.items():
@@ -244,6 +246,21 @@ class StackSettings(Closed):
         for place, queue in self._users_of_queues():
             if queue not in queues:
                 yield f"{place}: there is no cluster queue {queue!r}{nearest(queue, queues)}"
+
+    @property
+    def held(self) -> int:
+        """How many TrainJobs and TrainingRuntimes the tenants may have together."""
+        return sum(tenant.held for tenant in self.tenants.values())
+
+    def _problems_of_memory(self) -> Iterator[str]:
+        needed, given = memory.needed(self.held), self.operator.resources.memory
+        if self.tenants and given is not None and quantity.parse(given).ceil() < needed * memory.MIB:
+            yield (
+                f"operator.resources.memory: {given} is too little for what the tenants may hold: "
+                f"{self.held} TrainJobs and TrainingRuntimes need up to {needed}Mi in each replica; leave it "
+                f"out, say {needed}Mi or more, or lower {tenancy.TRAINJOBS} and {tenancy.TRAINING_RUNTIMES} "
+                "in tenants.<name>.resourceQuota"
+            )
 
     def _users_of_queues(self) -> Iterator[tuple[str, str]]:
         for name, pool in self.node_pools.items():

@@ -300,7 +300,7 @@ def test_the_operators_pod_is_probed_and_bounded(graph: Graph) -> None:
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": 8080}
     assert container["resources"] == {
         "requests": {"cpu": "50m", "memory": "256Mi"},
-        "limits": {"memory": "256Mi"},
+        "limits": {"memory": "512Mi"},
     }
     own = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     assert container["env"] == [{"name": "POD_NAMESPACE", "valueFrom": own}]

@@ -10,6 +10,7 @@ import yaml
 from tests.support.program import ROOT
 from trainyard_platform import schema, settings
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.parts.operator import memory
 from trainyard_platform.settings import StackSettings
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
@@ -34,6 +35,25 @@ CASES = [
         "drift, jobset, kueue, networkPolicies, nodePools, observability, operator, policies, queues, "
         "runtimes, storage, tenants, volcano); "
         "did you mean 'runtimes'?",
+    ),
+    Case(
+        id="less memory than what the tenants may hold needs",
+        given={
+            "kueue": {"enabled": True},
+            "operator": {**OPERATOR, "resources": {"cpu": "100m", "memory": "256Mi"}},
+            "queues": {"clusterQueues": {"q": {}}},
+            "tenants": {
+                "team-a": {"clusterQueue": "q"},
+                "team-b": {
+                    "clusterQueue": "q",
+                    "resourceQuota": {"count/trainjobs.trainer.kubeflow.org": "100"},
+                },
+            },
+        },
+        message="trainyard:platform.operator.resources.memory: 256Mi is too little for what the tenants may "
+        "hold: 640 TrainJobs and TrainingRuntimes need up to 267Mi in each replica; leave it out, say 267Mi "
+        "or more, or lower count/trainjobs.trainer.kubeflow.org and "
+        "count/trainingruntimes.trainer.kubeflow.org in tenants.<name>.resourceQuota",
     ),
     Case(
         id="a namespace for MPI jobs that is none",
@@ -259,3 +279,21 @@ def test_the_schema_describes_every_key() -> None:
     for name, definition in document["$defs"].items():
         for key, value in definition.get("properties", {}).items():
             assert value.get("description"), f"{name}.{key} has no description"
+
+
+@pytest.mark.parametrize(
+    ("tenants", "limit"),
+    [
+        pytest.param(0, 256, id="none"),
+        pytest.param(1, 256, id="one tenant fits into what the operator always had"),
+        pytest.param(2, 384, id="two"),
+        pytest.param(20, 2816, id="twenty"),
+    ],
+)
+def test_the_memory_that_the_operator_may_use_grows_with_what_the_tenants_may_hold(
+    tenants: int, limit: int
+) -> None:
+    teams = {f"team-{number}": {"clusterQueue": "q"} for number in range(tenants)}
+    stack = StackSettings.model_validate({"operator": OPERATOR, "tenants": teams})
+    assert memory.limit(stack.held) == limit
+    assert memory.needed(stack.held) <= limit

@@ -22,7 +22,7 @@ from ..jobset.component import JobSet
 from ..kubeflow import component as kubeflow
 from ..system.component import System
 from ..tenants.component import Tenants
-from . import cert_manager, manifests, rbac
+from . import cert_manager, manifests, memory, rbac
 from .endpoints import LABELS, served_ports
 from .manifests import CERTIFICATE_FOLDER, CONFIGURATION_FOLDER, POLICIES, USER, Process
 from .settings import EVERYWHERE, Certificates, KubeflowNamespace
@@ -50,12 +50,13 @@ class OperatorArgs:
         cluster: Cluster,
         *,
         controllers: Controllers,
+        held: int = 0,
         queue_holds_jobsets: bool = False,
         policies: Policies | None = None,
         tenants: Mapping[str, pulumi.Resource],
         after: Sequence[pulumi.Resource],
     ) -> "OperatorArgs":
-        """What the stack says."""
+        """What the stack says; `held` is how many TrainJobs and TrainingRuntimes its tenants may have."""
         absent = operator.kubeflow_namespace is KubeflowNamespace.ABSENT
         configuration = Configuration(
             webhook=Webhook(
@@ -79,7 +80,9 @@ class OperatorArgs:
                 image=operator.image,
                 image_pull_policy=operator.image_pull_policy,
                 replicas=operator.replicas,
-                resources=operator.resources,
+                cpu=operator.resources.cpu,
+                memory=operator.resources.memory or f"{memory.LEAST}Mi",
+                memory_limit=operator.resources.memory or f"{memory.limit(held)}Mi",
                 configuration=configuration,
                 user=None if cluster.assigns_users else USER,
                 arguments=operator.args,
@@ -174,6 +177,7 @@ def install(assembly: Assembly) -> None:
         stack.admission,
         stack.cluster,
         controllers=stack.controllers,
+        held=stack.held,
         queue_holds_jobsets=stack.queues_hold_jobsets,
         policies=assembly.rules,
         tenants=tenants.namespaces if tenants else {},

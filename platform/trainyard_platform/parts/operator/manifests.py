@@ -10,7 +10,7 @@ from trainyard_api.configuration import Configuration
 from trainyard_policies.settings import Policies
 
 from ...controllers import Controllers
-from ...model import ComputeResources, PullPolicy
+from ...model import PullPolicy
 from ...objects import pods, rights
 from ...objects.annotations import FORCE
 from ...objects.manifest import Manifest
@@ -46,7 +46,9 @@ class Process:
     image: str
     image_pull_policy: PullPolicy
     replicas: int
-    resources: ComputeResources
+    cpu: str
+    memory: str
+    memory_limit: str
     configuration: Configuration
     user: int | None = USER
     """The user and group that it runs as; None where the cluster assigns them."""
@@ -237,8 +239,8 @@ def _container(process: Process) -> Manifest:
         "livenessProbe": _probe("/healthz", 20),
         "readinessProbe": _probe("/readyz", 5),
         "resources": {
-            "requests": {"cpu": process.resources.cpu, "memory": process.resources.memory},
-            "limits": {"memory": process.resources.memory},
+            "requests": {"cpu": process.cpu, "memory": process.memory},
+            "limits": {"memory": process.memory_limit},
         },
         "securityContext": {**pods.RESTRICTED_CONTAINER, "runAsNonRoot": True},
         "volumeMounts": [mount for _, mount in _files(process)],

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainyard_api.closed import Closed
+from trainyard_api.closed import Closed, Quantity
 from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
 
-from ...model import ComputeResources, Image, PullPolicy
+from ...model import Image, PullPolicy
 from ..tenants.settings import NAME
 
 EVERYWHERE = "*"
@@ -31,6 +31,16 @@ class KubeflowNamespace(StrEnum):
     ABSENT = "absent"
 
 
+class Resources(Closed):
+    """CPU and memory of a replica of the operator."""
+
+    cpu: Quantity = "100m"
+    """Requested CPU; a controller has no CPU limit, which would only slow it down."""
+    memory: Quantity | None = None
+    """Requested memory, and its limit. If left out, it requests 256Mi, and its limit is what the TrainJobs
+    and TrainingRuntimes need that the tenants' quotas allow."""
+
+
 class Operator(Closed):
     """Trainyard's own operator, which turns TrainJobs into JobSets."""
 
@@ -40,7 +50,7 @@ class Operator(Closed):
     """When nodes pull the image."""
     replicas: int = Field(default=1, ge=1, le=2)
     """1, or 2 for a second replica that takes over at once."""
-    resources: ComputeResources = ComputeResources(cpu="100m", memory="256Mi")
+    resources: Resources = Resources()
     """CPU and memory of a replica."""
     args: tuple[str, ...] = ()
     """Further arguments of the operator's command."""

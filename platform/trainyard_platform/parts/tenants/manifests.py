@@ -39,14 +39,6 @@ _RIGHTS = {
     Right.PORT_FORWARD: ("", ["pods/portforward"], ["create", "get"]),
 }
 """One rule each. A WebSocket, as kubectl opens for exec and port-forward, begins with a get."""
-_COUNTED = {
-    "count/configmaps": "1000",
-    "count/secrets": "1000",
-    f"count/trainjobs.{names.TRAINER_GROUP}": "500",
-    f"count/trainingruntimes.{names.TRAINER_GROUP}": "20",
-}
-"""The most that a namespace may hold of what the operator keeps in memory, and of what is large and
-would be unlimited; the stack file takes precedence."""
 
 
 def roles() -> list[Manifest]:
@@ -106,7 +98,7 @@ def contents(
     queue = LocalQueue(name=tenant.queue, namespace=name, cluster_queue=tenant.cluster_queue)
     network = _network(tenant.egress, dns_ports, further)
     return [
-        _inside(name, "v1", "ResourceQuota", "tenant", {"hard": {**_COUNTED, **tenant.resource_quota}}),
+        _inside(name, "v1", "ResourceQuota", "tenant", {"hard": tenant.quota}),
         _inside(name, "v1", "LimitRange", "tenant", {"limits": [_container_limits(tenant)]}),
         _inside(name, "networking.k8s.io/v1", "NetworkPolicy", "tenant", network),
         queue_manifests.local_queue(queue),

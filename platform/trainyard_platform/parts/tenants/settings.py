@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import Field, model_validator
 
-from trainyard_api import names
+from trainyard_api import names, quantity
 from trainyard_api.closed import Closed, Quantity
 
 from ...model import Annotations, Labels, ObjectName
@@ -114,6 +114,18 @@ GUIDED: Final = (Right.CONFIG_MAPS, Right.SECRETS, Right.PODS, Right.EXEC, Right
 """What data scientists need for the guides."""
 
 
+TRAINJOBS: Final = f"count/trainjobs.{names.TRAINER_GROUP}"
+TRAINING_RUNTIMES: Final = f"count/trainingruntimes.{names.TRAINER_GROUP}"
+COUNTED: Final = {
+    "count/configmaps": "1000",
+    "count/secrets": "1000",
+    TRAINJOBS: "500",
+    TRAINING_RUNTIMES: "20",
+}
+"""The most that a namespace may hold of what the operator keeps in memory, and of what is large and
+would be unlimited; the stack file takes precedence."""
+
+
 class Account(Closed):
     """A ServiceAccount that a tenant's pods run as."""
 
@@ -157,6 +169,16 @@ class Tenant(Closed):
     them do. With secrets that is each Secret in it; pods is to delete one; pods/exec is a shell in any."""
     viewers: tuple[Subject, ...] = ()
     """Who may look."""
+
+    @property
+    def quota(self) -> dict[str, str]:
+        """The most that its namespace holds at once, with what each tenant is counted by."""
+        return {**COUNTED, **self.resource_quota}
+
+    @property
+    def held(self) -> int:
+        """How many TrainJobs and TrainingRuntimes it may have, which every replica of the operator holds."""
+        return sum(quantity.parse(self.quota[counted]).ceil() for counted in (TRAINJOBS, TRAINING_RUNTIMES))
 
 
 def problems(tenants: Mapping[str, Tenant]) -> Iterator[str]:
