@@ -29,9 +29,9 @@ from urllib3.exceptions import HTTPError
 from benchmarks import audit, controllers, plane
 from tests.support import live
 from tests.support.live import JOBSET, TRAINER, done
-from trainyard_api import names, quantity
+from trainyard_api import names
 from trainyard_api.configuration import LeaderElection
-from trainyard_platform.parts.operator.settings import Operator
+from trainyard_platform.parts.operator import memory
 from trainyard_sandbox.supervisor import Plan
 
 from . import lives, nasty, rights
@@ -50,7 +50,7 @@ LEAST_ROOM = 512
 """Bytes; what is rejected even so is rejected for what it is, not for its size."""
 COMPACTED = 30.0
 """Seconds between two compactions of etcd, whose quota is 2 GB, history included."""
-MEMORY = quantity.parse(Operator.model_fields["resources"].default.memory).ceil()
+MEMORY = memory.LEAST * memory.MIB
 LEASE = LeaderElection().lease_duration
 SLOWEST = 1.0
 """Seconds from the request to the JobSet, of 99 of 100 honest TrainJobs."""

@@ -452,11 +452,13 @@ def test_the_exit_code_says_yes_no_or_that_it_is_not_known(states: list[State], 
 
 TEMPLATE = {"containers": [{"name": "node", "image": "a", "resources": {"limits": {"cpu": "1000m"}}}]}
 SENT = {
+    "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "x", "annotations": {"a": "1"}},
     "spec": {"ports": [{"port": 1}, {"port": 2}], "pause": None, "template": {"spec": TEMPLATE}},
 }
 DEFAULTED = {
+    "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "x", "annotations": {"a": "1"}, "uid": "u", "finalizers": ["a.io/x"]},
     "spec": {
@@ -529,7 +531,16 @@ def test_what_admission_puts_into_the_live_object_and_into_the_answer_is_a_mutat
     assert comparison.mutated(mutated, DEFAULTED, SENT) == (), "it is drift of the other sort"
 
 
+def test_a_list_that_a_crd_may_fill_in_is_no_mutation_and_an_item_in_a_list_of_git_is() -> None:
+    sent = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "x"}}
+    sent |= {"spec": {"disruption": {}, "terms": [{"a": 1}]}}
+    filled = with_in(sent, "spec.disruption.budgets", [{"nodes": "10%"}])
+    assert comparison.mutated(filled, filled, sent) == ()
+    there = with_in(filled, "spec.terms.1", {"b": 2})
+    assert comparison.mutated(there, there, sent) == (Row("spec.terms[1]", ABSENT, {"b": 2}, None),)
+
+
 def test_of_a_mutated_secret_no_value_is_shown() -> None:
-    sent = {"kind": "Secret", "metadata": {"name": "x"}, "data": {"a": "MQ=="}}
+    sent = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": {"a": "MQ=="}}
     there = {**sent, "data": {"a": "Mg=="}}
     assert comparison.mutated(there, there, sent) == (Row("data.a", NOT_SHOWN, NOT_SHOWN, None),)

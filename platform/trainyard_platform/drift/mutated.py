@@ -23,8 +23,8 @@ _TEMPLATE: Final = ("spec", "template", "spec")
 def mutations(git: Json, answer: Json, live: Json) -> Iterator[Difference]:
     """The values of git that are others, and the items of lists that git does not have.
 
-    A field that git does not name may be a default of the API server, so only a list of objects is told
-    there, and each list of a pod template.
+    A field that git does not name may be a default. Told are only lists of objects, and each list of a pod
+    template, which the API server never fills in by itself; for kinds of a CRD it may, so nothing is told.
 
     Args:
         git: What was sent.
@@ -32,7 +32,15 @@ def mutations(git: Json, answer: Json, live: Json) -> Iterator[Difference]:
         live: The object as it was read.
     """
     present = list(_mutations(git, live, ()))
-    yield from (one for one in _mutations(git, answer, ()) if one in present)
+    of_kubernetes = _is_of_kubernetes(git)
+    for one in _mutations(git, answer, ()):
+        if one in present and (of_kubernetes or one.git is not ABSENT or not isinstance(one.path[-1], str)):
+            yield one
+
+
+def _is_of_kubernetes(manifest: Json) -> bool:
+    group = manifest["apiVersion"].rpartition("/")[0]
+    return "." not in group or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))
 
 
 def _mutations(git: Json, there: Json, path: Path) -> Iterator[Difference]:
