@@ -25,6 +25,37 @@ BUILDS = {
 }
 """By case, what may be built otherwise."""
 
+KNOWS = "nodes know of each other without `spec.trainer` too; upstream mends this (kubeflow/trainer#4076)"
+OPEN_MPI_5 = (
+    "Open MPI 5 reads other variables, and without them starts all on one node; Trainer 2.4 sets both"
+)
+OF_OPEN_MPI_5 = "PRTE_MCA_"
+"""How the variables begin that Trainer v2.3 does not set."""
+GOLDEN = {
+    **{
+        case: Allowed(33, OPEN_MPI_5)
+        for case in ("05-deepspeed-1node", "06-deepspeed-3node-gpu", "17-mpi-three")
+    },
+    "01-torch-no-trainer": Allowed(
+        1,
+        KNOWS,
+        tuple(
+            f"JobSet tj.spec.replicatedJobs[0].template.spec.template.spec.containers[0].{field}"
+            for field in ("env", "ports")
+        ),
+    ),
+}
+"""By case of the corpus, what may be built otherwise; 33: what begins with `OF_OPEN_MPI_5` is left out."""
+BUILDS |= {
+    f"tj-{case}": Allowed(
+        allowed.quirk,
+        allowed.why,
+        tuple(path.replace("JobSet tj", f"JobSet tj-{case}", 1) for path in allowed.paths),
+    )
+    for case, allowed in GOLDEN.items()
+    if allowed.paths
+}
+
 LIVES = {
     "its JobSet goes after it has failed": Allowed(
         8, "a finished TrainJob never starts again; the reference makes a new JobSet and runs it once more"

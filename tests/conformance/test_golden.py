@@ -7,6 +7,11 @@ import pytest
 from tests.support.corpus import GOLDEN, RUNTIMES, by_kind_and_name, cases, load, parsed
 from trainyard_cli.commands.render import run
 
+from . import exceptions
+from .compare import differences, without_open_mpi_5
+
+NOTHING = exceptions.Allowed(0, "it is the same")
+OF_MPI = 33
 GATES = {"expected": "", "expected-status-gate": "TrainJobStatus=true"}
 """Folders of expectations, and the feature gates that they were recorded with."""
 
@@ -20,6 +25,10 @@ def with_the_gates_share_last(value):
         ordered = sorted(value, key=is_the_gates) if named else value
         return [with_the_gates_share_last(item) for item in ordered]
     return value
+
+
+def by_name(children):
+    return {f"{child['kind']} {child['metadata']['name']}": child for child in children}
 
 
 def is_the_gates(item):
@@ -37,7 +46,10 @@ def test_render_builds_what_trainer_builds(folder, case):
     built, expected = parsed(out.getvalue()), by_kind_and_name(load(GOLDEN / folder / f"{case}.yaml"))
     if GATES[folder]:
         built, expected = with_the_gates_share_last(built), with_the_gates_share_last(expected)
-    assert built == expected
+    allowed = exceptions.GOLDEN.get(case, NOTHING)
+    known = without_open_mpi_5(built)
+    assert (known != built) is (allowed.quirk == OF_MPI)
+    assert sorted(differences(by_name(known), by_name(expected))) == list(allowed.paths)
 
 
 def test_every_trainjob_of_the_corpus_has_an_expectation():

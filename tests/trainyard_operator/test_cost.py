@@ -204,7 +204,7 @@ def test_the_largest_trainjob_that_is_accepted_costs_a_bounded_look(shape: Shape
     seen = observed(job, rt=rt)
 
     def look() -> None:
-        companions(seen, GATES, plugins.ALL)
+        companions(seen, at(1), GATES, plugins.ALL)
         assert reconcile(seen, at(1), GATES, plugins.ALL).writes
 
     assert calls(look) < MOST

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.core_values import built, containers, replicated_job, runtime, trainjob
+from tests.support.core_values import built, containers, jobset, replicated_job, runtime, trainjob
+from trainyard_operator.core import marks, plugins
 from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.plugins.jax import JAX
 from trainyard_operator.core.plugins.torchtune import TorchTune
@@ -41,9 +42,81 @@ def test_it_does_nothing_for_another_policy(plugin):
     assert plugin.enforce_ml_policy(info) == info
 
 
-@pytest.mark.parametrize("policy", ["jax", "xgboost"])
-def test_it_injects_nothing_without_a_trainer(policy):
-    assert containers(trainjob(), runtime({policy: {}, "numNodes": 2}))["node"] == node()
+@pytest.mark.parametrize("policy", ["torch", "jax", "xgboost", None])
+def test_a_trainjob_without_a_trainer_becomes_what_an_empty_trainer_does(policy):
+    rt = runtime({policy: {}, "numNodes": 2} if policy else {"numNodes": 2})
+    assert built(trainjob(), rt) == built(trainjob({"trainer": {}}), rt)
+
+
+VARIABLES = {"torch": "PET_NNODES", "jax": "JAX_NUM_PROCESSES", "xgboost": "DMLC_NUM_WORKER"}
+
+
+@pytest.mark.parametrize("policy", VARIABLES)
+def test_nodes_of_a_trainjob_without_a_trainer_know_how_many_they_are(policy):
+    found = containers(trainjob(), runtime({policy: {}, "numNodes": 2}))["node"]
+    assert [e["value"] for e in found["env"] if e["name"] == VARIABLES[policy]] == ["2"]
+    assert found["ports"] == [{"containerPort": 29500}]
+
+
+ADDRESSES = {
+    "torch": ("PET_MASTER_ADDR", ""),
+    "jax": ("JAX_COORDINATOR_ADDRESS", ":29500"),
+    "xgboost": ("DMLC_TRACKER_URI", ""),
+}
+
+
+def with_network(rt, **network):
+    return replace(
+        rt, spec={**rt.spec, "template": {"spec": {**rt.spec["template"]["spec"], "network": network}}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "network", "address"),
+    [
+        (2, {}, "tj-workers-0-0.tj"),
+        (2, {"subdomain": "ring"}, "tj-workers-0-0.ring"),
+        (2, {"enableDNSHostnames": True}, "tj-workers-0-0.tj"),
+        (2, {"publishNotReadyAddresses": False}, "tj-workers-0-0.tj"),
+        (1, {"enableDNSHostnames": False}, "localhost"),
+    ],
+)
+@pytest.mark.parametrize("policy", ADDRESSES)
+def test_nodes_meet_at_the_address_that_the_runtimes_template_gives_the_first(
+    policy, nodes, network, address
+):
+    rt = with_network(runtime({policy: {}, "numNodes": nodes}, [replicated_job("workers")]), **network)
+    name, port = ADDRESSES[policy]
+    env = {e["name"]: e.get("value") for e in containers(trainjob(), rt, "workers")["node"]["env"]}
+    assert env[name] == f"{address}{port}"
+
+
+@pytest.mark.parametrize("policy", [*ADDRESSES, "mpi"])
+def test_nodes_that_need_addresses_are_refused_where_the_runtime_has_switched_them_off(policy):
+    rt = with_network(runtime({policy: {}, "numNodes": 2}), enableDNSHostnames=False)
+    assert [str(error) for error in validate(trainjob(), None, rt).errors] == [
+        "spec.template.spec.network.enableDNSHostnames: Invalid value: false: must not be false: with the "
+        "runtime's mlPolicy, pods find each other by their DNS names"
+    ]
+
+
+def test_nodes_that_need_no_addresses_can_do_without():
+    rt = with_network(runtime({"numNodes": 2}), enableDNSHostnames=False)
+    assert validate(trainjob(), None, rt).errors == ()
+
+
+@pytest.mark.parametrize("policy", [*ADDRESSES, "mpi"])
+def test_a_jobset_that_trainer_has_made_gets_nothing_that_its_pods_cannot_get_any_more(policy):
+    """Pods of a JobSet are immutable: whoever waits would be refused, and stay blocked."""
+    rt = with_network(runtime({policy: {}, "numNodes": 2}), subdomain="ring")
+    as_before = marks.as_begun(DEFAULT_SETTINGS, jobset(suspend=True))
+    (before,) = (m for m in plugins.ALL.build(trainjob(), rt, as_before) if m["kind"] == "JobSet")
+    env = before["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0].get(
+        "env", []
+    )
+    assert env == []
+    made = marks.built(before, None, DEFAULT_SETTINGS)["metadata"]["annotations"]
+    assert marks.as_begun(DEFAULT_SETTINGS, jobset(suspend=True, annotations=made)) == DEFAULT_SETTINGS
 
 
 @pytest.mark.parametrize("policy", ["jax", "xgboost"])

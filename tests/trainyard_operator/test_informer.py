@@ -226,6 +226,7 @@ def test_a_jobset_is_kept_as_what_a_decision_needs() -> None:
         "uid": "u",
         "resourceVersion": "7",
         "generation": 3,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
         "annotations": {"trainyard.dev/runtime-revision": "r", "other": "x"},
     }
     assert jobset_of(msgspec.json.encode(raw)).jobset == JobSet(
@@ -239,6 +240,7 @@ def test_a_jobset_is_kept_as_what_a_decision_needs() -> None:
         annotations={"trainyard.dev/runtime-revision": "r"},
         conditions=(Condition("Completed", "True", "AllJobsCompleted", "done", "2026-01-01T00:00:00Z", 2),),
         replicated_jobs_status=(ReplicatedJobStatus("node", succeeded=1),),
+        created=datetime(2026, 1, 1, tzinfo=UTC),
     )
 
 

@@ -178,3 +178,46 @@ def test_more_hosts_than_a_configmap_holds_are_refused_before_any_is_written():
         "spec.trainer.numNodes: Invalid value: 2147483647: must be less than or equal to 31250, "
         "since the list of hosts is kept in a ConfigMap, which holds 1 MiB"
     )
+
+
+def images(image, workers, launcher):
+    """Of the pods, by ReplicatedJob, if the runtime's are these and the TrainJob asks for `image`."""
+    rt = mpi_runtime({"name": "node", "image": workers}, {"name": "node", "image": launcher})
+    job = trainjob({"trainer": {"image": image}} if image else {})
+    warnings = validate(job, None, rt).warnings
+    return [containers(job, rt, name)["node"]["image"] for name in ("launcher", "node")], warnings
+
+
+def test_the_trainjobs_image_reaches_launcher_and_nodes_where_the_runtime_has_one_for_both():
+    assert images("mine", "i", "i") == (["mine", "mine"], ())
+    assert images(None, "i", "j") == (["j", "i"], ())
+
+
+def test_it_reaches_the_trainers_step_alone_where_they_differ_and_the_user_is_told():
+    said = (
+        "spec.trainer.image: reaches only the pods of launcher: node keeps i, since the runtime has "
+        "different images for them"
+    )
+    assert images("mine", "i", "j") == (["mine", "i"], (said,))
+
+
+def test_who_only_changes_a_trainjob_is_not_told_again():
+    rt = mpi_runtime({"name": "node", "image": "i"}, {"name": "node", "image": "j"})
+    old = trainjob({"trainer": {"image": "mine"}})
+    new = trainjob({"trainer": {"image": "mine"}, "suspend": True, "activeDeadlineSeconds": 5})
+    assert validate(new, old, rt).warnings == ()
+
+
+def test_open_mpi_5_is_told_the_same_as_open_mpi_4_but_for_whole_names():
+    """It reads other variables, and with whole names does not recognize the launcher in the list."""
+    env = containers(trainjob({"trainer": {"numProcPerNode": 3}}), mpi_runtime(), "launcher")["node"]["env"]
+    assert {e["name"]: e["value"] for e in env} == {
+        "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+        "OMPI_MCA_orte_set_default_slots": "3",
+        "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+        "PRTE_MCA_prte_default_hostfile": "/etc/mpi/hostfile",
+        "PRTE_MCA_prte_keep_fqdn_hostnames": "false",
+        "PRTE_MCA_prte_set_default_slots": "3",
+        "PRTE_MCA_plm_ssh_args": "-o ConnectionAttempts=10",
+    }

@@ -41,7 +41,7 @@ RUNS = {"replicated_jobs_status": (counts(active=1),)}
 """Of a JobSet that has pods, as `COUNTED` says already."""
 
 
-def rendered(suspend=False, revision=REVISION):
+def rendered(suspend=False, revision=REVISION, built_as="2"):
     """The JobSet manifest, written out, of a TrainJob on the runtime PLAIN."""
     manifest: dict[str, Any] = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -59,7 +59,8 @@ def rendered(suspend=False, revision=REVISION):
                     "blockOwnerDeletion": True,
                 }
             ],
-            "annotations": {"trainyard.dev/runtime-revision": revision} if revision else {},
+            "annotations": ({"trainyard.dev/built-as": built_as} if built_as else {})
+            | ({"trainyard.dev/runtime-revision": revision} if revision else {}),
         },
         "spec": {
             "replicatedJobs": [
@@ -123,6 +124,16 @@ def resumed(seconds):
         "message": "TrainJob is resumed",
         "lastTransitionTime": stamp(seconds),
     }
+
+
+def held(spec, status=None, **fields):
+    """A TrainJob that Kueue suspends and resumes."""
+    return trainjob(spec, status, **{"labels": {"kueue.x-k8s.io/queue-name": "default"}, **fields})
+
+
+def noted(status, seconds):
+    """What JobSet says of a JobSet that was suspended, and of one that was resumed since."""
+    return Condition("Suspended", status, "any", "any", stamp(seconds))
 
 
 def blocked(reason, message, seconds=5):
@@ -285,7 +296,10 @@ CASES = [
             runtime_revision_lost=True,
         ),
         Plan(
-            writes=(RecordRevision(PLAIN, REVISION), Update(rendered(suspend=True), "js-uid", "9")),
+            writes=(
+                RecordRevision(PLAIN, REVISION),
+                Update(rendered(suspend=True, built_as=""), "js-uid", "9"),
+            ),
             events=(
                 EventNote(
                     "Warning",
@@ -299,7 +313,7 @@ CASES = [
     Case(
         "a snapshot of another controller is built from and never recorded",
         observed(trainjob(), jobset(suspend=True), replace(PLAIN, uid="")),
-        Plan(writes=(Update(rendered(revision=None), "js-uid", "9"),)),
+        Plan(writes=(Update(rendered(revision=None, built_as=""), "js-uid", "9"),)),
     ),
     Case(
         "what is as suspended as it should be needs no runtime",
@@ -537,6 +551,49 @@ CASES = [
         Plan(requeue_after=2.0),
     ),
     Case(
+        "what Kueue suspends says so",
+        observed(held({"suspend": True}), in_sync(suspend=True), RECORDED),
+        Plan(status={"conditions": [suspended(5)]}),
+    ),
+    Case(
+        "what Kueue resumes has no condition any more, which the SDK would take for one that does not run",
+        observed(held({}, {**COUNTED.status, "conditions": [suspended(1)]}), in_sync(**RUNS), RECORDED),
+        Plan(status={"conditions": []}),
+    ),
+    Case(
+        "nor has what it resumed before, and runs",
+        observed(
+            held({}, {**COUNTED.status, "conditions": [resumed(1)]}, labels={}, held_by_kueue=True),
+            in_sync(**RUNS),
+            RECORDED,
+        ),
+        Plan(status={"conditions": []}),
+    ),
+    Case(
+        "what has ended keeps what was said of it",
+        observed(held({}, {"conditions": [resumed(1), COMPLETE]}), in_sync(), RECORDED),
+        NOTHING,
+    ),
+    Case(
+        "its deadline starts when JobSet has noted that it is resumed",
+        observed(held({"activeDeadlineSeconds": 3}), in_sync(conditions=(noted("False", 4),)), RECORDED),
+        Plan(requeue_after=2.0),
+    ),
+    Case(
+        "and does not run until then",
+        observed(
+            held({"activeDeadlineSeconds": 3}, COUNTED.status),
+            in_sync(conditions=(noted("True", 1),), **RUNS),
+            RECORDED,
+        ),
+        NOTHING,
+    ),
+    Case(
+        "the deadline of one that was never suspended starts with its JobSet",
+        observed(held({"activeDeadlineSeconds": 3}), in_sync(created=at(4)), RECORDED),
+        Plan(requeue_after=2.0),
+    ),
+    Case(
         "a deadline after no time at all is none",
         observed(trainjob({"activeDeadlineSeconds": 0}, COUNTED.status), in_sync(**RUNS), RECORDED),
         NOTHING,
@@ -694,6 +751,7 @@ def test_annotations_of_the_operator_that_a_patch_sets_are_left_out():
     assert isinstance(create, Create)
     assert sorted(create.manifest["metadata"]["annotations"]) == [
         "a.io/b",
+        "trainyard.dev/built-as",
         "trainyard.dev/rendered",
         "trainyard.dev/runtime-revision",
     ]

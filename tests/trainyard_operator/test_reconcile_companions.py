@@ -11,7 +11,9 @@ from trainyard_operator.core import framework, plugins, reconcile
 from trainyard_operator.core.info import Settings
 from trainyard_operator.core.model import (
     Companion,
+    Condition,
     Create,
+    Delete,
     Generated,
     Plan,
     RecordRevision,
@@ -28,6 +30,12 @@ RT = runtime({"mpi": {"runLauncherAsNode": True}}, GPU_JOBS)
 RT = replace(RT, spec={**RT.spec, "podGroupPolicy": {"coscheduling": {}}})
 BESIDE = [("v1", "Secret", "tj-mpi-ssh-auth"), ("v1", "ConfigMap", "tj-mpi-hostfile")]
 BESIDE.append(("scheduling.x-k8s.io/v1alpha1", "PodGroup", "tj"))
+
+
+ENDED = jobset(
+    conditions=(Condition("Completed", "True", "AllJobsCompleted", "done", "2026-01-01T12:00:00Z"),)
+)
+OVERDUE = trainjob({"activeDeadlineSeconds": 1})
 
 
 def decide(now=1, settings=None, **fields):
@@ -109,6 +117,11 @@ RUNNING = jobset()
         pytest.param({"js": jobset(suspend=True)}, BESIDE, id="while it is suspended"),
         pytest.param({"js": RUNNING, "job": trainjob({"suspend": True})}, BESIDE, id="while it is to be"),
         pytest.param({"js": RUNNING}, [], id="not while it runs"),
+        pytest.param({"js": ENDED}, BESIDE[-1:], id="its PodGroup when it ends"),
+        pytest.param({"js": RUNNING, "job": OVERDUE}, BESIDE[-1:], id="and when its deadline passes"),
+        pytest.param(
+            {"js": ENDED, "rt": runtime({"mpi": {}}, GPU_JOBS)}, [], id="nothing when one without a gang ends"
+        ),
         pytest.param({"rt": runtime({"torch": {}})}, [], id="not for a runtime without any"),
         pytest.param({"rt": runtime({"flux": {}})}, [], id="not for a runtime that is not supported"),
         pytest.param({"rt": RuntimeProblem.NOT_FOUND}, [], id="not without a runtime"),
@@ -121,13 +134,13 @@ RUNNING = jobset()
     ],
 )
 def test_the_shell_is_told_which_to_look_up(fields, expected):
-    assert list(reconcile.companions(observed(**{"rt": RT, **fields}), using=plugins.ALL)) == expected
+    assert list(reconcile.companions(observed(**{"rt": RT, **fields}), at(1), using=plugins.ALL)) == expected
 
 
 def test_for_most_jobs_the_question_costs_no_building(monkeypatch):
     monkeypatch.delattr(framework.Framework, "children")
     plain = runtime({"torch": {}, "mpi": None})
-    assert reconcile.companions(observed(rt=plain)) == ()
+    assert reconcile.companions(observed(rt=plain), at(1)) == ()
 
 
 GANGS = [{}, {"coscheduling": {}}, {"volcano": {}}, {"volcano": None}]
@@ -147,7 +160,7 @@ def test_the_quick_answer_is_the_one_that_building_gives(policy, gang, gates):
 @pytest.mark.parametrize("policy", ["mpi", [1], {1: 2}])
 def test_a_policy_that_cannot_be_read_asks_for_none(policy):
     rt = replace(RT, spec={**RT.spec, "mlPolicy": policy})
-    assert reconcile.companions(observed(rt=rt)) == ()
+    assert reconcile.companions(observed(rt=rt), at(1)) == ()
 
 
 def test_they_carry_the_label_that_they_are_found_by_and_a_digest():
@@ -304,3 +317,33 @@ def test_a_missing_crd_blocks_and_the_message_says_what_to_install(resource, ste
     (condition,) = plan.status["conditions"]
     assert (plan.writes, condition["reason"]) == ((), "CRDMissing")
     assert condition["message"] == f"the API server does not know it; {step} have the platform team do so"
+
+
+GROUP = Companion("scheduling.x-k8s.io/v1alpha1", "PodGroup", "team", "tj", "group-uid", "1", "job-uid")
+DELETED = Delete("scheduling.x-k8s.io/v1alpha1", "PodGroup", "team", "tj", "group-uid")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [({"js": ENDED}, "AllJobsCompleted"), ({"js": RUNNING, "job": OVERDUE}, "DeadlineExceeded")],
+    ids=["as its JobSet has ended", "by its deadline"],
+)
+def test_the_podgroup_of_a_trainjob_that_ends_is_deleted_before_its_status_says_so(fields, reason):
+    plan = decide(companions=(GROUP,), **fields)
+    assert (plan.writes, [c["reason"] for c in plan.status["conditions"]]) == ((DELETED,), [reason])
+
+
+@pytest.mark.parametrize(
+    "group",
+    [replace(GROUP, owner_uid="other"), replace(GROUP, deleting=True), replace(GROUP, kind="Secret")],
+    ids=["somebody else's", "one that is going", "a key"],
+)
+def test_nothing_else_is_deleted_with_it(group):
+    assert decide(js=ENDED, companions=(group,)).writes == ()
+
+
+def test_a_trainjob_that_has_ended_costs_no_look_and_no_write():
+    status = {"conditions": [{"type": "Complete", "status": "True"}]}
+    job = trainjob(status=status)
+    assert reconcile.companions(observed(job, ENDED, RT), at(1)) == ()
+    assert decide(job=job, js=ENDED, companions=(GROUP,)).writes == ()

@@ -25,6 +25,7 @@ from .phases import (
     Plugin,
     Trains,
     Validate,
+    Warns,
 )
 
 Around = Callable[[str], AbstractContextManager[None]]
@@ -48,6 +49,7 @@ class Framework:
         self._around = around
         # Sorted once: checking an object for a Protocol's methods costs 20 µs.
         self._validate = tuple(p for p in plugins if isinstance(p, Validate))
+        self._warns = tuple(p for p in plugins if isinstance(p, Warns))
         self._trains = tuple(p for p in plugins if isinstance(p, Trains))
         self._ml_policy = tuple((p.name, p) for p in plugins if isinstance(p, EnforceMLPolicy))
         self._pod_group = tuple((p.name, p) for p in plugins if isinstance(p, EnforcePodGroupPolicy))
@@ -65,9 +67,9 @@ class Framework:
 
         1. what no plugin implements is refused;
         2. the runtime's template, runtimePatches, resourcesPerNode and pod counts become an `Info`;
-        3. each plugin enforces the ML policy;
-        4. each plugin enforces the pod group policy;
-        5. the network is identified;
+        3. the network is identified, as addresses are made of it;
+        4. each plugin enforces the ML policy;
+        5. each plugin enforces the pod group policy;
         6. each plugin builds its children.
 
         Raises `UnsupportedPolicyError`, or `InvalidFieldError` if nothing can be built.
@@ -82,15 +84,15 @@ class Framework:
 
     def children_of(self, info: Info) -> tuple[Child, ...]:
         """Steps 3 to 6 of `children`."""
+        for name, network in self._network:
+            with self._around(name):
+                info = network.identify_network(info)
         for name, enforcer in self._ml_policy:
             with self._around(name):
                 info = enforcer.enforce_ml_policy(info)
         for name, gang in self._pod_group:
             with self._around(name):
                 info = gang.enforce_pod_group_policy(info)
-        for name, network in self._network:
-            with self._around(name):
-                info = network.identify_network(info)
         children: list[Child] = []
         for name, builder in self._build:
             with self._around(name):
@@ -101,6 +103,11 @@ class Framework:
         """What the plugins find wrong with a TrainJob that is created, or updated from `old`."""
         for plugin in self._validate:
             yield from plugin.validate(info, old, jobset)
+
+    def warnings(self, info: Info) -> Iterator[str]:
+        """What the plugins say to who creates the TrainJob."""
+        for plugin in self._warns:
+            yield from plugin.warnings(info)
 
     def implemented(self, kind: str) -> frozenset[str]:
         """The sources of that kind (`mlPolicy`, `podGroupPolicy`, `featureGates`) that are implemented."""

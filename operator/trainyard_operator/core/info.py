@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from trainyard_api import fields, merge, names
-from trainyard_api.errors import FieldPath, InvalidFieldError
+from trainyard_api.errors import FieldPath, InvalidFieldError, invalid
 
 from . import templates
 from .model import Generated, Json, Runtime, TrainJob
@@ -20,6 +20,8 @@ from .patches import what_is_said
 
 ML_POLICY_PATH: Final = FieldPath("spec.mlPolicy")
 POD_GROUP_PATH: Final = FieldPath("spec.podGroupPolicy")
+DNS_PATH: Final = templates.SPEC_PATH.child("network", "enableDNSHostnames")
+_NODES_PATH: Final = FieldPath("spec.trainer.numNodes")
 _RESOURCES_PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
 
 
@@ -36,6 +38,8 @@ class Settings:
     """The CA of the status server as PEM; where there is no server, a placeholder."""
     queue_holds_jobset: bool = False
     """Whether Kueue queues JobSets in place of TrainJobs (see `queueing`)."""
+    as_trainer_builds: bool = False
+    """Whether pods get only what Trainer v2.3 gives them; so for a JobSet that was made so (see `marks`)."""
 
 
 DEFAULT_SETTINGS: Final = Settings()
@@ -70,7 +74,8 @@ class Info:
     """The ReplicatedJobs, each with the pod set of equal position."""
     pod_sets: tuple[PodSet, ...]
     subdomain: str = field(default="")
-    """Name of the headless Service that the pods' addresses end in; known after `identify_network`."""
+    """Name of the headless Service that the pods' addresses end in, known after `identify_network`; empty
+    where the runtime has switched them off."""
 
     @property
     def trainer(self) -> Json | None:
@@ -91,6 +96,16 @@ class Info:
         """The first pod set that is this step of the TrainJob."""
         return next((p for p in self.pod_sets if p.ancestor == ancestor), None)
 
+    def counted(self, pod_set: PodSet) -> PodSet:
+        """The pod set with as many pods as the TrainJob asks for, if it does."""
+        nodes = fields.integer((self.trainer or {}).get("numNodes"), _NODES_PATH)
+        return pod_set if nodes is None else replace(pod_set, count=nodes)
+
+    @property
+    def injects_nothing(self) -> bool:
+        """Whether the framework's variables are left out, as Trainer v2.3 does without `spec.trainer`."""
+        return self.settings.as_trainer_builds and self.trainer is None
+
     def container(self, job: str, name: str) -> Json | None:
         """The container of that name in the ReplicatedJob of that name."""
         return next((templates.container(j, name) for j in self.jobs if j["name"] == job), None)
@@ -101,8 +116,21 @@ class Info:
             yield self.endpoint(pod_set, index)
 
     def endpoint(self, pod_set: PodSet, index: int) -> str:
-        """The address of one of its pods."""
+        """The address of one of its pods; raises `InvalidFieldError` where pods have none."""
+        if not self.subdomain:
+            raise invalid(
+                DNS_PATH,
+                False,
+                "must not be false: with the runtime's mlPolicy, pods find each other by their DNS names",
+            )
         return f"{self.trainjob.name}-{pod_set.name}-0-{index}.{self.subdomain}"
+
+    def rendezvous(self, pod_set: PodSet) -> str:
+        """The address at which its pods meet: that of the first, which a pod alone need not look up."""
+        if self.settings.as_trainer_builds:
+            return f"{self.trainjob.name}-{names.NODE}-0-0.{self.trainjob.name}"
+        alone = pod_set.count == 1 and not self.subdomain
+        return "localhost" if alone else self.endpoint(pod_set, 0)
 
     def with_count(self, pod_set: str, count: int) -> Info:
         """With this many pods in the pod set of that name."""

@@ -107,6 +107,8 @@ class JobSet:
     """Who keeps Kueue from admitting it, separated by commas."""
     priority_class: str = ""
     """Its WorkloadPriorityClass; empty if it has none."""
+    created: datetime | None = None
+    """None when unknown."""
 
 
 class Identity(NamedTuple):

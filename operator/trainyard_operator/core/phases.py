@@ -54,6 +54,14 @@ class Validate(Protocol):
 
 
 @runtime_checkable
+class Warns(Protocol):
+    """Admission: does the user get less than the TrainJob seems to say?"""
+
+    def warnings(self, info: Info) -> Sequence[str]:
+        """What is said when `info.trainjob` is created."""
+
+
+@runtime_checkable
 class EnforceMLPolicy(Protocol):
     """Pod counts, and what the training framework reads: variables, ports, files."""
 
@@ -71,7 +79,7 @@ class EnforcePodGroupPolicy(Protocol):
 
 @runtime_checkable
 class IdentifyNetwork(Protocol):
-    """The names under which pods find each other."""
+    """The names under which pods find each other; before any of them is written down."""
 
     def identify_network(self, info: Info) -> Info:
         """`info` with its subdomain known."""

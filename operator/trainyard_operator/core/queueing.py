@@ -115,6 +115,12 @@ def resumed_at(jobset: JobSet) -> datetime | None:
     return None if told is None else moment(told.last_transition_time)
 
 
+def started_at(jobset: JobSet) -> datetime | None:
+    """When it was last resumed, or created if it was never suspended; None while it waits."""
+    suspended = any(told.type == names.SUSPENDED for told in jobset.conditions)
+    return resumed_at(jobset) if suspended else jobset.created
+
+
 def activation(job: TrainJob, jobset: JobSet, *, reported: bool) -> Activate | None:
     """What to write to the JobSet's Workload, so that it is active unless the TrainJob is suspended.
 

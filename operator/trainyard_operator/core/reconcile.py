@@ -94,12 +94,13 @@ def reconcile(
 
     after = _mirrored(conditions.without(_suspension(job, before, now), names.BLOCKED), jobset, observed)
     if conditions.finished(after):
-        return Plan(status=_status(job, after, jobset))
+        return Plan(writes=_leftovers(observed), status=_status(job, after, jobset))
     if observed.runtime is RuntimeProblem.NOT_SUPPORTED:
         return Plan(status=_status(job, _failed(after, causes.unsupported(job), now), jobset))
     remaining = _remaining(job, jobset, after, now, settings)
     if remaining is not None and remaining <= 0:
         return Plan(
+            writes=_leftovers(observed),
             status=_status(job, _failed(after, causes.OVERDUE, now), jobset),
             requeue_after=None if jobset is None else 0.0,
         )
@@ -121,18 +122,22 @@ def reconcile(
 
 def companions(
     observed: Observed,
+    now: datetime,
     settings: Settings = DEFAULT_SETTINGS,
     using: Framework = plugins.ALL,
 ) -> tuple[Identity, ...]:
     """The children beside the JobSet that the next `reconcile` needs to know of.
 
     The shell looks them up, and says in `observed.companions` which exist.
-    None for most TrainJobs, and for any whose JobSet runs.
+    None for most TrainJobs, and for any whose JobSet runs; of one that ends now, its PodGroup.
     """
     job = observed.trainjob
     if job.deleting or not is_managed(job) or conditions.finished(conditions.of(job.status)):
         return ()
-    if _runs(observed) or isinstance(observed.runtime, RuntimeProblem):
+    ends = _ends(observed, now, settings)
+    if isinstance(observed.runtime, RuntimeProblem) or (_runs(observed) and not ends):
+        return ()
+    if ends and not observed.runtime.spec.get("podGroupPolicy"):
         return ()
     settings = marks.as_begun(settings, observed.jobset)
     try:
@@ -141,7 +146,30 @@ def companions(
         children = using.children(job, observed.runtime, settings)
     except (UnsupportedPolicyError, InvalidFieldError):
         return ()
-    return tuple(_identity(child.manifest) for child in children if child.manifest["kind"] != names.JOBSET)
+    beside = (_identity(child.manifest) for child in children if child.manifest["kind"] != names.JOBSET)
+    return tuple(identity for identity in beside if not ends or identity.kind == names.POD_GROUP)
+
+
+def _ends(observed: Observed, now: datetime, settings: Settings) -> bool:
+    """Whether a TrainJob that has not finished does so now, as its JobSet has, or by its deadline."""
+    jobset = _own_jobset(observed)
+    if jobset is not None and _has_ended(jobset):
+        return True
+    current = _suspension(observed.trainjob, conditions.of(observed.trainjob.status), now)
+    remaining = _remaining(observed.trainjob, jobset, current, now, settings)
+    return remaining is not None and remaining <= 0
+
+
+def _leftovers(observed: Observed) -> tuple[Write, ...]:
+    """What takes away the PodGroup of a TrainJob that ends: schedulers count it until it is gone.
+
+    It comes before the status that says so, since nobody looks for it after that.
+    """
+    return tuple(
+        Delete(found.api_version, found.kind, found.namespace, found.name, found.uid)
+        for found in observed.companions
+        if found.kind == names.POD_GROUP and found.owner_uid == observed.trainjob.uid and not found.deleting
+    )
 
 
 def is_managed(job: TrainJob) -> bool:
@@ -183,11 +211,18 @@ def _has_ended(jobset: JobSet) -> bool:
     return said_by(jobset).terminal is not None
 
 
+def _is_held_by_kueue(job: TrainJob) -> bool:
+    """Whether Kueue suspends and resumes it, so that it says it is suspended only while it is (ADR 30)."""
+    return job.held_by_kueue or bool(job.labels.get(names.QUEUE_LABEL))
+
+
 def _suspension(job: TrainJob, before: conditions.Conditions, now: datetime) -> conditions.Conditions:
     at = conditions.timestamp(now)
     if _is_suspended(job):
         wanted = Condition(names.SUSPENDED, "True", "Suspended", "TrainJob is suspended", at)
         return conditions.with_condition(before, wanted)
+    if _is_held_by_kueue(job) and not conditions.finished(before):
+        return conditions.without(before, names.SUSPENDED)
     if conditions.is_true(before, names.SUSPENDED):
         wanted = Condition(names.SUSPENDED, "False", "Resumed", "TrainJob is resumed", at)
         return conditions.with_condition(before, wanted)
@@ -256,7 +291,12 @@ def _remaining(
         start = None if jobset is None else queueing.resumed_at(jobset)
     else:
         resumed = conditions.find(current, names.SUSPENDED)
-        start = job.created if resumed is None else conditions.moment(resumed["lastTransitionTime"])
+        if resumed is not None:
+            start = conditions.moment(resumed["lastTransitionTime"])
+        else:
+            start = (
+                queueing.started_at(jobset) if jobset is not None and _is_held_by_kueue(job) else job.created
+            )
     return None if start is None else float(min(seconds, 2**53)) - (now - start).total_seconds()
 
 
@@ -453,8 +493,8 @@ def _revision(runtime: Runtime) -> tuple[str | None, tuple[Write, ...]]:
 def _marked(manifest: Json, revision: str | None, settings: Settings) -> Json:
     """The JobSet with its marks. Where Kueue may suspend it, the digest leaves `spec.suspend` out."""
     if not settings.queue_holds_jobset:
-        return marks.marked(manifest, revision, settings.feature_gates)
-    marked = marks.marked(queueing.with_suspend(manifest, False), revision, settings.feature_gates)
+        return marks.built(manifest, revision, settings)
+    marked = marks.built(queueing.with_suspend(manifest, False), revision, settings)
     return queueing.with_suspend(marked, manifest["spec"]["suspend"])
 
 

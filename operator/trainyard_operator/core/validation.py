@@ -91,11 +91,12 @@ def validate(
             return Answer(errors=(_unusable(job, found),))
     except InvalidFieldError as error:
         return Answer(errors=error.errors)
-    errors = _errors(job, runtime, using, settings, old=old, jobset=jobset, allowed=allowed)
+    said, errors = _built(job, runtime, using, settings, old=old, jobset=jobset, allowed=allowed)
     warnings = (
         *_warnings("Referenced ", runtime),
         *_retention_warnings(job, old),
         *_suspend_warnings(job, old, settings),
+        *said,
     )
     return Answer(warnings, errors)
 
@@ -224,7 +225,7 @@ def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -
         )
 
 
-def _errors(
+def _built(
     job: TrainJob,
     runtime: Runtime,
     using: Framework,
@@ -233,8 +234,9 @@ def _errors(
     old: TrainJob | None,
     jobset: JobSet | None,
     allowed: Limits,
-) -> tuple[FieldError, ...]:
-    """The plugins' errors and the TrainJob's limits; without any, what building the children shows."""
+) -> tuple[tuple[str, ...], tuple[FieldError, ...]]:
+    """The plugins' warnings at its creation, and errors: the plugins' and those of the TrainJob's limits;
+    without any, what building the children shows."""
     limited = not _only_resumes(job, old)
     try:
         using.require_implemented(runtime)
@@ -243,14 +245,15 @@ def _errors(
         if limited:
             found += tuple(limits.of_trainjob(job, allowed))
         if found:
-            return found
+            return (), found
         children = [child.manifest for child in using.children_of(info)]
-        return tuple(limits.of_children(job, children, allowed)) if limited else ()
+        said = tuple(using.warnings(info)) if old is None else ()
+        return said, tuple(limits.of_children(job, children, allowed)) if limited else ()
     except UnsupportedPolicyError as error:
         shown = revisions.shown_reference(job)
-        return (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
+        return (), (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
     except InvalidFieldError as error:
-        return error.errors
+        return (), error.errors
 
 
 def _runtime_errors(runtime: Runtime, using: Framework) -> Iterator[FieldError]:

@@ -13,6 +13,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -333,6 +334,7 @@ class _JobSetMeta(msgspec.Struct, rename="camel"):
     uid: str
     resource_version: str
     generation: int = 1
+    creation_timestamp: datetime | None = None
     deletion_timestamp: str | None = None
     labels: _Labels | None = None
     annotations: dict[str, str] | None = None
@@ -428,6 +430,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
         restarts=status.restarts,
         queue=labels.queue,
         priority_class=labels.priority_class,
+        created=meta.creation_timestamp,
         queue_gates=annotations.get(names.QUEUE_GATES_ANNOTATION, ""),
         nodes=sum(
             job.replicas * job.template.spec.parallelism

@@ -294,7 +294,7 @@ class Controller:
             attempts=self._attempts(trainjob, jobset),
             jobset_checked=jobset is None or not jobset.suspend or memory.is_checked(jobset),
         )
-        wanted = reconcile.companions(observed, self._settings(), self._using)
+        wanted = reconcile.companions(observed, self._now(), self._settings(), self._using)
         if not wanted:
             return observed
         found = await self._companions.find(key.namespace, wanted, known)

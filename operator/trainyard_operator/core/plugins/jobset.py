@@ -38,9 +38,10 @@ class JobSetPlugin:
         return (*errors, *patches.validate(info.trainjob, old, jobset))
 
     def identify_network(self, info: Info) -> Info:
-        """`info` with the subdomain: the template's own, else the JobSet's name."""
+        """`info` with the subdomain: the template's own, else the JobSet's name; none without DNS names."""
         network = fields.mapping(info.spec.get("network"), templates.SPEC_PATH.child("network"))
-        return replace(info, subdomain=network.get("subdomain") or info.trainjob.name)
+        subdomain = network.get("subdomain") or info.trainjob.name
+        return replace(info, subdomain="" if network.get("enableDNSHostnames") is False else subdomain)
 
     def build(self, info: Info) -> Sequence[Child]:
         """The JobSet; raises `InvalidFieldError` if the runtime has no place for `spec.trainer`."""

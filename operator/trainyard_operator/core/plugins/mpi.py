@@ -45,7 +45,14 @@ _HOSTS_VARIABLE: Final = "OMPI_MCA_orte_default_hostfile"
 _NAMES_VARIABLE: Final = "OMPI_MCA_orte_keep_fqdn_hostnames"
 _SLOTS_VARIABLE: Final = "OMPI_MCA_orte_set_default_slots"
 _SHELL_VARIABLE: Final = "OMPI_MCA_plm_rsh_args"
+_SHELL_ARGUMENTS: Final = "-o ConnectionAttempts=10"
 _RESERVED: Final = frozenset({_HOSTS_VARIABLE, _NAMES_VARIABLE, _SLOTS_VARIABLE, _SHELL_VARIABLE})
+
+_PRTE_HOSTS_VARIABLE: Final = "PRTE_MCA_prte_default_hostfile"
+_PRTE_NAMES_VARIABLE: Final = "PRTE_MCA_prte_keep_fqdn_hostnames"
+_PRTE_SLOTS_VARIABLE: Final = "PRTE_MCA_prte_set_default_slots"
+_PRTE_SHELL_VARIABLE: Final = "PRTE_MCA_plm_ssh_args"
+"""What Open MPI reads from version 5 on, and ignores before; it ignores the others then."""
 
 
 class MPI:
@@ -67,11 +74,22 @@ class MPI:
             return ()
         return (*_node_errors(info, policy), *reserved.errors(info, _RESERVED))
 
+    def warnings(self, info: Info) -> Sequence[str]:
+        """That the TrainJob's image does not reach both launcher and workers."""
+        beside, images = _beside(info), _images(info)
+        if info.policy("mpi") is None or _image(info) is None or len(set(images.values())) < 2 or not beside:
+            return ()
+        reached = " and ".join(job for job in images if job not in beside)
+        kept = " and ".join(f"{job} keeps {images[job]}" for job in beside)
+        return (
+            f"{_TRAINER.child('image')}: reaches only the pods of {reached or 'no ReplicatedJob'}: {kept}, "
+            f"since the runtime has different images for them",
+        )
+
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the number of workers, the volumes, and the launcher's variables.
 
-        These are injected without `spec.trainer` too, unlike those of other
-        frameworks. Where the launcher trains it counts as one of the nodes,
+        Where the launcher trains it counts as one of the nodes,
         but there is always a worker.
 
         Raises `InvalidFieldError` for an implementation other than OpenMPI.
@@ -90,11 +108,11 @@ class MPI:
         info = info.with_volumes(names.LAUNCHER, (_hosts_volume(info),))
         if info.container(names.LAUNCHER, names.NODE) is not None:
             info = info.with_mounts(names.LAUNCHER, names.NODE, (_HOSTS_MOUNT,))
-            info = info.with_env(names.LAUNCHER, names.NODE, _launcher_env(policy, _slots(info, policy)))
+            info = info.with_env(names.LAUNCHER, names.NODE, _launcher_env(info, policy))
         if trains_too:
             env = templates.environment(trainer.get("env"), _TRAINER.child("env"))
             info = info.with_env(names.NODE, names.NODE, env)
-        return info
+        return _with_one_image(info)
 
     def build(self, info: Info) -> Sequence[Child]:
         """The Secret with the key and the ConfigMap with the hosts.
@@ -156,17 +174,56 @@ def _slots(info: Info, policy: Json) -> int:
     return max(1, resources.gpu_count(resources.per_node(info))) if slots == 1 else slots
 
 
-def _launcher_env(policy: Json, slots: int) -> tuple[Json, ...]:
+def _launcher_env(info: Info, policy: Json) -> tuple[Json, ...]:
     path = _POLICY.child("mpiImplementation")
     implementation = fields.text(policy.get("mpiImplementation"), path)
     if implementation not in (None, _OPEN_MPI):
         raise invalid(path, implementation, f"must be {_OPEN_MPI}")
-    return (
-        {"name": _HOSTS_VARIABLE, "value": f"{_HOSTS_FOLDER}/{_HOSTS_FILE}"},
+    hosts, slots = f"{_HOSTS_FOLDER}/{_HOSTS_FILE}", str(_slots(info, policy))
+    env = (
+        {"name": _HOSTS_VARIABLE, "value": hosts},
         {"name": _NAMES_VARIABLE, "value": "true"},
-        {"name": _SLOTS_VARIABLE, "value": str(slots)},
-        {"name": _SHELL_VARIABLE, "value": "-o ConnectionAttempts=10"},
+        {"name": _SLOTS_VARIABLE, "value": slots},
+        {"name": _SHELL_VARIABLE, "value": _SHELL_ARGUMENTS},
     )
+    if info.settings.as_trainer_builds:
+        return env
+    return (
+        *env,
+        {"name": _PRTE_HOSTS_VARIABLE, "value": hosts},
+        # With whole names Open MPI 5 does not recognize the launcher in the list, and connects to itself.
+        {"name": _PRTE_NAMES_VARIABLE, "value": "false"},
+        {"name": _PRTE_SLOTS_VARIABLE, "value": slots},
+        {"name": _PRTE_SHELL_VARIABLE, "value": _SHELL_ARGUMENTS},
+    )
+
+
+def _image(info: Info) -> str | None:
+    return fields.text((info.trainer or {}).get("image"), _TRAINER.child("image"))
+
+
+def _images(info: Info) -> dict[str, str | None]:
+    """The images of launcher and workers, by ReplicatedJob, as the runtime has them."""
+    containers = {job: info.container(job, names.NODE) for job in (names.LAUNCHER, names.NODE)}
+    return {job: found.get("image") for job, found in containers.items() if found is not None}
+
+
+def _beside(info: Info) -> list[str]:
+    """Those of launcher and workers that are not the trainer's step: only that gets the TrainJob's image."""
+    steps = {pods.name for pods in info.pod_sets if pods.ancestor == names.ANCESTOR_TRAINER}
+    return [job for job in _images(info) if job not in steps]
+
+
+def _with_one_image(info: Info) -> Info:
+    """With the TrainJob's image in launcher and workers alike, where the runtime has one image for both."""
+    image = _image(info)
+    if image is None or info.settings.as_trainer_builds or len(set(_images(info).values())) > 1:
+        return info
+
+    def edit(job: Json) -> Json:
+        return templates.with_container(job, names.NODE, lambda container: {**container, "image": image})
+
+    return info.with_jobs(frozenset(_beside(info)), edit)
 
 
 def _key_volume(info: Info) -> Json:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import names
 from trainyard_api.errors import FieldPath
 
 from .. import templates
 from ..info import Info
 
-_TRAINER: Final = FieldPath("spec.trainer")
+_ENV: Final = FieldPath("spec.trainer.env")
 _OWN_DUTY: Final = ("torch", "mpi", "jax")
 """The frameworks whose plugins set the pod count and the variables themselves."""
 
@@ -29,11 +29,8 @@ class PlainML:
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the pod count and the variables that the TrainJob sets."""
         pods = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
-        trainer = info.trainer
-        if trainer is None or pods is None or any(info.policy(name) is not None for name in _OWN_DUTY):
+        if pods is None or any(info.policy(name) is not None for name in _OWN_DUTY):
             return info
-        nodes = fields.integer(trainer.get("numNodes"), _TRAINER.child("numNodes"))
-        if nodes is not None:
-            info = info.with_count(pods.name, nodes)
-        env = templates.environment(trainer.get("env"), _TRAINER.child("env"))
+        info = info.with_count(pods.name, info.counted(pods).count)
+        env = templates.environment((info.trainer or {}).get("env"), _ENV)
         return info.with_env(pods.name, names.NODE, env)

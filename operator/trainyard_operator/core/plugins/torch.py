@@ -14,7 +14,7 @@ from trainyard_api import fields, names, quantity
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, invalid
 
 from .. import resources, templates
-from ..info import Info
+from ..info import Info, PodSet
 from ..model import JobSet, Json, TrainJob
 from . import reserved
 
@@ -23,6 +23,8 @@ _TARGETS: Final = FieldPath("spec.mlPolicy.torch.envInjection.targets")
 AUTO: Final = "auto"
 """The number of processes that torchrun finds by itself: one for each GPU."""
 _TORCHTUNE_COMMAND: Final = ("tune", "run")
+_NOBODY: Final = PodSet(names.NODE, None, 1)
+"""What injection targets are told of in a runtime in which nobody trains."""
 
 
 class Torch:
@@ -39,28 +41,17 @@ class Torch:
         return (*_missing_targets(info, policy), *reserved.errors(info, names.RESERVED_ENV["torch"]))
 
     def enforce_ml_policy(self, info: Info) -> Info:
-        """`info` with the PET_* variables.
-
-        Without `spec.trainer` the trainer's container gets none, as in Trainer
-        v2.3; the targets of an injection always do.
-
-        Raises `InvalidFieldError` for an injection target that is missing.
-        """
+        """`info` with the PET_* variables; raises `InvalidFieldError` for a missing injection target."""
         policy = info.policy("torch")
         if policy is None:
             return info
         trainer = info.trainer or {}
-        nodes = fields.integer(trainer.get("numNodes"), _TRAINER.child("numNodes"))
-        pods = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
-        if pods is not None and nodes is not None:
-            info = info.with_count(pods.name, nodes)
-        count = 1 if pods is None else pods.count if nodes is None else nodes
-        rendezvous = _rendezvous(info.trainjob.name, count, processes(info, trainer))
-        if (
-            info.trainer is not None
-            and pods is not None
-            and info.container(pods.name, names.NODE) is not None
-        ):
+        step = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
+        pods = _NOBODY if step is None else info.counted(step)
+        rendezvous = _rendezvous(info, pods, processes(info, trainer))
+        if step is not None:
+            info = info.with_count(pods.name, pods.count)
+        if step is not None and not info.injects_nothing:
             injected = rendezvous[:3] if runs_torchtune(trainer) else rendezvous
             env = (*templates.environment(trainer.get("env"), _TRAINER.child("env")), *injected)
             info = info.with_env(pods.name, names.NODE, env)
@@ -86,12 +77,12 @@ def processes(info: Info, trainer: Json) -> str:
     return str(max(1, cpu.ceil()))
 
 
-def _rendezvous(trainjob: str, nodes: int, processes: str) -> tuple[Json, ...]:
+def _rendezvous(info: Info, pods: PodSet, processes: str) -> tuple[Json, ...]:
     return (
-        {"name": "PET_NNODES", "value": str(nodes)},
+        {"name": "PET_NNODES", "value": str(pods.count)},
         {"name": "PET_NPROC_PER_NODE", "value": processes},
         {"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}}},
-        {"name": "PET_MASTER_ADDR", "value": f"{trainjob}-{names.NODE}-0-0.{trainjob}"},
+        {"name": "PET_MASTER_ADDR", "value": info.rendezvous(pods)},
         {"name": "PET_MASTER_PORT", "value": str(names.TRAINER_PORT)},
     )
 

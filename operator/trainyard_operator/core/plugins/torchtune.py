@@ -14,7 +14,7 @@ from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from .. import resources, revisions, templates
-from ..info import Info
+from ..info import Info, PodSet
 from ..model import JobSet, Json, TrainJob
 from .torch import AUTO, processes, runs_torchtune
 
@@ -77,7 +77,7 @@ class TorchTune:
         recipe = _recipe(pods.count, wanted, gpus, _arguments(trainer))
         command = [
             *fields.texts(trainer.get("command"), _TRAINER.child("command")),
-            *_rendezvous(info.trainjob.name, pods.count, wanted, gpus),
+            *_rendezvous(info, pods, wanted, gpus),
             recipe.name,
             "--config",
             _model(info) + recipe.config_suffix,
@@ -146,11 +146,11 @@ def _recipe(nodes: int, wanted: str, gpus: int, arguments: Sequence[str]) -> _Re
     return _DISTRIBUTED[_method(arguments) if nodes == 1 else _FULL]
 
 
-def _rendezvous(trainjob: str, nodes: int, wanted: str, gpus: int) -> tuple[str, ...]:
+def _rendezvous(info: Info, pods: PodSet, wanted: str, gpus: int) -> tuple[str, ...]:
     several = gpus > 1 if wanted == AUTO else int(wanted) > 1
-    if nodes <= 1 and not several:
+    if pods.count <= 1 and not several:
         return ()
-    return (f"--rdzv_endpoint={trainjob}-{names.NODE}-0-0.{trainjob}:{names.TRAINER_PORT}",)
+    return (f"--rdzv_endpoint={info.rendezvous(pods)}:{names.TRAINER_PORT}",)
 
 
 def _settings_of_the_runtime(info: Info) -> Iterator[str]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from trainyard_api import fields, names
-from trainyard_api.errors import ErrorType, FieldError, FieldPath
+from trainyard_api import names
+from trainyard_api.errors import ErrorType, FieldError
 
 from .. import resources
 from ..info import Info
 from ..model import JobSet, TrainJob
 from . import reserved
-
-_NODES: Final = FieldPath("spec.trainer.numNodes")
 
 
 class XGBoost:
@@ -38,21 +35,18 @@ class XGBoost:
         )
 
     def enforce_ml_policy(self, info: Info) -> Info:
-        """`info` with the DMLC_* variables; without `spec.trainer` nothing is injected, as in Trainer v2.3.
+        """`info` with the DMLC_* variables.
 
         There is one worker for each GPU, or one a node without any.
         """
         pods = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
-        trainer = info.trainer
-        if info.policy("xgboost") is None or pods is None or trainer is None:
+        if info.policy("xgboost") is None or pods is None or info.injects_nothing:
             return info
-        nodes = fields.integer(trainer.get("numNodes"), _NODES)
-        count = pods.count if nodes is None else nodes
-        info = info.with_count(pods.name, count)
-        workers = count * max(1, resources.gpu_count(resources.per_node(info)))
-        job = info.trainjob.name
+        pods = info.counted(pods)
+        info = info.with_count(pods.name, pods.count)
+        workers = pods.count * max(1, resources.gpu_count(resources.per_node(info)))
         env = (
-            {"name": "DMLC_TRACKER_URI", "value": f"{job}-{names.NODE}-0-0.{job}"},
+            {"name": "DMLC_TRACKER_URI", "value": info.rendezvous(pods)},
             {"name": "DMLC_TRACKER_PORT", "value": str(names.TRAINER_PORT)},
             {
                 "name": "DMLC_TASK_ID",

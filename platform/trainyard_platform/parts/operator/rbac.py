@@ -43,7 +43,7 @@ CLUSTER: Rules = [
     {
         "apiGroups": ["scheduling.x-k8s.io", "scheduling.volcano.sh"],
         "resources": ["podgroups"],
-        "verbs": ["create", "get", "update"],
+        "verbs": ["create", "delete", "get", "update"],
     },
 ]
 """TrainJobs, the runtimes they name, the JobSets they become and what these need, wherever they are."""
