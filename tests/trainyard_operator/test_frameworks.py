@@ -100,6 +100,13 @@ def test_nodes_that_need_addresses_are_refused_where_the_runtime_has_switched_th
     ]
 
 
+@pytest.mark.parametrize("policy", [*ADDRESSES, "mpi"])
+def test_who_was_let_in_before_can_still_be_resumed(policy):
+    rt = with_network(runtime({policy: {}, "numNodes": 2}), enableDNSHostnames=False)
+    before, after = trainjob({"suspend": True}), trainjob({"suspend": False})
+    assert validate(after, before, rt, jobset(suspend=True)).errors == ()
+
+
 def test_nodes_that_need_no_addresses_can_do_without():
     rt = with_network(runtime({"numNodes": 2}), enableDNSHostnames=False)
     assert validate(trainjob(), None, rt).errors == ()

@@ -287,16 +287,16 @@ def _remaining(
     seconds = job.spec.get("activeDeadlineSeconds")
     if not isinstance(seconds, int) or seconds <= 0 or _is_suspended(job):
         return None
+    start: datetime | None
     if queueing.holds(job, jobset, settings):
         start = None if jobset is None else queueing.resumed_at(jobset)
     else:
         resumed = conditions.find(current, names.SUSPENDED)
+        start = job.created
         if resumed is not None:
             start = conditions.moment(resumed["lastTransitionTime"])
-        else:
-            start = (
-                queueing.started_at(jobset) if jobset is not None and _is_held_by_kueue(job) else job.created
-            )
+        elif jobset is not None and _is_held_by_kueue(job):
+            start = queueing.started_at(jobset)
     return None if start is None else float(min(seconds, 2**53)) - (now - start).total_seconds()
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
-from . import limits, patches, plugins, retention, revisions, templates
+from . import limits, marks, patches, plugins, retention, revisions, templates
 from .framework import Framework, UnsupportedPolicyError
 from .info import DEFAULT_SETTINGS, Settings
 from .limits import Limits
@@ -238,6 +238,7 @@ def _built(
     """The plugins' warnings at its creation, and errors: the plugins' and those of the TrainJob's limits;
     without any, what building the children shows."""
     limited = not _only_resumes(job, old)
+    settings = marks.as_begun(settings, jobset)
     try:
         using.require_implemented(runtime)
         info = using.info(job, runtime, settings)

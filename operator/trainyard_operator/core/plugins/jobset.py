@@ -40,8 +40,9 @@ class JobSetPlugin:
     def identify_network(self, info: Info) -> Info:
         """`info` with the subdomain: the template's own, else the JobSet's name; none without DNS names."""
         network = fields.mapping(info.spec.get("network"), templates.SPEC_PATH.child("network"))
-        subdomain = network.get("subdomain") or info.trainjob.name
-        return replace(info, subdomain="" if network.get("enableDNSHostnames") is False else subdomain)
+        if network.get("enableDNSHostnames") is False and not info.settings.as_trainer_builds:
+            return info
+        return replace(info, subdomain=network.get("subdomain") or info.trainjob.name)
 
     def build(self, info: Info) -> Sequence[Child]:
         """The JobSet; raises `InvalidFieldError` if the runtime has no place for `spec.trainer`."""
