@@ -311,3 +311,47 @@ def test_where_the_cluster_strips_their_annotations_nothing_is_written_in_a_stea
             assert s.api.objects[JOBSET]["spec"]["suspend"] is False
 
     run(test)
+
+
+def completed(s: Scene) -> None:
+    """JobSet's controller says that the JobSet has ended."""
+    ended = {
+        "type": "Completed",
+        "status": "True",
+        "reason": "AllJobsCompleted",
+        "message": "jobset completed successfully",
+        "lastTransitionTime": "2026-01-01T12:00:00Z",
+    }
+    s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": {"conditions": [ended]}})
+    s.see_jobset()
+
+
+def test_the_group_of_a_job_that_has_ended_goes_by_one_delete_and_is_never_looked_for_again() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            before = len(s.api.requests)
+            completed(s)
+            await s.settle()
+            assert s.api.requests[before:] == [("GET", GROUP), ("DELETE", GROUP), ("PATCH", f"{JOB}/status")]
+            assert (GROUP in s.api.objects, SECRET in s.api.objects) == (False, True)
+            s.see(JOB, "MODIFIED")
+            s.controller.everything()
+            after = len(s.api.requests)
+            await s.settle()
+            assert s.api.requests[after:] == []
+
+    run(test)
+
+
+def test_a_job_ends_though_its_group_may_not_be_deleted() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.api.refuse_next("DELETE", GROUP, status(403, "Forbidden", "podgroups is forbidden: no right"))
+            completed(s)
+            await s.settle()
+            (condition,) = s.api.objects[JOB]["status"]["conditions"]
+            assert (condition["type"], GROUP in s.api.objects) == ("Complete", True)
+
+    run(test)
