@@ -107,8 +107,8 @@ OPERATOR = {
     "/secrets": "get create",
     "/configmaps": "get create update",
     "/events": "get list create patch",
-    "scheduling.x-k8s.io/podgroups": "get create update",
-    "scheduling.volcano.sh/podgroups": "get create update",
+    "scheduling.x-k8s.io/podgroups": "get create update delete",
+    "scheduling.volcano.sh/podgroups": "get create update delete",
 }
 MAY = {
     ("data scientist", OWN): {

@@ -48,8 +48,18 @@ ANYWHERE = {
     },
     "/configmaps": {"create": "MPI's hosts", "get": "are they there", "update": "another number of nodes"},
     "/secrets": {"create": "MPI's key", "get": "is it there"},
-    f"{COSCHEDULING}/podgroups": {"create": "a gang", "get": "is it there", "update": "of another size"},
-    f"{VOLCANO}/podgroups": {"create": "a gang", "get": "is it there", "update": "of another size"},
+    f"{COSCHEDULING}/podgroups": {
+        "create": "a gang",
+        "delete": "of a job that ended",
+        "get": "is it there",
+        "update": "of another size",
+    },
+    f"{VOLCANO}/podgroups": {
+        "create": "a gang",
+        "delete": "of a job that ended",
+        "get": "is it there",
+        "update": "of another size",
+    },
     "batch/jobs": {
         "create": "elsewhere: tests/e2e/test_policies.py, in dry runs",
         "get": "elsewhere: tests/e2e/test_operator.py, whose Job the pod is that reports",

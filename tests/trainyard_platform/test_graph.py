@@ -325,7 +325,7 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
         ("", "pods", "", "list,watch"),
         ("", "events", "", "create,get,list,patch"),
         ("", "configmaps", "", "create,get,update"),
-        ("scheduling.x-k8s.io,scheduling.volcano.sh", "podgroups", "", "create,get,update"),
+        ("scheduling.x-k8s.io,scheduling.volcano.sh", "podgroups", "", "create,delete,get,update"),
         (
             "admissionregistration.k8s.io",
             "mutatingwebhookconfigurations",
