@@ -46,16 +46,6 @@ GOLDEN = {
     ),
 }
 """By case of the corpus, what may be built otherwise; 33: what begins with `OF_OPEN_MPI_5` is left out."""
-BUILDS |= {
-    f"tj-{case}": Allowed(
-        allowed.quirk,
-        allowed.why,
-        tuple(path.replace("JobSet tj", f"JobSet tj-{case}", 1) for path in allowed.paths),
-    )
-    for case, allowed in GOLDEN.items()
-    if allowed.paths
-}
-
 LIVES = {
     "its JobSet goes after it has failed": Allowed(
         8, "a finished TrainJob never starts again; the reference makes a new JobSet and runs it once more"

@@ -5,6 +5,11 @@ from functools import cache
 from tests.support import live
 from tests.support.corpus import GOLDEN, RUNTIMES, cases, load
 from tests.support.generated import COUNT, drawn
+from trainyard_api import documents
+from trainyard_assist.render import render
+from trainyard_operator.core.info import Settings
+
+from .compare import differences, normal
 
 CORPUS = cases(GOLDEN / "trainjobs")
 GENERATED = [f"made-{number:02d}" for number in range(COUNT)]
@@ -39,3 +44,19 @@ def manifests(asked=frozenset(CASES)):
         runtimes.append({**mpi, "metadata": {"name": case}, "spec": {**mpi["spec"], "podGroupPolicy": gang}})
         jobs[case] = live.trainjob(case, case, trainer={"numNodes": 3})
     return runtimes, {case: job for case, job in jobs.items() if case in asked}
+
+
+def mended(case):
+    """Paths at which ours differs from what it builds for a JobSet that Trainer has made (docs/adr/0032)."""
+    runtimes, jobs = manifests(frozenset({case}))
+    given = documents.parse(documents.dump([*runtimes, jobs[case]]), case)
+    namespace = jobs[case]["metadata"].get("namespace", "default")
+    before, now = (
+        {
+            f"{child['kind']} {child['metadata']['name']}": normal(child)
+            for child in render(given, settings=settings, namespace=namespace)
+            if child["kind"] == "JobSet"
+        }
+        for settings in (Settings(as_trainer_builds=True), Settings())
+    )
+    return set(differences(before, now))

@@ -5,7 +5,10 @@ import io
 import pytest
 
 from tests.support.corpus import GOLDEN, RUNTIMES, by_kind_and_name, cases, load, parsed
+from trainyard_api import documents
+from trainyard_assist.render import render
 from trainyard_cli.commands.render import run
+from trainyard_operator.core.info import Settings
 
 from . import exceptions
 from .compare import differences, without_open_mpi_5
@@ -50,6 +53,18 @@ def test_render_builds_what_trainer_builds(folder, case):
     known = without_open_mpi_5(built)
     assert (known != built) is (allowed.quirk == OF_MPI)
     assert sorted(differences(by_name(known), by_name(expected))) == list(allowed.paths)
+
+
+@pytest.mark.parametrize("case", cases(GOLDEN / "expected"))
+def test_what_is_built_for_a_jobset_that_trainer_has_made_is_what_trainer_builds(case):
+    given = [
+        document
+        for path in (GOLDEN / "trainjobs" / f"{case}.yaml", *RUNTIMES)
+        for document in documents.parse(path.read_text(), path.name)
+    ]
+    built = render(given, settings=Settings(as_trainer_builds=True), namespace="ns")
+    expected = by_name(load(GOLDEN / "expected" / f"{case}.yaml"))
+    assert differences(by_name(built), expected) == {}
 
 
 def test_every_trainjob_of_the_corpus_has_an_expectation():
