@@ -45,6 +45,12 @@ VARIABLE: Final = _form(
     "[-._a-zA-Z][-._a-zA-Z0-9]*", "letters, digits, '_', '-' and '.', the first no digit", 1024
 )
 """A variable that every shell and every Kubernetes accepts; since 1.34 Kubernetes itself accepts more."""
+FAILURE_RULE: Final = _form(
+    "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
+    "letters, digits, '_', ',' and ':', the first a letter and the last no ',' or ':'",
+    128,
+)
+"""The name of a rule of JobSet's failure policy."""
 IMAGE: Final = _form(
     rf"({_HOST}(\.{_HOST})*(:[0-9]+)?/)?{_PATH}(/{_PATH})*"
     r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainyard_api import fields, names, quantity, similar
+from trainyard_api import fields, names, quantity
 from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 from trainyard_api.names import StorageRole
@@ -13,7 +13,7 @@ from trainyard_api.names import StorageRole
 from ..cel import Webhook
 from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject, listed
+from ..rule import Finding, Level, Rule, Severity, Subject, among, listed
 from .accelerators_equal import amount, is_accelerator
 
 _HANDLERS: Final = ("exec", "grpc", "httpGet", "tcpSocket")
@@ -46,7 +46,7 @@ def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
     at = job.path.child("dependsOn")
     for position, one in enumerate(fields.named_objects(job.value.get("dependsOn"), at)):
         if one["name"] not in above:
-            said = f"must be a ReplicatedJob above this one{_of(one['name'], above)}"
+            said = f"must be a ReplicatedJob above this one{among(one['name'], above)}"
             yield Finding(at.index(position).child("name"), said)
 
 
@@ -72,7 +72,7 @@ def _mounts(job: ReplicatedJob, given: Sequence[str]) -> Iterator[Finding]:
         seen: set[str] = set()
         for position, mount in enumerate(fields.named_objects(container.value.get("volumeMounts"), at)):
             if mount["name"] not in known:
-                said = f"must be a volume of the pod, or a claim of the runtime{_of(mount['name'], given)}"
+                said = f"must be a volume of the pod, or a claim of the runtime{among(mount['name'], given)}"
                 yield Finding(at.index(position).child("name"), said)
             path = str(mount.get("mountPath"))
             if path in seen:
@@ -89,7 +89,7 @@ def _claims(workload: Workload) -> Iterator[Finding]:
         annotations = fields.text_map(fields.below(claim, path, "metadata")[0].get("annotations"), at)
         role = annotations.get(names.STORAGE_ANNOTATION)
         if role is not None and role not in list(StorageRole):
-            said = f"must be a role of storage{_of(role, list(StorageRole))}"
+            said = f"must be a role of storage{among(role, list(StorageRole))}"
             yield Finding(at.key(names.STORAGE_ANNOTATION), said)
 
 
@@ -157,11 +157,6 @@ def _one_of(value: Json, choices: Sequence[str], path: FieldPath, what: str) -> 
     chosen = [name for name in choices if value.get(name) is not None]
     if len(chosen) != 1:
         yield Finding(path, f"must have one {what}, has {listed(chosen, ' and ')}")
-
-
-def _of(name: str, choices: Sequence[str]) -> str:
-    """The choices, and the nearest one, as the end of a sentence."""
-    return f" ({listed(choices, none='there is none')}), is {fields.shown(name)}{similar.hint(name, choices)}"
 
 
 RULE = Rule(
