@@ -11,6 +11,9 @@ Kubeconfig = Annotated[
     str | None, typer.Option(help="Kubeconfig file; by default KUBECONFIG or ~/.kube/config.")
 ]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; by default its current one.")]
+OnStack = Annotated[
+    str | None, typer.Option("--stack", help="The cluster of stacks/Pulumi.NAME.yaml.", metavar="NAME")
+]
 Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 Files = Annotated[
     list[Path], typer.Option("--file", "-f", help="A file with TrainJobs or runtimes; may be repeated.")
@@ -22,7 +25,8 @@ Replace = Annotated[
     list[str] | None,
     typer.Option(
         help="Objects with jobs or quotas that may be created anew and deleted: Kind/name or "
-        "Kind/namespace/name, separated by spaces, or all.",
+        "Kind/namespace/name, separated by spaces, or all. A stack that moves to another cluster: "
+        "cluster.context, cluster.kubeconfig or both.",
         metavar="OBJECT",
     ),
 ]

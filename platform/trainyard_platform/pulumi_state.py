@@ -1,11 +1,24 @@
 """What Pulumi's state says about a stack, as `pulumi stack export` prints it: pure."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 Json = Mapping[str, Any]
 
 _PREFIX: Final = "kubernetes:"
+_PROVIDER: Final = "pulumi:providers:kubernetes"
+CLUSTER: Final = "cluster"
+"""The name of the provider; see `trainyard_platform.cluster`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """How a stack was connected to its cluster when it was rolled out last; None where nobody said it."""
+
+    urn: str
+    kubeconfig: str | None
+    context: str | None
 
 
 def objects(state: Json) -> Iterator[Json]:
@@ -17,6 +30,16 @@ def deleted_with(state: Json) -> Mapping[str, str]:
     """By URN, the resource whose deletion deletes it, such as a namespace."""
     resources = state["deployment"].get("resources") or ()
     return {each["urn"]: each["deletedWith"] for each in resources if each.get("deletedWith")}
+
+
+def provider(state: Json) -> Provider | None:
+    """The provider of the stack's cluster; None before the first roll-out."""
+    for resource in state["deployment"].get("resources") or ():
+        urn = str(resource["urn"])
+        if resource["type"] == _PROVIDER and urn.endswith(f"::{CLUSTER}"):
+            inputs = resource.get("inputs") or {}
+            return Provider(urn, inputs.get("kubeconfig") or None, inputs.get("context") or None)
+    return None
 
 
 def _is_object(resource: Json) -> bool:

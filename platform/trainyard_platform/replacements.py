@@ -11,6 +11,7 @@ steps of a preview by `rollout`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from trainyard_api import names
@@ -28,6 +29,32 @@ HOLDING: Final = frozenset(
 """Kinds of objects with which jobs or quotas go."""
 ALL: Final = "all"
 MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A stack whose file names another cluster than the one to which it was rolled out."""
+
+    provider: str
+    """URN of the provider in Pulumi's state."""
+    fields: tuple[str, ...]
+    """What differs in the file."""
+    before: str
+    after: str
+
+    def allowed(self, named: Collection[str]) -> bool:
+        """Whether all that differs is named; `ALL` is about objects, and not enough."""
+        return set(self.fields) <= set(named)
+
+    def __str__(self) -> str:
+        fields = " and ".join(self.fields)
+        return (
+            f"refused: {fields} of the stack file differs from the last roll-out, which went to "
+            f"{self.before}; now it is {self.after}. Pulumi would compare with the old cluster, and take "
+            f"what is there for what the new one has. If the stack has not moved, change {fields} back. To "
+            f'move it, run `up` with --replace "{" ".join(self.fields)}": what it has in the old cluster stays '
+            "there, and nothing manages it"
+        )
 
 
 def of_stack(name: str, before: StackSettings, after: StackSettings) -> Iterator[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from trainyard_cli.cluster import connection
-from trainyard_cli.commands import drift, impact, rollout, runtimes_diff
-from trainyard_cli.files import stackfile
+from trainyard_cli.commands import drift, impact, rollout, runtimes_diff, runtimes_jobs
+from trainyard_cli.files import rendering, stackfile
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
 from trainyard_platform import impact as core
 from trainyard_platform.errors import PlatformError
@@ -83,6 +83,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Connected:
     monkeypatch.setattr(impact, "asked", lambda *_: (impact.Asked(), impact.Asked(prod)))
     monkeypatch.setattr(core, "changes", lambda *_: ("a change",))
     monkeypatch.setattr(rollout, "_pulumi", lambda *_: 0)
+    monkeypatch.setattr(rendering, "rolled_out", lambda *_: {"deployment": {}})
     return connected
 
 
@@ -92,6 +93,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "impact": lambda **options: impact.run("prod", "HEAD", **options),
     "preview": lambda **options: rollout.run("prod", change=False, **options),
     "runtimes diff": lambda **options: runtimes_diff.run([], stack="prod", **options),
+    "runtimes jobs": lambda **options: runtimes_jobs.run("plain", stack="prod", **options),
     "up": lambda **options: rollout.run("prod", change=True, **options),
     "up --repair": lambda **options: rollout.run("prod", change=True, repair=True, **options),
 }
@@ -126,7 +128,7 @@ def test_a_context_that_pulumi_does_not_go_by_is_refused(monkeypatch: pytest.Mon
 
 
 def test_nobody_connects_by_the_kubeconfig_alone_who_has_a_stack() -> None:
-    """Those that have none may; `runtimes diff` does with and without one."""
+    """`adopt` has none, and `moves` asks where Pulumi's state says that a stack was before."""
     sources = {path.stem: path.read_text(encoding="utf-8") for path in CLI.rglob("*.py")}
     callers = {name for name, source in sources.items() if "connection.load(" in source}
-    assert callers == {"adopt", "runtimes_diff", "runtimes_jobs"}
+    assert callers == {"adopt", "moves"}

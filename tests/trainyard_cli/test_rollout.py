@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli.cluster import connection, foreign_namespaces, queued_jobs, runtime_trials
+from trainyard_cli.cluster import connection, foreign_namespaces, moves, queued_jobs, runtime_trials
 from trainyard_cli.commands import drift, rollout, rollout_progress
 from trainyard_cli.files.stackfile import STACKS
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_platform.parts.tenants import owners as namespace_owners
+from trainyard_platform.replacements import Move
 
 QUEUE = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -84,6 +85,7 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     for look in (queued_jobs, runtime_trials):
         monkeypatch.setattr(look, "refusals", lambda *_: [])
+    monkeypatch.setattr(moves, "found", lambda *_: None)
     return tmp_path
 
 
@@ -230,6 +232,40 @@ def test_an_up_replaces_nothing_that_holds_jobs_or_quotas_unless_it_is_named(
     )
 
 
+MOVE = Move("urn:cluster", ("cluster.context",), "https://old (context old)", "https://new (context new)")
+NOT_MOVED = (
+    "refused: cluster.context of the stack file differs from the last roll-out, which went to https://old "
+    "(context old); now it is https://new (context new). Pulumi would compare with the old cluster, and take "
+    "what is there for what the new one has. If the stack has not moved, change cluster.context back. To "
+    'move it, run `up` with --replace "cluster.context": what it has in the old cluster stays there, and '
+    "nothing manages it\n"
+)
+
+
+def test_a_stack_that_was_rolled_out_to_another_cluster_is_not_compared_with_that_one(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "found", lambda *_: MOVE)
+    for update in (None, UPDATE):
+        for replace in ([], ["all"]):
+            assert answer(pulumi, *PREVIEW, update=update, replace=replace) == (1, "", NOT_MOVED)
+    assert not (pulumi / "pulumi.called").exists()
+
+
+def test_a_stack_moves_if_the_field_is_named_and_pulumi_first_gets_the_new_cluster(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "found", lambda *_: MOVE)
+    events = [*PREVIEW, end(preview=True)]
+    assert answer(pulumi, *events, update=UPDATE, replace=["cluster.context"], verbose=True)[0] == 0
+    plain = ON_PROD.replace("--json", "--suppress-progress")
+    assert (pulumi / "pulumi.called").read_text() == (
+        f"up --target urn:cluster --yes --skip-preview --policy-pack policies {plain}"
+        f"preview --refresh --policy-pack policies {ON_PROD}"
+        f"up --refresh --yes --skip-preview --policy-pack policies {plain}"
+    )
+
+
 def test_where_nothing_changes_an_up_does_not_read_the_cluster_again(pulumi: Path) -> None:
     unchanged = [*change("a", "same", QUEUE, QUEUE, planning=True), end(preview=True)]
     assert answer(pulumi, *unchanged, update=[UPDATE[0], UPDATE[1], end(preview=False)]) == (
@@ -361,6 +397,8 @@ def test_who_ends_it_has_pulumi_end_what_it_has_begun(stack: Path, tmp_path: Pat
             f"""\
             #!{sys.executable}
             import signal, sys, time
+            if sys.argv[1] == "stack":
+                sys.exit("it was never rolled out")
             def stop(*_):
                 print("cancelled", flush=True)
                 sys.exit(3)

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_cli import main
 from trainyard_cli.answers import Output
 from trainyard_cli.commands import lint, runtimes, runtimes_diff, runtimes_new, validate
 from trainyard_cli.commands.runtimes import run_list, run_show
 from trainyard_cli.files.manifests import CATALOG
 from trainyard_platform.catalog import files as catalog
+from trainyard_platform.errors import PlatformError
 
 ROOT = Path(__file__).parents[2]
 
@@ -349,3 +351,19 @@ def test_each_command_has_an_example(name: str) -> None:
 def test_names_are_completed() -> None:
     assert runtimes.names_of("torchtune-q") == ["torchtune-qwen2.5-1.5b"]
     assert runtimes.frameworks_of("torch") == ["torch", "torchtune"]
+
+
+def test_a_cluster_without_trainers_crds_is_told_of_in_a_sentence() -> None:
+    api = FakeApi()
+    api.refuse_next("GET", "/clustertrainingruntimes", status(404, "NotFound", "404 page not found"))
+
+    async def compared() -> None:
+        async with api.client() as client:
+            await runtimes_diff.compared(client, {})
+
+    with pytest.raises(PlatformError) as told:
+        run(compared)
+    assert str(told.value) == (
+        "the cluster knows no ClusterTrainingRuntime: Trainer's CRDs are not installed. If it is the right "
+        "cluster, roll the stack out: make up STACK=NAME"
+    )

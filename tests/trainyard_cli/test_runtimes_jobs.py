@@ -10,9 +10,11 @@ from tests.support import objects
 from tests.support.fake_api import FakeApi
 from tests.support.fake_api import run as run_test
 from trainyard_cli.answers import Output
+from trainyard_cli.cluster import connection
 from trainyard_cli.cluster.workloads import Seen, look
 from trainyard_cli.commands import runtimes_jobs
 from trainyard_operator.core import revisions
+from trainyard_operator.kube.credentials import Credentials
 from trainyard_platform.impact import Job, Ref, State
 
 RUNTIME = Ref("ClusterTrainingRuntime", "", "plain")
@@ -30,6 +32,7 @@ def answer(
         return Seen(list(jobs), unseen or {}), newest
 
     monkeypatch.setattr(runtimes_jobs, "_asked", asked)
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
     out, err = io.StringIO(), io.StringIO()
     code = runtimes_jobs.run("plain", out=out, err=err, **options)
     return code, out.getvalue(), err.getvalue()

@@ -30,7 +30,7 @@ from trainyard_platform.rollout import events, words
 from trainyard_platform.rollout.events import Op, Severity, Step
 
 from ..answers import CANNOT_ASK
-from ..cluster import connection, foreign_namespaces, queued_jobs, runtime_trials
+from ..cluster import connection, foreign_namespaces, moves, queued_jobs, runtime_trials
 from ..cluster.workloads import Seen, look
 from ..files import rendering, stackfile
 from ..options import Context, Keep, Kubeconfig, Replace
@@ -67,14 +67,20 @@ def run(
     the reason goes to `err`, with exit code 2. A tenant whose namespace belongs to another tool, jobs that
     their queues would no longer hold and, in a preview, a runtime that the cluster would refuse go to `err`
     with exit code 1. So does what would be replaced and holds jobs or quotas, unless `replace` names it; a
-    preview only says it.
+    preview only says it. So does a stack that was rolled out to another cluster than its file names now,
+    unless `replace` names the fields that have changed: then the state first gets the new cluster.
     """
     out, err = out or sys.stdout, err or sys.stderr
+    allowed = " ".join(replace).split()
     try:
         cluster = _cluster(stack, kubeconfig, context)
+        move = moves.found(stack, kubeconfig, context)
     except PlatformError as error:
         print(error, file=err)
         return CANNOT_ASK
+    if move is not None and not (change and move.allowed(allowed)):
+        print(clean(str(move)), file=err)
+        return REFUSED
     looks = [
         ("who owns the tenants' namespaces", foreign_namespaces.refusals),
         ("which jobs are in queues", queued_jobs.refusals),
@@ -102,8 +108,14 @@ def run(
             )
             its = {"KUBECONFIG": kubeconfig} if kubeconfig else {}
             preview = None if verbose and not change else teller
-            code = _pulumi(["preview", "--refresh", *judged], stack, preview, its)
-            if code == 0 and (replaced := teller.replaced(" ".join(replace).split())):
+            code = 0
+            if (
+                move is not None
+            ):  # alone and without a refresh: the next steps go by what it leaves in the state
+                target = ["up", "--target", move.provider, "--yes", "--skip-preview"]
+                code = _pulumi([*target, *judged], stack, None if verbose else teller, its)
+            code = code or _pulumi(["preview", "--refresh", *judged], stack, preview, its)
+            if code == 0 and (replaced := teller.replaced(allowed)):
                 print(clean(replacements.refusal(replaced)), file=err)
                 code = REFUSED if change else code
             if code == 0 and change:

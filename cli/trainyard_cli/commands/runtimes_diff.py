@@ -20,7 +20,7 @@ import typer
 
 from trainyard_api import names
 from trainyard_assist import offline
-from trainyard_operator.kube.client import ApiError
+from trainyard_operator.kube.client import ApiError, Client, NotFoundError
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
 from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.catalog import changes as catalog_changes
@@ -75,7 +75,7 @@ def run(
         if since is not None:
             found = Comparison(_at(since, folder), _at(until, folder) if until else _forms(of_stack(folder)))
         else:
-            credentials = _credentials(stack, kubeconfig, context)
+            credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
             found = asyncio.run(_with_cluster(_forms(_wanted(folder, stack)), credentials))
     except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
         print(error, file=err)
@@ -164,19 +164,24 @@ def _at(revision: str, folder: Path) -> dict[str, Json]:
             raise PlatformError(f"at {revision}: {str(error).replace(f'{copy}/', '')}") from error
 
 
-def _credentials(stack: str | None, kubeconfig: str | None, context: str | None) -> Credentials:
-    if stack is None:
-        return connection.load(kubeconfig, context)
-    return connection.of_stack(stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
-
-
 async def _with_cluster(wanted: Mapping[str, Json], credentials: Credentials) -> Comparison:
-    there: dict[str, Json] = {}
     async with connection.client(credentials, "runtimes") as client:
+        return await compared(client, wanted)
+
+
+async def compared(client: Client, wanted: Mapping[str, Json]) -> Comparison:
+    """What the cluster has, beside what it should have; raises `PlatformError` if it knows no runtimes."""
+    there: dict[str, Json] = {}
+    try:
         async for page in client.list(CLUSTER_TRAINING_RUNTIMES.path()):
             for item in page.items or ():
                 runtime = msgspec.json.decode(item)
                 there[runtime["metadata"]["name"]] = _form(runtime)
+    except NotFoundError as error:
+        raise PlatformError(
+            f"the cluster knows no {names.CLUSTER_TRAINING_RUNTIME}: Trainer's CRDs are not installed. If it "
+            "is the right cluster, roll the stack out: make up STACK=NAME"
+        ) from error
     others = tuple(name for name in there if name not in wanted)
     return Comparison({name: form for name, form in there.items() if name in wanted}, wanted, others)
 

@@ -6,7 +6,6 @@ read rights, and prints.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, TextIO
@@ -19,12 +18,14 @@ from trainyard_operator.core import revisions
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError
 from trainyard_operator.kube.credentials import CredentialsError
 from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
+from trainyard_platform.errors import PlatformError
 from trainyard_platform.impact import Job, Ref
 
 from ..answers import CANNOT_ASK, FINE, Output, write_json, write_table
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
-from ..options import Context, Kubeconfig, Printed
+from ..files import stackfile
+from ..options import Context, Kubeconfig, OnStack, Printed
 from .runtimes import names_of
 
 NEWEST: Final = "newest"
@@ -36,6 +37,7 @@ NONE_YET: Final = "none yet"
 def run(
     name: str,
     *,
+    stack: str | None = None,
     kubeconfig: str | None = None,
     context: str | None = None,
     output: Output = Output.TEXT,
@@ -50,8 +52,9 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        seen, newest = asyncio.run(_asked(name, kubeconfig, context))
-    except (CredentialsError, ApiError) as error:
+        credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
+        seen, newest = connection.ask(credentials, "runtimes", lambda client: _asked(client, name))
+    except (CredentialsError, ApiError, PlatformError) as error:
         print(clean(str(error)), file=err)
         return CANNOT_ASK
     runtime = Ref(names.CLUSTER_TRAINING_RUNTIME, "", name)
@@ -90,9 +93,8 @@ def document(name: str, jobs: Sequence[Job], newest: str) -> dict[str, Any]:
     }
 
 
-async def _asked(name: str, kubeconfig: str | None, context: str | None) -> tuple[Seen, str]:
-    async with connection.client(connection.load(kubeconfig, context), "runtimes") as client:
-        return await look(client, pools=False), await newest_of(client, name)
+async def _asked(client: Client, name: str) -> tuple[Seen, str]:
+    return await look(client, pools=False), await newest_of(client, name)
 
 
 async def newest_of(client: Client, name: str) -> str:
@@ -130,6 +132,8 @@ def _remarks(name: str, jobs: Sequence[Job], newest: str) -> list[str]:
 
 def command(
     name: Annotated[str, typer.Argument(help="Name of the runtime.", autocompletion=names_of)],
+    *,
+    stack: OnStack = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,
@@ -139,5 +143,7 @@ def command(
     Exit code 2: there is no such runtime, or the cluster could not be queried.
 
     Example: trainyard runtimes jobs torch-distributed
+
+    Example: trainyard runtimes jobs torch-distributed --stack prod
     """
-    raise typer.Exit(run(name, kubeconfig=kubeconfig, context=context, output=output))
+    raise typer.Exit(run(name, stack=stack, kubeconfig=kubeconfig, context=context, output=output))

@@ -18,7 +18,7 @@ from trainyard_api.documents import DocumentError
 from trainyard_platform import settings, versions, yamlfile
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import InvalidStackError, StackSettings
+from trainyard_platform.settings import Cluster, InvalidStackError, StackSettings
 
 from .manifests import CATALOG
 
@@ -54,6 +54,11 @@ def read(name: str, folder: Path = STACKS) -> StackSettings:
 def read_as_pulumi(name: str) -> StackSettings:
     """What the file says from which Pulumi reads the stack; raises as `read`."""
     return _read(name, file_of(name))
+
+
+def cluster_of(name: str | None) -> Cluster:
+    """The cluster that a stack's file names; without a stack, nothing is named. Raises as `read`."""
+    return Cluster() if name is None else read_as_pulumi(name).cluster
 
 
 def file_of(name: str) -> Path:
