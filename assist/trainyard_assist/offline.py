@@ -58,6 +58,16 @@ def runtime_documents(documents: Sequence[Document], namespace: str) -> Runtimes
 def runtime_document(job: TrainJob, runtimes: Runtimes) -> Document | None:
     """The runtime that the TrainJob refers to; None if it is not among them."""
     _, kind, name = revisions.reference(job)
+    return _of_kind(kind, name, job, runtimes)
+
+
+def is_of_the_other_kind(job: TrainJob, runtimes: Runtimes) -> bool:
+    """Whether a runtime of the other kind has the name to which the TrainJob refers."""
+    _, kind, name = revisions.reference(job)
+    return _of_kind(revisions.other_kind(kind), name, job, runtimes) is not None
+
+
+def _of_kind(kind: str, name: str, job: TrainJob, runtimes: Runtimes) -> Document | None:
     return runtimes.get((kind, job.namespace if kind == names.TRAINING_RUNTIME else "", name))
 
 

@@ -64,7 +64,8 @@ def _trainjob_answer(request: Sequence[Document], runtimes: Runtimes, namespace:
         runtime = None if found is None else offline.runtime(found, namespace)
     except InvalidFieldError as error:
         return Answer(errors=error.errors)
-    return validation.validate(job, old, runtime, settings=_AS_WRITTEN)
+    elsewhere = runtime is None and offline.is_of_the_other_kind(job, runtimes)
+    return validation.validate(job, old, runtime, settings=_AS_WRITTEN, of_the_other_kind=elsewhere)
 
 
 def _runtime_answer(document: Document, namespace: str) -> Answer:

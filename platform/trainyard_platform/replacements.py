@@ -52,8 +52,8 @@ class Move:
             f"refused: {fields} of the stack file differs from the last roll-out, which went to "
             f"{self.before}; now it is {self.after}. Pulumi would compare with the old cluster, and take "
             f"what is there for what the new one has. If the stack has not moved, change {fields} back. To "
-            f'move it, run `up` with --replace "{" ".join(self.fields)}": what it has in the old cluster stays '
-            "there, and nothing manages it"
+            f'move it, run `up` with --replace "{" ".join(self.fields)}": what it has in the old cluster '
+            "stays there, and nothing manages it"
         )
 
 

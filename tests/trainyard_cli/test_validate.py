@@ -20,6 +20,10 @@ REPLICAS = {
     "type": "Invalid value",
     "message": "spec.template.spec.replicatedJobs[0].replicas: Invalid value: 2: always must be 1",
 }
+NOT_TRIED = (
+    "Not tried: the schemas and rules, what Kubernetes and JobSet say in a dry run, queues and quotas. To "
+    "check the schemas and the rules of a stack: trainyard lint --stack NAME"
+)
 
 
 @pytest.fixture
@@ -52,7 +56,7 @@ def call(tmp_path):
     ],
 )
 def test_the_answer_is_about(call, texts, errors):
-    assert call(*texts) == (1 if errors else 0, {"warnings": [], "errors": errors}, "")
+    assert call(*texts)[:2] == (1 if errors else 0, {"warnings": [], "errors": errors})
 
 
 SHOWN = (
@@ -69,7 +73,8 @@ SHOWN = (
     ],
 )
 def test_a_name_that_the_api_server_generates_is_shown_as_one(call, text, said):
-    assert call(text) == (0, {"warnings": [], "errors": []}, said)
+    code, answer, err = call(text)
+    assert (code, answer, err.startswith(said)) == (0, {"warnings": [], "errors": []}, True)
 
 
 def test_a_job_that_is_sent_suspended_to_a_queue_is_warned_about(call):
@@ -80,21 +85,27 @@ def test_a_job_that_is_sent_suspended_to_a_queue_is_warned_about(call):
     assert (code, warning[:61]) == (0, "spec.suspend: is true, so this job waits, though queue resear")
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_on_a_terminal_it_says_who_asks_the_rules_of_a_stack(tmp_path):
+def test_what_was_not_tried_is_said_of_what_would_be_admitted(tmp_path):
     file = tmp_path / "rt.yaml"
-    for text, said in (
-        (GOOD, f"To check the rules of a stack: trainyard lint --stack NAME {file}\n"),
-        (BAD, ""),
-    ):
+    for text, said in ((GOOD, f"{NOT_TRIED} {file}\n"), (BAD, "")):
         file.write_text(text)
-        err = Terminal()
+        err = io.StringIO()
         run([file], catalog=tmp_path, out=io.StringIO(), err=err)
         assert err.getvalue() == said
+
+
+@pytest.mark.parametrize(
+    ("reference", "runtime", "other"),
+    [
+        ("name: mine", "TrainingRuntime", "TrainingRuntime"),
+        ("name: mine, kind: TrainingRuntime", "ClusterTrainingRuntime", "ClusterTrainingRuntime"),
+    ],
+)
+def test_a_runtime_of_the_other_kind_is_named(call, reference, runtime, other):
+    job = (JOB % "tj").replace("name: rt", reference)
+    beside = GOOD.replace("ClusterTrainingRuntime", runtime).replace("name: rt", "name: mine")
+    [error] = call(job, beside)[1]["errors"]
+    assert error["message"].endswith(f"There is a {other} of that name: say runtimeRef.kind: {other}")
 
 
 def test_the_second_trainjob_of_a_file_is_the_old_object_of_an_update(call):

@@ -32,7 +32,7 @@ from trainyard_operator.serve.admission import (
 )
 from trainyard_operator.serve.bodies import Bodies
 from trainyard_operator.serve.trials import BURST
-from trainyard_operator.watch.cache import Key, SeenJobSet
+from trainyard_operator.watch.cache import Key, RuntimeKey, SeenJobSet, runtime_of
 from trainyard_operator.watch.informer import jobset_of
 from trainyard_policies.settings import Policies
 
@@ -56,6 +56,21 @@ def test_a_trainjob_is_let_in_when_its_runtime_is_there() -> None:
             asked = len(api.requests)
             await hooks.ask(TRAINJOB, objects.trainjob())
             assert len(api.requests) == asked, "the second time it is in the cache"
+
+    run(test)
+
+
+def test_a_trainjob_whose_runtime_is_of_the_other_kind_is_told_so() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        kind = "TrainingRuntime"
+        path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainingruntimes/rt"
+        live = api.put(path, {**objects.runtime(), "kind": kind})
+        async with api.client() as client, webhooks(client) as hooks:
+            hooks.cache.runtimes.observe(RuntimeKey(kind, "team", "rt"), runtime_of(live, kind))
+            _, message = denial(await hooks.ask(TRAINJOB, objects.trainjob()))
+            way_out = "There is a TrainingRuntime of that name: say runtimeRef.kind: TrainingRuntime"
+            assert message.endswith(f"must be created before the TrainJob is created. {way_out}")
 
     run(test)
 

@@ -60,6 +60,12 @@ def test_a_runtime_that_is_gone_allows(spec, old, errors):
     assert asked(spec, None, old) == errors
 
 
+def test_a_runtime_of_the_other_kind_and_of_the_name_is_the_way_out():
+    [error] = validate(trainjob({}), None, None, of_the_other_kind=True).errors
+    way_out = ". There is a TrainingRuntime of that name: say runtimeRef.kind: TrainingRuntime"
+    assert str(error) == MISSING + way_out
+
+
 def test_a_suspension_is_not_refused_because_of_what_the_runtime_has_become():
     flux = runtime({"flux": {}})
     assert asked({"suspend": True}, flux, {"suspend": False}) == []

@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 import typer
 
@@ -24,6 +24,11 @@ from ..files import manifests
 from ..files.manifests import CATALOG, UsageError, read
 from ..options import DefaultNamespace, Files
 
+_NOT_TRIED: Final = (
+    "Not tried: the schemas and rules, what Kubernetes and JobSet say in a dry run, queues and quotas. To "
+    "check the schemas and the rules of a stack:"
+)
+
 
 def run(
     files: Sequence[Path],
@@ -36,8 +41,8 @@ def run(
     """Print what admission would answer about the objects in `files`, as JSON; returns the exit code.
 
     0: it would admit them; 1: it would not; 2: the files cannot be read or
-    hold nothing to validate, which goes to `err` with `file:line`. On a
-    terminal, `err` says which command checks the rules.
+    hold nothing to validate, which goes to `err` with `file:line`. If it would
+    admit them, `err` says what was not tried.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -51,9 +56,8 @@ def run(
     out.write("\n")
     for sentence in offline.generated_names(given):
         print(sentence, file=err)
-    if not errors and err.isatty():
-        asked = " ".join(map(str, files))
-        print(f"To check the rules of a stack: trainyard lint --stack NAME {asked}", file=err)
+    if not errors:
+        print(f"{_NOT_TRIED} trainyard lint --stack NAME {' '.join(map(str, files))}", file=err)
     return REFUSED if errors else FINE
 
 

@@ -154,6 +154,13 @@ def reference(trainjob: TrainJob) -> RuntimeRef:
     return runtime_ref.of(trainjob.spec)
 
 
+def other_kind(kind: str) -> str:
+    """The other kind of runtime: a TrainJob that leaves its kind out means a ClusterTrainingRuntime."""
+    return (
+        names.TRAINING_RUNTIME if kind == names.CLUSTER_TRAINING_RUNTIME else names.CLUSTER_TRAINING_RUNTIME
+    )
+
+
 def shown_reference(trainjob: TrainJob) -> Json:
     """The runtimeRef as field errors show it: in Trainer's order of fields."""
     group, kind, name = reference(trainjob)

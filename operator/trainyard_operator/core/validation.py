@@ -63,6 +63,7 @@ def validate(
     runtime: Runtime | None,
     jobset: JobSet | None = None,
     *,
+    of_the_other_kind: bool = False,
     allowed: Limits = limits.DEFAULT,
     settings: Settings = DEFAULT_SETTINGS,
     using: Framework = plugins.ALL,
@@ -71,7 +72,8 @@ def validate(
 
     `runtime` is what the TrainJob is built from: the live one, or after its
     start the revision that it started with; None if there is none. `jobset`
-    is the JobSet of the TrainJob, if it has one.
+    is the JobSet of the TrainJob, if it has one. `of_the_other_kind` says that
+    a runtime of the other kind has the name.
     """
     try:
         too_much = too_large(job, old, allowed)
@@ -86,7 +88,7 @@ def validate(
         if not revisions.supported(job):
             return Answer(errors=(_unsupported(job),))
         if runtime is None:
-            return Answer(errors=(_missing(job),))
+            return Answer(errors=(_missing(job, of_the_other_kind),))
         if not _only_resumes(job, old) and (found := tuple(limits.sizes_of_runtime(runtime.spec, allowed))):
             return Answer(errors=(_unusable(job, found),))
     except InvalidFieldError as error:
@@ -174,13 +176,16 @@ def _unsupported(job: TrainJob) -> FieldError:
     return FieldError(ErrorType.INVALID, _REFERENCE, shown, f"unsupported runtime: {kind}.{group}")
 
 
-def _missing(job: TrainJob) -> FieldError:
+def _missing(job: TrainJob, of_the_other_kind: bool) -> FieldError:
     group, kind, name = revisions.reference(job)
     path = _CLUSTER_REFERENCE if kind == names.CLUSTER_TRAINING_RUNTIME else _REFERENCE
     detail = (
         f'{kind.lower()}s.{group} "{name}" not found: specified {kind[0].lower()}{kind[1:]} '
         "must be created before the TrainJob is created"
     )
+    if of_the_other_kind:
+        other = revisions.other_kind(kind)
+        detail += f". There is a {other} of that name: say runtimeRef.kind: {other}"
     return FieldError(ErrorType.INVALID, path, revisions.shown_reference(job), detail)
 
 

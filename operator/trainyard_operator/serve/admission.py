@@ -36,7 +36,7 @@ from trainyard_api.rate import Buckets
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
-from ..core import holding, info, limits, model, reconcile, review, trial, validation
+from ..core import holding, info, limits, model, reconcile, review, revisions, trial, validation
 from ..core.limits import DEFAULT, Limits
 from ..core.review import MalformedError, Request
 from ..core.validation import Answer
@@ -206,6 +206,7 @@ class Decider:
             old,
             runtime,
             jobset,
+            of_the_other_kind=runtime is None and self._is_of_the_other_kind(job),
             allowed=self._allowed,
             settings=self._settings(),
         )
@@ -311,6 +312,12 @@ class Decider:
 
         chosen = await self._runtimes.choose(job, jobset, may_look=may_look)
         return chosen.runtime if isinstance(chosen.runtime, model.Runtime) else None, known
+
+    def _is_of_the_other_kind(self, job: model.TrainJob) -> bool:
+        _, kind, name = revisions.reference(job)
+        other = revisions.other_kind(kind)
+        namespace = job.namespace if other == names.TRAINING_RUNTIME else None
+        return RuntimeKey(other, namespace, name) in self._cache.runtimes
 
     def _take_a_look(self) -> None:
         if self._looks.take(None) > 0:

@@ -13,7 +13,7 @@ from importlib import resources
 from itertools import islice
 from typing import Any, Final
 
-from trainyard_api import fields, quantity, similar
+from trainyard_api import fields, names, quantity, similar
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 from trainyard_api.fields import Json
 
@@ -31,6 +31,17 @@ _TYPES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "integer": ((int,), "must be an integer"),
     "int-or-string": ((int, str), "must be an integer or a string"),
 }
+_NO_SUCH_FIELD: Final = "there is no such field"
+_EARLIER: Final[Mapping[str, str]] = {
+    "spec.annotations": "a part of spec.runtimePatches",
+    "spec.datasetConfig": "spec.initializer.dataset",
+    "spec.labels": "a part of spec.runtimePatches",
+    "spec.modelConfig": "spec.initializer.model",
+    "spec.podSpecOverrides": "spec.runtimePatches",
+    "spec.podTemplateOverrides": "spec.runtimePatches",
+    "spec.trainingRuntimeRef": "spec.runtimeRef",
+}
+"""Fields of a TrainJob in versions of Trainer's API before 2.3, and where they are now."""
 _LISTS: Final = {"object": "must be a list of objects", "string": "must be a list of strings"}
 
 
@@ -40,8 +51,19 @@ def check(value: Json) -> tuple[Finding, ...]:
     There is none for a kind without a schema. A field that is null counts as left out, as it
     does for the API server.
     """
-    shape = _shapes().get(str(value.get("kind")))
-    return () if shape is None else tuple(islice(_walk(value, shape, FieldPath()), MOST + 1))
+    kind = str(value.get("kind"))
+    shape = _shapes().get(kind)
+    found = () if shape is None else tuple(islice(_walk(value, shape, FieldPath()), MOST + 1))
+    return tuple(map(_of_an_earlier_version, found)) if kind == names.TRAINJOB else found
+
+
+def _of_an_earlier_version(finding: Finding) -> Finding:
+    """The finding, or what became of the field if an earlier version of Trainer's API had it."""
+    became = _EARLIER.get(finding.path.text)
+    if became is None or not finding.message.startswith(_NO_SUCH_FIELD):
+        return finding
+    said = f"{_NO_SUCH_FIELD} any more: it became {became}; trainyard migrate rewrites it"
+    return Finding(finding.path, said)
 
 
 @cache
@@ -127,7 +149,7 @@ def _unknown(key: str, value: Json, known: Mapping[str, Json], path: FieldPath) 
     """The finding for an unknown field, with its right name if that is certain and free."""
     at = path.child(key) if key.isidentifier() and len(key) <= similar.LONGEST else path.key(key)
     name = similar.nearest(key, known)
-    said = "there is no such field"
+    said = _NO_SUCH_FIELD
     if name is None:
         return Finding(at, said)
     is_it = (
