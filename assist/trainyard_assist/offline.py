@@ -27,6 +27,7 @@ _GENERATED: Final = "xxxxx"
 _LONGEST_PREFIX: Final = 58
 """Characters of `generateName` that the API server keeps."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_OURS: Final = frozenset({names.TRAINJOB, *names.RUNTIME_KINDS})
 _METADATA: Final = FieldPath("metadata")
 _SPEC: Final = FieldPath("spec")
 
@@ -41,6 +42,23 @@ class UnreadableError(ValueError):
 def trainjob_documents(documents: Sequence[Document]) -> tuple[Document, ...]:
     """The documents that are TrainJobs."""
     return tuple(document for document in documents if _is(document, frozenset({names.TRAINJOB})))
+
+
+def inside_others(documents: Sequence[Document]) -> str:
+    """What stands inside another object, such as an AppWrapper, as the end of a sentence."""
+    for document in documents:
+        for value in fields.objects_in(document.value):
+            if value is not document.value and _is_ours(value):
+                kind, outer = value["kind"], fields.shown(document.value.get("kind"))
+                return (
+                    f"; {document.place}: a {kind} stands inside {outer}, where nobody looks: put it into a "
+                    "document of its own"
+                )
+    return ""
+
+
+def _is_ours(value: Json) -> bool:
+    return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in _OURS
 
 
 def runtime_documents(documents: Sequence[Document], namespace: str) -> Runtimes:

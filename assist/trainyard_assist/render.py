@@ -43,7 +43,7 @@ def render(
     """
     jobs = offline.trainjob_documents(given)
     if not jobs:
-        raise NothingToRenderError("no TrainJob in the files")
+        raise NothingToRenderError(f"no TrainJob in the files{offline.inside_others(given)}")
     try:
         runtimes = offline.runtime_documents((*catalog, *given), namespace)
         children = [child for job in jobs for child in _children(job, runtimes, settings, namespace)]

@@ -94,6 +94,17 @@ def test_what_was_not_tried_is_said_of_what_would_be_admitted(tmp_path):
         assert err.getvalue() == said
 
 
+def test_a_job_inside_another_object_is_told_where_it_stands(call):
+    inside = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    wrapper = {"kind": "AppWrapper", "spec": {"components": [{"template": inside}]}}
+    assert call(json.dumps(wrapper)) == (
+        2,
+        None,
+        "no TrainJob and no runtime in the files; 0.yaml:1: a TrainJob stands inside AppWrapper, where "
+        "nobody looks: put it into a document of its own\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("reference", "runtime", "other"),
     [
