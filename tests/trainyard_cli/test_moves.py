@@ -4,15 +4,20 @@ from typing import Any
 
 import pytest
 
-from tests.trainyard_cli.test_connection import FILE, settings
 from trainyard_cli.cluster import connection, moves
 from trainyard_cli.files import rendering, stackfile
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.replacements import Move
+from trainyard_platform.settings import StackSettings
 
+FILE = "/files/prod"
 URN = "urn:pulumi:prod::trainyard::pulumi:providers:kubernetes::cluster"
 SERVERS = {None: "https://now", "old": "https://old", "new": "https://new", "alias": "https://old"}
+
+
+def settings(**cluster: str) -> StackSettings:
+    return StackSettings.model_validate({"operator": {"image": "example.com/operator:1"}, "cluster": cluster})
 
 
 @pytest.fixture(autouse=True)
