@@ -62,6 +62,7 @@ class Reason(StrEnum):
     RANK_LEFT = "RankLeft"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     ATTEMPT_FAILED = "AttemptFailed"
+    ATTEMPT_ENDED = "AttemptEnded"
     JOBSET_FAILED = "JobSetFailed"
     RUNTIME_NOT_SUPPORTED = "TrainingRuntimeNotSupported"
     RUNTIME_RENEWED = "RuntimeRenewed"

@@ -63,7 +63,7 @@ def test_how_each_attempt_failed_is_known_when_its_pods_are_gone(namespace: Clus
         "reason": "Error",
     }
     assert [{name: one[name] for name in shown} for one in noted] == [shown, shown]
-    assert [one["attempt"] for one in noted] == [0, 1]
+    assert [one["attempt"] for one in noted] == [1, 2]
     assert [one["message"].splitlines()[-1] for one in noted] == ["ValueError: no such column"] * 2
     [failed] = (namespace.get("trainjob", "mistaken") or {})["status"]["conditions"]
     assert (failed["type"], failed["reason"]) == ("Failed", "ReachedMaxRestarts")
@@ -97,7 +97,7 @@ def test_a_container_that_is_started_again_where_it_is_leaves_its_last_words_too
     namespace.wait_for_condition("mistaken", "Failed")
     eventually("its pods are gone", lambda: namespace.pods("mistaken") == [])
     [noted] = attempts(namespace, "mistaken")
-    assert (noted["attempt"], noted["index"], noted["exitCode"]) == (0, 1, 1)
+    assert (noted["attempt"], noted["index"], noted["exitCode"]) == (1, 1, 1)
     assert noted["message"].splitlines()[-1] == "ValueError: no such column"
 
 
@@ -149,7 +149,7 @@ def test_what_would_only_fail_again_is_not_tried_again(
     failed = namespace.wait_for_condition("once", "Failed")
     assert failed["reason"] == "FailJobSetFailurePolicyAction"
     [noted] = attempts(namespace, "once")
-    assert (noted["attempt"], noted["exitCode"]) == (0, code)
+    assert (noted["attempt"], noted["exitCode"]) == (1, code)
     namespace.kubectl("delete", "pods", "--all", "--wait")
     answer = namespace.run("trainyard", "explain", "once", "-n", "verdict", check=False)
     assert answer.returncode == 1

@@ -26,7 +26,7 @@ def end(index: int, seconds: float, *, attempt: int = 0, **fields: Any) -> PodEn
     return PodEnd(**{**values, **fields})
 
 
-def said(index: int, seconds: float, *, attempt: int = 0, **fields: Any) -> dict[str, Any]:
+def said(index: int, seconds: float, *, attempt: int = 1, **fields: Any) -> dict[str, Any]:
     return {
         "attempt": attempt,
         "job": "node",
@@ -77,7 +77,7 @@ def test_an_attempt_is_kept_whole() -> None:
         said(
             1,
             5,
-            attempt=2,
+            attempt=3,
             exitCode=137,
             signal="SIGKILL",
             reason="OOMKilled",
@@ -90,7 +90,7 @@ def test_a_status_keeps_the_first_attempt_and_the_last_ones() -> None:
     found: tuple[Any, ...] = ()
     for attempt in range(12):
         found = attempts.with_ends(found, [end(0, attempt, attempt=attempt)])
-    assert [one["attempt"] for one in found] == [0, 5, 6, 7, 8, 9, 10, 11]
+    assert [one["attempt"] for one in found] == [1, 6, 7, 8, 9, 10, 11, 12]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_condition_failed_has_upstreams_words_first_and_the_last_attempt_beh
 
 def test_each_attempt_is_an_event_once() -> None:
     known = attempts.with_ends((), [end(0, 1), end(1, 5, attempt=1)])
-    assert attempts.notes({0}, known) == (
+    assert attempts.notes({1}, known) == (
         EventNote("Warning", "AttemptFailed", f"Attempt 2: {attempts.sentence(known[1])}"),
     )
 
@@ -148,3 +148,32 @@ def test_what_the_status_keeps_is_read_back() -> None:
     known = attempts.with_ends((), [end(0, 1)])
     assert attempts.of(trainjob(status={"trainyard": {"attempts": list(known)}})) == known
     assert attempts.of(trainjob()) == ()
+
+
+def test_what_an_earlier_release_counted_from_0_is_counted_from_1() -> None:
+    old = [said(0, 1, attempt=0), said(0, 5, attempt=1)]
+    assert [one["attempt"] for one in attempts.of(trainjob(status={"trainyard": {"attempts": old}}))] == [
+        1,
+        2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("Deleted", "was deleted"),
+        ("EvictionByEvictionAPI", "was evicted"),
+        ("PreemptionByScheduler", "was preempted"),
+        ("DeletionByPodGC", "was lost with its node"),
+    ],
+)
+def test_what_is_no_failure_is_not_told_as_one(reason: str, words: str) -> None:
+    known = attempts.with_ends((), [end(1, 2, exit_code=0, reason=reason, container="")])
+    sentence = f"node 1 {words}, pod tj-node-0-1-abcde on node n1"
+    assert attempts.notes((), known) == (EventNote("Normal", "AttemptEnded", f"Attempt 1: {sentence}"),)
+
+
+def test_a_pod_that_was_deleted_is_behind_a_failure_of_the_same_second_and_before_who_lost_it() -> None:
+    deleted = end(0, 2, exit_code=0, reason="Deleted", container="")
+    for other, first in ((end(1, 2.9), 1), (end(1, 1.5, lost_others=True), 0), (end(1, 3), 0)):
+        assert [one["index"] for one in attempts.with_ends((), [deleted, other])] == [first]

@@ -38,6 +38,52 @@ def test_of_a_container_that_ended_otherwise_it_is_another_programs() -> None:
     assert last_words.of(137, "failed at 2026-01-01T12:00:04.250000+00:00 with exit code 1\n") is None
 
 
+RULE = "-" * 74
+SAID = "epoch 1\nTraceback (most recent call last):\nValueError: no"
+EXITED = f"""{SAID}
+{RULE}
+Primary job  terminated normally, but 1 process returned
+a non-zero exit code. Per user-direction, the job has been aborted.
+{RULE}
+{RULE}
+mpirun detected that one or more processes exited with non-zero status, thus causing
+the job to be terminated. The first process to do so was:
+
+  Process name: [[51434,1],1]
+  Exit code:    3
+{RULE}
+"""
+SIGNALLED = f"""{SAID}
+{RULE}
+mpirun noticed that process rank 2 with PID 77 on node tj-node-0-1 exited on signal 11 (Segmentation fault).
+{RULE}
+"""
+ABORTED = f"""{SAID}
+{RULE}
+MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
+with errorcode 5.
+
+NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
+{RULE}
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "rank", "code"),
+    [
+        (EXITED, 1, 3),
+        (EXITED.replace("mpirun", "prterun").replace("[[51434,1],1]", "[prterun-tj-0-1@1,1]"), 1, 3),
+        (SIGNALLED, 2, 139),
+        (ABORTED, 1, 5),
+    ],
+    ids=["exit", "exit of Open MPI 5", "signal", "abort"],
+)
+def test_mpirun_says_which_rank_ended_first_and_what_is_before_it_are_the_last_words(
+    log: str, rank: int, code: int
+) -> None:
+    assert last_words.of(code, log) == LastWords(None, code, False, SAID, rank)
+
+
 TRACEBACK = """Traceback (most recent call last):
   File "<frozen runpy>", line 198, in _run_module_as_main
   File "/workspace/train.py", line 12, in <module>
@@ -58,6 +104,13 @@ ValueError: no such column
             "SyntaxError: invalid syntax (t.py:1)",
         ),
         ("killed\n", "killed"),
+        ('no data\n  File "/t.py", line 4, in <module>\n', "no data (/t.py:4)"),
+        (
+            "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n"
+            '  File "/usr/lib/python3.12/ctypes/__init__.py", line 5 in string_at\n'
+            '  File "/t.py", line 4 in step\n  File "/t.py", line 9 in <module>\n\nExtension modules: a, b',
+            "Fatal Python error: Segmentation fault (/t.py:4)",
+        ),
         ("x" * 1000, "x" * 300),
         (" \n", ""),
     ],

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.support.core_values import T0, at, jobset, stamp, trainjob
-from trainyard_operator.core.model import PodEnd
+from trainyard_operator.core.model import Condition, PodEnd
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.pod_ends import PodEnds
 
@@ -49,13 +49,13 @@ def pod(
     }
 
 
-def noted(*pods: dict[str, Any]) -> list[PodEnd]:
+def noted(*pods: dict[str, Any], **of: Any) -> list[PodEnd]:
     cache = Cache()
     cache.trainjobs.observe(KEY, trainjob())
     ends = PodEnds(cache)
     for one in pods:
         ends.upsert(*ends.decode(msgspec.json.encode(one)))
-    return list(ends.of(jobset()))
+    return list(ends.of(jobset(**of)))
 
 
 def end(**fields: Any) -> PodEnd:
@@ -70,6 +70,7 @@ def end(**fields: Any) -> PodEnd:
         "reason": "Error",
         "at": at(5),
         "message": "ValueError: no",
+        "born": T0,
     }
     return PodEnd(**{**values, **fields})
 
@@ -137,6 +138,40 @@ TOLD = {"exitCode": 143, "reason": "Error", "finishedAt": stamp(5)}
 def test_a_pod_that_ended_because_it_was_deleted_is_not_noted(seen: dict[str, Any]) -> None:
     """As when Kueue takes the quota of its job: it goes on later, in the same attempt."""
     assert noted(seen) == []
+
+
+DELETED = {"container": "", "exit_code": 0, "reason": "Deleted", "message": ""}
+CLOSED = "rank 0 lost others at 2026-01-01T12:00:05.1+00:00 with exit code 1\nConnection closed by peer\n"
+LOST = pod("victim", containers={"node": {**ERROR, "message": CLOSED}})
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_attempt_that_is_over_ended_because_its_pod_was_deleted_not_by_who_lost_it(order: int) -> None:
+    seen = [pod(deleted=4), LOST][::order]
+    assert noted(*seen) == []
+    assert noted(*seen, restarts=1) == [end(at=at(4), **DELETED)]
+
+
+def test_who_lost_others_is_noted_once_no_other_can_have_failed_before() -> None:
+    assert noted(LOST) == []
+    assert [one.pod for one in noted(LOST, restarts=1)] == ["victim"]
+    failed = (Condition("Failed", "True", "FailedJobs", "", stamp(9)),)
+    assert [one.pod for one in noted(LOST, conditions=failed)] == ["victim"]
+
+
+def test_a_pod_that_failed_before_it_was_deleted_has_failed_though_its_launcher_was_told_to_end() -> None:
+    """As torchrun, which waits for its peers after one of its ranks has failed."""
+    said = "rank 1 failed at 2026-01-01T12:00:03.5+00:00 with exit code 1\nValueError: no\n"
+    told = {"exitCode": 143, "reason": "Error", "finishedAt": stamp(9), "message": said}
+    assert noted(pod(deleted=8, containers={"node": told}), LOST) == [
+        end(rank=1, at=at(3.5), message="ValueError: no\n")
+    ]
+
+
+def test_what_fails_after_a_pause_is_the_failure_of_its_attempt() -> None:
+    later = pod("later", containers={"node": {**ERROR, "finishedAt": stamp(60)}})
+    later["metadata"]["creationTimestamp"] = stamp(30)
+    assert [one.pod for one in noted(pod(deleted=4), LOST, later)] == ["later"]
 
 
 @pytest.mark.parametrize(

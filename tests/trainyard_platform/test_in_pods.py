@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -44,8 +45,8 @@ def ended(tmp_path: Path, script: str, also: Path | None = None, **environment: 
     return done.returncode, done.stderr, message.read_text() if message.exists() else ""
 
 
-def words(message: str) -> LastWords:
-    found = last_words.of(1, message)
+def words(message: str, exit_code: int = 1) -> LastWords:
+    found = last_words.of(exit_code, message)
     assert found is not None, message
     return found
 
@@ -66,11 +67,32 @@ def test_an_exception_is_shown_as_always_and_is_the_termination_message(tmp_path
 @pytest.mark.parametrize("mistake", ["import no_such_module", "print(no_such_name)", "if:"])
 def test_a_mistake_that_would_only_come_again_ends_with_42(tmp_path: Path, mistake: str) -> None:
     code, shown, message = ended(tmp_path, mistake)
-    assert (code, words(message).exit_code, words(message).said) == (42, 42, shown)
+    assert (code, words(message, 42).exit_code, words(message, 42).said) == (42, 42, shown)
 
 
 def test_an_exit_code_of_the_programs_own_stays(tmp_path: Path) -> None:
     assert ended(tmp_path, "raise SystemExit(3)") == (3, "", "")
+    shutil.rmtree(tmp_path / "module")
+    code, shown, message = ended(tmp_path, "import sys; sys.exit('no data')")
+    assert (code, shown, words(message).said) == (1, "no data\n", "no data\n")
+
+
+@pytest.mark.parametrize("ends", ["sys.exit(0)", "sys.exit()", "exit(None)", "os._exit(0)"])
+def test_a_program_that_exits_well_says_nothing(tmp_path: Path, ends: str) -> None:
+    script = f"import os, sys; print('warning', file=sys.stderr, flush=True); {ends}"
+    assert ended(tmp_path, script) == (0, "warning\n", "")
+
+
+def test_torchrun_that_was_told_to_end_ends_so_and_leaves_what_a_rank_has_said(tmp_path: Path) -> None:
+    """As when it waits for its peers after one of its ranks has failed, and its pod is deleted."""
+    script = """
+class SignalException(Exception):
+    sigval = 15
+open(MESSAGE, "w").write("rank 1 failed at 2026-01-01T12:00:00+00:00 with exit code 1\\nValueError: no")
+raise SignalException("Process 1 got signal: 15")
+"""
+    code, _, message = ended(tmp_path, script)
+    assert (code, words(message, 143).rank, words(message, 143).said) == (143, 1, "ValueError: no")
 
 
 def test_a_long_traceback_is_cut_at_its_beginning(tmp_path: Path) -> None:
@@ -83,16 +105,37 @@ def test_without_a_termination_message_it_is_as_always(tmp_path: Path) -> None:
     assert (code, shown.splitlines()[-1]) == (1, "ValueError: no")
 
 
-@pytest.mark.parametrize("said", ["Connection closed by peer [10.0.0.7]:2345", "ncclRemoteError: ..."])
+GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:2345"
+
+
+@pytest.mark.parametrize("said", [GLOO, "NCCL error in: ProcessGroupNCCL.cpp:2251 ... ncclRemoteError: ..."])
 def test_who_has_lost_another_says_so(tmp_path: Path, said: str) -> None:
     _, _, message = ended(tmp_path, f"raise RuntimeError({said!r})")
     assert words(message).lost_others
 
 
+@pytest.mark.parametrize(
+    ("said", "environment"),
+    [
+        ("Connection closed by peer", {}),
+        ("[Errno 111] Connection refused", {}),
+        (GLOO, {"WORLD_SIZE": "1"}),
+        (GLOO, {"PET_NNODES": "1"}),
+        (GLOO, {"JAX_NUM_PROCESSES": "1"}),
+    ],
+    ids=["a database", "a server", "torch's world of one", "one node", "JAX's world of one"],
+)
+def test_who_has_lost_no_other_rank_does_not_say_so(
+    tmp_path: Path, said: str, environment: dict[str, str]
+) -> None:
+    _, _, message = ended(tmp_path, f"raise RuntimeError({said!r})", None, **environment)
+    assert not words(message).lost_others
+
+
 def test_a_rank_leaves_its_traceback_where_torchrun_reads_it(tmp_path: Path) -> None:
     error = tmp_path / "error.json"
     code, shown, message = ended(tmp_path, "raise ValueError('no')", TORCHELASTIC_ERROR_FILE=str(error))
-    assert (code, message) == (1, "")
+    assert (code, words(message).rank, words(message).said) == (1, 0, shown)
     left = json.loads(error.read_text())["message"]
     assert (left["message"], left["extraInfo"]["py_callstack"]) == ("ValueError: no", shown)
     assert int(left["extraInfo"]["timestamp"]) == int(left["extraInfo"]["at"])
@@ -100,10 +143,10 @@ def test_a_rank_leaves_its_traceback_where_torchrun_reads_it(tmp_path: Path) -> 
 
 def failure(at: float, exitcode: int = 1, said: str = "") -> dict[str, Any]:
     """As torchrun has it; one that left a file if it said something."""
-    extra = {"py_callstack": said, "timestamp": str(int(at)), "at": at}
+    extra = {"py_callstack": said, "timestamp": str(int(at)), "at": at, "lost": said == LOST}
     else_said = "To enable traceback see: ..." if exitcode > 0 else "Signal 9 (SIGKILL) received by PID 7"
     message: Any = {"message": said, "extraInfo": extra} if said else else_said
-    return {"timestamp": int(at), "exitcode": exitcode, "message": message}
+    return {"pid": 7, "timestamp": int(at), "exitcode": exitcode, "message": message}
 
 
 def at(seconds: float) -> datetime:
@@ -142,7 +185,7 @@ def test_torchrun_says_which_rank_failed_first_and_what_it_had_left(
     tmp_path: Path, failures: dict[int, Any], code: int, wanted: tuple[float, int, bool, str, int]
 ) -> None:
     said = ended(tmp_path, TORCHRUN.replace("FAILURES", repr(failures)))
-    assert (said[0], words(said[2])) == (code, LastWords(at(wanted[0]), *wanted[1:]))
+    assert (said[0], words(said[2], code)) == (code, LastWords(at(wanted[0]), *wanted[1:]))
 
 
 def test_a_module_of_its_name_that_it_hides_is_read_all_the_same(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def _without_cause(o: Observation, state: State) -> str:
         cluster = kueue.cluster(o)
         return f"runs in the cluster {cluster}" if cluster else "runs elsewhere"
     if pods:
-        return f"is starting: {ready} of {len(pods)} pods are ready"
+        return f"is starting: {ready} of {len(pods)} pods are ready{attempts.which(o)}"
     if o.jobset is not None:
         return "is starting: its JobSet has no pods yet"
     return f"is starting: it was created {text.duration(read.age(o, o.trainjob))} ago and has no JobSet yet"

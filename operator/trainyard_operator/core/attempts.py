@@ -23,13 +23,52 @@ KEPT: Final = 8
 """Attempts that a status keeps: the first, and the last ones."""
 LAST_WORDS: Final = 2000
 """Characters that a status keeps of a container's termination message."""
-TERMINATED: Final = 143
-"""Exit code of a process that SIGTERM ended."""
+DELETED: Final = "Deleted"
+"""The reason of a pod that ended because it was deleted."""
+NO_FAILURE: Final = {
+    DELETED: "was deleted",
+    "EvictionByEvictionAPI": "was evicted",
+    "PreemptionByScheduler": "was preempted",
+    "Preempting": "was preempted",
+    "DeletionByTaintManager": "was deleted for a taint of its node",
+    "DeletionByPodGC": "was lost with its node",
+    "NodeLost": "was lost with its node",
+    "NodeShutdown": "was ended with its node",
+    "Terminated": "was ended with its node",
+}
+"""The reasons for which a pod ends that are no failure of the job, and what to say of the pod."""
 
 
 def of(job: TrainJob) -> tuple[Json, ...]:
     """The attempts that the TrainJob's status keeps, in their order."""
-    return tuple((job.status.get(names.STATUS_FIELD) or {}).get("attempts") or ())
+    return counted((job.status.get(names.STATUS_FIELD) or {}).get("attempts") or ())
+
+
+def counted(noted: Sequence[Json]) -> tuple[Json, ...]:
+    """The attempts counted from 1; earlier releases counted them from 0."""
+    from_0 = any(attempt["attempt"] == 0 for attempt in noted)
+    return tuple({**attempt, "attempt": attempt["attempt"] + 1} if from_0 else attempt for attempt in noted)
+
+
+def settled(ends: Iterable[PodEnd], restarts: int, *, has_failed: bool) -> list[PodEnd]:
+    """Those of the ends that no other can precede any more.
+
+    A pod that was deleted, and one that lost others, is told when its attempt
+    is over: the job may go on with another pod, and who failed first may still
+    be on its way to an end.
+    """
+    return [
+        end
+        for end in ends
+        if has_failed
+        or end.attempt < restarts
+        or not (end.lost_others or end.reason == DELETED or end.exit_code == last_words.TERMINATED)
+    ]
+
+
+def is_failure(attempt: Json) -> bool:
+    """Whether the attempt ended by a failure of the job's own."""
+    return attempt["reason"] not in NO_FAILURE
 
 
 def with_ends(known: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]:
@@ -37,15 +76,17 @@ def with_ends(known: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]
     first = {attempt["attempt"]: attempt for attempt in known}
     for end in ends:
         said = _attempt(end)
-        before = first.get(end.attempt)
+        before = first.get(said["attempt"])
         if before is None or _order(said) < _order(before):
-            first[end.attempt] = said
+            first[said["attempt"]] = said
     found = [first[number] for number in sorted(first)]
     return tuple(found if len(found) <= KEPT else [found[0], *found[1 - KEPT :]])
 
 
 def sentence(attempt: Json) -> str:
-    """How an attempt failed, in a sentence."""
+    """How an attempt ended, in a sentence."""
+    if not is_failure(attempt):
+        return f"{who(attempt)} {NO_FAILURE[attempt['reason']]}, {_where(attempt)}"
     parts = [f"{who(attempt)} failed first: {_how(attempt)}, {_where(attempt)}"]
     said = last_words.short(attempt.get("message", ""))
     return ": ".join([*parts, said] if said else parts)
@@ -76,22 +117,25 @@ def told(terminal: Condition, attempts: Sequence[Json]) -> Condition:
     if terminal.type != names.FAILED or not attempts:
         return terminal
     last = attempts[-1]
-    which = "" if last["attempt"] == 0 else f"In attempt {last['attempt'] + 1} "
+    which = "" if last["attempt"] == 1 else f"In attempt {last['attempt']} "
     return replace(terminal, message=f"{terminal.message}. {which}{sentence(last)}")
 
 
 def notes(known: Collection[int], now: Sequence[Json]) -> tuple[EventNote, ...]:
     """An Event for each attempt that is not among those known."""
     return tuple(
-        EventNote("Warning", Reason.ATTEMPT_FAILED, f"Attempt {new['attempt'] + 1}: {sentence(new)}")
+        EventNote(*_KINDS[is_failure(new)], f"Attempt {new['attempt']}: {sentence(new)}")
         for new in now
         if new["attempt"] not in known
     )
 
 
+_KINDS: Final = {True: ("Warning", Reason.ATTEMPT_FAILED), False: ("Normal", Reason.ATTEMPT_ENDED)}
+
+
 def _attempt(end: PodEnd) -> Json:
     said: dict[str, Any] = {
-        "attempt": end.attempt,
+        "attempt": end.attempt + 1,
         "job": end.job,
         "index": end.index,
         "pod": end.pod,
@@ -119,9 +163,10 @@ def is_before(one: PodEnd, other: PodEnd) -> bool:
 
 def _order(attempt: Json) -> tuple[Any, ...]:
     at, lost = conditions.moment(attempt["failedAt"]), attempt.get("lostOthers", False)
-    return (*order(at, attempt["exitCode"], lost), attempt["job"], attempt["index"])
+    code = last_words.TERMINATED if attempt["reason"] == DELETED else attempt["exitCode"]
+    return (*order(at, code, lost), attempt["job"], attempt["index"])
 
 
 def order(at: datetime, exit_code: int, lost_others: bool) -> tuple[bool, datetime, bool, datetime]:
     """Sorts by who failed first: who lost others comes last, and within a second who was told to end."""
-    return lost_others, at.replace(microsecond=0), exit_code == TERMINATED, at
+    return lost_others, at.replace(microsecond=0), exit_code == last_words.TERMINATED, at

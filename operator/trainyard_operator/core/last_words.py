@@ -1,8 +1,9 @@
 """How a container failed, as its termination message records it: docs/adr/0022.
 
-The catalog's containers that run Python leave a line before the traceback that
-says who failed, when and how;
-`trainyard_platform.catalog.in_pods.sitecustomize` writes it. Pure.
+The catalog's containers that run Python leave a line before their last words
+that says who failed, when and how;
+`trainyard_platform.catalog.in_pods.sitecustomize` writes it. What mpirun says
+at the end of the log tells the rank and its exit code as well. Pure.
 """
 
 from __future__ import annotations
@@ -16,49 +17,96 @@ _FIRST: Final = re.compile(
     r"(?:rank (?P<rank>\d{1,9}) )?(?P<did>failed|lost others)"
     r" at (?P<at>[\dT:.-]{19,26}\+00:00) with exit code (?P<code>\d{1,3})"
 )
-EXIT_CODES: Final = (1, 42)
-"""Of a container that left such a line; with any other exit code, an earlier program left it."""
+TERMINATED: Final = 143
+"""Exit code of a process that SIGTERM ended."""
+_LAUNCHERS: Final = (1, 42, TERMINATED)
+"""Exit codes of a launcher one of whose ranks left such a line; with any other, an earlier one left it."""
 _SHORT: Final = 300
 """Characters of a line, and of a place."""
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"<]+)", line (?P<line>\d{1,9})')
 _LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/|/lib/python3")
+_FAULT: Final = "Fatal Python error: "
+"""What `faulthandler` begins with; the places behind it begin with the innermost."""
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_MPIRUN: Final = re.compile(
+    r"\n?-{20,}\n"
+    r"(?:Primary job|(?:mpirun|prterun) (?:detected|noticed) that|MPI_ABORT was invoked)"
+)
+_MPI_EXIT: Final = re.compile(
+    r"Process name: *\[.{0,200}?,(?P<rank>\d{1,9})\]\s+Exit code: +(?P<code>\d{1,3})"
+)
+_MPI_SIGNAL: Final = re.compile(
+    r"process rank (?P<rank>\d{1,9}) with PID \d+ on node \S+ exited on\s+signal (?P<signal>\d{1,2})"
+)
+_MPI_ABORT: Final = re.compile(
+    r"MPI_ABORT was invoked on rank (?P<rank>\d{1,9}) in[^\n]*\n"
+    r"(?:[^\n]*\n){0,3}?with errorcode (?P<code>\d{1,3})"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
     """How a program ended."""
 
-    at: datetime
+    at: datetime | None
+    """None if only the container's end tells it."""
     exit_code: int
     lost_others: bool
     """It failed as a consequence of another."""
     said: str
-    """The traceback."""
+    """The traceback, or what it printed last."""
     rank: int | None = None
-    """The process's, among all that torchrun started; None if there are no ranks."""
+    """The process's, among all that its launcher started; None if there are no ranks."""
 
 
 def of(exit_code: int, message: str) -> LastWords | None:
-    """What the message of a container with that exit code tells; None if it has no such line."""
-    if exit_code not in EXIT_CODES:
-        return None
+    """What the message of a container with that exit code tells; None if it tells nothing of the kind."""
     first, _, said = message.partition("\n")
     found = _FIRST.fullmatch(first)
     if found is None:
+        return _of_mpirun(message)
+    rank = None if found["rank"] is None else int(found["rank"])
+    code = int(found["code"])
+    if exit_code not in ((code,) if rank is None else _LAUNCHERS):
         return None
     try:
         at = datetime.fromisoformat(found["at"])
     except ValueError:
         return None
-    rank = None if found["rank"] is None else int(found["rank"])
-    return LastWords(at, int(found["code"]), found["did"] != "failed", said, rank)
+    return LastWords(at, code, found["did"] != "failed", said, rank)
+
+
+def _of_mpirun(message: str) -> LastWords | None:
+    footer = _MPIRUN.search(message)
+    if footer is None:
+        return None
+    found = _MPI_EXIT.search(message) or _MPI_SIGNAL.search(message) or _MPI_ABORT.search(message)
+    if found is None:
+        return None
+    named = found.groupdict()
+    code = 128 + int(named["signal"]) if "signal" in named else int(named["code"])
+    return LastWords(None, code, False, message[: footer.start()], int(named["rank"]))
 
 
 def short(said: str) -> str:
     """The last line, with the last place in the user's code that a traceback names; empty if none."""
+    fault = said.rfind(_FAULT)
+    if fault > said.rfind(_TRACEBACK):
+        return _short_fault(said[fault:])
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if not lines:
         return ""
-    frames = [frame for frame in _FRAME.finditer(said) if not _LIBRARY.search(frame["file"])]
-    place = f" ({frames[-1]['file']}:{frames[-1]['line']})" if frames else ""
-    return lines[-1][:_SHORT] + place[-_SHORT:]
+    words = [line for line in lines if not line.startswith('File "')]
+    return ((words or [""])[-1][:_SHORT] + _place(_places(said)[-1:])).strip()
+
+
+def _short_fault(said: str) -> str:
+    return said.partition("\n")[0].strip()[:_SHORT] + _place(_places(said)[:1])
+
+
+def _places(said: str) -> list[re.Match[str]]:
+    return [frame for frame in _FRAME.finditer(said) if not _LIBRARY.search(frame["file"])]
+
+
+def _place(frames: list[re.Match[str]]) -> str:
+    return "".join(f" ({frame['file']}:{frame['line']})" for frame in frames)[-_SHORT:]

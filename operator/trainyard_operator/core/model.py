@@ -204,6 +204,8 @@ class PodEnd:
     """Of the process that failed first in it, if its launcher tells."""
     lost_others: bool = False
     """It failed as a consequence of another."""
+    born: datetime | None = None
+    """When the pod was created."""
 
 
 class RuntimeProblem(StrEnum):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +30,8 @@ _DISRUPTED: Final = "DisruptionTarget"
 _UNKNOWN: Final = "ContainerStatusUnknown"
 """The kubelet's reason for a container that did not exist when its pod ended."""
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_HAS_FAILED: Final = "Failed"
+"""The condition of a JobSet."""
 _DIGITS: Final = 9
 """Of a number in a label: anybody may have written it, and a status accepts no larger ones."""
 _SIGNALLED: Final = 128
@@ -92,8 +94,8 @@ class _Pod(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Pod)
 
 
-Found = tuple[Key, str, model.PodEnd | None]
-"""Key and uid of its JobSet, and how the pod failed; None if it ended because it was deleted."""
+Found = tuple[Key, str, model.PodEnd]
+"""Key and uid of its JobSet, and how the pod ended."""
 
 
 class PodEnds:
@@ -111,9 +113,11 @@ class PodEnds:
         return len(self._first)
 
     def of(self, jobset: model.JobSet) -> Sequence[model.PodEnd]:
-        """How the first pod of each attempt of the JobSet failed, as far as it was seen."""
+        """How the first pod of each attempt of the JobSet ended, as far as it was seen and is settled."""
         found = self._first.get(Key.of(jobset), {})
-        return [end for (uid, _), end in found.items() if uid == jobset.uid]
+        ends = [end for (uid, _), end in found.items() if uid == jobset.uid]
+        has_failed = any(c.type == _HAS_FAILED and c.status == "True" for c in jobset.conditions)
+        return attempts.settled(ends, jobset.restarts, has_failed=has_failed)
 
     def forget(self, key: Key) -> None:
         """The TrainJob has ended or is gone."""
@@ -137,11 +141,11 @@ class PodEnds:
     def upsert(self, key: Key, value: Found) -> None:
         """See `Informed`."""
         of, uid, end = value
-        if end is None or not self._cache.is_unfinished(of):
+        if not self._cache.is_unfinished(of):
             return
         found = self._first.setdefault(of, {})
         before = found.get((uid, end.attempt))
-        if before is None or attempts.is_before(end, before):
+        if before is None or _is_after_a_pause(end, before) or attempts.is_before(end, before):
             found[uid, end.attempt] = end
             if len(found) > attempts.KEPT:
                 del found[sorted(found)[1]]
@@ -162,25 +166,21 @@ class PodEnds:
         """See `Informed`."""
 
 
-def _end(pod: _Pod) -> model.PodEnd | None:
-    status, labels = pod.status, pod.metadata.labels
+def _end(pod: _Pod) -> model.PodEnd:
+    status = pod.status
     containers = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
     ended = [(one.name, how) for one in containers if (how := _failure(one)) is not None]
     name, how = min(ended, key=lambda found: found[1].finished_at or _NEVER, default=("", _Terminated()))
     disruption = _disruption(pod)
-    if disruption is None and _was_told_to_end(pod, how):
-        return None
+    words = None if disruption is not None else last_words.of(how.exit_code, how.message)
+    if disruption is None and _was_told_to_end(pod, how, words):
+        return _deleted(pod)
     reason, message = disruption or (how.reason or "Error", how.message)
-    words = last_words.of(how.exit_code, message)
     if words is not None:
         message = words.said
     exit_code = how.exit_code if words is None else words.exit_code
     return model.PodEnd(
-        job=labels.get(names.REPLICATED_JOB_LABEL, ""),
-        index=_number(labels.get(names.JOB_COMPLETION_INDEX_LABEL)),
-        attempt=_number(labels.get(_ATTEMPT)),
-        pod=pod.metadata.name,
-        node=pod.spec.node_name,
+        **_place(pod),
         container=name,
         exit_code=exit_code,
         signal=_signal(how.signal or exit_code - _SIGNALLED),
@@ -190,6 +190,29 @@ def _end(pod: _Pod) -> model.PodEnd | None:
         rank=None if words is None else words.rank,
         lost_others=words is not None and words.lost_others,
     )
+
+
+def _deleted(pod: _Pod) -> model.PodEnd:
+    return model.PodEnd(
+        **_place(pod), container="", exit_code=0, reason=attempts.DELETED, at=_asked(pod) or _last_change(pod)
+    )
+
+
+def _place(pod: _Pod) -> dict[str, Any]:
+    labels = pod.metadata.labels
+    return {
+        "job": labels.get(names.REPLICATED_JOB_LABEL, ""),
+        "index": _number(labels.get(names.JOB_COMPLETION_INDEX_LABEL)),
+        "attempt": _number(labels.get(_ATTEMPT)),
+        "pod": pod.metadata.name,
+        "node": pod.spec.node_name,
+        "born": pod.metadata.creation_timestamp,
+    }
+
+
+def _is_after_a_pause(end: model.PodEnd, before: model.PodEnd) -> bool:
+    """Whether its job went on in the same attempt after the pods of before were deleted: it was suspended."""
+    return before.reason == attempts.DELETED and end.born is not None and end.born >= before.at
 
 
 def _failure(container: _Container) -> _Terminated | None:
@@ -210,15 +233,23 @@ def _disruption(pod: _Pod) -> tuple[str, str] | None:
     return None
 
 
-def _was_told_to_end(pod: _Pod, how: _Terminated) -> bool:
+def _was_told_to_end(pod: _Pod, how: _Terminated, words: last_words.LastWords | None) -> bool:
     """Whether it ended because it was deleted: its Job was suspended, or another pod of it had failed."""
-    if pod.metadata.deletion_timestamp is None:
+    asked = _asked(pod)
+    if asked is None:
         return False
-    grace = timedelta(seconds=pod.metadata.deletion_grace_period_seconds)
-    asked = pod.metadata.deletion_timestamp - grace
+    if words is not None and words.at is not None and not words.lost_others:
+        return words.at.replace(microsecond=0) > asked
     if how.finished_at is None or how.finished_at > asked:
         return True
-    return how.finished_at == asked and how.exit_code == attempts.TERMINATED
+    return how.finished_at == asked and how.exit_code == last_words.TERMINATED
+
+
+def _asked(pod: _Pod) -> datetime | None:
+    """When somebody deleted it; None if nobody did."""
+    if pod.metadata.deletion_timestamp is None:
+        return None
+    return pod.metadata.deletion_timestamp - timedelta(seconds=pod.metadata.deletion_grace_period_seconds)
 
 
 def _signal(number: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, Ref, State
 
@@ -12,6 +14,7 @@ from .objects import (
     condition,
     event,
     job,
+    jobset,
     pod,
     seen,
     terminated,
@@ -40,15 +43,25 @@ def with_attempts() -> Object:
         "failedAt": "2026-01-01T12:00:00Z",
     }
     failed = trainjob(condition("Failed", "FailedJobs", "jobset failed due to one or more job failures"))
-    noted = [{"attempt": 0, **first}, {"attempt": 1, **first, "message": SAID}]
+    noted = [{"attempt": 1, **first}, {"attempt": 2, **first, "message": SAID}]
     return {**failed, "status": {**failed["status"], "trainyard": {"attempts": noted}}}
 
 
-def tried_again(seconds: float) -> Object:
-    """The same while the next attempt begins, so many seconds after the last has failed."""
-    noted = with_attempts()["status"]["trainyard"]["attempts"]
-    noted = [noted[0], {**noted[1], "failedAt": ago(seconds)}]
-    return {**trainjob(), "status": {"trainyard": {"attempts": noted}}}
+def tried_again(**last: Any) -> Object:
+    """The same while the next attempt runs; of the last one something may be noted otherwise."""
+    first, second = with_attempts()["status"]["trainyard"]["attempts"]
+    return {**trainjob(), "status": {"trainyard": {"attempts": [first, {**second, **last}]}}}
+
+
+def restarted(times: int, **spec: Any) -> Object:
+    """Its JobSet, which has begun anew so often."""
+    return {**jobset(**spec), "status": {"restarts": times}}
+
+
+CHECKPOINTS = {
+    "templates": [{"metadata": {"name": "checkpoints"}}],
+    "retentionPolicy": {"whenDeleted": "Delete"},
+}
 
 
 def initializer() -> Object:
@@ -208,8 +221,7 @@ CASES = (
         Finding(
             Reason.CONTAINER_EXITED,
             SECOND,
-            "container node exited with code 1; rank 3 failed first, with code 3: "
-            "ValueError: no (train.py:3)",
+            "rank 3 exited with code 3: ValueError: no (train.py:3)",
             "see its log: kubectl logs tj-node-0-1-x -c node -n team",
             log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),
@@ -349,16 +361,40 @@ CASES = (
         ),
     ),
     Case(
-        "an attempt that has just failed is told while the next one begins",
-        seen(pods=(pod(0), pod(1)), trainjob=tried_again(30)),
+        "another pod than the one that is left failed first, and that one is told",
+        failed(
+            jobset=restarted(1),
+            pods=(pod(0, "Failed", state=terminated(1, message="Connection closed by peer")),),
+            trainjob=with_attempts(),
+        ),
         Finding(
             Reason.ATTEMPT_FAILED,
             Ref("Pod", "tj-node-0-1-x", "team"),
-            "attempt 3 begins: in attempt 2 node 1 failed first: exit code 1, container node of pod "
-            "tj-node-0-1-x on node n1: ValueError: no (train.py:3)",
+            "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
+            "ValueError: no (train.py:3)",
             "correct what the last lines name, and create the TrainJob again",
             log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),
+        State.FAILED,
+    ),
+    Case(
+        "whoever would create a TrainJob again is told that its volume goes with it",
+        failed(
+            pods=(),
+            jobset=restarted(1, volumeClaimPolicies=[CHECKPOINTS]),
+            trainjob=with_attempts(),
+        ),
+        Finding(
+            Reason.ATTEMPT_FAILED,
+            Ref("Pod", "tj-node-0-1-x", "team"),
+            "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
+            "ValueError: no (train.py:3)",
+            "correct what the last lines name, and create the TrainJob again. Deleting this one deletes its "
+            "volume (checkpoints) and the checkpoints on it: use another name, and delete this one when they "
+            "are copied or no longer needed",
+            log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
+        ),
+        State.FAILED,
     ),
     Case(
         "an initializer that tries again says what it cannot do",

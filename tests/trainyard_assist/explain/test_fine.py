@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.explained.cases import FITS, INSUFFICIENT, PODS, SECOND, SELF, queued
-from tests.support.explained.cases_containers import initializer, of_framework, tried_again
+from tests.support.explained.cases_containers import initializer, of_framework, restarted, tried_again
 from tests.support.explained.objects import (
     HEALTHY,
     QUEUED,
@@ -55,10 +55,36 @@ FINE = {
         State.STARTING,
         "is starting: 0 of 1 pods are ready",
     ),
-    "an attempt after others that has run for a minute": (
-        seen(trainjob=tried_again(60)),
+    "an attempt after one that failed": (
+        seen(trainjob=tried_again(), jobset=restarted(2)),
         State.RUNNING,
-        "runs: 2 of 2 pods are ready, in attempt 3",
+        "runs: 2 of 2 pods are ready, attempt 3; in attempt 2 node 1 failed first: exit code 1, container "
+        "node of pod tj-node-0-1-x on node n1: ValueError: no (train.py:3)",
+    ),
+    "an attempt after one whose pod was deleted": (
+        seen(trainjob=tried_again(reason="Deleted", exitCode=0), jobset=restarted(2)),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready, attempt 3; attempt 2 ended because its pod was deleted; nothing to do",
+    ),
+    "an attempt after one that was preempted, which starts": (
+        seen(
+            trainjob=tried_again(reason="PreemptionByScheduler", exitCode=143),
+            jobset=restarted(2),
+            pods=(pod(0, "Pending", state=waiting("ContainerCreating")),),
+        ),
+        State.STARTING,
+        "is starting: 0 of 1 pods are ready, attempt 3; attempt 2 ended because its pod was preempted; "
+        "nothing to do",
+    ),
+    "an attempt after one of which nothing was noted": (
+        seen(jobset=restarted(1)),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready, attempt 2",
+    ),
+    "an attempt that an earlier release counted from 0": (
+        seen(trainjob=tried_again(attempt=0, reason="Deleted"), jobset=restarted(1)),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready, attempt 2; attempt 1 ended because its pod was deleted; nothing to do",
     ),
     "workers that do not wait for each other, of which one has ended long ago": (
         seen(

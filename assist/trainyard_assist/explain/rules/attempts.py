@@ -13,7 +13,7 @@ from ..model import Finding, Json, Observation, Ref
 from .found import found
 
 _UNKNOWN: Final = {
-    "attempt": 0,
+    "attempt": 1,
     "job": "a job",
     "index": 0,
     "pod": "",
@@ -32,34 +32,35 @@ _KINDS: Final[dict[str, type]] = {
 }
 
 
-_LATELY: Final = 60.0
-"""Seconds that a new attempt must last after a failed one before the failure is no longer reported."""
-
-
 def last_failed(o: Observation) -> Finding | None:
     """The last attempt has failed, and none of its pods says more."""
     noted = of(o)
-    return _failed(o, noted[-1]) if noted else None
+    return failed(o, noted[-1]) if noted else None
 
 
-def tried_again(o: Observation) -> Finding | None:
-    """An attempt has failed just now, and the next one begins."""
-    noted = of(o)
-    if not noted or read.since(o, read.moment(noted[-1], "failedAt")) >= _LATELY:
-        return None
-    return _failed(o, noted[-1], f"attempt {noted[-1]['attempt'] + 2} begins: ")
-
-
-def _failed(o: Observation, attempt: Json, now: str = "") -> Finding:
-    counted = f"in attempt {attempt['attempt'] + 1} " if now or attempt["attempt"] else ""
+def failed(o: Observation, attempt: Json) -> Finding:
+    """How the attempt failed, as a finding."""
+    counted = f"in attempt {attempt['attempt']} " if attempt["attempt"] > 1 else ""
     about = Ref("Pod", attempt["pod"], read.namespace(o))
     log = text.tail(read.text(attempt, "message"))
-    return found(o, Reason.ATTEMPT_FAILED, about, f"{now}{counted}{attempts.sentence(attempt)}", log=log)
+    return found(o, Reason.ATTEMPT_FAILED, about, f"{counted}{attempts.sentence(attempt)}", log=log)
+
+
+def of_now(o: Observation) -> Json | None:
+    """What is noted of the attempt that the JobSet is in; None if nothing is."""
+    return next((noted for noted in of(o) if noted["attempt"] == _now(o)), None)
+
+
+def _now(o: Observation) -> int:
+    if o.jobset is None:
+        return max((noted["attempt"] for noted in of(o)), default=1)
+    return read.number(o.jobset, "status", "restarts") + 1
 
 
 def of(o: Observation) -> list[Json]:
     """The noted attempts, each with every field that a sentence needs."""
-    return [_whole(noted) for noted in read.objects(o.trainjob, "status", names.STATUS_FIELD, "attempts")]
+    noted = read.objects(o.trainjob, "status", names.STATUS_FIELD, "attempts")
+    return list(attempts.counted([_whole(attempt) for attempt in noted]))
 
 
 def _whole(noted: Json) -> Json:
@@ -68,14 +69,28 @@ def _whole(noted: Json) -> Json:
 
 
 def which(o: Observation) -> str:
-    """Which attempt it is in, to append to a state; empty in the first."""
-    noted = of(o)
-    return f", in attempt {noted[-1]['attempt'] + 2}" if noted else ""
+    """Which attempt it is in and how the one before ended, to append to a state; empty in the first."""
+    now = _now(o)
+    if now == 1:
+        return ""
+    before = next((noted for noted in of(o) if noted["attempt"] == now - 1), None)
+    return f", attempt {now}" + (f"; {_ended(before)}" if before is not None else "")
+
+
+def _ended(attempt: Json) -> str:
+    which = f"attempt {attempt['attempt']}"
+    if attempts.is_failure(attempt):
+        return f"in {which} {attempts.sentence(attempt)}"
+    return f"{which} ended because its pod {attempts.NO_FAILURE[attempt['reason']]}; nothing to do"
 
 
 def told(o: Observation) -> str:
     """Each attempt in a few words."""
-    return "; ".join(
-        f"{one['attempt'] + 1}: {attempts.who(one)} failed first, {one['reason']} {one['exitCode']}"
-        for one in of(o)
-    )
+    return "; ".join(f"{attempt['attempt']}: {_briefly(attempt)}" for attempt in of(o))
+
+
+def _briefly(attempt: Json) -> str:
+    who = attempts.who(attempt)
+    if not attempts.is_failure(attempt):
+        return f"{who} {attempts.NO_FAILURE[attempt['reason']]}"
+    return f"{who} failed first, {attempt['reason']} {attempt['exitCode']}"

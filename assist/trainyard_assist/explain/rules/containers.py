@@ -12,6 +12,7 @@ from trainyard_operator.core import attempts, last_words
 
 from .. import read, text
 from ..model import Finding, Json, Observation
+from . import attempts as recorded
 from .found import found
 
 _OOM: Final = "OOMKilled"
@@ -58,10 +59,10 @@ def exited(o: Observation) -> Finding | None:
     words = first.words
     # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown as well.
     said = last_words.short(read.text(first.ended, "message") if words is None else words.said)
-    code = _code(first, read.number(first.ended, "exitCode"))
-    message = f"container {first.container} exited with code {code}{_restarted(first)}"
-    if words is not None and words.rank is not None:
-        message += f"; rank {words.rank} failed first, with code {_code(first, words.exit_code)}"
+    # The launcher's own exit code would only stand beside that of the rank.
+    who = f"container {first.container}" if words is None or words.rank is None else f"rank {words.rank}"
+    code = _code(first, read.number(first.ended, "exitCode") if words is None else words.exit_code)
+    message = f"{who} exited with code {code}{_restarted(first)}"
     finding = found(
         o,
         Reason.CONTAINER_EXITED,
@@ -77,16 +78,25 @@ def exited(o: Observation) -> Finding | None:
     return replace(finding, next_step=f"{finding.next_step} --previous") if first.running else finding
 
 
+def another_failed_first(o: Observation) -> Finding | None:
+    """Another pod than those that are left failed first, as the operator noted it."""
+    first = first_failure(o)
+    noted = recorded.of_now(o)
+    if first is None or noted is None or noted["pod"] == read.name(first.pod):
+        return None
+    return recorded.failed(o, noted)
+
+
 def first_failure(o: Observation) -> Failure | None:
     """The container that failed first, of those of the current pods that do not run."""
     return min(_failures(o), key=_order, default=None)
 
 
 def _order(failure: Failure) -> tuple[Any, ...]:
-    code, words = read.number(failure.ended, "exitCode"), failure.words
+    words, at = failure.words, read.moment(failure.ended, "finishedAt")
     if words is None:
-        return attempts.order(read.moment(failure.ended, "finishedAt"), code, lost_others=False)
-    return attempts.order(words.at, words.exit_code, words.lost_others)
+        return attempts.order(at, read.number(failure.ended, "exitCode"), lost_others=False)
+    return attempts.order(words.at or at, words.exit_code, words.lost_others)
 
 
 def _failures(o: Observation) -> Iterator[Failure]:

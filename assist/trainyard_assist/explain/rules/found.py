@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from trainyard_api.reasons import Reason
 
-from .. import read
+from .. import read, text
 from ..causes import TABLE
 from ..model import Finding, Json, Observation, Ref
 
@@ -27,4 +28,32 @@ def found(
     `pods` are those that the cause holds up; if others wait for them, the finding names them as ranks.
     """
     step = TABLE[cause].next_step.format(**words)
+    if lost := _goes_with_it(o) if _AGAIN.search(step) else "":
+        step += f". {lost}"
     return Finding(cause, about, message, step, read.waiting_for(o, pods), tuple(log))
+
+
+_AGAIN: Final = re.compile(r"\bcreate\b.*\bagain\b")
+
+
+def _goes_with_it(o: Observation) -> str:
+    """What somebody loses who deletes the TrainJob, as one does to create it again; empty if nothing."""
+    lost = text.listed(
+        read.text(template, "metadata", "name")
+        for policy in read.objects(o.jobset or o.runtime, *_POLICIES[o.jobset is None])
+        if read.text(policy, "retentionPolicy", "whenDeleted") != "Retain"
+        for template in read.objects(policy, "templates")
+    )
+    if not lost:
+        return ""
+    return (
+        f"Deleting this one deletes its volume ({lost}) and the checkpoints on it: use another name, and "
+        "delete this one when they are copied or no longer needed"
+    )
+
+
+_POLICIES: Final = {
+    False: ("spec", "volumeClaimPolicies"),
+    True: ("spec", "template", "spec", "volumeClaimPolicies"),
+}
+"""Where a JobSet has the volumes that go with it, and where a runtime has them."""

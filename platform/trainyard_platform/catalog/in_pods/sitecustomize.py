@@ -2,41 +2,87 @@
 
 Each Python of a container reads this as it starts, from a volume that is made of an annotation of the
 pod (docs/adr/0022): so it is short, works with each Python from 3.8 on, and does nothing to a program
-that ends well. An exception is shown as always. Then
+that ends well. What a program prints is printed as always. A program that fails leaves its traceback,
+or, if it exits without an exception, what it printed last on stderr:
 
-- a rank that torchrun has started leaves it in the file that torchrun reads, as `@record` does;
+- a rank that torchrun has started, in the file that torchrun reads, as `@record` does;
 - torchrun leaves which of its ranks failed first, and what that one had left;
-- any other program leaves its traceback,
+- any other program leaves its own words,
 
 both of these in the container's termination message, whose first line says who failed, when and how
 (trainyard_operator.core.last_words reads it). A mistake that would only come again ends with exit
 code 42, by which runtimes know that it is of no use to try again.
 """
 
+import atexit
 import os
 import sys
+import time
 
 MESSAGE = "/dev/termination-log"
 LONGEST = 2000
 GIVES_UP = 42
 USAGE = 2
 MISTAKES = (SyntaxError, ImportError, NameError)
-LOST = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Connection refused",
-    "Broken pipe",
-    "SignalException",
-    "ncclRemoteError",
-    "remote process exited",
+COLLECTIVES = (
+    "torch.distributed",
+    "gloo",
+    "nccl",
+    "c10d",
+    "tcpstore",
+    "processgroup",
+    "rendezvous",
+    "coordination",
+    "horovod",
+    "mpi4py",
+    "mpi_err",
+    "rabit",
+    "/collective",
+    "collective op",
 )
-"""What a rank says that failed for want of another."""
+"""By which the type or the message of an exception tells that ranks talked to each other."""
+LOST = (
+    "closed by peer",
+    "reset by peer",
+    "connection refused",
+    "likely closed",
+    "broken pipe",
+    "failed to connect",
+    "store has failed",
+    "ncclremoteerror",
+    "remote process exit",
+    "horovodinternalerror",
+    "timed out",
+    "timeout",
+    "heartbeat",
+    "unavailable",
+    "aborted",
+    "mpi_err_proc_failed",
+)
+"""What such an exception says where another rank is gone."""
+LIBRARIES = ("site-packages", "dist-packages", "/lib/python3", "<")
+PID, MAIN = os.getpid(), __import__("_thread").get_ident()
+RECORD = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
+CLAIMED = "TRAINYARD_LAST_WORDS"
+IS_RANK = bool(RECORD) and os.environ.get(CLAIMED) != RECORD
+"""Torchrun has started it itself; otherwise a rank may have, and what it says is that rank's business."""
+os.environ[CLAIMED] = RECORD or MESSAGE
 
 
-def _ended(kind, error, trace):
+class _Seen:
+    printed = ""
+    printed_at = 0.0
+    code: "int | None" = None
+    """What it asked to end with."""
+    asked_at = 0.0
+    place = ""
+
+
+def _raised(kind, error, trace):
     _shown(kind, error, trace)
     code = GIVES_UP if issubclass(kind, MISTAKES) else 1
     try:
+        _Seen.code = 0  # it leaves more than what it has printed
         code = _noted(kind, error, trace, code)
     except Exception:  # whatever goes wrong here, the program has failed for another reason
         pass
@@ -45,30 +91,102 @@ def _ended(kind, error, trace):
 
 
 def _noted(kind, error, trace, code):
-    import time
     import traceback
 
     now = time.time()
-    text = "".join(traceback.format_exception(kind, error, trace))
+    if kind.__name__ == "SignalException":  # torchrun was told to end: a rank may have said why
+        return 128 + int(error.sigval)
     if kind.__name__ == "ChildFailedError":
         rank, failure = min(error.failures.items(), key=_when)
         said, at, code = _said(failure), _at(failure), failure.exitcode
-        _leave("rank %s " % rank, at, 128 - code if code < 0 else code, said)
+        _leave("rank %s " % rank, at, 128 - code if code < 0 else code, said, _extra(failure).get("lost"))
         return GIVES_UP if code in (USAGE, GIVES_UP) else 1
-    if os.environ.get("TORCHELASTIC_ERROR_FILE"):
-        _record(os.environ["TORCHELASTIC_ERROR_FILE"], now, "%s: %s" % (kind.__name__, error), text)
-    else:
-        _leave("", now, code, text)
+    if kind.__name__ != "CalledProcessError" or not _is_left(0):
+        text = "".join(traceback.format_exception(kind, error, trace))
+        _told(now, code, "%s: %s" % (kind.__name__, error), text, _is_lost(error))
     return code
 
 
-def _record(path, now, message, text):
+def _exits(code=None):
+    if __import__("_thread").get_ident() == MAIN:  # in another thread, it ends that alone
+        _note_exit(code)
+    raise SystemExit(code)
+
+
+def _exits_at_once(code):
+    try:
+        if os.getpid() == PID:  # it has not been forked
+            _note_exit(code)
+            _ended()
+    finally:
+        _left_at_once(code)
+
+
+def _note_exit(code):
+    _Seen.code = 0 if code is None else code & 255 if isinstance(code, int) else 1
+    _Seen.asked_at, _Seen.place = time.time(), _place(sys._getframe(2))  # noqa: SLF001
+
+
+def _place(frame):
+    """The line of the user's own that asked for it, as a traceback has it."""
+    while frame is not None:
+        code = frame.f_code
+        if not any(part in code.co_filename for part in LIBRARIES):
+            return '  File "%s", line %d, in %s\n' % (code.co_filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back
+    return ""
+
+
+def _ended():
+    """It ends without an exception: only of a rank it need not be known whether it ends well."""
+    code, at = _Seen.code, _Seen.asked_at or time.time()
+    if os.getpid() != PID or code == 0 or (code is None and not IS_RANK):
+        return
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in _Seen.printed.split("\n")]
+    text = "\n".join(lines).rstrip() + "\n" + _Seen.place
+    if text.strip() and not (code and _is_left(_Seen.printed_at)):
+        _told(at, code, text.strip().partition("\n")[0], text, False)
+
+
+def _is_left(since):
+    """Whether a process that this one has started has said since then why it failed."""
+    try:
+        left = os.stat(RECORD or MESSAGE)
+        return left.st_size > 0 and left.st_mtime >= max(since, STARTED)
+    except OSError:
+        return False
+
+
+def _told(at, code, message, text, lost):
+    if RECORD:
+        _record(at, message, text, lost)
+    if code is None or (RECORD and not (IS_RANK and _is_last_try() and _is_first(lost))):
+        return
+    _leave("rank %s " % os.environ.get("RANK", "0") if RECORD else "", at, code, text, lost)
+
+
+def _record(at, message, text, lost):
     """As torch.distributed.elastic writes it, and the time more exactly."""
     import json
 
-    more = {"py_callstack": text, "timestamp": str(int(now)), "at": now}
-    with open(path, "w") as file:
+    more = {"py_callstack": text, "timestamp": str(int(at)), "at": at, "lost": lost}
+    with open(RECORD, "w") as file:
         json.dump({"message": {"message": message, "extraInfo": more}}, file)
+
+
+def _is_last_try():
+    tries = [os.environ.get("TORCHELASTIC_" + name) for name in ("RESTART_COUNT", "MAX_RESTARTS")]
+    return tries[0] == tries[1]
+
+
+def _is_first(lost):
+    """Whether no other rank of the container has said it: torchrun may be ended before it does."""
+    try:
+        with open(MESSAGE) as file:
+            said = file.readline()
+        return not said.startswith("rank ") or (" lost others " in said and not lost)
+    except OSError:
+        return False
 
 
 def _extra(failure):
@@ -76,8 +194,17 @@ def _extra(failure):
 
 
 def _said(failure):
-    """Its traceback, or which signal it received; what only exited has said nothing here."""
-    return _extra(failure).get("py_callstack") or (failure.message if failure.exitcode < 0 else "")
+    """What it has left, or where in Python it was and which signal it received."""
+    if failure.exitcode >= 0:
+        return _extra(failure).get("py_callstack", "")
+    try:
+        with open(_fault_file(failure.pid)) as file:
+            fault = file.read().partition("\n\nExtension modules")[0]
+    except OSError:
+        fault = ""
+    sys.stderr.write(fault + "\n" if fault else "")
+    said = failure.message if isinstance(failure.message, str) else "Signal %d" % -failure.exitcode
+    return fault or said
 
 
 def _at(failure):
@@ -85,24 +212,74 @@ def _at(failure):
 
 
 def _when(found):
+    """Who lost others comes last, and behind them whom torchrun told to end."""
     rank, failure = found
-    return _is_lost(_said(failure)), _at(failure), rank
+    return failure.exitcode == -15, bool(_extra(failure).get("lost")), _at(failure), rank
 
 
-def _is_lost(text):
-    return any(word in text for word in LOST)
+def _is_lost(error):
+    """Whether the first exception of its chain says that a collective has lost another rank."""
+    seen = set()
+    while id(error) not in seen:
+        seen.add(id(error))
+        before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        error = before or error
+    text = ("%s.%s: %s" % (type(error).__module__, type(error).__name__, error)).lower()
+    is_of = any(word in text for word in COLLECTIVES)
+    return is_of and not _is_alone() and any(word in text for word in LOST)
 
 
-def _leave(who, at, code, text):
+def _is_alone():
+    sizes = [os.environ.get(name) for name in ("WORLD_SIZE", "JAX_NUM_PROCESSES", "DMLC_NUM_WORKER")]
+    return next((size for size in sizes if size), os.environ.get("PET_NNODES")) == "1"
+
+
+def _leave(who, at, code, text, lost):
     from datetime import datetime, timezone
 
     if os.path.exists(MESSAGE):
-        did = "lost others" if _is_lost(text) else "failed"
         when = datetime.fromtimestamp(at, timezone.utc).isoformat()
+        did = "lost others" if lost else "failed"
         first = "%s%s at %s with exit code %d\n" % (who, did, when, code)
         room = LONGEST - len(first)
         with open(MESSAGE, "wb") as file:
             file.write(first.encode() + text.encode("utf-8", "replace")[-room:])
+
+
+def _keep_what_is_printed():
+    """The last of what the program prints on stderr, in Python."""
+    write = sys.stderr.write
+
+    def kept(text):
+        written = write(text)
+        _Seen.printed, _Seen.printed_at = (_Seen.printed + text)[-4 * LONGEST :], time.time()
+        return written
+
+    setattr(sys.stderr, "write", kept)  # noqa: B010, mypy knows no other way
+
+
+def _fault_file(pid):
+    folder = os.environ.get("TMPDIR", "/tmp")  # noqa: S108, tempfile takes long to import
+    return os.path.join(folder, "trainyard-fault-%d" % pid)
+
+
+def _keep_faults():
+    """Where in Python it was that the kernel ended it: of a rank in a file that torchrun reads."""
+    import faulthandler
+
+    if faulthandler.is_enabled():
+        return
+    if IS_RANK:
+        file = open(_fault_file(PID), "w")  # noqa: SIM115, it stays open
+        atexit.register(_forget, file)
+        faulthandler.enable(file, all_threads=False)
+    else:
+        faulthandler.enable(all_threads=False)
+
+
+def _forget(file):
+    if os.getpid() == PID:
+        os.remove(file.name)
 
 
 def _run_the_next():
@@ -116,5 +293,24 @@ def _run_the_next():
         spec.loader.exec_module(module_from_spec(spec))
 
 
-_shown, sys.excepthook = sys.excepthook, _ended
+def _quits(self, code=None):
+    """As `exit` and `quit` do it."""
+    try:
+        sys.stdin.close()
+    except Exception:  # it may be closed, or not be there
+        pass
+    _note_exit(code)
+    raise SystemExit(code)
+
+
+STARTED = time.time()
+_shown, sys.excepthook = sys.excepthook, _raised
+_left_at_once, os._exit, sys.exit = os._exit, _exits_at_once, _exits
+type(__import__("builtins").exit).__call__ = _quits
+atexit.register(_ended)
+for _keep in (_keep_what_is_printed, _keep_faults):
+    try:
+        _keep()
+    except Exception:  # no stderr, no folder to write to
+        pass
 _run_the_next()

@@ -27,12 +27,12 @@ FIELD: Final[Mapping[str, Any]] = {
         },
         "queue": {"description": "The LocalQueue that holds it, or its JobSet.", "type": "string"},
         "attempts": {
-            "description": "How each attempt failed: the first of its pods to fail.",
+            "description": "How each attempt ended: the first of its pods to fail, or to be deleted.",
             "type": "array",
             "items": {
                 "type": "object",
                 "properties": {
-                    "attempt": {"description": "0 is the first.", "type": "integer"},
+                    "attempt": {"description": "1 is the first.", "type": "integer"},
                     "job": {"description": "The ReplicatedJob of the pod.", "type": "string"},
                     "index": {"description": "The pod's number in its Job.", "type": "integer"},
                     "pod": {"type": "string"},
@@ -40,7 +40,7 @@ FIELD: Final[Mapping[str, Any]] = {
                     "container": {"type": "string"},
                     "exitCode": {"type": "integer"},
                     "signal": {"description": "What ended the container, if a signal did.", "type": "string"},
-                    "reason": {"description": "OOMKilled, Evicted, Error, ...", "type": "string"},
+                    "reason": {"description": "OOMKilled, Evicted, Error, Deleted, ...", "type": "string"},
                     "rank": {
                         "description": "The process that failed first in the pod, where its launcher tells.",
                         "type": "integer",
