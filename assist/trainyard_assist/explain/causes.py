@@ -140,8 +140,8 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.NOT_RESUMED: About(
         At.WORKLOAD,
-        "Kueue has admitted it, but it is still suspended",
-        "have the platform team read Kueue's log; it may not know this version of the TrainJob API",
+        "Kueue admitted it a minute ago or more, and it is still suspended",
+        "have the platform team read Kueue's log",
     ),
     Reason.SUSPENDED: About(
         At.TRAINJOB,

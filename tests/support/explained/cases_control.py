@@ -331,7 +331,7 @@ CASES = (
             Reason.NOT_RESUMED,
             WORKLOAD,
             "it is Admitted, and spec.suspend is still true",
-            "have the platform team read Kueue's log; it may not know this version of the TrainJob API",
+            "have the platform team read Kueue's log",
         ),
     ),
     Case(
@@ -427,7 +427,7 @@ CASES = (
             Reason.NOT_RESUMED,
             WORKLOAD,
             "it is Admitted, and the JobSet's spec.suspend is still true",
-            "have the platform team read Kueue's log; it may not know this version of the TrainJob API",
+            "have the platform team read Kueue's log",
         ),
     ),
     Case(

@@ -26,6 +26,8 @@ _TOO_MUCH: Final = "> maximum capacity"
 NAMESPACE: Final = "kueue-system"
 NAME: Final = "kueue-controller-manager"
 """Of Kueue's Deployment, as upstream's chart has it."""
+_RESUMES_WITHIN: Final = 60.0
+"""Seconds in which Kueue resumes what it has admitted, also while it is busy."""
 _PATIENCE: Final = 5.0
 """Seconds in which Kueue creates a Workload, and resumes what it has admitted."""
 _EVALUATING: Final = 3.0
@@ -159,7 +161,7 @@ def not_resumed(o: Observation) -> Finding | None:
     admitted = read.condition(workload, "Admitted")
     if admitted is None or not read.holds(workload, "Admitted") or not read.held_back(o):
         return None
-    if workload is None or read.since(o, read.moment(admitted, "lastTransitionTime")) < _PATIENCE:
+    if workload is None or read.since(o, read.moment(admitted, "lastTransitionTime")) < _RESUMES_WITHIN:
         return None
     of = "the JobSet's " if read.queue_of_jobset(o) else ""
     return found(o, Reason.NOT_RESUMED, _ref(workload), f"it is Admitted, and {of}spec.suspend is still true")

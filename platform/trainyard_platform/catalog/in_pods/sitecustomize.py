@@ -124,16 +124,16 @@ def _exits_at_once(code):
 
 def _note_exit(code):
     _Seen.code = 0 if code is None else code & 255 if isinstance(code, int) else 1
-    _Seen.asked_at, _Seen.place = time.time(), _place(sys._getframe(2))  # noqa: SLF001
+    _Seen.asked_at, _Seen.place = time.time(), _place()
 
 
-def _place(frame):
+def _place():
     """The line of the user's own that asked for it, as a traceback has it."""
-    while frame is not None:
-        code = frame.f_code
-        if not any(part in code.co_filename for part in LIBRARIES):
-            return '  File "%s", line %d, in %s\n' % (code.co_filename, frame.f_lineno, code.co_name)
-        frame = frame.f_back
+    import traceback
+
+    for frame in reversed(traceback.extract_stack()[:-3]):
+        if not any(part in frame.filename for part in LIBRARIES):
+            return '  File "%s", line %d, in %s\n' % (frame.filename, frame.lineno, frame.name)
     return ""
 
 
