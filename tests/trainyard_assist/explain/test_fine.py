@@ -191,6 +191,11 @@ FINE = {
         State.STARTING,
         "is starting: its JobSet has no pods yet",
     ),
+    "a job that Kueue has admitted, and resumes within a minute": (
+        queued(condition("QuotaReserved"), condition("Admitted", at=59)),
+        State.STARTING,
+        "is starting: its JobSet has no pods yet",
+    ),
     "a claim that is bound once its pod has a node": (
         seen(
             pods=(pod(0, "Pending", state=waiting("ContainerCreating"), volumes=mounts("data")),),
