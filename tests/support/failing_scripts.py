@@ -434,6 +434,18 @@ CASES: tuple[Failing, ...] = (
         torchrun=False,
     ),
     Failing(
+        "a launcher of its own, of several ranks",
+        (
+            "fails = [sys.executable, '-c', 'raise ValueError(3)']\n"
+            f"loses = [sys.executable, '-c', 'import time; time.sleep(0.3); raise RuntimeError(\"{GLOO}\")']\n"
+            "sys.exit(max(child.wait() for child in [subprocess.Popen(fails), subprocess.Popen(loses)]))",
+        ),
+        0,
+        1,
+        "ValueError: 3",
+        torchrun=False,
+    ),
+    Failing(
         "a child that failed, and did not matter",
         ("subprocess.call([sys.executable, '-c', 'raise ValueError(3)'])\nos.kill(os.getpid(), 9)",),
         0,

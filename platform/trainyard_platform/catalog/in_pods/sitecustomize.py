@@ -66,6 +66,10 @@ RECORD = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
 CLAIMED = "TRAINYARD_LAST_WORDS"
 IS_RANK = bool(RECORD) and os.environ.get(CLAIMED) != RECORD
 """Torchrun has started it itself; otherwise a rank may have, and what it says is that rank's business."""
+IS_CHILD = os.environ.get(CLAIMED) == MESSAGE
+"""Another Python has started it, such as a launcher of ranks."""
+RECENT = 30
+"""Seconds in which one of several that fail has failed first."""
 os.environ[CLAIMED] = RECORD or MESSAGE
 
 
@@ -160,7 +164,8 @@ def _is_left(since):
 def _told(at, code, message, text, lost):
     if RECORD:
         _record(at, message, text, lost)
-    if code is None or (RECORD and not (IS_RANK and _is_last_try() and _is_first(lost))):
+    is_anothers = RECORD and not (IS_RANK and _is_last_try())
+    if code is None or is_anothers or ((RECORD or IS_CHILD) and not _is_first(lost)):
         return
     _leave("rank %s " % os.environ.get("RANK", "0") if RECORD else "", at, code, text, lost)
 
@@ -180,11 +185,12 @@ def _is_last_try():
 
 
 def _is_first(lost):
-    """Whether no other rank of the container has said it: torchrun may be ended before it does."""
+    """Whether no other of the container has said it: whoever started them may be ended before it does."""
     try:
         with open(MESSAGE) as file:
             said = file.readline()
-        return not said.startswith("rank ") or (" lost others " in said and not lost)
+        is_old = os.stat(MESSAGE).st_mtime < time.time() - RECENT
+        return not said or is_old or ("lost others " in said and not lost)
     except OSError:
         return False
 
