@@ -137,7 +137,7 @@ def _place():
 
     for frame in reversed(traceback.extract_stack()[:-3]):
         if not any(part in frame.filename for part in LIBRARIES):
-            return '  File "%s", line %d, in %s\n' % (frame.filename, frame.lineno, frame.name)
+            return '  File "%s", line %d, in %s\n' % (frame.filename, frame.lineno or 0, frame.name)
     return ""
 
 
