@@ -227,7 +227,7 @@ def test_what_the_asker_may_not_see_is_said_and_the_cause_named_all_the_same(
 def test_a_job_that_is_not_there_cannot_be_asked_about(platform: Cluster) -> None:
     answer = platform.run("trainyard", "explain", "nobody", "-n", "default", check=False)
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr == "TrainJob nobody is not found: namespace default has none\n"
+    assert answer.stderr == "TrainJob nobody is not found: namespace default has none of this name\n"
 
 
 def created(platform: Cluster, place: str, *manifests: Object) -> None:

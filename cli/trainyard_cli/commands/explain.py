@@ -60,7 +60,9 @@ def run(
     except NotFoundError as error:
         where = namespace or found.namespace
         what = (
-            "the cluster does not know TrainJobs" if error.resource_missing else f"namespace {where} has none"
+            "the cluster does not know TrainJobs"
+            if error.resource_missing
+            else f"namespace {where} has none of this name"
         )
         print(clean(f"TrainJob {job} is not found: {what}"), file=err)
         return CANNOT_ASK
