@@ -45,7 +45,7 @@ class Container:
         return fields.named_objects(self.value.get("env"), self.path.child("env"))
 
     def amounts(self, part: str) -> tuple[Json, FieldPath]:
-        """Its `requests` or `limits`, and where they are; what is null counts as left out, as in the cluster."""
+        """Its `requests` or `limits`, and where they are; a null counts as left out, as in the cluster."""
         path = self.resources_path.child(part)
         amounts = fields.mapping(self.resources.get(part), path)
         return {name: amount for name, amount in amounts.items() if amount is not None}, path
