@@ -65,6 +65,8 @@ demo: environment ## From a fresh clone to a finished distributed TrainJob
 # What mypy knows of our packages and of others', for the next clone: without it, types take a minute.
 CACHE := $(or $(TRAINYARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/trainyard)
 TYPES := $(CACHE)/types
+# One more than there are processors: some tests wait.
+PROCESSES := $(shell echo $$(( $$(nproc) + 1 )))
 
 .PHONY: check
 check: environment .venv/clouds/.done ## Lint, types and unit tests (3 minutes)
@@ -77,7 +79,7 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (3 minutes)
 	@$(BIN)/mypy policies/__main__.py
 	@$(BIN)/mypy .github/scripts/report.py
 	@$(BIN)/lint-imports
-	@$(BIN)/pytest -m "not sandbox and not long and not soak and not gpu" --numprocesses auto --timeout=600 $(REPORT_LOG:%=--report-log=%)
+	@$(BIN)/pytest -m "not sandbox and not long and not soak and not gpu" --numprocesses $(PROCESSES) --timeout=600 $(REPORT_LOG:%=--report-log=%)
 
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
 # shell as variables, so that no name in a branch is ever read as a command. All

@@ -29,8 +29,9 @@ _FAULT: Final = "Fatal Python error: "
 """What `faulthandler` begins with; the places behind it begin with the innermost."""
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _MPIRUN: Final = re.compile(
-    r"\n?-{20,}\n"
-    r"(?:Primary job|(?:mpirun|prterun) (?:detected|noticed) that|MPI_ABORT was invoked)"
+    # From the beginning of a line: elsewhere, each dash of a long row would be tried anew.
+    r"^-{20,}\n(?:Primary job|(?:mpirun|prterun) (?:detected|noticed) that|MPI_ABORT was invoked)",
+    re.MULTILINE,
 )
 _MPI_EXIT: Final = re.compile(
     r"Process name: *\[.{0,200}?,(?P<rank>\d{1,9})\]\s+Exit code: +(?P<code>\d{1,3})"
@@ -85,7 +86,7 @@ def _of_mpirun(message: str) -> LastWords | None:
         return None
     named = found.groupdict()
     code = 128 + int(named["signal"]) if "signal" in named else int(named["code"])
-    return LastWords(None, code, False, message[: footer.start()], int(named["rank"]))
+    return LastWords(None, code, False, message[: footer.start()].removesuffix("\n"), int(named["rank"]))
 
 
 def short(said: str) -> str:
