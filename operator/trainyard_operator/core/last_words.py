@@ -40,8 +40,8 @@ _MPI_SIGNAL: Final = re.compile(
     r"process rank (?P<rank>\d{1,9}) with PID \d+ on node \S+ exited on\s+signal (?P<signal>\d{1,2})"
 )
 _MPI_ABORT: Final = re.compile(
-    r"MPI_ABORT was invoked on rank (?P<rank>\d{1,9}) in[^\n]*\n"
-    r"(?:[^\n]*\n){0,3}?with errorcode (?P<code>\d{1,3})"
+    r"MPI_ABORT was invoked on rank (?P<rank>\d{1,9}) in[^\n]{0,300}\n"
+    r"(?:[^\n]{0,300}\n){0,3}?with errorcode (?P<code>\d{1,3})"
 )
 
 
