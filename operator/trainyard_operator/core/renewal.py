@@ -85,13 +85,14 @@ def of_the_queue(manifest: Json, jobs: Sequence[Job]) -> tuple[Delete, ...] | No
     """What to delete of a suspended JobSet that a queue holds, perhaps nothing; None: wait.
 
     Kueue has restored the JobSet's own templates. What it had put into its Jobs is still there. They go as
-    soon as they are suspended, though their pods may still end: once none is active, Kueue may place the
-    JobSet anew.
+    soon as none of their pods is active, for then Kueue may place the JobSet anew. Not before: the Job
+    controller would wait five minutes for pods that it was deleting, and start none of the Job of the same
+    name that JobSet makes in the place of one that is gone.
     """
     if any(names.POD_SET_LABEL in _pod_labels(job) for job in manifest["spec"]["replicatedJobs"]):
         return ()  # What is to be deleted cannot be told from what would take its place.
     outworn = [job for job in jobs if not job.finished and job.placed_by_kueue]
-    if not all(job.suspended and not job.deleting for job in outworn):
+    if not all(_may_go(job) for job in outworn):
         return None
     return tuple(_deletion(job) for job in outworn)
 
