@@ -79,7 +79,7 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (3 minutes)
 	@$(BIN)/mypy policies/__main__.py
 	@$(BIN)/mypy .github/scripts/report.py
 	@$(BIN)/lint-imports
-	@$(BIN)/pytest -m "not sandbox and not long and not soak and not gpu" --numprocesses $(PROCESSES) --timeout=600 $(REPORT_LOG:%=--report-log=%)
+	@$(BIN)/pytest -m "not sandbox and not long and not soak and not gpu" --ignore tests/e2e --numprocesses $(PROCESSES) --timeout=600 $(REPORT_LOG:%=--report-log=%)
 
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
 # shell as variables, so that no name in a branch is ever read as a command. All

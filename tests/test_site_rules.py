@@ -59,6 +59,7 @@ def test_the_guides_rule_holds_in_files(clone: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_the_rule_explains_itself_and_its_place_is_its_file(clone: Path) -> None:
     done = site.run(clone, "trainyard lint --explain cost-center")
     [shown] = re.findall(r"^\$ trainyard lint --explain cost-center\n(.*)$", GUIDE, re.MULTILINE)
@@ -137,6 +138,7 @@ def test_a_mistake_in_the_folder_ends_every_command_with_its_place(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_parameter_that_there_is_not_is_said_with_the_nearest_one(clone: Path) -> None:
     text = PARAMETERS.replace("registries", "registrys")
     edit(clone / FOLDER / "parameters.py", "PARAMETERS: Mapping[str, Any] = {}\n", text)

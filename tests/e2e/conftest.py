@@ -26,6 +26,13 @@ def of_the_run(config: pytest.Config) -> Path | None:
     return PROJECT / ".reports" / "together" / str(worker["testrunuid"])
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs no cluster is elsewhere: `make check` does not look here."""
+    for item in items:
+        needs_one = any(item.get_closest_marker(name) for name in ("sandbox", "soak"))
+        assert needs_one or not item.path.is_relative_to(HERE), f"{item.nodeid} needs no cluster"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Function) -> Generator[None, object, object]:
     """A test of this folder, its set-up and its tear-down, when it is its turn."""

@@ -158,6 +158,7 @@ def test_a_fixture_that_fails_is_one_failure_for_all_its_tests(
     assert said.count("not yet") == 1
 
 
+@pytest.mark.long
 def test_a_test_that_hangs_is_ended_and_told_as_one_that_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,6 +169,7 @@ def test_a_test_that_hangs_is_ended_and_told_as_one_that_fails(
     assert "1 passed, 1 failed" in said
 
 
+@pytest.mark.long
 def test_a_run_that_comes_to_no_end_is_ended_and_says_what_was_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -190,11 +190,11 @@ def test_a_name_that_no_object_can_have_is_asked_for_nowhere() -> None:
 
 
 def test_what_does_not_come_in_time_is_noted_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "PATIENCE", 5)
+    monkeypatch.setattr(looks, "PATIENCE", 1)
     api = Api(pod(0), pod(1))
     api.slow = {EVENTS}
     assert {str(what): why for what, why in api.observe().unseen.items()} == {
-        "events": "no answer within 5 s"
+        "events": "no answer within 1 s"
     }
 
 

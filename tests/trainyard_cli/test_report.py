@@ -160,6 +160,7 @@ def test_a_mistake_comes_first_with_file_and_line_and_its_stack_is_not_compared(
     ]
 
 
+@pytest.mark.long
 def test_what_is_let_through_that_was_not_is_said_of_a_runtime_that_no_stack_installs_too(
     clone: Path,
 ) -> None:
@@ -180,6 +181,7 @@ def test_what_is_let_through_that_was_not_is_said_of_a_runtime_that_no_stack_ins
     assert "Changed, and installed by no stack: `torch-rdma`\n" in text
 
 
+@pytest.mark.long
 def test_a_comment_in_a_runtime_that_is_installed_is_no_change_of_it(clone: Path) -> None:
     edit(PLAIN, "# A container on one node", "# One container on one node")
     assert above_the_folds(written()) == (
@@ -187,6 +189,7 @@ def test_a_comment_in_a_runtime_that_is_installed_is_no_change_of_it(clone: Path
     )
 
 
+@pytest.mark.long
 def test_an_exception_that_ends_earlier_or_is_taken_away_lets_nothing_through(clone: Path) -> None:
     edit("runtimes/torch/torch-rdma.yaml", "until=2027-06-30", "until=2027-01-31")
     assert "Let through" not in written()
@@ -211,6 +214,7 @@ def test_removed_stacks_and_runtimes_are_said_to_be(clone: Path) -> None:
     assert "`lab`: not destroyed by this; run `pulumi destroy` first.\n" in text
 
 
+@pytest.mark.long
 def test_what_was_not_asked_or_not_seen_is_never_called_untouched(clone: Path) -> None:
     edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
     assert "| `ClusterTrainingRuntime plain` | `numNodes`: `1` → `2` | every one | not asked |" in written()
@@ -251,6 +255,7 @@ def test_a_preview_that_fails_says_what_refuses(clone: Path) -> None:
     assert "**Preview**\n- fails on `onprem`: `refused by image-tag: TrainJob a/b: x`\n" in text
 
 
+@pytest.mark.long
 def test_ten_runtimes_on_five_stacks_are_40_lines_and_4000_characters_above_the_folds(clone: Path) -> None:
     for at, path in enumerate(sorted(Path("runtimes").glob("torch/*.yaml"))):
         exception = f'    policy.trainyard.dev/host-access: "until=2026-12-{at + 1:02}; {"long " * 60}"\n'

@@ -169,6 +169,7 @@ def test_a_handshake_that_fails_leaves_its_place_at_once(way: str) -> None:
     run(test)
 
 
+@pytest.mark.long
 def test_one_who_was_answered_may_be_idle() -> None:
     async def test() -> None:
         async with serving(QUICK) as server:

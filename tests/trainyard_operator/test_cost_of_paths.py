@@ -35,7 +35,7 @@ PATHS: Final = (
     HOLD_TRAINJOB,
     *(f"{path}{kind}" for path in (VALIDATE, POLICIES) for kind in KINDS),
 )
-DEAREST: Final = ("variables", "jobs", "patches")
+DEAREST: Final = ("variables", "patches")
 """The others are sent in a longer run."""
 
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run
 from trainyard_operator.kube.client import Client
@@ -55,6 +57,7 @@ class Replica:
         self.history.append(("stopped", threading.current_thread().name))
 
 
+@pytest.mark.long
 def test_the_lease_is_kept_while_the_main_loop_is_held_for_longer_than_it_lasts() -> None:
     async def test() -> None:
         api = FakeApi()

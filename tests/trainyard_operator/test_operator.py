@@ -226,6 +226,7 @@ def test_the_lease_is_renewed_while_every_connection_of_other_work_is_taken() ->
     run(test)
 
 
+@pytest.mark.long
 def test_in_a_pod_webhooks_are_answered_for_a_while_after_the_lease_is_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
