@@ -61,6 +61,7 @@ class Reason(StrEnum):
     RANK_MISSING = "RankMissing"
     RANK_LEFT = "RankLeft"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    SAME_FAILURE = "SameFailureTwice"
     ATTEMPT_FAILED = "AttemptFailed"
     ATTEMPT_ENDED = "AttemptEnded"
     JOBSET_FAILED = "JobSetFailed"

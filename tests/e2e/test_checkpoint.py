@@ -66,6 +66,31 @@ def test_exit_code_42_fails_the_job_at_once(platform: Cluster) -> None:
     assert restarts(platform, "gives-up") == (0, 0)
 
 
+@pytest.mark.core
+def test_a_failure_that_comes_twice_is_not_tried_a_third_time_and_loses_no_checkpoint(
+    platform: Cluster,
+) -> None:
+    platform.apply(trainjob("alike", 'echo "no such column" >&2; exit 3', "torch-checkpointed"))
+    failed = platform.wait_for_condition("alike", "Failed")
+    assert failed["reason"] == "SameFailureTwice"
+    assert "attempts 1 and 2 failed alike" in failed["message"]
+    assert "no such column" in failed["message"]
+    eventually("its pods are gone", lambda: not platform.pods("alike"))
+    assert restarts(platform, "alike") == (2, 2)
+    assert (platform.get("jobset", "alike") or {})["spec"]["suspend"] is True
+    assert platform.get("pvc", "checkpoints-alike") is not None
+
+
+def test_a_job_is_tried_as_often_as_its_user_says(platform: Cluster) -> None:
+    for number in (0, 3):
+        job = trainjob(f"tried-{number}", "exit 3", "torch-checkpointed")
+        job["metadata"]["annotations"] = {"trainyard.dev/max-restarts": str(number)}
+        platform.apply(job)
+    for number in (0, 3):
+        platform.wait_for_condition(f"tried-{number}", "Failed", within=LEARNED)
+        assert restarts(platform, f"tried-{number}") == (number, number)
+
+
 def begun(platform: Cluster, job: str) -> Object:
     """The pod of a new job that runs until it is ended, and is done as soon as it is started again.
 

@@ -11,7 +11,7 @@ import importlib.util
 import re
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ class Mistake:
         said: In the first line of the answer, as an expression.
         who: Whom that line or the next one names, as an expression.
         place: The line of the script that its last lines show; empty: what ends so leaves no last words.
-        retried: Whether it is tried again, up to the runtime's limit.
+        attempts: How often it is tried: no third time if the second failed as the first did.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Mistake:
     said: str
     who: str
     place: str = ""
-    retried: bool = True
+    attempts: int = 2
 
 
 def of_rank_1(name: str, mistake: str, said: str, *, leaves_words: bool = True) -> Mistake:
@@ -80,15 +80,15 @@ SHARED = (
 TWICE = "taken = [socket.create_server(('', 7777)) for _ in (1, 2)]"
 
 MISTAKES = (
-    Mistake("syntax", "x = 1\nif:\n", "SyntaxError: invalid syntax", EITHER, "if:", retried=False),
-    Mistake("import", "import no_such\n", "ModuleNotFoundError", EITHER, "import no_such", retried=False),
+    Mistake("syntax", "x = 1\nif:\n", "SyntaxError: invalid syntax", EITHER, "if:", attempts=1),
+    Mistake("import", "import no_such\n", "ModuleNotFoundError", EITHER, "import no_such", attempts=1),
     of_rank_1("exception", "raise ValueError('no such column')", "ValueError: no such column"),
     of_rank_1("wrong file", "open('/no/such/file')", "FileNotFoundError"),
     of_rank_1("pip without network", PIP, "CalledProcessError"),
     of_rank_1("port in use", TWICE, "Address already in use"),
     of_node_1("out of memory", "eaten = bytearray(8 << 30)", "OOMKilled"),
-    of_rank_1("SIGKILL", "os.kill(os.getpid(), 9)", "SIGKILL", leaves_words=False),
-    of_node_1("full disk", FULL, "Evicted"),
+    replace(of_rank_1("SIGKILL", "os.kill(os.getpid(), 9)", "SIGKILL", leaves_words=False), attempts=4),
+    replace(of_node_1("full disk", FULL, "Evicted"), attempts=4),
     of_rank_1("full shared memory", SHARED, "SIGBUS", leaves_words=False),
     of_rank_1("exit code", "sys.exit(3)", "code 3", leaves_words=False),
 )
@@ -168,7 +168,7 @@ def test_a_mistake_is_told_soon_and_when_its_pods_are_gone(
     namespace.kubectl("delete", "pods", "--all", "--wait")
     for job in ending:
         attempts = (namespace.get("trainjob", job) or {})["status"]["trainyard"]["attempts"]
-        assert len(attempts) == (4 if mistake.retried else 1), attempts
+        assert len(attempts) == mistake.attempts, attempts
         print(explained(namespace, job, mistake))
 
 

@@ -363,6 +363,24 @@ def test_labels_are_set_on_what_was_observed_and_nothing_else_of_it_is_written()
     run(test)
 
 
+def test_a_jobset_is_suspended_as_it_was_observed_and_nothing_else_of_it_is_written() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        stored = api.put(PATH, objects.jobset(spec={"suspend": False, "replicatedJobs": [], "kept": True}))
+        async with api.client() as client:
+            scene = Scene(client)
+            metadata = stored["metadata"]
+            suspend = model.Suspend("team", "tj", metadata["uid"], metadata["resourceVersion"])
+            await scene.applier.write(KEY, suspend)
+            assert api.objects[PATH]["spec"] == {**stored["spec"], "suspend": True}
+            assert scene.jobset is not None
+            assert scene.jobset.suspend
+            with pytest.raises(RetryError, match="is not what was observed"):
+                await scene.applier.write(KEY, suspend)
+
+    run(test)
+
+
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads"
 DEACTIVATE = model.Activate("team", "tj", "js-uid", active=False)
 

@@ -89,13 +89,18 @@ def test_a_trainjob_is_kept_without_what_nobody_reads() -> None:
             "kubectl.kubernetes.io/last-applied-configuration": "{...}",
             "of": "others",
             "trainyard.dev/retention": "1h",
+            "trainyard.dev/max-restarts": "0",
         },
         "labels": {"of": "others", "kueue.x-k8s.io/queue-name": "q"},
     }
     manifest["status"] = {
         "conditions": [],
         "jobsStatus": [],
-        "trainerStatus": {"metrics": []},
+        "trainerStatus": {
+            "metrics": [],
+            "progressPercentage": 40,
+            "lastUpdatedTime": "2026-01-01T00:00:09Z",
+        },
     }
     expected = TrainJob(
         namespace="team",
@@ -104,9 +109,13 @@ def test_a_trainjob_is_kept_without_what_nobody_reads() -> None:
         resource_version="4",
         created=datetime(2026, 1, 1, tzinfo=UTC),
         spec=manifest["spec"],
-        status={"conditions": [], "jobsStatus": []},
+        status={
+            "conditions": [],
+            "jobsStatus": [],
+            "trainerStatus": {"progressPercentage": 40, "lastUpdatedTime": "2026-01-01T00:00:09Z"},
+        },
         labels={"kueue.x-k8s.io/queue-name": "q"},
-        annotations={"trainyard.dev/retention": "1h"},
+        annotations={"trainyard.dev/retention": "1h", "trainyard.dev/max-restarts": "0"},
     )
     assert trainjob_of(manifest) == expected
     manifest["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"

@@ -636,7 +636,7 @@ def test_where_the_crd_has_no_place_for_the_word_it_is_tried_once(monkeypatch: p
     run(test)
 
 
-def fails(s: Scene, name: str, *, attempt: int, at: int) -> None:
+def fails(s: Scene, name: str, *, attempt: int, at: int, message: str = "") -> None:
     """The API server tells that a pod of the job has failed."""
     jobset = s.api.objects[JOBSET]["metadata"]
     labels = {
@@ -646,7 +646,7 @@ def fails(s: Scene, name: str, *, attempt: int, at: int) -> None:
         "jobset.sigs.k8s.io/restart-attempt": str(attempt),
     }
     stamp = f"2026-01-01T00:00:{at:02}Z"
-    ended = {"exitCode": 1, "reason": "Error", "finishedAt": stamp, "message": f"{name} broke"}
+    ended = {"exitCode": 1, "reason": "Error", "finishedAt": stamp, "message": message or f"{name} broke"}
     pod = {
         "metadata": {"name": name, "namespace": "team", "labels": labels, "creationTimestamp": stamp},
         "spec": {"nodeName": "n1"},
@@ -697,6 +697,34 @@ def test_a_failed_trainjob_says_how_each_attempt_failed_and_each_of_them_is_an_e
             s.controller.everything()
             await s.settle()
             assert (s.api.writes(), len(s.pod_ends)) == (written, 0)
+
+    run(test)
+
+
+def test_a_job_that_fails_twice_alike_is_stopped_before_it_is_tried_a_third_time() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            for attempt, second in enumerate((5, 10)):
+                fails(s, f"tj-node-0-0-abcd{attempt}", attempt=attempt, at=second, message="broke")
+                s.second = float(second)
+                s.api.put(JOBSET, {**s.api.objects[JOBSET], "status": {"restarts": attempt + 1}})
+                s.see_jobset()
+                again = await s.settle()
+            assert again == 0.0
+            s.controller.everything()
+            await s.settle()
+            [failed] = s.api.objects[JOB]["status"]["conditions"]
+            assert (failed["type"], failed["reason"]) == ("Failed", "SameFailureTwice")
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is True
+            assert "SameFailureTwice" in {
+                o["reason"] for path, o in s.api.objects.items() if "/events/" in path
+            }
+            written = s.api.writes()
+            s.see_jobset()
+            s.controller.everything()
+            await s.settle()
+            assert s.api.writes() == written
 
     run(test)
 

@@ -2,12 +2,13 @@
 
 import itertools
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
 from tests.support.core_values import at, jobset, observed, replicated_job, runtime, trainjob
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import framework, plugins, reconcile
+from trainyard_operator.core import attempts, framework, plugins, reconcile
 from trainyard_operator.core.info import Settings
 from trainyard_operator.core.model import (
     Companion,
@@ -16,6 +17,7 @@ from trainyard_operator.core.model import (
     Delete,
     Generated,
     Plan,
+    PodEnd,
     RecordRevision,
     Rejection,
     RuntimeProblem,
@@ -36,6 +38,20 @@ ENDED = jobset(
     conditions=(Condition("Completed", "True", "AllJobsCompleted", "done", "2026-01-01T12:00:00Z"),)
 )
 OVERDUE = trainjob({"activeDeadlineSeconds": 1})
+ENDS: dict[str, Any] = {
+    "job": "launcher",
+    "index": 0,
+    "pod": "p",
+    "node": "n1",
+    "container": "node",
+    "exit_code": 1,
+}
+FAILED_ALIKE = {
+    "js": jobset(restarts=2),
+    "attempts": attempts.with_ends(
+        (), [PodEnd(attempt=n, reason="Error", at=at(n), message="no", **ENDS) for n in (0, 1)]
+    ),
+}
 
 
 def decide(now=1, settings=None, **fields):
@@ -119,6 +135,7 @@ RUNNING = jobset()
         pytest.param({"js": RUNNING}, [], id="not while it runs"),
         pytest.param({"js": ENDED}, BESIDE[-1:], id="its PodGroup when it ends"),
         pytest.param({"js": RUNNING, "job": OVERDUE}, BESIDE[-1:], id="and when its deadline passes"),
+        pytest.param(FAILED_ALIKE, BESIDE[-1:], id="and when the same failure came twice"),
         pytest.param(
             {"js": ENDED, "rt": runtime({"mpi": {}}, GPU_JOBS)}, [], id="nothing when one without a gang ends"
         ),
@@ -325,8 +342,12 @@ DELETED = Delete("scheduling.x-k8s.io/v1alpha1", "PodGroup", "team", "tj", "grou
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
-    [({"js": ENDED}, "AllJobsCompleted"), ({"js": RUNNING, "job": OVERDUE}, "DeadlineExceeded")],
-    ids=["as its JobSet has ended", "by its deadline"],
+    [
+        ({"js": ENDED}, "AllJobsCompleted"),
+        ({"js": RUNNING, "job": OVERDUE}, "DeadlineExceeded"),
+        (FAILED_ALIKE, "SameFailureTwice"),
+    ],
+    ids=["as its JobSet has ended", "by its deadline", "as the same failure came twice"],
 )
 def test_the_podgroup_of_a_trainjob_that_ends_is_deleted_before_its_status_says_so(fields, reason):
     plan = decide(companions=(GROUP,), **fields)

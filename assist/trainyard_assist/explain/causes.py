@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from trainyard_api.reasons import Reason
-from trainyard_operator.core.causes import MEND_CONTENT
+from trainyard_operator.core.causes import AFTER_THE_SAME_FAILURE, MEND_CONTENT
 
 
 class At(StrEnum):
@@ -278,6 +278,11 @@ TABLE: Final[dict[Reason, About]] = {
         At.TRAINJOB,
         "the TrainJob ran longer than spec.activeDeadlineSeconds",
         "create it again with a larger activeDeadlineSeconds ({seconds})",
+    ),
+    Reason.SAME_FAILURE: About(
+        At.TRAINJOB,
+        "its last two attempts failed alike, so it was not tried again",
+        AFTER_THE_SAME_FAILURE,
     ),
     Reason.ATTEMPT_FAILED: About(
         At.ATTEMPTS,

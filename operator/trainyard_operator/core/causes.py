@@ -34,6 +34,11 @@ _HAS_RUN: Final = (
     "have the policy that refuses it corrected, or create the TrainJob again, "
     "since one that has run keeps its runtime"
 )
+AFTER_THE_SAME_FAILURE: Final = (
+    "correct what failed and create the TrainJob again, or, to have it tried again whatever it ends with, "
+    f"create it with the annotation {names.MAX_RESTARTS_ANNOTATION}"
+)
+"""The next step where two attempts failed alike."""
 _OVER_QUOTA: Final = "wait for other jobs to end, ask for less, or have the namespace's ResourceQuota raised"
 _SERVED_BY: Final = {
     "jobsets.jobset.x-k8s.io": "JobSet",
@@ -52,6 +57,12 @@ class Cause:
 
 
 OVERDUE: Final = Cause(Reason.DEADLINE_EXCEEDED, "TrainJob exceeded its active deadline")
+
+
+def failed_alike(one: int, other: int, how: str) -> Cause:
+    """Two attempts, counted from 1, failed alike."""
+    message = f"attempts {one} and {other} failed alike, so there is no other: {how}"
+    return Cause(Reason.SAME_FAILURE, _worded(message, AFTER_THE_SAME_FAILURE))
 
 
 def unsupported(job: TrainJob) -> Cause:

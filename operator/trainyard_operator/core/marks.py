@@ -32,13 +32,16 @@ def labelled(manifest: Json, job: TrainJob) -> Json:
     return _marked({**manifest, "metadata": {**metadata, "labels": labels}})
 
 
-def built(manifest: Json, revision: str | None, settings: Settings) -> Json:
-    """The JobSet with what it was built with, the revision if there is one, and a digest of it all."""
+def built(manifest: Json, revision: str | None, settings: Settings, restarts: str | None = None) -> Json:
+    """The JobSet with what it was built with, the revision and the number of restarts if there are such, and
+    a digest of it all."""
     noted = {} if settings.as_trainer_builds else {names.BUILT_AS_ANNOTATION: _BUILT_AS}
     if revision is not None:
         noted[names.RUNTIME_REVISION_ANNOTATION] = revision
     if on := ",".join(sorted(settings.feature_gates)):
         noted[names.FEATURE_GATES_ANNOTATION] = on
+    if restarts is not None:
+        noted[names.MAX_RESTARTS_ANNOTATION] = restarts
     return _marked(manifest, noted)
 
 

@@ -333,7 +333,17 @@ class Label:
     labels: Mapping[str, str]
 
 
-Write = Create | Update | Delete | RecordRevision | Activate | Label
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Suspend the JobSet that was observed with this uid and resourceVersion, and change nothing else."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+
+
+Write = Create | Update | Delete | RecordRevision | Activate | Label | Suspend
 
 
 @dataclass(frozen=True, slots=True)

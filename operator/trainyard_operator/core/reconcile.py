@@ -22,7 +22,19 @@ from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 from trainyard_api.reasons import Reason
 
-from . import attempts, causes, conditions, marks, plugins, queueing, refusals, renewal, revisions
+from . import (
+    attempts,
+    causes,
+    conditions,
+    marks,
+    plugins,
+    queueing,
+    refusals,
+    renewal,
+    retries,
+    revisions,
+    same_failure,
+)
 from .causes import Cause
 from .framework import Framework, UnsupportedPolicyError
 from .info import DEFAULT_SETTINGS, Child, Settings
@@ -90,7 +102,7 @@ def reconcile(
     jobset = _own_jobset(observed)
     before = conditions.of(job.status)
     if conditions.finished(before):
-        return _after_the_end(job, jobset, before, now)
+        return _after_the_end(job, jobset, before, now, settings)
 
     after = _mirrored(conditions.without(_suspension(job, before, now), names.BLOCKED), jobset, observed)
     if conditions.finished(after):
@@ -103,6 +115,13 @@ def reconcile(
             writes=_leftovers(observed),
             status=_status(job, _failed(after, causes.OVERDUE, now), jobset),
             requeue_after=None if jobset is None else 0.0,
+        )
+    if (twice := same_failure.seen(job, jobset, observed.attempts, now)) is not None:
+        return Plan(
+            writes=_leftovers(observed),
+            status=_status(job, _failed(after, twice, now), jobset),
+            events=(EventNote("Warning", twice.reason, twice.message),),
+            requeue_after=0.0,
         )
 
     step = _next_step(observed, now, settings, using)
@@ -139,7 +158,7 @@ def companions(
         return ()
     if ends and not observed.runtime.spec.get("podGroupPolicy"):
         return ()
-    settings = marks.as_begun(settings, observed.jobset)
+    settings, job = marks.as_begun(settings, observed.jobset), retries.as_begun(job, observed.jobset)
     try:
         if not using.builds_beside(observed.runtime, settings):
             return ()
@@ -151,12 +170,15 @@ def companions(
 
 
 def _ends(observed: Observed, now: datetime, settings: Settings) -> bool:
-    """Whether a TrainJob that has not finished does so now, as its JobSet has, or by its deadline."""
-    jobset = _own_jobset(observed)
+    """Whether a TrainJob that has not finished does so now: as its JobSet has, by its deadline, or since the
+    same failure came twice."""
+    job, jobset = observed.trainjob, _own_jobset(observed)
     if jobset is not None and _has_ended(jobset):
         return True
-    current = _suspension(observed.trainjob, conditions.of(observed.trainjob.status), now)
-    remaining = _remaining(observed.trainjob, jobset, current, now, settings)
+    if same_failure.seen(job, jobset, observed.attempts, now) is not None:
+        return True
+    current = _suspension(job, conditions.of(job.status), now)
+    remaining = _remaining(job, jobset, current, now, settings)
     return remaining is not None and remaining <= 0
 
 
@@ -190,9 +212,10 @@ def _is_suspended(job: TrainJob) -> bool:
 
 
 def _after_the_end(
-    job: TrainJob, jobset: JobSet | None, before: conditions.Conditions, now: datetime
+    job: TrainJob, jobset: JobSet | None, before: conditions.Conditions, now: datetime, settings: Settings
 ) -> Plan:
-    """A finished TrainJob starts nothing; past its deadline, what still runs is removed.
+    """A finished TrainJob starts nothing; past its deadline, what still runs is removed, and after the same
+    failure twice it is stopped.
 
     Its suspension is still reported, as Trainer does: whoever suspends a job
     that is just ending waits for it.
@@ -200,11 +223,14 @@ def _after_the_end(
     after = conditions.without(_suspension(job, before, now), names.BLOCKED)
     failed = conditions.find(before, names.FAILED) or {}
     writes: tuple[Write, ...] = ()
+    over = jobset is not None and _has_ended(jobset)
     if jobset is not None and not jobset.deleting and failed.get("reason") == Reason.DEADLINE_EXCEEDED:
         writes = (_deletion(jobset),)
-    # A JobSet that has not ended is about to be deleted, or is seen as it was before: its counts are old.
-    last = jobset if jobset is not None and _has_ended(jobset) else None
-    return Plan(writes=writes, status=_status(job, after, last))
+    elif jobset is not None and not over and failed.get("reason") == Reason.SAME_FAILURE:
+        writes = same_failure.stop(job, jobset, settings)
+        over = not writes
+    # A JobSet that is not over is about to go or to stop, or is seen as it was before: its counts are old.
+    return Plan(writes=writes, status=_status(job, after, jobset if over else None))
 
 
 def _has_ended(jobset: JobSet) -> bool:
@@ -338,8 +364,8 @@ def _children_step(
     observed: Observed, runtime: Runtime, settings: Settings, using: Framework, *, queued: bool
 ) -> _Step:
     """What brings the children of a TrainJob that does not run to their wanted state."""
-    job, jobset = observed.trainjob, observed.jobset
-    settings = marks.as_begun(settings, jobset)
+    jobset = observed.jobset
+    settings, job = marks.as_begun(settings, jobset), retries.as_begun(observed.trainjob, jobset)
     try:
         children = using.children(job, runtime, settings)
     except UnsupportedPolicyError as error:
@@ -445,7 +471,7 @@ def _queued_step(
 ) -> _Step:
     """What brings a JobSet that a queue holds to its wanted state, but for whether it is suspended."""
     revision, record = _revision(runtime)
-    marked = _marked(wanted, revision, settings)
+    marked = _marked(wanted, observed, revision, settings)
     jobset = observed.jobset
     if jobset is None:
         return _Step(writes=(*record, *first, Create(queueing.with_suspend(marked, True))))
@@ -467,11 +493,11 @@ def _jobset_step(
 ) -> _Step:
     """What brings the JobSet to its wanted state, after its companions."""
     revision, record = _revision(runtime)
-    marked = _marked(wanted, revision, settings)
+    marked = _marked(wanted, observed, revision, settings)
     jobset = observed.jobset
     if jobset is None or not renewal.is_due(jobset, marked):
         return _Step(writes=_writes(observed, record, first, marked))
-    held = _marked(renewal.held(wanted), revision, settings)
+    held = _marked(renewal.held(wanted), observed, revision, settings)
     if writes := _writes(observed, record, first, held):
         return _Step(writes=writes, wait=COLLECT_SECONDS)
     if observed.jobs is None:
@@ -490,11 +516,12 @@ def _revision(runtime: Runtime) -> tuple[str | None, tuple[Write, ...]]:
     return name, (RecordRevision(runtime, name),)
 
 
-def _marked(manifest: Json, revision: str | None, settings: Settings) -> Json:
+def _marked(manifest: Json, observed: Observed, revision: str | None, settings: Settings) -> Json:
     """The JobSet with its marks. Where Kueue may suspend it, the digest leaves `spec.suspend` out."""
+    restarts = retries.asked(retries.as_begun(observed.trainjob, observed.jobset))
     if not settings.queue_holds_jobset:
-        return marks.built(manifest, revision, settings)
-    marked = marks.built(queueing.with_suspend(manifest, False), revision, settings)
+        return marks.built(manifest, revision, settings, restarts)
+    marked = marks.built(queueing.with_suspend(manifest, False), revision, settings, restarts)
     return queueing.with_suspend(marked, manifest["spec"]["suspend"])
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
-from . import limits, marks, patches, plugins, retention, revisions, templates
+from . import limits, marks, patches, plugins, retention, retries, revisions, templates
 from .framework import Framework, UnsupportedPolicyError
 from .info import DEFAULT_SETTINGS, Settings
 from .limits import Limits
@@ -77,7 +77,9 @@ def validate(
     """
     try:
         too_much = too_large(job, old, allowed)
-        if old is not None and old.spec == job.spec:
+        if fixed := tuple(retries.changes(job, old, jobset)):
+            return Answer(errors=fixed)
+        if old is not None and old.spec == job.spec and not retries.is_new(job, old):
             return Answer(tuple(_retention_warnings(job, old)))
         if old is not None and _only_suspends(job, old):
             return Answer(errors=tuple(patches.validate(job, old, jobset)))
@@ -246,7 +248,7 @@ def _built(
     settings = marks.as_begun(settings, jobset)
     try:
         using.require_implemented(runtime)
-        info = using.info(job, runtime, settings)
+        info = using.info(retries.as_begun(job, jobset), runtime, settings)
         found = tuple(using.errors(info, old=old, jobset=jobset))
         if limited:
             found += tuple(limits.of_trainjob(job, allowed))

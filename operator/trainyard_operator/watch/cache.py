@@ -315,7 +315,8 @@ def runtime_key(trainjob: model.TrainJob) -> RuntimeKey:
 
 _READ_AT_EACH_LOOK = frozenset({"runtimeRef", "suspend", "managedBy", "activeDeadlineSeconds"})
 _READ_STATUS = frozenset({"conditions", "jobsStatus", names.STATUS_FIELD})
-_READ_ANNOTATIONS = frozenset({names.RETENTION_ANNOTATION})
+_READ_PROGRESS = frozenset({"progressPercentage", "lastUpdatedTime"})
+_READ_ANNOTATIONS = frozenset({names.RETENTION_ANNOTATION, names.MAX_RESTARTS_ANNOTATION})
 """Of a TrainJob, beside what Kueue reads. What nobody reads is not kept: annotations and metrics can be
 large too."""
 
@@ -323,6 +324,8 @@ large too."""
 def _status(status: Mapping[str, Any] | None) -> dict[str, Any]:
     """What is read of a status; once a TrainJob has ended, not how its attempts failed, which is long."""
     found = _only(status, _READ_STATUS)
+    if progress := _only((status or {}).get("trainerStatus"), _READ_PROGRESS):
+        found["trainerStatus"] = progress
     if names.STATUS_FIELD in found and conditions.finished(conditions.of(found)):
         found[names.STATUS_FIELD] = _only(found[names.STATUS_FIELD], frozenset({"state", "queue"}))
     return found

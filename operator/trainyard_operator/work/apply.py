@@ -163,8 +163,8 @@ class Applier:
                 await self._delete(key, write)
             case model.RecordRevision():
                 await self._record(write)
-            case model.Label():
-                await self._label(key, write)
+            case model.Label() | model.Suspend():
+                await self._edit(key, write)
             case model.Activate():
                 return Written(changed=await self._activate(write))
         return Written()
@@ -315,12 +315,14 @@ class Applier:
         else:
             self._cache.jobsets.remove(key, uid=write.uid)
 
-    async def _label(self, key: Key, write: model.Label) -> None:
+    async def _edit(self, key: Key, write: model.Label | model.Suspend) -> None:
         path = JOBSETS.path(write.namespace, write.name)
         live = await self._live(key, JOBSETS, path, write.uid, write.resource_version)
-        metadata = live["metadata"]
-        labels = {**(metadata.get("labels") or {}), **write.labels}
-        body = {**live, "metadata": {**metadata, "labels": labels}}
+        if isinstance(write, model.Suspend):
+            body = {**live, "spec": {**live["spec"], "suspend": True}}
+        else:
+            labels = {**(live["metadata"].get("labels") or {}), **write.labels}
+            body = {**live, "metadata": {**live["metadata"], "labels": labels}}
         self._remember(key, JOBSETS, await self._replace(JOBSETS, path, write.name, body))
 
     async def _activate(self, write: model.Activate) -> bool:

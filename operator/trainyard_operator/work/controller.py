@@ -16,7 +16,19 @@ from typing import Any
 from trainyard_api import names
 from trainyard_api.reasons import Reason
 
-from ..core import attempts, causes, conditions, framework, info, model, plugins, reconcile, revisions, states
+from ..core import (
+    attempts,
+    causes,
+    conditions,
+    framework,
+    info,
+    model,
+    plugins,
+    reconcile,
+    revisions,
+    same_failure,
+    states,
+)
 from ..kube.client import ApiError, ConflictError, RetriableError
 from ..kube.resources import JOBSETS, RUNTIMES
 from ..metrics import Metrics
@@ -357,7 +369,7 @@ class Controller:
 
     def _attempts(self, trainjob: model.TrainJob, jobset: model.JobSet | None) -> tuple[model.Json, ...]:
         ends = () if jobset is None or jobset.owner_uid != trainjob.uid else self._pod_ends.of(jobset)
-        return attempts.with_ends(attempts.of(trainjob), ends)
+        return same_failure.with_progress(trainjob, attempts.with_ends(attempts.of(trainjob), ends))
 
     def _failures(
         self, memory: Memory, observed: model.Observed, waiting: float | None

@@ -70,6 +70,17 @@ def initializer() -> Object:
     return {**found, "metadata": {**found["metadata"], "labels": labels}}
 
 
+def failed_alike() -> Object:
+    """A TrainJob that has failed twice alike, and that the operator has not let be tried again."""
+    message = (
+        "attempts 1 and 2 failed alike, so there is no other: node 1 failed first: ValueError: no; "
+        "the next step"
+    )
+    noted = with_attempts()["status"]["trainyard"]
+    ended = trainjob(condition("Failed", "SameFailureTwice", message))
+    return {**ended, "status": {**ended["status"], "trainyard": noted}}
+
+
 def of_framework(name: str) -> Object:
     return {"metadata": {"name": "rt", "labels": {"trainer.kubeflow.org/framework": name}}}
 
@@ -466,6 +477,19 @@ CASES = (
             SELF,
             "TrainJob exceeded its active deadline of 30 s",
             "create it again with a larger activeDeadlineSeconds (30)",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "a job that failed twice alike is told what came twice, and how to have it tried again",
+        failed(pods=(), trainjob=failed_alike()),
+        Finding(
+            Reason.SAME_FAILURE,
+            Ref("Pod", "tj-node-0-1-x", "team"),
+            "attempts 1 and 2 failed alike, so there is no other: node 1 failed first: ValueError: no",
+            "correct what failed and create the TrainJob again, or, to have it tried again whatever it ends "
+            "with, create it with the annotation trainyard.dev/max-restarts",
+            log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),
         State.FAILED,
     ),

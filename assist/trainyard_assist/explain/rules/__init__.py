@@ -57,6 +57,7 @@ ELSEWHERE: Final[tuple[Rule, ...]] = (trainjob.deleting, trainjob.managed_elsewh
 
 AFTER_THE_END: Final[tuple[Rule, ...]] = (
     trainjob.deadline_exceeded,
+    trainjob.failed_alike,
     pods.cannot_start,
     pods.evicted,
     containers.another_failed_first,

@@ -12,7 +12,7 @@ from trainyard_operator.core import refusals
 from .. import read, text
 from ..causes import TABLE
 from ..model import Finding, Json, Observation, Ref, Subject
-from . import kueue
+from . import attempts, kueue
 from .found import found
 
 _ENDED: Final = (names.JOBSET_COMPLETED, names.JOBSET_FAILED)
@@ -128,6 +128,18 @@ def deadline_exceeded(o: Observation) -> Finding | None:
     seconds = read.number(o.trainjob, "spec", "activeDeadlineSeconds")
     message = f"{read.text(condition, 'message')} of {seconds} s"
     return found(o, Reason.DEADLINE_EXCEEDED, _self(o), message, seconds=seconds)
+
+
+def failed_alike(o: Observation) -> Finding | None:
+    """Two attempts failed alike, and the operator did not let it be tried again."""
+    condition = read.condition(o.trainjob, names.FAILED)
+    if condition is None or condition.get("reason") != Reason.SAME_FAILURE:
+        return None
+    message, _, _ = read.text(condition, "message").rpartition("; ")
+    last = next(reversed(attempts.of(o)), None)
+    about = _self(o) if last is None else Ref("Pod", last["pod"], read.namespace(o))
+    log = () if last is None else text.tail(read.text(last, "message"))
+    return found(o, Reason.SAME_FAILURE, about, message, log=log)
 
 
 def runtime_unsupported(o: Observation) -> Finding | None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from trainyard_api import fields, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, required
 
-from .. import patches, revisions, templates
+from .. import patches, retries, revisions, templates
 from ..info import Child, Info
 from ..model import Condition, JobSet, Json, TrainJob, TrainJobStatus
 from . import owned
@@ -45,7 +45,11 @@ class JobSetPlugin:
         return replace(info, subdomain=network.get("subdomain") or info.trainjob.name)
 
     def build(self, info: Info) -> Sequence[Child]:
-        """The JobSet; raises `InvalidFieldError` if the runtime has no place for `spec.trainer`."""
+        """The JobSet.
+
+        Raises `InvalidFieldError` if the runtime has no place for `spec.trainer`, or allows fewer retries.
+        """
+        info = retries.limited(info)
         if info.trainer is not None:
             _require_trainer(info)
         metadata = owned.metadata(info.trainjob)

@@ -50,6 +50,10 @@ FIELD: Final[Mapping[str, Any]] = {
                         "type": "boolean",
                     },
                     "failedAt": {"type": "string", "format": "date-time"},
+                    "progress": {
+                        "description": "The progressPercentage that it had reported, if it had.",
+                        "type": "integer",
+                    },
                     "message": {"description": "What the container said at its end.", "type": "string"},
                 },
             },
