@@ -1,4 +1,4 @@
-"""A failure that came twice alike: it is not tried a third time (docs/adr/0039).
+"""A failure that came twice alike: it is not tried a third time (docs/adr/0034).
 
 Called by `reconcile`, and by the controller for the progress that an attempt had
 made. JobSet's controller cannot compare failures, and begins the next attempt
