@@ -131,6 +131,10 @@ report: environment ## What a change does, as Markdown for those who review it: 
 up: environment ## Roll a stack out, under the policies, and undo what others have added: STACK=name [KEEP="Kind/name ..."] [REPLACE="Kind/name ..."] [VERBOSE=1]
 	@$(TRAINYARD) up $(ON_STACK) --repair --keep "$${KEEP:-}" --replace "$${REPLACE:-}"
 
+.PHONY: destroy
+destroy: environment ## Remove a stack's platform and leave its jobs, after saying which and asking: STACK=name [DRY_RUN=1] [YES=1] [VERBOSE=1]
+	@$(TRAINYARD) destroy $(ON_STACK) $${DRY_RUN:+--dry-run} $${YES:+--yes}
+
 .PHONY: drift
 drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json]
 	@code=0; \

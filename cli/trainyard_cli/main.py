@@ -17,6 +17,10 @@ from .on_demand import Listed
 
 COMMANDS: Final = {
     "adopt": Listed("adopt:command", "Take a cluster over from Kubeflow Trainer's own controller."),
+    "destroy": Listed(
+        "destroy:command",
+        "Remove a stack's platform from its cluster; TrainJobs, their pods and their CRDs stay.",
+    ),
     "drift": Listed(
         "drift:command", "Say where the cluster differs from git, field by field, and who wrote it."
     ),

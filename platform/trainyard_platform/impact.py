@@ -73,7 +73,9 @@ class State(StrEnum):
 
     RUNNING = "running"
     QUEUED = "queued"
-    """It waits: for quota, for whoever suspended it, or for its first JobSet."""
+    """It waits: for quota, or for its first JobSet."""
+    SUSPENDED = "suspended"
+    """Somebody has suspended it, and it waits until somebody resumes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +206,18 @@ def _by_runtime(change: Change, job: Job) -> Touched:
         again = "its runtime for a later run: it cannot be created again" if gone else ""
         return Touched(job, "the runtime that it started with, whatever becomes of its pods", again)
     if gone:
-        return Touched(job, "its place", "its runtime: it will be Blocked (RuntimeNotFound)")
-    return Touched(job, "its place", "the runtime as it was: its pods will be built from the changed one")
+        return Touched(job, _waiting(job, "its place"), "its runtime: it will be Blocked (RuntimeNotFound)")
+    return Touched(
+        job, _waiting(job, "its place"), "the runtime as it was: its pods will be built from the changed one"
+    )
+
+
+_IN_QUEUE: Final = "its place in the queue"
+
+
+def _waiting(job: Job, place: str) -> str:
+    """What a job that waits keeps: its place, unless it is suspended and has none."""
+    return place if job.state is State.QUEUED else "its TrainJob"
 
 
 def _by_queue(change: Change, job: Job) -> Touched:
@@ -218,7 +230,7 @@ def _by_queue(change: Change, job: Job) -> Touched:
         if policy == "HoldAndDrain" and job.state is State.RUNNING:
             return Touched(job, "its place in the queue", "its pods: Kueue suspends it")
         if policy in ("Hold", "HoldAndDrain"):
-            return Touched(job, "its pods" if job.state is State.RUNNING else "its place in the queue")
+            return Touched(job, "its pods" if job.state is State.RUNNING else _waiting(job, _IN_QUEUE))
     gone = _flavors(change.before) - _flavors(change.after)
     if job.state is State.RUNNING:
         if lost := sorted(gone & job.flavors):
@@ -226,8 +238,8 @@ def _by_queue(change: Change, job: Job) -> Touched:
             return Touched(job, "its pods and its quota until it is evicted or ends", back)
         return Touched(job, "its pods and its quota; more than the queue's own share may be taken back")
     if short := _never_given(change.after.get("spec", {}), job.requests):
-        return Touched(job, "its place in the queue", f"its start: {short}")
-    return Touched(job, "its place in the queue", f"flavor {', '.join(sorted(gone))}" if gone else "")
+        return Touched(job, _waiting(job, _IN_QUEUE), f"its start: {short}")
+    return Touched(job, _waiting(job, _IN_QUEUE), f"flavor {', '.join(sorted(gone))}" if gone else "")
 
 
 def _never_given(queue: Json, requests: Mapping[str, str]) -> str:
@@ -252,7 +264,7 @@ def _never_given(queue: Json, requests: Mapping[str, str]) -> str:
 def _by_scheduler(job: Job) -> Touched:
     if job.state is State.RUNNING:
         return Touched(job, "its pods", "its scheduler: recreated pods stay Pending")
-    return Touched(job, "its place in the queue", "its scheduler: its pods will stay Pending")
+    return Touched(job, _waiting(job, _IN_QUEUE), "its scheduler: its pods will stay Pending")
 
 
 def _by_local_queue(change: Change, job: Job) -> Touched:

@@ -104,7 +104,13 @@ def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluste
 
     before = uids()
     assert len(before) == 3
-    platform.pulumi("destroy", "--stack", "sandbox", "--yes", "--skip-preview")
+    destroyed = platform.run("make", "destroy", "STACK=sandbox", "YES=1").stdout
+    assert destroyed.startswith("sandbox: https://")
+    for part in ("trainyard-system/trainyard-operator", "jobset-system/jobset-controller"):
+        assert f"    Deployment {part}: " in destroyed
+    for running_job in ("default/outlives", "team-a/holds-on"):
+        assert f"    {running_job} (running) keeps its pods, which run on; loses its status" in destroyed
+    assert "To bring it back, and take over what has stayed: make up STACK=sandbox\n" in destroyed
     assert {crd["metadata"]["name"] for crd in platform.list("crds")} == crds
     assert uids() == before
     platform.kubectl("annotate", "trainjob", "outlives", "still=writable")
@@ -124,7 +130,9 @@ def test_destroy_leaves_running_jobs_and_the_next_up_finds_them(platform: Cluste
         refused = platform.run(*CREATE, check=False, stdin=yaml.safe_dump(sly))
         assert "'no-trainjobs-without-the-platform.policy.trainyard.dev'" in refused.stderr
 
-    platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview")
+    up = platform.run("make", "up", "STACK=sandbox").stdout
+    left = re.findall(r"^sandbox: \d+ to delete, (\d+) to leave in the cluster$", destroyed, re.M)
+    assert re.findall(r"^sandbox: \d+ to create, (\d+) to take over$", up, re.M) == left, up
     assert uids() == before
     platform.run(*CREATE, stdin=yaml.safe_dump(job))
     team_a.wait_for_condition("past-quota", "Complete")

@@ -107,7 +107,7 @@ class FakeApi:
         parts = path.split("/")
         if parts[-2] in self.stripped:
             metadata.pop("annotations", None)
-        if "namespaces" in parts:
+        if "namespaces" in parts[:-2]:
             metadata["namespace"] = parts[parts.index("namespaces") + 1]
         stored = {**body, "metadata": metadata}
         self.objects[path] = stored

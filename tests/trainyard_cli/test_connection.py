@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainyard_cli.cluster import connection
-from trainyard_cli.commands import drift, impact, rollout, runtimes_diff, runtimes_jobs
+from trainyard_cli.commands import destroy, drift, impact, rollout, runtimes_diff, runtimes_jobs
 from trainyard_cli.files import rendering, stackfile
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
 from trainyard_platform import impact as core
@@ -82,12 +82,13 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Connected:
         monkeypatch.setattr(stackfile, reader, lambda *_: prod)
     monkeypatch.setattr(impact, "asked", lambda *_: (impact.Asked(), impact.Asked(prod)))
     monkeypatch.setattr(core, "changes", lambda *_: ("a change",))
-    monkeypatch.setattr(rollout, "_pulumi", lambda *_: 0)
+    monkeypatch.setattr(rollout, "pulumi", lambda *_: 0)
     monkeypatch.setattr(rendering, "rolled_out", lambda *_: {"deployment": {}})
     return connected
 
 
 COMMANDS: dict[str, Callable[..., int]] = {
+    "destroy": lambda **options: destroy.run("prod", ask=lambda _: False, **options),
     "drift": lambda **options: drift.run("prod", **options),
     "drift --repair": lambda **options: drift.run("prod", repair=True, **options),
     "impact": lambda **options: impact.run("prod", "HEAD", **options),

@@ -211,7 +211,7 @@ def test_removed_stacks_and_runtimes_are_said_to_be(clone: Path) -> None:
     Path("stacks/Pulumi.lab.yaml").unlink()
     text = above_the_folds(written())
     assert text.startswith("## The file of lab is gone\n")
-    assert "`lab`: not destroyed by this; run `pulumi destroy` first.\n" in text
+    assert "`lab`: not destroyed by this; run `make destroy` first.\n" in text
 
 
 @pytest.mark.long

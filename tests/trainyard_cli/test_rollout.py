@@ -13,10 +13,20 @@ from typing import Any
 
 import pytest
 
-from trainyard_cli.cluster import connection, foreign_namespaces, moves, queued_jobs, runtime_trials
+from trainyard_cli.cluster import (
+    connection,
+    existing,
+    foreign_namespaces,
+    moves,
+    queued_jobs,
+    runtime_trials,
+)
 from trainyard_cli.commands import drift, rollout, rollout_progress
 from trainyard_cli.files.stackfile import STACKS
 from trainyard_operator.kube.credentials import Credentials
+from trainyard_platform.drift.verdicts import Ref
+from trainyard_platform.objects.annotations import KEPT
+from trainyard_platform.objects.declared import annotated
 from trainyard_platform.parts.tenants import owners as namespace_owners
 from trainyard_platform.replacements import Move
 
@@ -204,6 +214,31 @@ def test_an_up_says_what_it_does_before_it_does_it_and_how_much_of_it_is_done(pu
         f"preview --refresh --policy-pack policies {ON_PROD}"
         f"up --refresh --yes --skip-preview --policy-pack policies {ON_PROD}"
     )
+
+
+@pytest.mark.parametrize("update", [None, UPDATE])
+def test_what_the_cluster_has_already_is_taken_over_and_nobody_asks_unless_such_a_thing_is_created(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any
+) -> None:
+    asked: list[Any] = []
+
+    async def look(_: Any, wanted: Any) -> existing.Existing:
+        asked.extend(wanted)
+        return existing.Existing(frozenset(wanted), {"which Secret objects exist already": "forbidden"})
+
+    monkeypatch.setattr(existing, "look", look)
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+    told = change("c", "create", None, annotated(QUEUE, KEPT), planning=True)
+    code, out, _ = answer(pulumi, *PREVIEW, *told, end(preview=True), update=update)
+    assert (code, out.partition("prod: ")[0]) == (
+        0,
+        "* ClusterQueue team-a: exists already, and is taken over\n"
+        "+ ConfigMap team-a/one\n"
+        "Could not see which Secret objects exist already: forbidden\n",
+    )
+    assert "prod: 1 to create, 1 to take over, 1 unchanged\n" in out
+    answer(pulumi, *PREVIEW, end(preview=True), update=update)
+    assert asked == [Ref("kueue.x-k8s.io/v1beta2", "ClusterQueue", "", "team-a")]
 
 
 REPLACED = [*change("a", "replace", QUEUE, DRAINED, planning=True), end(preview=True)]

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from tests.support import objects
 from tests.support.fake_api import FakeApi, run
+from trainyard_api import names
 from trainyard_cli.cluster.workloads import Seen, look
 from trainyard_platform.impact import Job, Ref, State
 
@@ -38,3 +41,38 @@ def test_a_job_hangs_on_the_schedulers_that_its_pods_name() -> None:
     assert seen(api).jobs == [
         Job("team", "tj", State.RUNNING, runtime, started=True, schedulers=frozenset({"volcano"}))
     ]
+
+
+GATED = {names.QUEUE_GATES_ANNOTATION: names.SENT_SUSPENDED}
+IN_QUEUE = {names.QUEUE_LABEL: "default"}
+BY_KUEUE = {"suspend": True, "runtimePatches": [{"manager": names.KUEUES_PATCHES}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "metadata", "jobset", "state"),
+    [
+        pytest.param({}, {}, None, State.QUEUED, id="no JobSet yet"),
+        pytest.param({"suspend": True}, {}, None, State.SUSPENDED, id="sent suspended"),
+        pytest.param({"suspend": True}, {}, True, State.SUSPENDED, id="suspended, with its JobSet"),
+        pytest.param({"suspend": True}, {}, False, State.RUNNING, id="suspended, and its pods still run"),
+        pytest.param({}, {}, True, State.QUEUED, id="the queue holds its JobSet"),
+        pytest.param(BY_KUEUE, {"labels": IN_QUEUE}, True, State.QUEUED, id="the queue holds the TrainJob"),
+        pytest.param(
+            BY_KUEUE,
+            {"labels": IN_QUEUE, "annotations": GATED},
+            True,
+            State.SUSPENDED,
+            id="the queue holds the TrainJob, which was sent suspended",
+        ),
+    ],
+)
+def test_a_job_is_queued_only_if_nobody_has_suspended_it(
+    spec: dict[str, Any], metadata: dict[str, Any], jobset: bool | None, state: State
+) -> None:
+    api = FakeApi()
+    manifest = objects.trainjob(**spec)
+    job = api.put(f"{objects.JOBS}/tj", {**manifest, "metadata": {**manifest["metadata"], **metadata}})
+    if jobset is not None:
+        its = objects.jobset(owner=job["metadata"]["uid"], spec={"suspend": jobset, "replicatedJobs": []})
+        api.put(f"{objects.JOBSETS}/tj", its)
+    assert [found.state for found in seen(api).jobs] == [state]

@@ -208,6 +208,26 @@ def test_what_a_trainjob_keeps_and_loses(case: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "case",
+    [
+        "a runtime is changed: what has started keeps it, what has not gets the new one",
+        "a runtime is removed: what has not started is blocked",
+        "a queue loses a flavor",
+        "a queue is drained",
+        "a gang's scheduler goes",
+    ],
+)
+def test_a_job_that_somebody_has_suspended_has_no_place_in_a_queue_to_keep(case: str) -> None:
+    after, kind, _ = CASES[case]
+    held = replace(WAITS, state=State.SUSPENDED, schedulers=frozenset({"volcano"}))
+    [chosen] = [
+        one for one in impact.changes(asked(), after) if one.ref.kind == kind and one.verb is not Verb.ADDED
+    ]
+    [touched] = impact.touched(chosen, [held])
+    assert touched.keeps == "its TrainJob"
+
+
+@pytest.mark.parametrize(
     "changed",
     [{"networks": ["a"]}, {"compactPlacement": True}, {"maintenance": {}}],
     ids=["other networks", "side by side", "upkeep"],

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from trainyard_platform import impact
+from trainyard_platform.drift.verdicts import Ref
+from trainyard_platform.objects.annotations import KEPT
+from trainyard_platform.objects.declared import annotated
 from trainyard_platform.rollout import events, words
 from trainyard_platform.rollout.events import (
     Done,
@@ -156,6 +159,31 @@ def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs()
     assert words.summary("prod", steps) == (
         "prod: 1 to create, 1 to change, 1 to replace, 1 to delete, 1 to leave in the cluster, 1 unchanged"
     )
+
+
+def kept(kind: str, name: str, namespace: str = "") -> dict[str, Any]:
+    return annotated(manifest(kind, name, namespace), KEPT)
+
+
+def test_what_a_removed_stack_left_in_the_cluster_is_taken_over_and_not_called_created() -> None:
+    steps = [
+        step(Op.CREATE, None, kept("Namespace", "team-a"), "a"),
+        step(Op.CREATE, None, kept("Namespace", "team-b"), "b"),
+        step(Op.CREATE, None, kept("LocalQueue", "default", "team-a"), "c"),
+        step(Op.CREATE, None, manifest("ConfigMap", "new", "team-a"), "d"),
+        step(Op.SAME, kept("Namespace", "team-c"), kept("Namespace", "team-c"), "e"),
+    ]
+    wanted = {Ref("v1", "Namespace", "", "team-a"), Ref("v1", "Namespace", "", "team-b")}
+    queue = Ref("v1", "LocalQueue", "team-a", "default")
+    assert words.may_exist(steps) == {*wanted, queue}
+    found = list(words.taken_over(steps, {queue, Ref("v1", "Namespace", "", "team-a")}))
+    assert list(words.details(found, {})) == [
+        "* LocalQueue team-a/default: exists already, and is taken over",
+        "* Namespace team-a: exists already, and is taken over",
+        "+ ConfigMap team-a/new",
+        "+ Namespace team-b",
+    ]
+    assert words.summary("prod", found) == "prod: 2 to create, 2 to take over, 1 unchanged"
 
 
 def test_an_object_that_git_has_and_that_is_being_deleted_is_said_to_go() -> None:

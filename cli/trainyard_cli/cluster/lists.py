@@ -32,8 +32,9 @@ async def undecoded(
     namespace: str | None = None,
     *,
     params: Mapping[str, str] | None = None,
+    accept: str = "application/json",
 ) -> AsyncIterator[msgspec.Raw]:
     """The same as JSON, for callers that read a few fields of many objects; `params` are the API server's."""
-    async for page in client.list(resource.path(namespace), limit=_PAGE, params=params):
+    async for page in client.list(resource.path(namespace), limit=_PAGE, params=params, accept=accept):
         for raw in page.items or ():
             yield raw

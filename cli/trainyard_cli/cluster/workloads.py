@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from trainyard_api import names, quantity
-from trainyard_operator.core import conditions, model
+from trainyard_operator.core import conditions, model, states
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_operator.kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
 from trainyard_operator.watch.cache import runtime_key, trainjob_of
@@ -77,7 +77,7 @@ def _seen(
     return Job(
         namespace=trainjob.namespace,
         name=trainjob.name,
-        state=State.QUEUED if jobset is None or jobset.suspend else State.RUNNING,
+        state=_state(trainjob, jobset),
         runtime=Ref(runtime.kind, runtime.namespace or "", runtime.name),
         started=own is not None,
         local_queue=local,
@@ -93,6 +93,13 @@ def _seen(
         held_by_kueue=trainjob.held_by_kueue,
         revision="" if own is None else own.annotations.get(names.RUNTIME_REVISION_ANNOTATION, ""),
     )
+
+
+def _state(trainjob: model.TrainJob, jobset: model.JobSet | None) -> State:
+    if jobset is not None and not jobset.suspend:
+        return State.RUNNING
+    suspended = trainjob.spec.get("suspend") is True and not states.resumed_by_kueue(trainjob, jobset)
+    return State.SUSPENDED if suspended else State.QUEUED
 
 
 def _requests(workload: Json) -> dict[str, str]:

@@ -223,9 +223,7 @@ def _besides(change: Change) -> list[str]:
     if change.not_installed:
         lines.append(f"Changed, and installed by no stack: {_code(_names([*change.not_installed]), 100)}")
     if change.removed:
-        lines.append(
-            f"{_code(_names(change.removed), 80)}: not destroyed by this; run `pulumi destroy` first."
-        )
+        lines.append(f"{_code(_names(change.removed), 80)}: not destroyed by this; run `make destroy` first.")
     if change.unjudged:
         also = _code(", ".join(change.unjudged), 100)
         lines.append(f"Changed as well, for every stack, see the preview: {also}")

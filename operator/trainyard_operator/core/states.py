@@ -67,14 +67,14 @@ def _of(job: TrainJob, status: Json, jobset: JobSet | None) -> State:
         if conditions.is_true(current, condition):
             return state
     if conditions.is_true(current, names.SUSPENDED):
-        return State.QUEUED if _resumed_by_kueue(job, jobset) else State.SUSPENDED
+        return State.QUEUED if resumed_by_kueue(job, jobset) else State.SUSPENDED
     if jobset is not None and jobset.queue and jobset.suspend:
         return State.QUEUED
     counts = status.get("jobsStatus")
     return State.PENDING if counts is None else _of_counts(counts)
 
 
-def _resumed_by_kueue(job: TrainJob, jobset: JobSet | None) -> bool:
+def resumed_by_kueue(job: TrainJob, jobset: JobSet | None) -> bool:
     """Whether Kueue holds the TrainJob itself, and nobody keeps Kueue from admitting it."""
     holds_jobset = jobset is not None and bool(jobset.queue)
     in_queue = job.held_by_kueue and bool(job.labels.get(names.QUEUE_LABEL)) and not holds_jobset

@@ -23,6 +23,8 @@ class Op(StrEnum):
 
     SAME = "same"
     CREATE = "create"
+    TAKE_OVER = "take over"
+    """The stack does not have it yet, and the cluster has it: it stays the same object."""
     UPDATE = "update"
     REPLACE = "replace"
     DELETE = "delete"

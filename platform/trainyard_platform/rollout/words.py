@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from .. import impact
 from ..drift import paths
 from ..drift.comparison import NOT_SHOWN
 from ..drift.differences import Difference, differences
+from ..drift.verdicts import Ref
+from ..objects.annotations import KEPT
 from .events import Op, Step, Violation
 
 Json = Any
 
-_MARKS: Final = {Op.CREATE: "+", Op.UPDATE: "~", Op.REPLACE: "±", Op.DELETE: "-", Op.LEAVE: "="}
+_MARKS: Final = {
+    Op.CREATE: "+",
+    Op.TAKE_OVER: "*",
+    Op.UPDATE: "~",
+    Op.REPLACE: "±",
+    Op.DELETE: "-",
+    Op.LEAVE: "=",
+}
+_BESIDE: Final = {Op.LEAVE: ": stays in the cluster", Op.TAKE_OVER: ": exists already, and is taken over"}
 _COUNTED: Final = {
     Op.CREATE: "to create",
+    Op.TAKE_OVER: "to take over",
     Op.UPDATE: "to change",
     Op.REPLACE: "to replace",
     Op.DELETE: "to delete",
@@ -60,6 +71,24 @@ def left(steps: Sequence[Step], deleted_with: Mapping[str, str]) -> Iterator[Ste
         yield Step(step.urn, Op.LEAVE, step.before, {}) if is_left else step
 
 
+def may_exist(steps: Iterable[Step]) -> frozenset[Ref]:
+    """What a preview would create and the cluster may have: it stays when a stack is removed."""
+    return frozenset(
+        step.ref
+        for step in steps
+        if step.op is Op.CREATE
+        and step.ref is not None
+        and KEPT.items() <= step.after["metadata"].get("annotations", {}).items()
+    )
+
+
+def taken_over(steps: Iterable[Step], existing: Collection[Ref]) -> Iterator[Step]:
+    """The steps, with the creation of what exists in the cluster reported as what it is."""
+    for step in steps:
+        exists = step.op is Op.CREATE and step.ref in existing
+        yield Step(step.urn, Op.TAKE_OVER, {}, step.after) if exists else step
+
+
 def summary(stack: str, steps: Iterable[Step]) -> str:
     """How many steps there are of each kind."""
     counted = Counter(step.op for step in steps)
@@ -98,16 +127,21 @@ def details(steps: Sequence[Step], effects: Mapping[str, Sequence[impact.Touched
         for step in (one for one in steps if one.op is op):
             yield f"{_MARKS[op]} {step.name}" + (": deleted, and recreated" if op is Op.REPLACE else "")
             yield from _fields(step)
-            yield from _touched(effects.get(step.urn, ()))
-    for op in (Op.DELETE, Op.LEAVE, Op.CREATE):
+            yield from touched(effects.get(step.urn, ()))
+    for op in (Op.DELETE, Op.LEAVE, Op.TAKE_OVER, Op.CREATE):
         found = [one for one in steps if one.op is op]
         touching = [one for one in found if effects.get(one.urn)]
         for step in found if len(found) <= _MANY else touching:
             yield _line(step)
-            yield from _touched(effects.get(step.urn, ()))
+            yield from touched(effects.get(step.urn, ()))
         if len(found) > _MANY:
-            kinds = Counter(one.name.partition(" ")[0] for one in found if one not in touching)
-            yield f"{_MARKS[op]} " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+            yield by_kind(op, [one for one in found if one not in touching])
+
+
+def by_kind(op: Op, steps: Iterable[Step]) -> str:
+    """How many objects of each kind have such a step."""
+    kinds = Counter(step.name.partition(" ")[0] for step in steps)
+    return f"{_MARKS[op]} " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
 def violations(found: Sequence[Violation], steps: Iterable[Step]) -> Iterator[str]:
@@ -154,7 +188,7 @@ def change(step: Step) -> impact.Change | None:
 
 
 def _line(step: Step) -> str:
-    return f"{_MARKS[step.op]} {step.name}" + (": stays in the cluster" if step.op is Op.LEAVE else "")
+    return f"{_MARKS[step.op]} {step.name}{_BESIDE.get(step.op, '')}"
 
 
 def _fields(step: Step) -> Iterator[str]:
@@ -181,7 +215,8 @@ def _short(value: Json) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def _touched(jobs: Sequence[impact.Touched]) -> Iterator[str]:
+def touched(jobs: Iterable[impact.Touched]) -> Iterator[str]:
+    """A line for each TrainJob: what it keeps and loses."""
     for one in jobs:
         loses = f"; loses {one.loses}" if one.loses else ""
         yield f"    {one.job.namespace}/{one.job.name} ({one.job.state}) keeps {one.keeps}{loses}"

@@ -1,0 +1,57 @@
+"""Which of certain objects a cluster has: each of their kinds is listed once, as metadata.
+
+Called by `rollout`, with what a stack would create; needs only read rights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from trainyard_operator.kube.client import METADATA, ApiError, Client
+from trainyard_platform.drift.verdicts import Ref
+
+from .drift_judge import Kinds
+from .lists import undecoded
+
+
+class Existing(NamedTuple):
+    """What exists, and which kinds could not be listed, each with the reason."""
+
+    refs: frozenset[Ref]
+    unseen: Mapping[str, str]
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+
+
+async def look(client: Client, wanted: Collection[Ref]) -> Existing:
+    """Which of the wanted objects exist."""
+    kinds, unseen = Kinds(client), dict[str, str]()
+
+    async def listed(api_version: str, kind: str) -> frozenset[Ref]:
+        try:
+            resource = await kinds.resource(api_version, kind)
+            if resource is None:
+                return frozenset()
+            decoder = msgspec.json.Decoder(_Object)
+            each = [
+                decoder.decode(raw).metadata async for raw in undecoded(client, resource, accept=METADATA)
+            ]
+        except ApiError as error:
+            unseen[f"which {kind} objects exist already"] = str(error)
+            return frozenset()
+        return frozenset(Ref(api_version, kind, one.namespace, one.name) for one in each)
+
+    asked = sorted({(ref.api_version, ref.kind) for ref in wanted})
+    answers = await asyncio.gather(*(listed(*kind) for kind in asked))
+    return Existing(frozenset(wanted) & frozenset().union(*answers), unseen)

@@ -1,0 +1,157 @@
+"""`trainyard destroy`: remove a stack's platform from its cluster, after saying what stays.
+
+Called by `main`, which adds `command` to the application. Runs Pulumi as `rollout`
+does, and queries the cluster for TrainJobs; `trainyard_platform.rollout.removal`
+decides what there is to say.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final, TextIO
+
+import typer
+
+from trainyard_assist.explain.text import clean
+from trainyard_operator.kube.client import ApiError, NotFoundError
+from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_platform import pulumi_state
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.rollout import removal, words
+from trainyard_platform.rollout.events import Step, Violation
+
+from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..cluster import connection
+from ..cluster.workloads import Seen, look
+from ..files import rendering, stackfile
+from ..options import Context, Kubeconfig
+from .rollout_progress import Progress
+from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
+
+_UNPROTECTED: Final = "--exclude-protected"
+
+
+def run(
+    stack: str,
+    *,
+    ask: Callable[[str], bool],
+    yes: bool = False,
+    dry_run: bool = False,
+    exclude_protected: bool = False,
+    verbose: bool = False,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print what is deleted, what stays and what becomes of TrainJobs; then do it, and return the exit code.
+
+    Unless `yes` is set, `ask` gets a question and answers whether to go on; with
+    `dry_run` nothing is deleted, and with `exclude_protected` no protected node
+    group. With `verbose`, Pulumi prints its own output while it deletes. The
+    exit code is Pulumi's; 1: nothing is deleted, because nobody has said yes;
+    2: it cannot be said what there is, which goes to `err`.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    try:
+        credentials = target(stack, kubeconfig, context)
+        settings = stackfile.read_as_pulumi(stack)
+        state = rendering.rolled_out(stack)
+    except (PlatformError, CredentialsError) as error:
+        print(clean(str(error)), file=err)
+        return CANNOT_ASK
+    kubeconfig_of_file, context_of_file = connection.choose(settings.cluster, None, None)
+    rolled_out = pulumi_state.provider(state)
+    if wrong := removal.contradictions(rolled_out, kubeconfig_of_file, context_of_file):
+        print(*map(clean, wrong), sep="\n", file=err)
+        return CANNOT_ASK
+    print(clean(f"{stack}: {credentials.server} ({credentials.source})"), file=out, flush=True)
+    try:
+        seen = _look(credentials)
+    except (CredentialsError, ApiError) as error:
+        print(clean(f"Could not see the TrainJobs, so nothing is deleted: {error}"), file=err)
+        return CANNOT_ASK
+    its = {"KUBECONFIG": kubeconfig} if kubeconfig else {}
+    only = [_UNPROTECTED] if exclude_protected else []
+    steps: list[Step] = []
+
+    def plan(planned: Sequence[Step], _: Sequence[Violation]) -> Plan:
+        steps[:] = words.left(planned, pulumi_state.deleted_with(state))
+        lines = [
+            *removal.paragraphs(steps, list(removal.fates(settings, steps, seen.jobs))),
+            *(f"Could not see {what}: {why}" for what, why in sorted(seen.unseen.items())),
+        ]
+        return Plan(lines if steps else [], words.summary(stack, steps))
+
+    progress = Progress(err)
+    teller = Teller(stack, out, progress, plan)
+    try:
+        with progress:
+            teller.begin(f"Reading what {stack} has in its cluster")
+            code = pulumi(["destroy", "--preview-only", *only], stack, teller, its)
+        if code or dry_run or not teller.changing:
+            return code
+        if not yes and not ask(f"Destroy {stack} in {clean(credentials.server)}?"):
+            again = f"trainyard destroy --stack {stack} --yes"
+            print(f"Nothing has been deleted. To do it without a question: {again}", file=err)
+            return REFUSED
+        with progress:
+            teller.begin(f"Destroying {stack} in {clean(credentials.server)}")
+            command = ["destroy", "--yes", "--skip-preview", *only]
+            code = pulumi(command, stack, None if verbose else teller, its | {**few_checkpoints(stack)})
+    except OSError as error:
+        print(f"pulumi cannot be run: {error.strerror}", file=err)
+        return CANNOT_ASK
+    if code == FINE:
+        print(*map(clean, removal.afterwards(stack, steps)), sep="\n", file=out)
+    return code
+
+
+def _look(credentials: Credentials) -> Seen:
+    """The TrainJobs that have not ended; none in a cluster that does not know TrainJobs."""
+    try:
+        return connection.ask(credentials, "destroy", lambda client: look(client, pools=True))
+    except NotFoundError:
+        return Seen()
+
+
+def command(
+    stack: Annotated[str, typer.Option(help="The stack.", metavar="NAME")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+    exclude_protected: Annotated[
+        bool,
+        typer.Option(_UNPROTECTED, help="Keep node groups of a cloud that are protected, and their nodes."),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", envvar="VERBOSE", help="Print Pulumi's own output while it deletes."),
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Remove a stack's platform from its cluster; TrainJobs, their pods and their CRDs stay.
+
+    Says first what is deleted, what stays, and what becomes of each TrainJob that
+    runs or waits. Then it asks, and runs `pulumi destroy`. `make up` brings the
+    platform back and takes over what has stayed.
+
+    Exit code: Pulumi's, 0 if it is done or was a dry run; 1 if nobody has said
+    yes; 2 if the cluster or Pulumi could not be asked.
+
+    Example: trainyard destroy --stack prod --dry-run
+    """
+    raise typer.Exit(
+        run(
+            stack,
+            ask=lambda question: sys.stdin.isatty() and typer.confirm(question, err=True),
+            yes=yes,
+            dry_run=dry_run,
+            exclude_protected=exclude_protected,
+            verbose=verbose,
+            kubeconfig=kubeconfig,
+            context=context,
+        )
+    )

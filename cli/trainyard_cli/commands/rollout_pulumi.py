@@ -1,0 +1,193 @@
+"""Runs Pulumi on a stack, and puts what its engine reports into words.
+
+Used by `rollout` and `destroy`, each of which has a preview before it changes anything.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple, TextIO
+
+from trainyard_api.pools import NODE_GROUPS
+from trainyard_assist.explain.text import clean
+from trainyard_operator.kube.credentials import Credentials
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.rollout import events, words
+from trainyard_platform.rollout.events import Op, Severity, Step, Violation
+
+from ..cluster import connection
+from ..files import stackfile
+from .rollout_progress import Progress
+
+_TOLD_BY_THE_PROGRAM: Final = "pulumi:pulumi:Stack"
+
+
+def target(stack: str, kubeconfig: str | None, context: str | None) -> Credentials:
+    """How to reach the stack's cluster.
+
+    Raises:
+        PlatformError: The options name another cluster than the one that Pulumi goes by.
+        CredentialsError: Only Pulumi can tell, or nobody.
+    """
+    cluster = stackfile.read_as_pulumi(stack).cluster
+    connection.choose(cluster, kubeconfig, context)
+    if context and cluster.context is None:
+        raise PlatformError(
+            f"--context {context}: the stack {stack} has no cluster.context, so Pulumi goes by the current"
+            " one of the kubeconfig. Write it into the stack file, or run: "
+            f"kubectl config use-context {context}"
+        )
+    return connection.of_stack(cluster, kubeconfig, context)
+
+
+def pulumi(arguments: Sequence[str], stack: str, teller: Teller | None, variables: Mapping[str, str]) -> int:
+    """Run Pulumi on a stack; returns its exit code. Without a teller, it prints its own output."""
+    command = ["pulumi", *arguments, "--stack", stack, "--non-interactive", "--color", "never"]
+    environment = {
+        **os.environ,
+        **variables,
+        # Git takes precedence over whoever wrote a field that a stack sets: a person, or a killed `up`.
+        "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
+        "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
+    }
+    if teller is None:
+        return subprocess.call([*command, "--suppress-progress"], env=environment)
+    with _started([*command, "--json"], environment) as (process, lines):
+        for line in lines:
+            teller.hear(line)
+    return process.returncode
+
+
+def few_checkpoints(stack: str) -> Mapping[str, str]:
+    """Write the state once, at the end, unless a kill could lose a node group that costs money.
+
+    An object of the cluster that a killed `up` has made is taken over by the next.
+    """
+    pools = stackfile.read_as_pulumi(stack).node_pools.values()
+    in_a_cloud = any(pool.provider in NODE_GROUPS for pool in pools)
+    variable = "PULUMI_SKIP_CHECKPOINTS"
+    return {} if in_a_cloud else {variable: os.environ.get(variable, "true")}
+
+
+class Plan(NamedTuple):
+    """What a preview amounts to, for people."""
+
+    lines: Sequence[str]
+    summary: str
+
+
+class Teller:
+    """Puts Pulumi's events into words, one after the other."""
+
+    def __init__(
+        self,
+        stack: str,
+        out: TextIO,
+        progress: Progress,
+        plan: Callable[[Sequence[Step], Sequence[Violation]], Plan],
+    ) -> None:
+        """What a preview does, and what policies say of it, `plan` puts into words."""
+        self._stack, self._out, self._progress, self._plan = stack, out, progress, plan
+        self._steps: dict[str, Step] = {}
+        self._begun: dict[str, Step] = {}
+        self._done: set[str] = set()
+        self._said: dict[object, None] = {}
+        self._violations: dict[Violation, None] = {}
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """What the preview would do, as Pulumi calls it."""
+        return list(self._steps.values())
+
+    @property
+    def changing(self) -> int:
+        """How many objects the preview would change."""
+        return words.changing(self._steps.values())
+
+    def begin(self, doing: str) -> None:
+        """What Pulumi prints from now on is about this."""
+        self._progress.begin(doing, len(self._steps))
+
+    def hear(self, line: str) -> None:
+        """Process one line that Pulumi has printed."""
+        try:
+            event = events.read(line)
+        except ValueError:
+            self._progress.say(line)
+            return
+        match event:
+            case events.Planned(step, preview):
+                (self._steps if preview else self._begun)[step.urn] = step
+            case events.Done(urn, preview):
+                self._count(urn, self._steps if preview else self._begun)
+            case events.Waiting(urn, text) if urn in self._begun:
+                self._progress.at(len(self._done), f"{self._name(urn)}: {text}")
+            case events.Said():
+                self._say(event)
+            case events.Violation():
+                self._violations[event] = None
+            case events.Ended(preview=True, succeeded=succeeded):
+                self._tell_plan(succeeded=succeeded)
+            case events.Ended(preview=False, succeeded=succeeded):
+                self._tell_end(succeeded=succeeded)
+
+    def _count(self, urn: str, steps: Mapping[str, Step]) -> None:
+        if (step := steps.get(urn)) is not None:
+            self._done.add(urn)
+            self._progress.at(len(self._done), step.name)
+
+    def _say(self, said: events.Said) -> None:
+        of_the_program = not said.urn or _TOLD_BY_THE_PROGRAM in said.urn
+        if said in self._said or (said.severity is Severity.INFO and not of_the_program):
+            return
+        self._said[said] = None
+        about = "" if of_the_program else f"{self._name(said.urn)}: "
+        mark = "" if said.severity is Severity.INFO else f"{said.severity}: "
+        self._progress.say(clean(f"{mark}{about}{said.text}"))
+
+    def _name(self, urn: str) -> str:
+        step = self._begun.get(urn) or self._steps.get(urn)
+        return step.name if step is not None else urn.rpartition("::")[2]
+
+    def _tell_plan(self, *, succeeded: bool) -> None:
+        plan = self._plan(self.steps, list(self._violations))
+        failed = f"{self._stack}: the preview failed, and nothing has been changed"
+        self._print([*plan.lines, plan.summary if succeeded else failed])
+        self._violations.clear()
+        self._done.clear()
+
+    def _tell_end(self, *, succeeded: bool) -> None:
+        refused = [one for one in self._violations if one.mandatory]
+        self._print(words.violations(refused, self._steps.values()))
+        done = [step for urn, step in self._begun.items() if urn in self._done and step.op is not Op.SAME]
+        made = f"{len(done)} of {self.changing} changes made"
+        if not succeeded:
+            made = f"it did not finish, with {made}"
+        elif not self.changing:
+            made = "there was nothing to change"
+        self._print([f"{self._stack}: {made}"])
+
+    def _print(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            print(clean(line), file=self._out)
+        self._out.flush()
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[tuple[subprocess.Popen[str], Iterator[str]]]:
+    """A process and its lines; stopping this command stops Pulumi, which then finishes what it has begun."""
+    with subprocess.Popen(command, env=dict(environment), stdout=subprocess.PIPE, text=True) as process:
+        before = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+        # From a terminal, Pulumi gets SIGINT by itself.
+        ignored = signal.signal(signal.SIGINT, lambda *_: None)
+        try:
+            yield process, (line.rstrip("\n") for line in process.stdout or () if line.strip())
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGINT, ignored)

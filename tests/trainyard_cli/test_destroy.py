@@ -1,0 +1,234 @@
+"""`trainyard destroy`: what it runs, when it asks, what it prints, and its exit codes."""
+
+import io
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard_cli.cluster import connection
+from trainyard_cli.cluster.workloads import Seen
+from trainyard_cli.commands import destroy
+from trainyard_operator.kube.client import ApiError, NotFoundError
+from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_platform.impact import Job, Ref, State
+
+STACK = """
+config:
+  trainyard:platform:
+    operator: {image: "example.com/operator:1"}
+"""
+SPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "trainyard-system"}}
+QUEUE = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "ClusterQueue",
+    "metadata": {"name": "team-a"},
+}
+ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}}
+JOB = Job("team-a", "llama", State.RUNNING, Ref("ClusterTrainingRuntime", "", "torch"), started=True)
+STATE = {
+    "deployment": {
+        "resources": [
+            {
+                "type": "pulumi:providers:kubernetes",
+                "urn": "urn:pulumi:prod::trainyard::pulumi:providers:kubernetes::cluster",
+                "inputs": {"context": "prod"},
+            },
+            {"type": "kubernetes:x:ClusterQueue", "urn": "queue", "deletedWith": "space"},
+        ]
+    }
+}
+
+
+def deleted(urn: str, manifest: Any, *, planning: bool, retained: bool = False) -> list[dict[str, Any]]:
+    old = {"custom": True, "inputs": manifest, "retainOnDelete": retained}
+    metadata = {"op": "delete", "urn": urn, "type": "kubernetes:x:Y", "old": old, "new": None}
+    return [
+        {"resourcePreEvent": {"metadata": metadata, "planning": planning}},
+        {"resOutputsEvent": {"metadata": metadata, "planning": planning}},
+    ]
+
+
+def events(*, planning: bool, result: str = "succeeded") -> list[dict[str, Any]]:
+    return [
+        *deleted("role", ROLE, planning=planning),
+        *deleted("queue", QUEUE, planning=planning),
+        *deleted("space", SPACE, planning=planning, retained=True),
+        {"summaryEvent": {"isPreview": planning, "result": result}},
+    ]
+
+
+@pytest.fixture
+def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose `pulumi` prints what its files hold, and keeps how it was called."""
+    script = tmp_path / "pulumi"
+    script.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = stack ]; then cat "$0.stack"; exit 0; fi\n'
+        'echo "$@" >> "$0.called"\necho "$KUBECONFIG" >> "$0.kubeconfig"\n'
+        'cat "$0.$2"\nexit $(cat "$0.$2.code")\n'
+    )
+    script.chmod(0o755)
+    (tmp_path / "pulumi.stack").write_text(json.dumps(STATE))
+    (tmp_path / "stack.yaml").write_text(f"{STACK}    cluster: {{context: prod}}\n")
+    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(tmp_path / "stack.yaml"))
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    credentials = Credentials("https://10.0.0.1", None, source="kubeconfig /k, context 'prod'")
+    monkeypatch.setattr(connection, "load", lambda *_: credentials)
+
+    async def look(_: Any, *, pools: bool) -> Seen:
+        assert pools
+        return Seen([JOB], {"nodes": "you are not allowed to list them"})
+
+    monkeypatch.setattr(destroy, "look", look)
+    return tmp_path
+
+
+def answer(
+    pulumi: Path,
+    *,
+    preview: Sequence[Any] = tuple(events(planning=True)),
+    update: Sequence[Any] = tuple(events(planning=False)),
+    codes: tuple[int, int] = (0, 0),
+    says: bool = False,
+    **options: Any,
+) -> tuple[int, str, str]:
+    """The exit code and what is printed, if whoever is asked says yes or no."""
+    for option, told, code in zip(("--preview-only", "--yes"), (preview, update), codes, strict=True):
+        (pulumi / f"pulumi.{option}").write_text("".join(f"{json.dumps(event)}\n" for event in told))
+        (pulumi / f"pulumi.{option}.code").write_text(str(code))
+    out, err = io.StringIO(), io.StringIO()
+
+    def ask(question: str) -> bool:
+        err.write(f"{question}\n")
+        return says
+
+    return destroy.run("prod", ask=ask, out=out, err=err, **options), out.getvalue(), err.getvalue()
+
+
+def called(pulumi: Path) -> list[str]:
+    made = pulumi / "pulumi.called"
+    return made.read_text().splitlines() if made.exists() else []
+
+
+ON_PROD = "--stack prod --non-interactive --color never --json"
+PREVIEW, DESTROY = f"destroy --preview-only {ON_PROD}", f"destroy --yes --skip-preview {ON_PROD}"
+BEFORE = """\
+prod: https://10.0.0.1 (kubeconfig /k, context 'prod')
+- 1 ClusterRole
+= 1 ClusterQueue, 1 Namespace: stay in the cluster, and nothing manages them until the next up
+    Namespace trainyard-system: with all that is in them; people of tenants lose their rights
+    1 ClusterQueue: with the quota of jobs that run
+TrainJobs that have not ended: 1
+    team-a/llama (running) keeps its pods, which run on; loses its status, restarts and further steps until \
+the next up
+Could not see nodes: you are not allowed to list them
+prod: 1 to delete, 2 to leave in the cluster
+"""
+READING = "Reading what prod has in its cluster ...\n"
+QUESTION = "Destroy prod in https://10.0.0.1?\n"
+DESTROYING = "Destroying prod in https://10.0.0.1 ...\n"
+AFTER = """\
+prod: 3 of 3 changes made
+To bring it back, and take over what has stayed: make up STACK=prod
+Before that, and for all else that has stayed: docs/upgrade-and-removal.md, "Remove the platform"
+"""
+
+
+def test_it_names_the_cluster_and_says_what_goes_what_stays_and_which_jobs_run_before_it_asks(
+    pulumi: Path,
+) -> None:
+    assert answer(pulumi, says=True) == (0, BEFORE + AFTER, READING + QUESTION + DESTROYING)
+    assert called(pulumi) == [PREVIEW, DESTROY]
+
+
+def test_without_a_yes_nothing_is_deleted(pulumi: Path) -> None:
+    said = "Nothing has been deleted. To do it without a question: trainyard destroy --stack prod --yes\n"
+    assert answer(pulumi, says=False) == (1, BEFORE, READING + QUESTION + said)
+    assert called(pulumi) == [PREVIEW]
+
+
+def test_with_the_flag_nobody_is_asked(pulumi: Path) -> None:
+    assert answer(pulumi, yes=True, kubeconfig="/k") == (0, BEFORE + AFTER, READING + DESTROYING)
+    assert (pulumi / "pulumi.kubeconfig").read_text() == "/k\n/k\n"
+
+
+@pytest.mark.parametrize("yes", [False, True])
+def test_a_dry_run_only_says_it(pulumi: Path, yes: bool) -> None:
+    assert answer(pulumi, dry_run=True, yes=yes) == (0, BEFORE, READING)
+    assert called(pulumi) == [PREVIEW]
+
+
+def test_a_stack_without_objects_is_not_asked_about(pulumi: Path) -> None:
+    code, out, err = answer(pulumi, preview=[{"summaryEvent": {"isPreview": True, "result": "succeeded"}}])
+    assert (code, out.splitlines()[1:], err) == (0, ["prod: nothing in it"], READING)
+
+
+def test_what_pulumi_refuses_ends_it_before_anything_is_deleted(pulumi: Path) -> None:
+    refused = {"severity": "error", "message": "cannot be deleted because it is protected", "urn": "role"}
+    preview = [
+        *deleted("role", ROLE, planning=True),
+        {"diagnosticEvent": refused},
+        {"summaryEvent": {"isPreview": True, "result": "failed"}},
+    ]
+    code, out, err = answer(pulumi, preview=preview, codes=(255, 0), yes=True)
+    assert (code, out.splitlines()[-1]) == (255, "prod: the preview failed, and nothing has been changed")
+    assert err == f"{READING}error: ClusterRole r: cannot be deleted because it is protected\n"
+    assert called(pulumi) == [PREVIEW]
+
+
+def test_what_is_protected_can_be_left_out(pulumi: Path) -> None:
+    answer(pulumi, yes=True, exclude_protected=True)
+    assert called(pulumi) == [
+        f"destroy --preview-only --exclude-protected {ON_PROD}",
+        f"destroy --yes --skip-preview --exclude-protected {ON_PROD}",
+    ]
+
+
+def test_one_that_breaks_off_says_how_far_it_came(pulumi: Path) -> None:
+    update = [*deleted("role", ROLE, planning=False), events(planning=False, result="failed")[-1]]
+    code, out, _ = answer(pulumi, update=update, codes=(0, 255), yes=True)
+    assert (code, out) == (255, f"{BEFORE}prod: it did not finish, with 1 of 3 changes made\n")
+
+
+def test_a_stack_that_was_rolled_out_to_another_cluster_is_not_destroyed(pulumi: Path) -> None:
+    (pulumi / "stack.yaml").write_text(STACK)
+    assert answer(pulumi, yes=True) == (
+        2,
+        "",
+        "cluster.context of the stack file is none, and the last roll-out had prod: that is the cluster that "
+        "would be destroyed. Change the stack file back, or roll out first\n",
+    )
+    assert called(pulumi) == []
+
+
+def test_nothing_is_deleted_where_nobody_can_say_which_jobs_run(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: Any, **__: Any) -> Seen:
+        raise ApiError("no answer")
+
+    monkeypatch.setattr(destroy, "look", away)
+    code, _, err = answer(pulumi, yes=True)
+    assert (code, err) == (2, "Could not see the TrainJobs, so nothing is deleted: no answer\n")
+
+    def load(*_: Any) -> Credentials:
+        raise CredentialsError("no kubeconfig")
+
+    monkeypatch.setattr(connection, "load", load)
+    assert answer(pulumi, yes=True) == (2, "", "no kubeconfig\n")
+    assert called(pulumi) == []
+
+
+def test_a_cluster_that_does_not_know_trainjobs_has_none(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unknown(*_: Any, **__: Any) -> Seen:
+        raise NotFoundError("no such kind")
+
+    monkeypatch.setattr(destroy, "look", unknown)
+    code, out, _ = answer(pulumi, dry_run=True)
+    assert (code, "TrainJobs that have not ended: none" in out) == (0, True)
