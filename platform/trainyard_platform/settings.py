@@ -262,6 +262,18 @@ class StackSettings(Closed):
                 "in tenants.<name>.resourceQuota"
             )
 
+    def advice(self) -> dict[str, str]:
+        """What is valid but of no use, as a sentence with the way out, by its path."""
+        if not (self.kueue.enabled and self.queues.cluster_queues):
+            return {}
+        named = self.queues.flavors_with_quota
+        return {
+            f"nodePools.{name}": f"no cluster queue has quota for its {pool.nodes} nodes, so no job of a "
+            f"queue can use them: give the pool to a queue with nodePools.{name}.quota"
+            for name, pool in self.node_pools.items()
+            if pool.nodes and name not in named and not any(map(pool.nodes_of, pool.quota))
+        }
+
     def _users_of_queues(self) -> Iterator[tuple[str, str]]:
         for name, pool in self.node_pools.items():
             for position, quota in enumerate(pool.quota):

@@ -27,6 +27,9 @@ from .shapes import check as shapes
 MORE: Final = Finding(FieldPath(), f"finds more than the {MOST} places that are named")
 _OF_EXCEPTIONS: Final = (exception_form.RULE, exception_due.RULE, exception_unused.RULE)
 
+Said = tuple[str, str, str]
+"""A finding without its consequences: rule, field and sentence."""
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -46,6 +49,11 @@ class Violation:
     def refuses(self) -> bool:
         """Whether a gate that cannot repair refuses the manifest."""
         return self.exemption is None and self.level in (Level.MANDATORY, Level.REMEDIATE)
+
+    @property
+    def said(self) -> Said:
+        """By what it is the same finding in another version of the manifest."""
+        return self.rule.id, self.finding.path.text, self.finding.message
 
     @property
     def message(self) -> str:

@@ -66,7 +66,7 @@ def mistakes(manifest: Manifest, today: date, longest: int) -> Iterator[Finding]
         elif exemption.until - today > timedelta(days=longest):
             latest = today + timedelta(days=longest)
             said = f"must end within {longest} days, by {latest}, and ends on {exemption.until}"
-            yield Finding(path(rule), said)
+            yield Finding(path(rule), said, against="longestException")
 
 
 def due(made: Mapping[str, Exemption], today: date) -> Iterator[Finding]:

@@ -98,6 +98,9 @@ class Finding:
     message: str
     """At most `LONGEST` characters: the middle of a longer text is left out."""
     edits: tuple[Edit | Rename, ...] = ()
+    against: str = field(default="", compare=False)
+    """The parameter that the field is compared with, as a stack file spells it, such as `registries` or
+    `pools.h100`; empty if a stack has no say."""
 
     def __post_init__(self) -> None:
         if len(self.message) > LONGEST:

@@ -502,26 +502,54 @@ def test_a_runtime_that_a_stack_leaves_out_need_not_fit_it(here: Path, monkeypat
         assert answer(runtime, stack="small")[0] == code
 
 
-def test_a_runtime_of_the_catalog_is_judged_as_the_stack_installs_it_with_its_place_in_the_file(
+def test_what_a_stack_puts_into_a_runtime_of_the_catalog_is_told_at_the_stacks_line(
     catalog: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(lint, "STACKS", catalog.parent)
-    changes = {"image": "ghcr.io/kubeflow/train:latest", "resources": {"memory": "900Ei"}}
-    stack = {"operator": {"image": "docker.io/trainyard/operator:1"}, "runtimes": {"old": changes}}
-    written(json.dumps({"config": {"trainyard:platform": stack}}), "Pulumi.mine.yaml")
+    stack = (
+        "config:\n  trainyard:platform:\n    operator: {image: docker.io/trainyard/operator:1}\n"
+        "    runtimes:\n"
+        "      old:\n        image: ghcr.io/kubeflow/train:latest\n        resources: {memory: 900Ei}\n"
+    )
+    written(stack, "Pulumi.mine.yaml")
     code, out, _ = answer(catalog, stack="mine", style=Format.JSON)
     found = [(f["rule"], f["line"], f["message"].rpartition(": ")[2]) for f in json.loads(out)["findings"]]
+    assert {f["file"] for f in json.loads(out)["findings"]} == {"Pulumi.mine.yaml"}
     too_much = "must be at most 128Ti on this platform, is 900Ei"
     assert (code, found) == (
         1,
         [
-            ("image-tag", 28, "must not have the tag latest, which is another image tomorrow"),
-            ("image-digest", 28, "should be named by its digest, is ghcr.io/kubeflow/train:latest"),
-            ("resource-bounds", 29, too_much),
-            ("resource-bounds", 32, too_much),
+            ("image-tag", 6, "must not have the tag latest, which is another image tomorrow"),
+            ("image-digest", 6, "should be named by its digest, is ghcr.io/kubeflow/train:latest"),
+            ("resource-bounds", 7, too_much),
         ],
     )
     assert answer(catalog)[0] == 0
+
+
+def test_fix_writes_no_tolerations_for_a_pool_without_quota(catalog: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lint, "STACKS", catalog.parent)
+    accelerator = {"type": "h100", "count": 8}
+    pool = {"provider": "kwok", "nodes": 8, "machine": {"cpu": "64", "memory": "1Ti"}}
+    stack = {
+        "operator": {"image": "docker.io/trainyard/operator:1"},
+        "kueue": {"enabled": True},
+        "queues": {"clusterQueues": {"team": {}}},
+        "nodePools": {"h100": {**pool, "accelerator": accelerator}},
+        "accelerators": {"nvidia": {"devicePlugin": "shipped"}},
+    }
+    written(json.dumps({"config": {"trainyard:platform": stack}}), "Pulumi.mine.yaml")
+    path = catalog / "torch" / "old.yaml"
+    text = path.read_text().replace("limits:\n", 'limits:\n                          nvidia.com/gpu: "8"\n')
+    path.write_text(text)
+    code, out, err = answer(path, stack="mine", fix=True, style=Format.JSON)
+    refused = [f for f in json.loads(out)["findings"] if f["level"] == "mandatory"]
+    said = (
+        "nodePools.h100: does not fit 1 runtime (old): no cluster queue has quota for its 8 nodes, so no job "
+        "of a queue can use them: give the pool to a queue with nodePools.h100.quota"
+    )
+    assert (code, [(f["file"], f["message"]) for f in refused]) == (1, [("Pulumi.mine.yaml", said)]), err
+    assert path.read_text() == text
 
 
 def test_what_a_stack_cannot_install_is_said_beside_the_rest(catalog: Path, monkeypatch: pytest.MonkeyPatch):

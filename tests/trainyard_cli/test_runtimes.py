@@ -131,13 +131,22 @@ def test_a_stack_that_is_not_there_is_an_error() -> None:
     assert err.endswith("stacks/Pulumi.nowhere.yaml:1: No such file or directory\n")
 
 
-@pytest.mark.parametrize("framework", sorted({path.parent.name for path in CATALOG.glob("*/*.yaml")}))
+def test_a_name_that_upstream_takes_for_a_model_and_does_not_know_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(CATALOG, tmp_path / "runtimes")
+    options = {"framework": "torchtune", "purpose": "x", "folder": tmp_path / "runtimes"}
+    code, _, err = answer(runtimes_new.run, "our-own", **options)
+    assert (code, "must have a supported pretrained model" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "framework", sorted({path.parent.name for path in CATALOG.glob("*/*.yaml")} - {"torchtune"})
+)
 def test_a_new_runtime_of_a_framework_passes_every_gate(
     tmp_path: Path, framework: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(CATALOG, tmp_path / "runtimes")
     monkeypatch.chdir(tmp_path)
-    image = "registry.k8s.io/example/image:1.0@sha256:" + "0" * 64
+    image = "ghcr.io/kubeflow/image:1.0@sha256:" + "0" * 64
     options = {"framework": framework, "purpose": "What we need", "image": image}
     code, out, _ = answer(runtimes_new.run, "our-own", folder=tmp_path / "runtimes", **options)
     assert (code, out) == (0, f"runtimes/{framework}/our-own.yaml\n")
@@ -165,6 +174,36 @@ def test_a_framework_that_the_catalog_does_not_have_begins_with_plain(folder: Pa
     labels = {"trainer.kubeflow.org/framework": "ray"}
     own = {"name": "ray-train", "labels": labels, "annotations": {"trainyard.dev/last-words": "python"}}
     assert made == {**plain, "metadata": own}
+
+
+STACK = "config: {trainyard:platform: {operator: {image: docker.io/trainyard/operator:1}%s}}\n"
+LIGHTNING = {"framework": "lightning", "like": "torch-distributed", "purpose": "Lightning"}
+
+
+def test_a_runtime_that_verify_would_refuse_is_not_written_and_its_way_out_is_said(
+    folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "Pulumi.prod.yaml").write_text(STACK % "")
+    options = {**LIGHTNING, "folder": folder, "stacks_folder": tmp_path}
+    code, out, err = answer(runtimes_new.run, "mine", **options)
+    assert (code, out, (folder / "lightning").exists()) == (2, "", False)
+    assert err == (
+        "runtimes/lightning/mine.yaml is not written, because verify would refuse it:\n"
+        "  metadata.labels[trainer.kubeflow.org/framework]: must be torch or torchtune for the policy torch, "
+        "or one of policies.parameters.frameworks; is lightning. Set spec.mlPolicy to the framework's "
+        "policy, call the trainer step's ReplicatedJob node, and for MPI have a launcher as trainer step "
+        "beside it. Add a framework of your own to policies.parameters.frameworks. (on prod)\n"
+    )
+
+
+def test_a_framework_of_ones_own_has_a_runtime_that_torchrun_starts(folder: Path, tmp_path: Path) -> None:
+    own = ", policies: {parameters: {frameworks: [lightning]}}"
+    (tmp_path / "Pulumi.prod.yaml").write_text(STACK % own)
+    options = {**LIGHTNING, "folder": folder, "stacks_folder": tmp_path}
+    assert answer(runtimes_new.run, "mine", **options)[:2] == (0, "runtimes/lightning/mine.yaml\n")
+    manifest = catalog.read(folder / "lightning" / "mine.yaml").manifest
+    assert manifest["metadata"]["labels"] == {"trainer.kubeflow.org/framework": "lightning"}
+    assert "torch" in manifest["spec"]["mlPolicy"]
 
 
 PRIVILEGED = {"framework": "torch", "like": "torch-rdma-host-network", "purpose": "x"}
@@ -225,7 +264,7 @@ def test_an_exception_is_copied_where_it_is_named_or_the_answer_is_yes(tmp_path:
 
 
 def test_the_example_of_a_new_runtime_with_an_image_of_its_own_runs_that_image(folder: Path) -> None:
-    image = "registry.example.com/ml/mine:1"
+    image = "ghcr.io/kubeflow/mine:1"
     code, _, _ = answer(runtimes_new.run, "mine", framework="plain", purpose="x", image=image, folder=folder)
     text = (folder / "plain" / "mine.yaml").read_text()
     assert (code, text.count(f"image: {image}\n"), text.count("image: ")) == (0, 2, 2)

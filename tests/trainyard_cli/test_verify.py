@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import subprocess
 from datetime import date
@@ -41,11 +42,12 @@ def answer(clone: Path, **options: Any) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def refused(clone: Path) -> list[str]:
-    """What refuses, as `file:line: sentence`."""
-    code, out, _ = answer(clone, style=Format.JSON)
-    found = [one for one in json.loads(out)["findings"] if one["level"] == "mandatory"]
-    assert code == bool(found)
+def refused(clone: Path, level: str = "mandatory", **options: Any) -> list[str]:
+    """What refuses, or has another level, as `file:line: sentence`."""
+    code, out, _ = answer(clone, style=Format.JSON, **options)
+    all_of_them = json.loads(out)["findings"]
+    assert code == any(one["level"] == "mandatory" for one in all_of_them)
+    found = [one for one in all_of_them if one["level"] == level]
     return [f"{one['file']}:{one['line']}: {one['message']}" for one in found]
 
 
@@ -60,6 +62,19 @@ def own(image: str = "registry.example.com/ml/train:1", name: str = "torch-mine"
     text = Path(DISTRIBUTED).read_text().replace("torch-distributed", name)
     before, _, after = text.partition("image: ")
     Path(f"runtimes/torch/{name}.yaml").write_text(f"{before}image: {image}\n{after.partition(chr(10))[2]}")
+
+
+def commit() -> None:
+    """The clone as the branch main has it."""
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run(["git", *who, *arguments], check=True)
+
+
+def line_of(text: str) -> int:
+    """The line of the stack's file that holds a text."""
+    [line] = (at for at, line in enumerate(Path(PROD).read_text().splitlines(), 1) if text in line)
+    return line
 
 
 def add_to_stack(text: str) -> None:
@@ -105,11 +120,103 @@ def test_what_is_wrong_on_one_stack_alone_is_said_to_be(clone: Path) -> None:
     assert said.endswith("(on lab)")
 
 
-def test_an_image_that_a_stack_puts_in_is_judged_there(clone: Path) -> None:
+def test_an_image_that_a_stack_puts_in_is_told_at_its_line(clone: Path) -> None:
     edit(PROD, "      torch-distributed:\n", "      torch-distributed:\n        image: example.com/mine:1\n")
     [said] = refused(clone)
-    assert said.startswith(f"{DISTRIBUTED}:")
-    assert "must come from an allowed registry" in said
+    assert said.startswith(
+        f"{PROD}:{line_of('image: example.com')}: runtimes.torch-distributed.image: containers[0].image: "
+        "must come from an allowed registry (docker.io/horovod, "
+    )
+
+
+QUOTA = """\
+        quota:
+          - {clusterQueue: vision, nodes: 12}
+          - {clusterQueue: speech, nodes: 4}
+"""
+NO_QUOTA = (
+    "no cluster queue has quota for its 16 nodes, so no job of a queue can use them: "
+    "give the pool to a queue with nodePools.{pool}.quota"
+)
+
+
+def test_a_gpu_pool_that_loses_its_quota_is_told_once_at_its_line_and_no_runtime_is(clone: Path) -> None:
+    edit(PROD, QUOTA, "")
+    expected = [
+        f"{PROD}:{line_of('h100:')}: nodePools.h100: does not fit 4 runtimes (torch-distributed, "
+        f"torchtune-llama3.2-1b, torchtune-llama3.2-3b and 1 more): {NO_QUOTA.format(pool='h100')}"
+    ]
+    assert refused(clone) == expected
+    [finding] = [
+        one
+        for one in json.loads(answer(clone, style=Format.JSON)[1])["findings"]
+        if one["level"] == "mandatory"
+    ]
+    assert (finding["fixable"], finding["remedy"]) == (False, "Correct it here, and not in the runtimes.")
+
+
+def test_a_pool_without_quota_beside_one_that_has_it_is_advised_about(clone: Path) -> None:
+    pools = Path(PROD).read_text().partition("  nodePools:\n")[2].partition("    accelerators:\n")[0]
+    second = pools.replace("h100:", "spare:").replace("HBM3", "PCIe").replace(QUOTA, "")
+    edit(PROD, "    accelerators:\n", f"{second}    accelerators:\n")
+    assert [one for one in refused(clone, "advisory") if one.startswith(PROD)] == [
+        f"{PROD}:{line_of('spare:')}: nodePools.spare: {NO_QUOTA.format(pool='spare')}"
+    ]
+    assert refused(clone) == []
+
+
+def test_a_registry_that_a_stack_misspells_is_told_once_with_the_runtimes_that_it_reaches(
+    clone: Path,
+) -> None:
+    add_to_stack(REGISTRIES.replace("docker.io", "dcoker.io"))
+    [said] = refused(clone)
+    assert re.fullmatch(
+        rf"{PROD}:{line_of('registries:')}: policies.parameters.registries: does not fit \d+ runtimes "
+        r"\(horovod-distributed, [a-z0-9.-]+, [a-z0-9.-]+ and \d+ more\): .*must come from an allowed "
+        r"registry \(registry.example.com, dcoker.io, ghcr.io, nvcr.io\), is docker.io/.*",
+        said,
+    )
+
+
+def test_a_mirror_that_no_rule_allows_is_told_at_its_line(clone: Path) -> None:
+    mirror = "{source: mirror, registry: registry.exmaple.com/all, manifests: https://files.example.com}"
+    add_to_stack(f"{REGISTRIES}    artifacts: {mirror}\n")
+    found = refused(clone)
+    assert {one.partition(": does not fit")[0] for one in found} == {
+        f"{PROD}:{line_of('registry: registry.exmaple.com')}: artifacts.registry"
+    }
+
+
+def test_a_bound_that_a_change_lowers_is_told_at_its_line_and_not_at_a_runtime_that_it_leaves_alone(
+    clone: Path,
+) -> None:
+    edit(DISTRIBUTED, "numNodes: 1", "numNodes: 6")
+    add_to_stack("    policies: {parameters: {maxNodes: 8}}\n")
+    commit()
+    edit(PROD, "maxNodes: 8", "maxNodes: 5")
+    at = f"{PROD}:{line_of('maxNodes')}: policies.parameters.maxNodes: does not fit 1 runtime"
+    assert refused(clone, since="main") == [
+        f"{at} (torch-distributed): mlPolicy.numNodes: must be at most 5 on this platform, is 6"
+    ]
+
+
+def test_a_runtime_that_a_change_touches_is_told_at_its_own_line(clone: Path) -> None:
+    add_to_stack("    policies: {parameters: {maxNodes: 5}}\n")
+    commit()
+    for name in ("torch-distributed", "torch-elastic"):
+        edit(f"runtimes/torch/{name}.yaml", "numNodes: ", "numNodes: 9")
+    found = refused(clone, since="main")
+    assert {one.partition(":")[0] for one in found} == {DISTRIBUTED, "runtimes/torch/torch-elastic.yaml"}
+
+
+def test_the_field_of_a_pool_that_a_change_misspells_is_the_one_that_is_named(clone: Path) -> None:
+    commit()
+    edit(PROD, "resource: nvidia.com/gpu,", "resource: nvidia.com/gpus,")
+    Path(PROD).write_text(Path(PROD).read_text().replace("nvidia: {devicePlugin: shipped}", "{}"))
+    found = refused(clone, since="main")
+    assert [one.partition(": does not fit")[0] for one in found] == [
+        f"{PROD}:{line_of('nvidia.com/gpus')}: nodePools.h100.accelerator.resource"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +229,8 @@ def test_torch_rdma_runs_on_a_pool_whose_machines_have_what_it_asks_for(
     more = f", resources: {says}" if says else ""
     edit(PROD, "    runtimes:\n", f"    runtimes:\n      torch-rdma: {{enabled: true{more}}}\n")
     [said] = refused(clone)
-    assert said.startswith("runtimes/torch/torch-rdma.yaml:")
+    # The overlay asks for it in the second case.
+    assert said.startswith(PROD if says else "runtimes/torch/torch-rdma.yaml:")
     assert said.endswith(f".limits[{resource}]: must be a resource that a pool has; none of h100 has it")
     edit(
         PROD,
@@ -254,9 +362,7 @@ def test_a_file_that_cannot_be_read_has_an_annotation_and_a_result(clone: Path) 
 
 
 def test_advice_is_given_on_files_that_have_changed_alone(clone: Path) -> None:
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"]):
-        subprocess.run(["git", *who, *arguments], check=True)
+    commit()
     assert answer(clone, since="main")[1] == ""
     edit(DISTRIBUTED, "numNodes: 1", "numNodes: 2")
     said = answer(clone, since="main")[1]
@@ -264,9 +370,7 @@ def test_advice_is_given_on_files_that_have_changed_alone(clone: Path) -> None:
 
 
 def test_a_line_in_a_stack_file_brings_no_advice_on_files_that_nobody_touched(clone: Path) -> None:
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"]):
-        subprocess.run(["git", *who, *arguments], check=True)
+    commit()
     add_to_stack("# A line more.\n")
     edit(DISTRIBUTED, "numNodes: 1", "numNodes: 2")
     said = answer(clone, since="main", style=Format.JSON)[1]
@@ -274,9 +378,7 @@ def test_a_line_in_a_stack_file_brings_no_advice_on_files_that_nobody_touched(cl
 
 
 def test_a_word_that_replaces_a_whole_stack_is_told_from_the_two_files(clone: Path) -> None:
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"]):
-        subprocess.run(["git", *who, *arguments], check=True)
+    commit()
     edit(PROD, "identifier: onprem", "identifier: elsewhere")
     code, said, _ = answer(clone, since="main", style=Format.JSON)
     [finding] = json.loads(said)["findings"]

@@ -6,13 +6,22 @@ import pytest
 
 from tests.support.rule_examples import HERE, Example, of_workloads
 from trainyard_api import documents
+from trainyard_api.documents import Document
 from trainyard_api.errors import FieldPath
+from trainyard_policies import engine
+from trainyard_policies.engine import Violation
 from trainyard_policies.lint import repair
 from trainyard_policies.lint.files import CannotLintError
-from trainyard_policies.rule import Edit
-from trainyard_policies.settings import DEFAULT
+from trainyard_policies.lint.repair import Repair
+from trainyard_policies.rule import Edit, Finding, Level
+from trainyard_policies.rules import node_bounds
+from trainyard_policies.settings import DEFAULT, Policies
 
 TODAY = date(2026, 11, 21)
+
+
+def judged(policies: Policies) -> repair.Judge:
+    return lambda document: engine.check(document.value, TODAY, policies)
 
 
 def made(text: str, path: str, value: object) -> str:
@@ -69,12 +78,31 @@ def test_what_would_lose_a_comment_is_left_to_people():
 )
 def test_every_example_that_can_be_repaired_is_repaired_in_text(example: Example):
     text = "# kept\n" + documents.dump([example.manifest])
-    fixed, made = repair.repaired(text, "f.yaml", TODAY, example.policies)
+    judge = judged(example.policies)
+    fixed, made = repair.repaired(text, "f.yaml", judge)
     assert made
     assert fixed.startswith("# kept\n")
-    assert repair.repaired(fixed, "f.yaml", TODAY, example.policies) == (fixed, ())
+    assert repair.repaired(fixed, "f.yaml", judge) == (fixed, ())
 
 
 def test_a_good_file_stays_byte_for_byte():
     text = (HERE / "manifests" / "runtime.yaml").read_text()
-    assert repair.repaired(text, "f.yaml", TODAY, DEFAULT) == (text, ())
+    assert repair.repaired(text, "f.yaml", judged(DEFAULT)) == (text, ())
+
+
+def test_a_repair_that_leaves_its_finding_is_taken_back_and_the_next_one_is_made():
+    text = "a: 1\nb: 1\n"
+
+    def judge(document: Document) -> list[Violation]:
+        still = [("a must be odd", Edit(FieldPath("a"), 3))]
+        if document.value["b"] != 2:
+            still.append(("b must be 2", Edit(FieldPath("b"), 2)))
+        return [
+            Violation(node_bounds.RULE, Level.MANDATORY, "", Finding(one.path, said, (one,)))
+            for said, one in still
+        ]
+
+    assert repair.repaired(text, "f.yaml", judge) == (
+        "a: 1\nb: 2\n",
+        (Repair(2, "node-bounds", Edit(FieldPath("b"), 2)),),
+    )

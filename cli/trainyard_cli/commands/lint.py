@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -23,18 +23,22 @@ from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
 from trainyard_platform.catalog import installed as stack_runtimes
+from trainyard_platform.catalog import judge as catalog_judge
+from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.catalog.images import Images
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import StackSettings
-from trainyard_policies import rules
+from trainyard_platform.settings import CONFIG_KEY, StackSettings
+from trainyard_policies import engine, rules
+from trainyard_policies.engine import Said, Violation
 from trainyard_policies.lint import files as found
 from trainyard_policies.lint import formats, repair, report
 from trainyard_policies.lint.files import CannotLintError
-from trainyard_policies.lint.report import Entry
+from trainyard_policies.lint.report import Entry, Report
 from trainyard_policies.settings import DEFAULT, Policies
 
 from ..answers import CANNOT_ASK, FINE, REFUSED
-from ..files import catalog_files, stackfile
+from ..files import catalog_files, causes, stackfile
+from ..files.installs import NotInstalledError
 from ..files.manifests import CATALOG
 from ..files.stackfile import PROJECT, STACKS
 
@@ -70,39 +74,39 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
     try:
-        settings = stackfile.read(stack, STACKS) if stack else None
-        pins = Images(catalog_images.load(CATALOG))
         chosen = found.find(paths or [near(CATALOG)])
+        gate: _Gate = _Gate(today, Images(catalog_images.load(CATALOG)))
+        if stack:
+            gate = _of_stack(stack, chosen, since, gate)
         if since is not None:
             chosen = found.changed(chosen, since)
     except (CannotLintError, PlatformError) as error:
         print(error, file=err)
         return CANNOT_ASK
-    policies = DEFAULT if settings is None else _policies(settings)
-    documents: list[Document] = []
-    misplaced: list[Entry] = []
-    unreadable = 0
+    documents: dict[Path, Sequence[Document]] = {}
+    problems: list[Exception] = []
     for path in chosen:
         try:
-            held = _read(path, today, policies, err if fix else None)
+            documents[path] = _read(path, found.read(path))
         except (CannotLintError, DocumentError) as error:
-            print(error, file=err)
-            unreadable += 1
-            continue
-        documents += held
-        if _is_catalogs(path):
-            misplaced += _misplaced(path, held)
-    if settings is None:
-        documents = [_pinned(one, pins) for one in documents]
-    else:
-        documents, wrong = _of_stack(documents, settings, pins)
-        for problem in wrong:
-            print(problem, file=err)
-        unreadable += len(wrong)
-    result = report.of(documents, today, policies, _deprecated(documents)).with_entries(misplaced)
+            problems.append(error)
+    if fix:
+        for path, repaired in _fixed(documents, gate, err):
+            if isinstance(repaired, Exception):
+                problems.append(repaired)
+                del documents[path]
+            else:
+                documents[path] = repaired
+    result, wrong = gate.report([one for held in documents.values() for one in held])
+    misplaced = [
+        one for path, held in documents.items() if _is_catalogs(path) for one in _misplaced(path, held)
+    ]
+    result = result.with_entries(misplaced)
+    for problem in (*problems, *wrong):
+        print(problem, file=err)
     out.write(formats.FORMATS[style](result, root()))
     print(formats.summary(result), file=err)
-    if unreadable:
+    if problems or wrong:
         return CANNOT_ASK
     return REFUSED if result.refuses else FINE
 
@@ -144,39 +148,156 @@ def command(
     raise typer.Exit(run(paths or [], since=since, style=style, fix=fix, stack=stack))
 
 
-def _policies(settings: StackSettings) -> Policies:
-    return settings.policies.with_pools(settings.node_pools)
+@dataclass(frozen=True)
+class _Gate:
+    """What documents are judged by: the rules as shipped, or as a stack has them."""
+
+    today: date
+    pins: Images
+
+    @property
+    def policies(self) -> Policies:
+        """The levels and parameters."""
+        return DEFAULT
+
+    def installed(self, document: Document) -> Document | None:
+        """The document as it is installed; None if it is not."""
+        return _pinned(document, self.pins)
+
+    def report(self, given: Sequence[Document]) -> tuple[Report, list[PlatformError]]:
+        """What the rules say about the documents, and what cannot be installed."""
+        documents, wrong = [], []
+        for document in given:
+            try:
+                installed = self.installed(document)
+            except PlatformError as error:
+                wrong.append(error)
+                continue
+            documents += [] if installed is None else [installed]
+        return report.of(documents, self.today, self.policies, _deprecated(documents)), wrong
+
+    def repairs(self, document: Document) -> Iterable[Violation]:
+        """What is to be repaired in a document."""
+        return engine.check(document.value, self.today, self.policies)
 
 
-def _of_stack(
-    documents: Sequence[Document], settings: StackSettings, pins: Images
-) -> tuple[list[Document], list[PlatformError]]:
-    """The documents as the stack installs them, without those that it leaves out; and what it cannot install.
+@dataclass(frozen=True)
+class _StackGate(_Gate):
+    """As a stack installs documents of the catalog, with what it causes told at its own file.
 
-    Those of the catalog get the stack's overlays, images, storage and
-    accelerators; a finding still has its place in the file. A document that
-    is not a runtime stays unchanged: the rules say more about it.
+    They get its overlays, images, storage and accelerators; a finding still
+    has its place in the file. A document that is not a runtime stays
+    unchanged: the rules say more about it.
     """
-    found, wrong = [], []
-    images = replace(pins, registry=Artifacts(settings.artifacts, PROJECT).registry)
-    for document in documents:
+
+    name: str
+    settings: StackSettings
+    touched: Collection[str]
+    """The files that the change touches."""
+    before: StackSettings | None
+    its_own: Collection[tuple[str, Said]] = frozenset()
+    """What the stack causes, by file."""
+
+    @property
+    def policies(self) -> Policies:
+        return self.settings.policies.with_pools(self.settings.node_pools)
+
+    def installed(self, document: Document) -> Document | None:
+        return self._under(self.settings, document)
+
+    def report(self, given: Sequence[Document]) -> tuple[Report, list[PlatformError]]:
+        result, wrong = super().report(given)
+        own, told = self._placed(result.entries, given)
+        return replace(result, entries=()).with_entries([*own, *told]), wrong
+
+    def repairs(self, document: Document) -> Iterable[Violation]:
+        edits = {one.said: one.finding.edits for one in super().repairs(document)}
+        try:
+            installed = self.installed(document)
+        except PlatformError:
+            return
+        found = () if installed is None else engine.check(installed.value, self.today, self.policies)
+        entries = [Entry(document.source, document.position(()), one) for one in found]
+        for entry in self._placed(entries, [document])[0]:
+            violation = entry.violation
+            is_own = (entry.source, violation.said) not in self.its_own
+            own_edits = edits.get(violation.said, ()) if is_own else ()
+            yield replace(violation, finding=replace(violation.finding, edits=own_edits))
+
+    def caused(self, given: Sequence[Document]) -> set[tuple[str, Said]]:
+        """What the stack causes, by file."""
+        entries = super().report(given)[0].entries
+        own = {id(one) for one in self._placed(entries, given)[0]}
+        return {(one.source, one.violation.said) for one in entries if id(one) not in own}
+
+    def _placed(self, entries: Sequence[Entry], given: Sequence[Document]) -> tuple[list[Entry], list[Entry]]:
+        by_source = {one.source: one for one in given}
+
+        def judge(source: str, other: StackSettings) -> Collection[Said]:
+            installed = self._under(other, by_source[source])
+            if installed is None:
+                raise NotInstalledError(source)
+            return {one.said for one in engine.check(installed.value, self.today, self.policies)}
+
+        stack = causes.Stack(
+            self.settings,
+            str(stack_file(self.name)),
+            line=lambda place: stackfile.line(self.name, STACKS, f"{CONFIG_KEY}.{place}"),
+            judge=judge,
+            touched=self.touched,
+            before=self.before,
+        )
+        others = [one for one in entries if not _is_catalogs(Path(one.source))]
+        own, told = causes.placed([one for one in entries if _is_catalogs(Path(one.source))], stack)
+        return [*others, *own], told
+
+    def _under(self, settings: StackSettings, document: Document) -> Document | None:
         path = Path(document.source)
         if not _is_catalogs(path):
-            found += [] if _left_out(document, settings) else [_pinned(document, pins)]
-            continue
+            return None if _left_out(document, settings) else _pinned(document, self.pins)
+        if any(catalog_judge.findings(path, document.value)):
+            return document
+        runtime = Runtime(name=path.stem, framework=path.parent.name, manifest=dict(document.value))
+        images = replace(self.pins, registry=Artifacts(settings.artifacts, PROJECT).registry)
+        installed = stack_runtimes.one(runtime, settings, images)
+        return None if installed is None else replace(document, value=installed.manifest)
+
+
+def _of_stack(name: str, chosen: Sequence[Path], since: str | None, gate: _Gate) -> _StackGate:
+    """The gate as a stack has it; raises `CannotLintError` or `PlatformError` if git or it cannot be read."""
+    settings = stackfile.read(name, STACKS)
+    if since is None:
+        return _StackGate(gate.today, gate.pins, name, settings, (), None)
+    touched = map(str, found.touched([*chosen, stack_file(name)], since))
+    before = stackfile.earlier([name], since, STACKS).get(name)
+    return _StackGate(gate.today, gate.pins, name, settings, frozenset(touched), before)
+
+
+def stack_file(name: str) -> Path:
+    """The file of a stack."""
+    return near(STACKS / f"Pulumi.{name}.yaml")
+
+
+def _fixed(
+    documents: Mapping[Path, Sequence[Document]], gate: _Gate, out: TextIO
+) -> list[tuple[Path, Sequence[Document] | Exception]]:
+    """Files that were repaired, with what they hold now, or with why they could not be."""
+    if isinstance(gate, _StackGate):
+        every = [one for held in documents.values() for one in held]
+        gate = replace(gate, its_own=frozenset(gate.caused(every)))
+    results: list[tuple[Path, Sequence[Document] | Exception]] = []
+    for path in documents:
         try:
-            runtime = catalog.read(path)
-        except PlatformError:
-            found.append(document)
+            text, made = repair.repaired(found.read(path), str(path), gate.repairs)
+            if made:
+                _write(path, text)
+                results.append((path, parse(text, str(path))))
+        except (CannotLintError, DocumentError) as error:
+            results.append((path, error))
             continue
-        try:
-            installed = stack_runtimes.one(runtime, settings, images)
-        except PlatformError as error:
-            wrong.append(error)
-            continue
-        if installed is not None:
-            found.append(replace(document, value=installed.manifest))
-    return found, wrong
+        for one in made:
+            print(f"{path}:{one.line}: {one.edit} [{one.rule}]", file=out)
+    return results
 
 
 def _is_catalogs(path: Path) -> bool:
@@ -235,23 +356,18 @@ def _identity(document: Document) -> tuple[str, str]:
     return str(document.value.get("kind")), str(name)
 
 
-def _read(path: Path, today: date, policies: Policies, fixing: TextIO | None) -> Sequence[Document]:
-    text = found.read(path)
+def _read(path: Path, text: str) -> Sequence[Document]:
     given = parse(text, str(path))
     for document in given:
         report.require_known(document)
-    if fixing is None:
-        return given
-    text, made = repair.repaired(text, str(path), today, policies)
-    if not made:
-        return given
+    return given
+
+
+def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise CannotLintError(f"{path}: cannot be written: {error.strerror}") from error
-    for one in made:
-        print(f"{path}:{one.line}: {one.edit} [{one.rule}]", file=fixing)
-    return parse(text, str(path))
 
 
 def near(path: Path) -> Path:

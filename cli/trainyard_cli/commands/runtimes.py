@@ -42,7 +42,7 @@ COMMANDS: Final = {
         "List the TrainJobs on a runtime that have not finished, and which content of it each has.",
     ),
     "new": Listed(
-        "runtimes_new:command", "Write the file of a new runtime, which passes lint and admission as it is."
+        "runtimes_new:command", "Write the file of a new runtime, which passes verify and admission as it is."
     ),
 }
 """Commands besides those here."""

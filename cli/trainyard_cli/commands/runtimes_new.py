@@ -15,7 +15,11 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
+from trainyard_api.documents import Document, parse
+from trainyard_platform import delivery
+from trainyard_platform.artifacts import ImagePin
 from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import images as catalog_images
 from trainyard_platform.catalog import new as catalog_new
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.errors import PlatformError
@@ -24,8 +28,11 @@ from trainyard_policies import exceptions, manifest
 from trainyard_policies.lint import granted
 
 from ..answers import CANNOT_ASK, FINE
+from ..files import catalog_files, installs, stackfile
 from ..files.manifests import CATALOG
+from ..files.stackfile import STACKS
 from .runtimes import file_of, frameworks_of, names_of, near_here, one_of
+from .verify import SANDBOX
 
 PLAIN: Final = "plain"
 _NAME: Final = re.compile(r"[a-z]([a-z0-9.-]{0,61}[a-z0-9])?")
@@ -41,13 +48,15 @@ def run(
     with_exceptions: Sequence[str] = (),
     ask: Callable[[str], bool] = lambda _: False,
     folder: Path = CATALOG,
+    stacks_folder: Path = STACKS,
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
     """Write a runtime's file and print its path; returns the exit code, 2 if it cannot be written.
 
-    Copies an exception of the original runtime if `with_exceptions` names its
-    rule, or if `ask` answers the question about it with yes.
+    It cannot if `verify` would refuse the file on one of the stacks. Copies an
+    exception of the original runtime if `with_exceptions` names its rule, or if
+    `ask` answers the question about it with yes.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -65,12 +74,13 @@ def run(
             without=[f"{exceptions.PREFIX}{rule}" for rule in left_out],
         )
         path = folder / framework / f"{name}.yaml"
+        unfit = _require_verified(path, text, left_out, folder, stacks_folder)
         _write(path, text)
     except PlatformError as error:
         print(error, file=err)
         return CANNOT_ASK
     print(near_here(path), file=out)
-    for line in _copied(source, name, left_out):
+    for line in (*_copied(source, name, left_out), *unfit):
         print(line, file=err)
     print(f"Say in its header who it is for. Then: trainyard lint {near_here(path)}", file=err)
     return FINE
@@ -109,10 +119,11 @@ def command(
         ),
     ] = None,
 ) -> None:
-    """Write the file of a new runtime, which passes lint and admission as it is.
+    """Write the file of a new runtime, which passes verify and admission as it is.
 
-    An exception from a rule is a decision about one runtime: none is copied
-    unless you say so, and lint then refuses what needs the exception.
+    Nothing is written that verify would refuse on one of the stacks. An
+    exception from a rule is a decision about one runtime: none is copied
+    unless you say so, and verify then refuses what needs the exception.
 
     Example: trainyard runtimes new torch-audio --framework torch --for "Speech models."
     """
@@ -167,6 +178,59 @@ def _require_new(
         raise PlatformError(f"{near_here(file_of(folder, known[name]))} exists already: names are unique")
     if image is not None and not re.fullmatch(IMAGE, image):
         raise PlatformError(f"--image {image}: must name its registry and its tag or digest")
+
+
+def _require_verified(
+    path: Path, text: str, left_out: Sequence[str], folder: Path, stacks_folder: Path
+) -> Sequence[str]:
+    """Refuse a file that `verify` would, except for rules from which an exception was left out.
+
+    Returns what is left to say in stack files: a stack can leave out a runtime only once it is there.
+    """
+    documents = parse(text, str(path))
+    lines = [f"{one.path}: {one.message}" for _, one in catalog_files.problems(path, text, documents)]
+    unfit: list[str] = []
+    if not lines:
+        runtime = Runtime(name=path.stem, framework=path.parent.name, manifest=dict(documents[0].value))
+        examples = catalog_files.example(path, text)
+        pins = catalog_images.load(folder)
+        refused, unfit = _refused(runtime, examples, left_out, pins, stacks_folder)
+        lines = [f"{said} (on {', '.join(stacks)})" for said, stacks in refused.items()]
+    if lines:
+        headline = f"{near_here(path)} is not written, because verify would refuse it:"
+        raise PlatformError("\n  ".join([headline, *lines]))
+    return unfit
+
+
+def _refused(
+    runtime: Runtime,
+    examples: Sequence[Document],
+    left_out: Sequence[str],
+    pins: Mapping[str, ImagePin],
+    stacks_folder: Path,
+) -> tuple[dict[str, list[str]], list[str]]:
+    """What the rules of stacks refuse, with their names, and why stacks cannot install it at all."""
+    refused: dict[str, list[str]] = {}
+    unfit: list[str] = []
+    for stack in delivery.stacks(stacks_folder):
+        try:
+            settings = stackfile.read(stack, stacks_folder)
+        except PlatformError:
+            continue  # which is no fault of the runtime's
+        if stack == SANDBOX:
+            continue
+        policies = settings.policies.with_pools(settings.node_pools)
+        try:
+            for violation in installs.violations(
+                runtime, examples, settings, policies=policies, pins=pins, today=date.today()
+            ):
+                if violation.refuses and violation.rule.id not in left_out:
+                    refused.setdefault(violation.with_remedy, []).append(stack)
+        except installs.NotInstalledError:
+            continue
+        except PlatformError as error:
+            unfit.append(f"On {stack}, {error}")
+    return {said: list(dict.fromkeys(stacks)) for said, stacks in refused.items()}, unfit
 
 
 def _write(path: Path, text: str) -> None:

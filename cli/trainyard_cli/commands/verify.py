@@ -7,32 +7,35 @@ installs it, and prints.
 
 from __future__ import annotations
 
-import copy
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Final, TextIO
 
 import typer
 
 from trainyard_api.documents import Document, DocumentError, Position, parse
 from trainyard_platform import delivery, replacements
-from trainyard_platform.artifacts import Artifacts
+from trainyard_platform.artifacts import Artifacts, ImagePin
+from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import images as catalog_images
 from trainyard_platform.catalog import installed as stack_runtimes
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import StackSettings
+from trainyard_platform.settings import CONFIG_KEY, StackSettings
+from trainyard_policies import engine
 from trainyard_policies.lint import files as linted
 from trainyard_policies.lint import formats, report
 from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.lint.report import Entry, Report
 from trainyard_policies.rule import Finding, Level
+from trainyard_policies.settings import Policies
 
 from ..answers import CANNOT_ASK, FINE, REFUSED
-from ..files import catalog_files, stackfile
+from ..files import catalog_files, causes, installs, stackfile
 from ..files.manifests import CATALOG
 from ..files.stackfile import PROJECT, STACKS
 from .lint import Format, near, root
@@ -83,14 +86,16 @@ def look(
 ) -> tuple[Report, bool]:
     """What is wrong with the stacks and the catalog, and whether a file was too broken to check the rules.
 
-    With `since`, advice about files that have not changed since is left out.
-    Raises `CannotLintError` or `PlatformError` if git or the folders could
-    not be read.
+    What a stack causes is told at its file. With `since`, advice about files
+    that have not changed since is left out. Raises `CannotLintError` or
+    `PlatformError` if git or the folders could not be read.
     """
     names = [name for name in delivery.stacks(stacks_folder) if name != SANDBOX]
     paths = linted.find([near(path) for path in sorted(catalog_folder.glob("*/*.yaml"))])
-    changed = set(paths) if since is None else {*linted.touched(paths, since)}
+    everything = [*paths, *(near(stacks_folder / f"Pulumi.{name}.yaml") for name in names)]
+    changed = frozenset(map(str, () if since is None else linted.touched(everything, since)))
     entries, stacks = _stacks(names, stacks_folder)
+    before = {} if since is None else stackfile.earlier(stacks, since, stacks_folder)
     files: dict[str, tuple[Document, ...]] = {}
     for path in paths:
         namesakes = [one for one in paths if one.name == path.name and one != path]
@@ -99,11 +104,10 @@ def look(
         files[path.stem] = documents
     unsound = any(not documents for documents in files.values())
     if not unsound:
-        entries += _rules(files, stacks, catalog_folder, stacks_folder, today or date.today())
-    if since is not None:
-        entries += _replaced(stacks, since, stacks_folder)
-        changed |= {near(stacks_folder / f"Pulumi.{name}.yaml") for name in names}
-    entries = [one for one in entries if one.violation.refuses or Path(one.source) in changed]
+        every = _Stacks(stacks, stacks_folder, changed, before)
+        entries += _rules(files, every, catalog_folder, today or date.today())
+    entries += _replaced(stacks, before, stacks_folder)
+    entries = [one for one in entries if one.violation.refuses or since is None or one.source in changed]
     return Report((), len(paths), len(names)).with_entries(entries), unsound
 
 
@@ -143,60 +147,96 @@ def _file(path: Path, namesakes: Sequence[Path]) -> tuple[list[Entry], tuple[Doc
     return entries, () if entries else (*documents, *catalog_files.example(path, text))
 
 
-def _replaced(stacks: Mapping[str, StackSettings], since: str, folder: Path) -> Iterator[Entry]:
+def _replaced(
+    stacks: Mapping[str, StackSettings], before: Mapping[str, StackSettings], folder: Path
+) -> Iterator[Entry]:
     """Advice on stacks whose file creates all of the stack anew, or leaves it behind."""
-    with TemporaryDirectory() as earlier:
-        at = linted.at_revision(linted.left(since), [folder], Path(earlier))
-        for name, settings in stacks.items() if at else ():
-            try:
-                before = stackfile.read(name, at[0])
-            except PlatformError:
-                continue  # it is new, or was wrong
-            for sentence in replacements.of_stack(name, before, settings):
-                line = stackfile.line(name, folder, f"trainyard:platform.{sentence}")
-                entry = _entry(near(folder / f"Pulumi.{name}.yaml"), line, sentence)
-                yield replace(entry, violation=replace(entry.violation, level=Level.ADVISORY))
+    for name, settings in before.items():
+        for sentence in replacements.of_stack(name, settings, stacks[name]):
+            yield _advice(name, folder, sentence)
+
+
+def _advice(stack: str, folder: Path, sentence: str) -> Entry:
+    """Advice on the place of a stack's file that the sentence begins with."""
+    entry = _entry(near(folder / f"Pulumi.{stack}.yaml"), _line(stack, folder, sentence), sentence)
+    return replace(entry, violation=replace(entry.violation, level=Level.ADVISORY))
+
+
+def _line(stack: str, folder: Path, place: str) -> int:
+    return stackfile.line(stack, folder, f"{CONFIG_KEY}.{place}")
+
+
+@dataclass(frozen=True)
+class _Stacks:
+    """The stacks by name, and what the change does to them."""
+
+    settings: Mapping[str, StackSettings]
+    folder: Path
+    changed: Collection[str]
+    before: Mapping[str, StackSettings]
 
 
 def _rules(
-    files: Mapping[str, Sequence[Document]],
-    stacks: Mapping[str, StackSettings],
-    catalog_folder: Path,
-    stacks_folder: Path,
-    today: date,
+    files: Mapping[str, Sequence[Document]], stacks: _Stacks, catalog_folder: Path, today: date
 ) -> list[Entry]:
     """What the rules say of each stack's runtimes, as it installs them; each once, with the stacks named."""
     found: dict[tuple[object, ...], tuple[Entry, list[str]]] = {}
     entries = []
-    for name, settings in stacks.items():
+    for name, settings in stacks.settings.items():
         artifacts = Artifacts(settings.artifacts, PROJECT)
+        source = near(stacks.folder / f"Pulumi.{name}.yaml")
         try:
+            pins = catalog_images.load(catalog_folder)
             runtimes = stack_runtimes.load(catalog_folder, settings, artifacts.registry)
         except PlatformError as error:
-            line = stackfile.line(name, stacks_folder, str(error))
-            entries.append(_entry(near(stacks_folder / f"Pulumi.{name}.yaml"), line, str(error)))
+            entries.append(_entry(source, stackfile.line(name, stacks.folder, str(error)), str(error)))
             continue
         policies = settings.policies.with_pools(settings.node_pools)
         installed = [replace(files[one.name][0], value=one.manifest) for one in runtimes]
         said_of = list(report.of(installed, today, policies).entries)
         for runtime in runtimes:
-            examples = [_from(artifacts.registry, one) for one in files[runtime.name][1:]]
+            examples = [installs.from_registry(artifacts.registry, one) for one in files[runtime.name][1:]]
             jobs = report.of(examples, today, policies).entries
             said_of += [entry for entry in jobs if entry.violation.refuses]
-        for entry in said_of:
+
+        judge = partial(_judged, files=files, policies=policies, pins=pins, today=today)
+        stack = causes.Stack(
+            settings,
+            str(source),
+            line=partial(_line, name, stacks.folder),
+            judge=judge,
+            touched=stacks.changed,
+            before=stacks.before.get(name),
+        )
+        own, of_the_stack = causes.placed(said_of, stack)
+        entries += of_the_stack
+        told = {entry.position.line for entry in of_the_stack}
+        entries += [
+            _advice(name, stacks.folder, f"{place}: {sentence}")
+            for place, sentence in settings.advice().items()
+            if stack.line(place) not in told
+        ]
+        for entry in own:
             said = entry.violation
             key = (entry.source, entry.position, said.rule.id, said.subject, said.message, said.level)
             found.setdefault(key, (entry, []))[1].append(name)
-    return [*entries, *(_on(entry, names, len(stacks)) for entry, names in found.values())]
+    return [*entries, *(_on(entry, names, len(stacks.settings)) for entry, names in found.values())]
 
 
-def _from(registry: Callable[[str], str], example: Document) -> Document:
-    """The example of a header, which names upstream's image, where a stack has images from elsewhere."""
-    value = copy.deepcopy(example.value)
-    trainer = value["spec"].get("trainer") or {}
-    if "image" in trainer:
-        trainer["image"] = registry(trainer["image"])
-    return replace(example, value=value)
+def _judged(
+    file: str,
+    settings: StackSettings,
+    *,
+    files: Mapping[str, Sequence[Document]],
+    policies: Policies,
+    pins: Mapping[str, ImagePin],
+    today: date,
+) -> Collection[engine.Said]:
+    """What the rules say of a file if these settings install it; raises as `installs.violations`."""
+    runtime = catalog.read(Path(file))
+    examples = files[runtime.name][1:]
+    found = installs.violations(runtime, examples, settings, policies=policies, pins=pins, today=today)
+    return {one.said for one in found}
 
 
 def _on(entry: Entry, names: Sequence[str], stacks: int) -> Entry:

@@ -25,7 +25,8 @@ from trainyard_policies.rules import well_formed
 
 WHOLE: Final = FieldPath()
 """The file itself."""
-_FILE: Final = "File"
+FILE: Final = "File"
+"""What a finding is about that is about a file."""
 _EXAMPLE: Final = "the TrainJob in its header"
 
 
@@ -86,7 +87,7 @@ def _placed(
 
 def judged(source: str, position: Position, finding: Finding) -> Entry:
     """The finding about a file, which refuses it."""
-    return Entry(source, position, Violation(well_formed.RULE, Level.MANDATORY, _FILE, finding))
+    return Entry(source, position, Violation(well_formed.RULE, Level.MANDATORY, FILE, finding))
 
 
 def example(path: Path, text: str) -> tuple[Document, ...]:

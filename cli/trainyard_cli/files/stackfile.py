@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import yaml
@@ -19,6 +21,7 @@ from trainyard_platform import settings, versions, yamlfile
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.settings import Cluster, InvalidStackError, StackSettings
+from trainyard_policies.lint.files import at_revision, left
 
 from .manifests import CATALOG
 
@@ -64,6 +67,20 @@ def cluster_of(name: str | None) -> Cluster:
 def file_of(name: str) -> Path:
     """The file from which Pulumi reads the stack."""
     return Path(os.environ.get(_FILE_VARIABLE) or STACKS / f"Pulumi.{name}.yaml")
+
+
+def earlier(names: Iterable[str], since: str, folder: Path = STACKS) -> dict[str, StackSettings]:
+    """The stacks as they were where this branch left `since`, without those that are new or were wrong.
+
+    Raises `CannotLintError` if git cannot tell.
+    """
+    settings_of = {}
+    with TemporaryDirectory() as copies:
+        for at in at_revision(left(since), [folder], Path(copies)):
+            for name in names:
+                with suppress(PlatformError):
+                    settings_of[name] = read(name, at)
+    return settings_of
 
 
 def line(name: str, folder: Path, sentence: str) -> int:

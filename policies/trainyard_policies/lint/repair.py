@@ -8,9 +8,8 @@ anything but the edited object.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, Final
 
 import yaml
@@ -18,14 +17,14 @@ import yaml
 from trainyard_api import documents
 from trainyard_api.documents import Document
 
-from .. import engine
-from ..engine import Violation
+from ..engine import Said, Violation
 from ..rule import Edit, Rename, edited
-from ..settings import Policies
 from .files import CannotLintError
 
 _ROUNDS: Final = 100
 """Repairs that may lead to further ones; more would mean that rules contradict each other."""
+
+Judge = Callable[[Document], Iterable[Violation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +37,48 @@ class Repair:
     edit: Edit | Rename
 
 
-def repaired(text: str, source: str, today: date, policies: Policies) -> tuple[str, tuple[Repair, ...]]:
-    """The text with all edits of its findings made, and what was done, in order.
+def repaired(text: str, source: str, judge: Judge) -> tuple[str, tuple[Repair, ...]]:
+    """The text with all edits made that remove their finding, and what was done, in order.
 
-    Raises `CannotLintError` for an edit that cannot be made in the text, and
-    `DocumentError` for text that is not a manifest.
+    The text is judged again after each repair. One that leaves its finding is taken back.
+
+    Args:
+        text: What the file holds.
+        source: Its name, for messages.
+        judge: What is to be repaired in a document.
+
+    Raises:
+        CannotLintError: An edit cannot be made in the text.
+        DocumentError: The text is not a manifest.
     """
     made: list[Repair] = []
+    futile: set[tuple[int, Said]] = set()
     for _ in range(_ROUNDS):
-        given = documents.parse(text, source)
-        found = _next(given, today, policies)
+        found = _next(documents.parse(text, source), judge, futile)
         if found is None:
             return text, tuple(made)
         position, violation = found
+        attempt, repairs = text, []
         for edit in violation.finding.edits:
-            line = documents.parse(text, source)[position].position(edit.path.steps).line
-            text = _made(text, source, position, edit)
-            made.append(Repair(line, violation.rule.id, edit))
+            line = documents.parse(attempt, source)[position].position(edit.path.steps).line
+            attempt = _made(attempt, source, position, edit)
+            repairs.append(Repair(line, violation.rule.id, edit))
+        left = judge(documents.parse(attempt, source)[position])
+        if violation.said in {one.said for one in left}:
+            futile.add((position, violation.said))
+        else:
+            text = attempt
+            made += repairs
     raise CannotLintError(f"{source}: repairs do not end: report this as a bug in the rules")
 
 
-def _next(given: Sequence[Document], today: date, policies: Policies) -> tuple[int, Violation] | None:
+def _next(
+    given: Sequence[Document], judge: Judge, futile: Collection[tuple[int, Said]]
+) -> tuple[int, Violation] | None:
     for position, document in enumerate(given):
-        for violation in engine.check(document.value, today, policies):
-            if violation.finding.edits and violation.exemption is None:
+        for violation in judge(document):
+            is_left = violation.exemption is not None or (position, violation.said) in futile
+            if violation.finding.edits and not is_left:
                 return position, violation
     return None
 

@@ -40,10 +40,13 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             }
             if not offers:
                 pools = ", ".join(pool.name for pool in parameters.pools)
-                yield Finding(path.key(name), f"must be a resource that a pool has; none of {pools} has it")
+                said = f"must be a resource that a pool has; none of {pools} has it"
+                yield Finding(path.key(name), said, against="pools")
             elif all(offer.nano < asked.nano for offer in offers.values()):
                 most = ", ".join(f"{pool} has {offer}" for pool, offer in sorted(offers.items()))
-                yield Finding(path.key(name), f"must fit a node of a pool: {asked} are asked for, {most}")
+                said = f"must fit a node of a pool: {asked} are asked for, {most}"
+                against = f"pools.{next(iter(offers))}" if len(offers) == 1 else "pools"
+                yield Finding(path.key(name), said, against=against)
 
 
 RULE = Rule(

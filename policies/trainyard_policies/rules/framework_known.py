@@ -20,7 +20,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     framework = workload.labels.get(names.FRAMEWORK_LABEL)
     if framework and framework not in known:
         said = f"should be a known framework ({', '.join(known)}), is {fields.shown(framework)}"
-        yield Finding(PATH, said + similar.hint(framework, known))
+        yield Finding(PATH, said + similar.hint(framework, known), against="frameworks")
 
 
 RULE = Rule(

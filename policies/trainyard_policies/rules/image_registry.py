@@ -22,6 +22,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             yield Finding(
                 container.path.child("image"),
                 f"must come from an allowed registry ({allowed}), is {repository}",
+                against="registries",
             )
 
 

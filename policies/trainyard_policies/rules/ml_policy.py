@@ -72,8 +72,11 @@ def _unknown(framework: str, chosen: list[str]) -> Iterator[Finding]:
     """An unknown framework under the policy of another."""
     theirs = [name for name, policy in KNOWN.items() if policy in chosen and policy in _OF_ONE_FAMILY]
     if theirs:
-        said = f"must be {' or '.join(theirs)} for the policy {chosen[0]}, is {fields.shown(framework)}"
-        yield Finding(LABEL, said + similar.hint(framework, theirs))
+        said = (
+            f"must be {' or '.join(theirs)} for the policy {chosen[0]}, or one of "
+            f"policies.parameters.frameworks; is {fields.shown(framework)}"
+        )
+        yield Finding(LABEL, said + similar.hint(framework, theirs), against="frameworks")
 
 
 def _jobs(workload: Workload, policy: str) -> Iterator[Finding]:
@@ -95,7 +98,8 @@ RULE = Rule(
     why="The policy decides which environment, ports and hosts the nodes get. With the wrong one, or with "
     "a job of another name, the nodes never find each other.",
     remedy="Set spec.mlPolicy to the framework's policy, call the trainer step's ReplicatedJob node, and for "
-    "MPI have a launcher as trainer step beside it.",
+    "MPI have a launcher as trainer step beside it. Add a framework of your own to "
+    "policies.parameters.frameworks.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY},
     parameters=("frameworks",),

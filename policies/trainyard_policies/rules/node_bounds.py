@@ -17,21 +17,22 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """numNodes and numProcPerNode are at least 1 and at most what the stack says."""
     is_trainjob = workload.subject is Subject.TRAINJOBS
     places = (
-        (("trainer",) if is_trainjob else ("mlPolicy",), "numNodes", parameters.max_nodes),
+        (("trainer",) if is_trainjob else ("mlPolicy",), "numNodes", parameters.max_nodes, "maxNodes"),
         (
             ("trainer",) if is_trainjob else ("mlPolicy", "mpi"),
             "numProcPerNode",
             parameters.max_processes_per_node,
+            "maxProcessesPerNode",
         ),
     )
-    for above, name, most in places:
+    for above, name, most, bound in places:
         holder, path = fields.below(workload.spec, FieldPath("spec"), *above)
         path = path.child(name)
         asked = fields.integer(holder.get(name), path)
         if asked is not None and asked < 1:
             yield Finding(path, f"must be at least 1, is {asked}")
         if asked is not None and most is not None and asked > most:
-            yield Finding(path, f"must be at most {most} on this platform, is {asked}")
+            yield Finding(path, f"must be at most {most} on this platform, is {asked}", against=bound)
 
 
 RULE = Rule(

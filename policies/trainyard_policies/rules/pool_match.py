@@ -38,7 +38,8 @@ def _selector(job: ReplicatedJob, pools: Sequence[Pool]) -> Iterator[Finding]:
     asked = {key: value for key, value in selector.items() if key not in _EVERYWHERE}
     if asked and not any(asked.items() <= pool.labels.items() for pool in pools):
         have = "; ".join(f"{pool.name} has {_labels(pool.labels)}" for pool in pools)
-        yield Finding(path, f"must match the labels of a pool, asks for {_labels(asked)}; {have}")
+        said = f"must match the labels of a pool, asks for {_labels(asked)}; {have}"
+        yield Finding(path, said, against="pools")
 
 
 def _tolerations(job: ReplicatedJob, tolerations: Sequence[Json], pools: Sequence[Pool]) -> Iterator[Finding]:
@@ -49,7 +50,8 @@ def _tolerations(job: ReplicatedJob, tolerations: Sequence[Json], pools: Sequenc
             continue
         if not any(tolerated(taint, toleration) for taint in taints):
             at = job.pod_path.child("tolerations").index(position)
-            yield Finding(at, f"must be for a taint that a pool has; no pool has {fields.shown(key)}")
+            said = f"must be for a taint that a pool has; no pool has {fields.shown(key)}"
+            yield Finding(at, said, against="pools")
 
 
 def _accelerators(
@@ -66,7 +68,8 @@ def _accelerators(
         added = [_toleration(taint) for taint in missing]
         edits = (Edit(path, [*map(dict, tolerations), *added]),)
         keys = ", ".join(taint.key for taint in missing)
-        yield Finding(path, f"must tolerate {keys} of the pool {first.name}, which has {name}", edits)
+        said = f"must tolerate {keys} of the pool {first.name}, which has {name}"
+        yield Finding(path, said, edits, against=f"pools.{first.name}.taints")
 
 
 def _all_tolerated(pool: Pool, tolerations: Sequence[Json]) -> bool:

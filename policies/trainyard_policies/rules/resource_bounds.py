@@ -26,7 +26,9 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
                     raise invalid(path.key(name), fields.shown(value), str(error)) from error
                 if name in bounds and amount.nano > bounds[name].nano:
                     yield Finding(
-                        path.key(name), f"must be at most {bounds[name]} on this platform, is {value}"
+                        path.key(name),
+                        f"must be at most {bounds[name]} on this platform, is {value}",
+                        against=f"maxResources.{name}",
                     )
 
 

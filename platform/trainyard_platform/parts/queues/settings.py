@@ -262,6 +262,13 @@ class Queues(Closed):
         """Whether nothing is declared."""
         return self == Queues()
 
+    @property
+    def flavors_with_quota(self) -> frozenset[str]:
+        """The flavors that a cluster queue or a cohort names, beside the node pools' own quota."""
+        groups = [group for queue in self.cluster_queues.values() for group in queue.resource_groups]
+        groups += [group for cohort in self.cohorts.values() for group in cohort.resource_groups]
+        return frozenset(flavor.name for group in groups for flavor in group.flavors)
+
     def problems(self, pools: Collection[str], *, fair_sharing: bool) -> Iterator[str]:
         """References to something that does not exist.
 
