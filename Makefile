@@ -69,7 +69,7 @@ TYPES := $(CACHE)/types
 PROCESSES := $(shell echo $$(( $$(nproc) + 1 )))
 
 .PHONY: check
-check: environment .venv/clouds/.done ## Lint, types and unit tests (3 minutes)
+check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	@$(BIN)/ruff format --quiet --check $(SOURCES)
 	@[ -d .mypy_cache ] || [ ! -d $(TYPES) ] || cp -r $(TYPES) .mypy_cache || rm -rf .mypy_cache
@@ -146,7 +146,7 @@ drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json]
 HARNESS := $(BIN)/python -m tests.harness
 
 .PHONY: test
-test: environment .venv/clouds/.done ## The gate, as CI runs it: check, and the core of the tests on a sandbox (15 minutes)
+test: environment .venv/clouds/.done ## The gate, as CI runs it: check, and the core of the tests on a sandbox (10 minutes)
 	@$(HARNESS) toolchain tools check core
 
 .PHONY: e2e
