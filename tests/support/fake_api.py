@@ -225,6 +225,8 @@ class FakeApi:
             return web.json_response(discovered)
         if "limit" not in request.query:
             return _answer(status(404, "NotFound", name=request.path.rsplit("/", 1)[1]))
+        if "as=PartialObjectMetadata;" in request.headers["Accept"]:
+            return _answer(status(406, "NotAcceptable", name=request.path))
         items = self._within(request.path)
         start = int(request.query.get("continue", "0"))
         end = start + min(int(request.query["limit"]), self.page_size)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from trainyard_operator.kube.client import METADATA, ApiError, Client
+from trainyard_operator.kube.client import METADATA_OF_ALL, ApiError, Client
 from trainyard_platform.drift.verdicts import Ref
 
 from .drift_judge import Kinds
@@ -44,9 +44,8 @@ async def look(client: Client, wanted: Collection[Ref]) -> Existing:
             if resource is None:
                 return frozenset()
             decoder = msgspec.json.Decoder(_Object)
-            each = [
-                decoder.decode(raw).metadata async for raw in undecoded(client, resource, accept=METADATA)
-            ]
+            objects = undecoded(client, resource, accept=METADATA_OF_ALL)
+            each = [decoder.decode(raw).metadata async for raw in objects]
         except ApiError as error:
             unseen[f"which {kind} objects exist already"] = str(error)
             return frozenset()

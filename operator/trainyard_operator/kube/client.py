@@ -29,7 +29,9 @@ CONNECT_TIMEOUT = 10.0
 MAX_RETRY_AFTER = 60.0
 """Seconds; a server that asks for more gets the next request after this."""
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""The Accept header for an answer with metadata only."""
+"""The Accept header for an object with metadata only."""
+METADATA_OF_ALL = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""The same for a list, which the API server does not give as single objects."""
 MAX_WATCH_LINE = 64 * 1024 * 1024
 """Bytes; a watch event cannot be longer: etcd holds objects of 1.5 MiB."""
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from ..kube.client import ApiError, Client, Resource
+from ..kube.client import METADATA_OF_ALL, ApiError, Client, Resource
 from .cache import version
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,6 @@ INTERVAL = 60.0
 """Seconds between sweeps, with some jitter."""
 PATIENCE = 20.0
 """Seconds in which a stream must deliver what a list already shows."""
-METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -144,7 +143,7 @@ class Sweep:
         known = dict(kind.versions())
         listed: dict[Hashable, int] = {}
         at = ""
-        async for page in self._client.list(kind.resource.path(), accept=METADATA):
+        async for page in self._client.list(kind.resource.path(), accept=METADATA_OF_ALL):
             self.beat = self.heard = self._clock()
             at = page.metadata.resource_version
             for raw in page.items or ():
