@@ -26,6 +26,8 @@ class Reason(StrEnum):
     BLOCKED = "Blocked"
     HELD = "SentSuspended"
     GATED = "AdmissionGated"
+    QUEUE_NOT_FOUND = "QueueNotFound"
+    QUEUE_TOO_SMALL = "QueueTooSmall"
     WORKLOAD_MISSING = "WorkloadMissing"
     WORKLOAD_UNSEEN = "WaitsInQueue"
     WORKLOAD_INACTIVE = "WorkloadInactive"

@@ -52,6 +52,7 @@ from .work.measured import measured
 from .work.memory import Memories
 from .work.pods import Pods
 from .work.queue import Queue, Workers
+from .work.queues import Queues
 from .work.reaper import Reaper
 from .work.refusals import Refusals
 from .work.runtimes import Collector, RevisionSink, Runtimes
@@ -105,6 +106,7 @@ class Wiring:
         self.applier = Applier(client, cache, namespace=settings.namespace)
         companions = Companions(client)
         jobs = Jobs(client)
+        self.queues = Queues(client)
         self.controller = Controller(
             cache=cache,
             queue=self.queue,
@@ -114,6 +116,7 @@ class Wiring:
             companions=companions,
             jobs=jobs,
             refusals=Refusals(client, jobs),
+            queues=self.queues,
             events=Events(client, now=client.time.now),
             pods=Pods(client, now=client.time.now),
             pod_ends=self.pod_ends,
@@ -225,6 +228,7 @@ class Wiring:
             settings=self.build_settings,
             policies=load_policies(settings.webhook),
             trials=Trials(client, self.build_settings),
+            queues=self.queues,
             now=client.time.now,
         )
         self.webhook = WebhookServer(

@@ -124,13 +124,21 @@ def test_pods_carry_the_flavors_node_selector_and_tolerations(team_a: Cluster) -
 
 
 def test_a_job_that_can_never_fit_says_why(team_a: Cluster) -> None:
-    team_a.apply(queued("too-big", "64"))
+    sent = team_a.run(
+        "kubectl", "create", "-n", "team-a", "-f", "-", stdin=yaml.safe_dump(queued("too-big", "64"))
+    )
+    asked = "it asks for cpu 64 (1 x 64), and LocalQueue default has at most 1;"
+    assert f"Warning: this job will wait for ever: {asked}" in sent.stderr
     refused = said(team_a, "too-big", "QuotaReserved", "False")
     assert (
         "insufficient quota for cpu in flavor cpu, previously considered podsets requests (0)"
         in (refused["message"])
     )
     assert "maximum capacity (1)" in refused["message"]
+    blocked = team_a.wait_for_condition("too-big", "Blocked")
+    assert blocked["reason"] == "QueueTooSmall"
+    assert blocked["message"].startswith(f"{asked} Kueue says: couldn't assign flavors to pod set node: ")
+    shows(team_a, "too-big", STATE="Blocked", REASON="QueueTooSmall")
     assert team_a.pods("too-big") == []
 
 

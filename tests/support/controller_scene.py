@@ -22,6 +22,7 @@ from trainyard_operator.work.jobs import Jobs
 from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.pods import Pods
 from trainyard_operator.work.queue import Queue, RetryError
+from trainyard_operator.work.queues import Queues
 from trainyard_operator.work.refusals import Refusals
 from trainyard_operator.work.runtimes import Runtimes
 
@@ -66,6 +67,7 @@ class Scene:
             companions=Companions(client),
             jobs=Jobs(client),
             refusals=Refusals(client, Jobs(client)),
+            queues=Queues(client, clock=self.clock),
             events=Events(client, clock=self.clock, now=self.now),
             pods=Pods(client, now=self.now, clock=self.clock),
             pod_ends=self.pod_ends,

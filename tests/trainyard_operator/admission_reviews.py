@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from trainyard_operator.core.info import DEFAULT_SETTINGS
+from trainyard_operator.core.info import DEFAULT_SETTINGS, Settings
 from trainyard_operator.core.limits import DEFAULT, Limits
 from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
@@ -23,6 +23,7 @@ from trainyard_operator.serve.bodies import Bodies
 from trainyard_operator.serve.trials import Trials
 from trainyard_operator.watch.cache import Cache
 from trainyard_operator.work.memory import Memories
+from trainyard_operator.work.queues import Queues
 from trainyard_operator.work.runtimes import Runtimes
 from trainyard_policies.settings import Policies
 
@@ -87,6 +88,7 @@ async def webhooks(
     limits: Limits = DEFAULT,
     bodies: Bodies | None = None,
     policies: Policies | None = None,
+    settings: Settings = DEFAULT_SETTINGS,
 ) -> AsyncIterator[Webhooks]:
     cache, metrics = Cache(), Metrics()
     runtimes = Runtimes(client, cache, namespace="trainyard-system", memories=Memories(cache))
@@ -97,6 +99,8 @@ async def webhooks(
         synced=lambda: running.synced,
         allowed=limits,
         policies=policies,
+        settings=lambda: settings,
+        queues=Queues(client, clock=lambda: 0.0),
         trials=Trials(client, lambda: DEFAULT_SETTINGS, clock=lambda: 0.0),
         clock=lambda: 0.0,
     )

@@ -20,6 +20,7 @@ from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_api import names
 from trainyard_operator.core import review, revisions, validation
+from trainyard_operator.core.info import Settings
 from trainyard_operator.core.limits import Limits
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import admission, bodies, certificates
@@ -37,6 +38,8 @@ from trainyard_operator.watch.informer import jobset_of
 from trainyard_policies.settings import Policies
 
 from .admission_reviews import CLUSTER_RUNTIME, RUNTIME, TRAINJOB, Webhooks, body, denial, webhooks
+
+JOBSETS = Settings(queue_holds_jobset=True)
 
 
 def test_a_trainjob_is_let_in_when_its_runtime_is_there() -> None:
@@ -71,6 +74,46 @@ def test_a_trainjob_whose_runtime_is_of_the_other_kind_is_told_so() -> None:
             _, message = denial(await hooks.ask(TRAINJOB, objects.trainjob()))
             way_out = "There is a TrainingRuntime of that name: say runtimeRef.kind: TrainingRuntime"
             assert message.endswith(f"must be created before the TrainJob is created. {way_out}")
+
+    run(test)
+
+
+def test_a_trainjob_whose_runtime_is_misspelt_is_told_the_nearest_of_its_kind() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        live = api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        async with api.client() as client, webhooks(client) as hooks:
+            key = RuntimeKey(live["kind"], None, "rt-distributed")
+            hooks.cache.runtimes.observe(key, runtime_of(live, key.kind))
+            wrong = objects.trainjob(runtimeRef={"name": "rt-distribted"})
+            _, message = denial(await hooks.ask(TRAINJOB, wrong))
+            assert message.endswith("before the TrainJob is created. Did you mean rt-distributed?")
+
+    run(test)
+
+
+def test_a_trainjob_that_its_queue_can_never_admit_is_let_in_with_a_warning() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
+        job = objects.trainjob()
+        job["metadata"] = {**job["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "nowhere"}}
+        warned = {
+            "uid": "review-uid",
+            "allowed": True,
+            "warnings": [
+                "this job will wait for ever: there is no LocalQueue nowhere in namespace team; correct "
+                "the label kueue.x-k8s.io/queue-name, or ask the platform team for a queue in this namespace"
+            ],
+        }
+        async with api.client() as client, webhooks(client, settings=JOBSETS) as hooks:
+            assert await hooks.ask(TRAINJOB, job) == warned
+            assert await hooks.ask(TRAINJOB, job, job) == {"uid": "review-uid", "allowed": True}
+            asked = [path for _, path in api.requests if "kueue" in path]
+            assert await hooks.ask(TRAINJOB, job) == warned
+            assert [path for _, path in api.requests if "kueue" in path] == asked, "for ten seconds"
+        async with api.client() as client, webhooks(client) as hooks:
+            assert "warnings" not in await hooks.ask(TRAINJOB, job), "queues hold TrainJobs"
 
     run(test)
 

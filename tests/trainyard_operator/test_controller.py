@@ -572,7 +572,7 @@ def test_while_a_job_starts_its_pods_are_looked_at_now_and_then_and_never_once_i
             assert s.api.objects[JOB]["status"]["trainyard"] == {"state": "Running", "nodes": "2/2"}
             looks = s.api.requests.count(("GET", PODS))
             assert await later(s, 600) is None
-            assert (looks, s.api.requests.count(("GET", PODS))) == (2, 2)
+            assert (looks, s.api.requests.count(("GET", PODS))) == (3, 3)
 
     run(test)
 
@@ -591,6 +591,91 @@ def test_a_new_attempt_is_a_new_start_and_pods_that_cannot_be_seen_hold_nothing_
             s.see_jobset()
             assert await later(s, 10) == 15.0
             assert s.api.requests.count(("GET", PODS)) == 1
+
+    run(test)
+
+
+def waiting_pod(s: Scene, name: str, reason: str, message: str = "") -> None:
+    """The API server has a pod of the job whose container waits on its node."""
+    pod(s, name, PodScheduled={"status": "True"})
+    found = s.api.objects[f"{PODS}/{name}"]
+    waits = {"state": {"waiting": {"reason": reason, "message": message}}}
+    s.api.put(f"{PODS}/{name}", {**found, "status": {**found["status"], "containerStatuses": [waits]}})
+
+
+def blocked(s: Scene) -> tuple[str, str] | None:
+    """Reason and message of `Blocked`."""
+    found = [c for c in s.api.objects[JOB]["status"].get("conditions", ()) if c["type"] == "Blocked"]
+    return (found[0]["reason"], found[0]["message"]) if found else None
+
+
+def test_a_job_that_starts_says_which_image_it_waits_for_until_its_pods_run() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=0)
+            await s.settle()
+            waiting_pod(s, "a", "ErrImagePull", "i:1 is not found")
+            await later(s, 15)
+            step = "correct the image, or give the pods a pull secret for its registry"
+            told = ("ImageNotPulled", f"pod a: ErrImagePull: i:1 is not found; {step}")
+            assert blocked(s) == told
+            assert s.api.objects[JOB]["status"]["trainyard"]["state"] == "Starting"
+            waiting_pod(s, "a", "ImagePullBackOff", "Back-off pulling image")
+            await later(s, 10)
+            assert blocked(s) == told, "the kubelet tries again, and words it differently"
+            s.memories.forget(KEY)
+            await later(s, 10)
+            assert blocked(s) == told, "a new leader has not looked yet"
+            pod(s, "a", Ready={"status": "True"}, PodScheduled={"status": "True"})
+            await later(s, 15)
+            assert blocked(s) is None
+            state = {"state": "Running", "nodes": "1/1"}
+            assert s.api.objects[JOB]["status"]["trainyard"] == state, "though JobSet has not counted it"
+
+    run(test)
+
+
+def test_a_job_that_starts_says_which_volume_it_waits_for_as_only_events_tell() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=0)
+            await s.settle()
+            waiting_pod(s, "a", "ContainerCreating")
+            events = "/api/v1/namespaces/team/events"
+            for name, at, said in (("old", 1, "Scheduled"), ("new", 2, "FailedMount")):
+                event = {"reason": said, "message": said, "lastTimestamp": f"2026-01-01T00:00:0{at}Z"}
+                s.api.put(f"{events}/{name}", event)
+            await later(s, 15)
+            assert blocked(s) == (
+                "VolumeNotMounted",
+                "pod a: FailedMount: FailedMount; "
+                "correct what the message names, or ask the platform team about the storage",
+            )
+            s.api.put(f"{events}/new", {"reason": "Pulling", "lastTimestamp": "2026-01-01T00:00:20Z"})
+            for path in [path for path in s.api.objects if path.startswith(f"{events}/tj")]:
+                s.api.remove(path)  # about the TrainJob: a real API server would not list it
+            await later(s, 10)
+            assert blocked(s) is None
+            asked = s.api.requests.count(("GET", events))
+            await later(s, 60)
+            assert s.api.requests.count(("GET", events)) == asked, "a long pull costs none"
+
+    run(test)
+
+
+def test_a_job_whose_pods_change_is_looked_at_after_ten_seconds_and_ever_later_while_they_do_not() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=0)
+            await s.settle()
+            pod(s, "a")
+            waits = [await later(s, seconds) for seconds in (15, 10, 30)]
+            assert waits == [10.0, 30.0, 60.0]
+            waiting_pod(s, "a", "ErrImagePull")
+            assert await later(s, 60) == 10.0
 
     run(test)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.core_values import at
+from trainyard_api.reasons import Reason
 from trainyard_operator.core import nodes
-from trainyard_operator.core.model import EventNote
+from trainyard_operator.core.model import Cause, EventNote
 from trainyard_operator.core.nodes import Nodes, Pod
 
 FULL = "0/3 nodes are available: 3 Insufficient cpu."
@@ -27,6 +28,62 @@ def test_a_pod_that_fits_no_node_is_told_after_a_while_and_the_first_of_several_
     assert nodes.seen((waiting("b", 0),), at(20)) == Nodes(0, f"pod b fits no node: {FULL}")
     several = (waiting("c", 0, "other"), Pod("a", "node", ready=True), waiting("b", 1), waiting("d", 90))
     assert nodes.seen(several, at(100)) == Nodes(1, "pod c (and 1 more) fits no node: other")
+
+
+BACK_OFF = 'Back-off pulling image "i:1"'
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "cause"),
+    [
+        ("ImagePullBackOff", BACK_OFF, (Reason.IMAGE_NOT_PULLED, f"ImagePullBackOff: {BACK_OFF}")),
+        ("InvalidImageName", "", (Reason.IMAGE_NOT_PULLED, "InvalidImageName")),
+        (
+            "CreateContainerConfigError",
+            'secret "hub" not found',
+            (Reason.SECRET_MISSING, 'CreateContainerConfigError: secret "hub" not found'),
+        ),
+        (
+            "CreateContainerConfigError",
+            "couldn't find key X in Secret team/hub",
+            (Reason.CONFIG_MISSING, "CreateContainerConfigError: couldn't find key X in Secret team/hub"),
+        ),
+        (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "v" : secret "hub" not found',
+            (
+                Reason.SECRET_MISSING,
+                'FailedMount: MountVolume.SetUp failed for volume "v" : secret "hub" not found',
+            ),
+        ),
+        (
+            "FailedAttachVolume",
+            "it is elsewhere",
+            (Reason.VOLUME_NOT_MOUNTED, "FailedAttachVolume: it is elsewhere"),
+        ),
+        ("RunContainerError", "no such file", (Reason.CANNOT_START, "RunContainerError: no such file")),
+        ("ContainerCreating", "", None),
+        ("CrashLoopBackOff", "back-off 10s", None),
+        ("Pulling", "Pulling image", None),
+    ],
+)
+def test_what_the_kubelet_says_of_a_container_or_a_volume_has_a_reason_of_ours(
+    reason: str, message: str, cause: tuple[Reason, str] | None
+) -> None:
+    assert nodes.why(reason, message) == cause
+
+
+def test_of_several_pods_that_wait_on_their_nodes_the_first_is_told_with_the_next_step() -> None:
+    held = (Reason.IMAGE_NOT_PULLED, f"ImagePullBackOff: {BACK_OFF}")
+    found = (Pod("b", "node", held=held), Pod("a", "node", held=held), Pod("c", "node", ready=True))
+    assert nodes.seen(found, at(0)) == Nodes(
+        1,
+        held=Cause(
+            Reason.IMAGE_NOT_PULLED,
+            f"pod a: ImagePullBackOff: {BACK_OFF}; "
+            "correct the image, or give the pods a pull secret for its registry",
+        ),
+    )
 
 
 def test_its_event_is_the_sentence() -> None:

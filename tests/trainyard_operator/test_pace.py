@@ -25,9 +25,9 @@ def written_at(pace: Pace, clock: Clock, *statuses: dict[str, Any]) -> list[floa
     return seconds
 
 
-def test_counts_are_written_at_once_then_held_for_two_four_eight_and_sixteen_seconds() -> None:
+def test_counts_are_written_at_once_then_held_for_two_four_eight_and_ten_seconds() -> None:
     clock = Clock()
-    assert written_at(Pace(), clock, *[COUNTS] * 7) == [0, 2, 6, 14, 30, 46, 62]
+    assert written_at(Pace(), clock, *[COUNTS] * 7) == [0, 2, 6, 14, 24, 34, 44]
 
 
 def test_counts_are_held_from_their_first_change_on() -> None:

@@ -47,6 +47,8 @@ GATES = "kueue.x-k8s.io/admission-gated-by"
 GATE = "trainyard.dev/sent-suspended"
 RECORDED = replace(PLAIN, revision=revisions.name_of(PLAIN))
 ACTIVATED = Activate("team", "tj", "js-uid", active=True)
+WAITS = Plan(requeue_after=10.0)
+"""Then it is asked once whether its queue can ever admit it."""
 DEACTIVATED = replace(ACTIVATED, active=False)
 SUSPENDED = {
     "type": "Suspended",
@@ -129,7 +131,7 @@ def test_an_entry_of_kueues_in_runtime_patches_that_a_user_wrote_changes_nothing
 def test_a_jobset_that_waits_or_runs_is_left_alone() -> None:
     job = queued(status={"jobsStatus": []})
     waiting = stored(job)
-    assert plan(job, waiting) == NOTHING
+    assert plan(job, waiting) == WAITS
     counted = {"name": "node", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
     running = replace(
         waiting, suspend=False, generation=2, replicated_jobs_status=(counts(active=1, ready=1),)
@@ -139,7 +141,7 @@ def test_a_jobset_that_waits_or_runs_is_left_alone() -> None:
 
 def test_a_jobset_that_kueue_has_put_into_the_default_queue_is_not_written_again() -> None:
     job = trainjob(status={"jobsStatus": []})
-    assert plan(job, stored(job, queue="default")) == NOTHING
+    assert plan(job, stored(job, queue="default")) == WAITS
 
 
 def test_a_waiting_jobset_is_written_over_when_its_trainjob_changes_and_stays_suspended() -> None:
@@ -255,7 +257,7 @@ def test_jobs_that_kueue_had_placed_are_recreated_before_it_places_them_anew() -
         assert step(waits, placed) == Plan(requeue_after=COLLECT_SECONDS)
     [write] = step(fresh).writes
     assert isinstance(write, Update), "its spec is looked at"
-    assert plan(job, evicted) == NOTHING
+    assert plan(job, evicted) == WAITS
 
 
 def test_jobs_whose_own_template_has_kueues_label_are_left_alone() -> None:
@@ -285,7 +287,7 @@ def test_time_in_the_queue_does_not_count_towards_the_deadline() -> None:
     def at_second(second: float, js: JobSet | None) -> Plan:
         return reconcile(observed(job, js, RECORDED), at(second), JOBSETS)
 
-    assert at_second(1000, waits) == NOTHING
+    assert at_second(1000, waits) == WAITS
     runs = replace(waits, suspend=False, replicated_jobs_status=(counts(active=1),))
     assert at_second(1000, runs).requeue_after is None, "JobSet has not noted when it was resumed"
     noted = (Condition("Suspended", "False", "ResumeJobs", "", stamp(990)),)

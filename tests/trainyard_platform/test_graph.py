@@ -340,6 +340,7 @@ def test_the_operators_rights_are_exactly_these(graph: Graph) -> None:
         ),
         ("batch", "jobs", "", "create"),
         ("kueue.x-k8s.io", "workloads", "", "list,patch"),
+        ("kueue.x-k8s.io", "clusterqueues,cohorts,localqueues", "", "list"),
         ("authentication.k8s.io", "tokenreviews", "", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "", "create"),
     ]

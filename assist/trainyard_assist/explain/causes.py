@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from trainyard_api.reasons import Reason
-from trainyard_operator.core.causes import AFTER_THE_SAME_FAILURE, MEND_CONTENT
+from trainyard_operator.core.causes import AFTER_THE_SAME_FAILURE, MEND_CONTENT, NO_SUCH_QUEUE, TOO_MUCH
 
 
 class At(StrEnum):
@@ -90,6 +90,16 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.CRD_MISSING: About(
         At.JOBSET, "the cluster lacks a resource that the job needs", "have the platform team install it"
+    ),
+    Reason.QUEUE_NOT_FOUND: About(
+        At.TRAINJOB,
+        "there is no such LocalQueue in its namespace",
+        NO_SUCH_QUEUE,
+    ),
+    Reason.QUEUE_TOO_SMALL: About(
+        At.TRAINJOB,
+        "its queue has less, or no flavor at all, of what the job asks for, even with all that it may borrow",
+        TOO_MUCH,
     ),
     Reason.BLOCKED: About(At.TRAINJOB, "the operator reports that it is blocked", "see the operator's log"),
     Reason.HELD: About(

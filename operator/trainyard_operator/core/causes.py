@@ -5,8 +5,7 @@ Called by `reconcile`, which decides which of them is due, and when.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from trainyard_api import names
@@ -14,10 +13,13 @@ from trainyard_api.reasons import Reason
 
 from . import conditions, refusals, revisions
 from .framework import Framework
-from .model import EventNote, Json, Observed, Refused, Rejection, Runtime, TrainJob
+from .model import Cause, EventNote, Json, Observed, Refused, Rejection, Runtime, TrainJob
 
 _LONGEST_MESSAGE: Final = 1000
 """An Event's message holds 1024 bytes."""
+_LONGEST_NAME: Final = 63
+"""Of what may be no name at all."""
+_KUEUE_SAYS: Final = "Kueue says: "
 
 _NEXT_STEPS: Final[Mapping[str, str]] = {
     Reason.JOBSET_CONFLICT: "delete it, or create the TrainJob again under another name",
@@ -40,20 +42,25 @@ AFTER_THE_SAME_FAILURE: Final = (
 )
 """The next step where two attempts failed alike."""
 _OVER_QUOTA: Final = "wait for other jobs to end, ask for less, or have the namespace's ResourceQuota raised"
+NO_SUCH_QUEUE: Final = (
+    f"correct the label {names.QUEUE_LABEL}, or ask the platform team for a queue in this namespace"
+)
+TOO_MUCH: Final = "ask for less, use another queue, or ask the platform team for more quota"
+"""The next steps where a queue will never admit a job."""
+_STARTS_WITH: Final[Mapping[str, str]] = {
+    Reason.IMAGE_NOT_PULLED: "correct the image, or give the pods a pull secret for its registry",
+    Reason.SECRET_MISSING: "create the Secret, or correct its name",
+    Reason.CONFIG_MISSING: "create what the message names, or correct the name",
+    Reason.VOLUME_NOT_MOUNTED: "correct what the message names, or ask the platform team about the storage",
+    Reason.CANNOT_START: "correct command, working directory or mounts of the container",
+}
+"""The next step where a pod does not start on its node."""
 _SERVED_BY: Final = {
     "jobsets.jobset.x-k8s.io": "JobSet",
     "podgroups.scheduling.x-k8s.io": "the coscheduling plugin of scheduler-plugins",
     "podgroups.scheduling.volcano.sh": "Volcano",
 }
 """Which component installs a CRD."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Reason and message of a condition."""
-
-    reason: str
-    message: str
 
 
 OVERDUE: Final = Cause(Reason.DEADLINE_EXCEEDED, "TrainJob exceeded its active deadline")
@@ -117,12 +124,41 @@ def refused(what: Sequence[Refused], standing: Cause | None, *, has_run: bool) -
     return standing if standing in causes else causes[0]
 
 
-def standing(job: TrainJob) -> Cause | None:
-    """What the TrainJob already reports about refused Jobs or pods."""
+def standing(job: TrainJob, reasons: Collection[str] = refusals.OF_A_JOBSET) -> Cause | None:
+    """What the TrainJob already reports for one of these reasons, by default about refused Jobs or pods."""
     blocked = conditions.find(conditions.of(job.status), names.BLOCKED) or {}
-    if blocked.get("reason") not in refusals.OF_A_JOBSET:
+    if blocked.get("reason") not in reasons:
         return None
     return Cause(blocked["reason"], str(blocked.get("message")))
+
+
+def does_not_start(reason: Reason, pod: str, said: str) -> Cause:
+    """A pod has its node, and a container of it does not start."""
+    return Cause(reason, _worded(f"pod {pod}: {said}", _STARTS_WITH[reason]))
+
+
+def no_such_queue(queue: str, namespace: str, hint: str) -> Cause:
+    """The TrainJob names a LocalQueue that is not there."""
+    what = f"there is no LocalQueue {queue[:_LONGEST_NAME]} in namespace {namespace}{hint}"
+    return Cause(Reason.QUEUE_NOT_FOUND, _worded(what, NO_SUCH_QUEUE))
+
+
+def queue_too_small(queue: str, asked: str, most: str) -> Cause:
+    """The TrainJob asks for more than its queue can ever give it."""
+    what = f"it asks for {asked}, and LocalQueue {queue} {most}"
+    return Cause(Reason.QUEUE_TOO_SMALL, _worded(what, TOO_MUCH))
+
+
+def with_words_of_kueue(cause: Cause, said: str) -> Cause:
+    """The cause with what Kueue says of it before the next step."""
+    what, _, step = cause.message.rpartition("; ")
+    return Cause(cause.reason, _worded(f"{what}; {_KUEUE_SAYS}{said}", step))
+
+
+def has_words_of_kueue(standing: Cause | None, cause: Cause) -> bool:
+    """Whether this is reported already, with Kueue's words."""
+    what, _, _ = cause.message.rpartition("; ")
+    return standing is not None and standing.message.startswith(f"{what}; {_KUEUE_SAYS}")
 
 
 def other_content(observed: Observed) -> tuple[EventNote, ...]:

@@ -229,6 +229,14 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """Reason and message of a condition."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything one reconciliation is decided on."""
 
@@ -251,6 +259,12 @@ class Observed:
     """What is refused to the JobSet; None: not read, since few plans need it (`Plan.needs_refused`)."""
     newest: Runtime | None = None
     """The runtime as it is now, read together with `refused`."""
+    starts: Sequence[Cause] | None = None
+    """What its pods wait for on their nodes, empty if nothing is known; None: nobody has looked."""
+    waited: float = 0.0
+    """Seconds for which a queue has held the JobSet back."""
+    hopeless: Sequence[Cause] | None = None
+    """Why that queue will never admit it, empty if it may; None: not looked at (`Plan.needs_queues`)."""
     attempts: Sequence[Json] = ()
     """How each attempt failed, as far as it was seen (see `attempts`)."""
     runtime_renewed: bool = False
@@ -369,6 +383,8 @@ class Plan:
     """Nothing is decided yet: call again with `Observed.jobs`."""
     needs_refused: bool = False
     """Nothing is decided yet: call again with `Observed.refused` and `Observed.newest`."""
+    needs_queues: bool = False
+    """Nothing is decided yet: call again with `Observed.hopeless`."""
 
 
 NOTHING = Plan()

@@ -1,4 +1,4 @@
-"""What the pods of a TrainJob say while it starts: how many are ready, and whether one fits no node.
+"""What the pods of a TrainJob say while it starts: how many are ready, and what the others wait for.
 
 Called by `work.pods` with the pods that it has listed: docs/adr/0023. JobSet's
 counts are of Jobs, and a Job is ready once all of its pods are. Pure.
@@ -6,6 +6,7 @@ counts are of Jobs, and a Job is ready once all of its pods are. Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,12 +15,44 @@ from typing import Final
 from trainyard_api import names
 from trainyard_api.reasons import Reason
 
-from .model import EventNote
+from . import causes
+from .model import Cause, EventNote
 
 UNSCHEDULABLE: Final = "Unschedulable"
 """Reason of a pod's condition PodScheduled while the scheduler finds no node for it."""
+IMAGE: Final = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+"""The kubelet's reasons for a container that waits since its image cannot be pulled."""
+CONFIG: Final = "CreateContainerConfigError"
+START: Final = frozenset({"CreateContainerError", "RunContainerError", "PostStartHookError"})
+"""Its reasons for one that cannot be started."""
+MOUNT: Final = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+"""Its reasons of Events about volumes; the pod itself says nothing of them."""
+SECRET: Final = re.compile(r"\b[sS]ecrets? \"([^\"]+)\"")
+"""How it names a Secret."""
+REASONS: Final = frozenset(
+    {
+        Reason.IMAGE_NOT_PULLED,
+        Reason.SECRET_MISSING,
+        Reason.CONFIG_MISSING,
+        Reason.VOLUME_NOT_MOUNTED,
+        Reason.CANNOT_START,
+    }
+)
+"""What a pod that has a node waits for, as reasons of `Blocked`; the job still starts."""
 PATIENCE: Final = timedelta(seconds=20)
 """How long a pod may fit no node before that is reported: others may be about to leave one."""
+CHANGING: Final = 10.0
+"""Seconds from a look that has shown something new to the next one, and from one look to any other."""
 _FIRST_LOOK: Final = 15.0
 _LONGEST: Final = 120.0
 
@@ -36,6 +69,8 @@ class Pod:
     """What the scheduler says if it finds no node for it."""
     since: datetime | None = None
     """When it began to say so."""
+    held: tuple[Reason, str] | None = None
+    """Why a container of it does not start, and what the kubelet says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +80,8 @@ class Nodes:
     ready: int
     unschedulable: str = ""
     """Which pod fits no node, and why; empty if none is known."""
+    held: Cause | None = None
+    """Which pod waits on its node, and for what."""
 
 
 def seen(pods: Iterable[Pod], now: datetime) -> Nodes:
@@ -52,19 +89,47 @@ def seen(pods: Iterable[Pod], now: datetime) -> Nodes:
     found = sorted(pods, key=lambda pod: (pod.since is None, pod.since, pod.name))
     ready = sum(pod.ready for pod in found if pod.job not in names.INITIALIZERS)
     stuck = [pod for pod in found if pod.since is not None and now - pod.since >= PATIENCE]
-    return Nodes(ready, _sentence(stuck) if stuck else "")
+    return Nodes(ready, _sentence(stuck) if stuck else "", _held(found))
 
 
 def _sentence(stuck: list[Pod]) -> str:
-    others = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
-    return f"pod {stuck[0].name}{others} fits no node: {stuck[0].unschedulable}"
+    return f"pod {_several(stuck)} fits no node: {stuck[0].unschedulable}"
+
+
+def _several(pods: list[Pod]) -> str:
+    return f"{pods[0].name} (and {len(pods) - 1} more)" if len(pods) > 1 else pods[0].name
+
+
+def _held(pods: list[Pod]) -> Cause | None:
+    first = next((pod for pod in pods if pod.held is not None), None)
+    if first is None or first.held is None:
+        return None
+    reason, said = first.held
+    return causes.does_not_start(reason, first.name, said)
+
+
+def why(reason: str, message: str) -> tuple[Reason, str] | None:
+    """What a container waits for by the kubelet's reason and message, or a pod by those of an Event.
+
+    None for what most containers wait for, and not for long.
+    """
+    said = f"{reason}: {message}" if message else reason
+    if reason in IMAGE:
+        return Reason.IMAGE_NOT_PULLED, said
+    if reason in START:
+        return Reason.CANNOT_START, said
+    if reason != CONFIG and reason not in MOUNT:
+        return None
+    if SECRET.search(message) and "not found" in message:
+        return Reason.SECRET_MISSING, said
+    return (Reason.CONFIG_MISSING if reason == CONFIG else Reason.VOLUME_NOT_MOUNTED), said
 
 
 def after(looks: int) -> float:
     """Seconds to the next look, for the first one from the job's start: 15, 15, 30, 60, 120.
 
     Args:
-        looks: How often its pods have been looked at.
+        looks: How often its pods have been looked at and shown nothing new.
     """
     return min(_LONGEST, _FIRST_LOOK * 2.0 ** min(max(looks - 1, 0), 10))
 

@@ -36,6 +36,8 @@ _LABELS: Final = frozenset(
 )
 _OF_KUEUE: Final = (f"{names.KUEUE_GROUP}/", names.PROVISIONING_PREFIX)
 """How the labels and annotations begin that Kueue reads of a job, or writes on it."""
+PATIENCE: Final = 10.0
+"""Seconds that a JobSet waits in its queue before anybody asks whether the queue can ever admit it."""
 _MOST_PARAMETERS: Final = 100
 _LONGEST_VALUE: Final = 255
 """Of a parameter of a ProvisioningRequest, as Kubernetes' autoscaler has it."""
@@ -100,6 +102,11 @@ def queue_of(manifest: Json, jobset: JobSet) -> str:
 def is_gated(jobset: JobSet) -> bool:
     """Whether Kueue does not admit it since its TrainJob was sent suspended."""
     return names.SENT_SUSPENDED in jobset.queue_gates.split(",")
+
+
+def waits(job: TrainJob, jobset: JobSet) -> bool:
+    """Whether nothing but Kueue keeps the JobSet from running."""
+    return bool(jobset.queue) and jobset.suspend and not jobset.queue_gates and not job.spec.get("suspend")
 
 
 def with_suspend(manifest: Json, suspend: bool) -> Json:

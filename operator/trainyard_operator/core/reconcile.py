@@ -27,19 +27,22 @@ from . import (
     causes,
     conditions,
     marks,
+    nodes,
     plugins,
     queueing,
+    quota,
     refusals,
     renewal,
     retries,
     revisions,
     same_failure,
+    states,
 )
-from .causes import Cause
 from .framework import Framework, UnsupportedPolicyError
 from .info import DEFAULT_SETTINGS, Child, Settings
 from .model import (
     NOTHING,
+    Cause,
     Condition,
     Create,
     Delete,
@@ -80,6 +83,8 @@ class _Step:
     """It cannot be decided without the JobSet's Jobs."""
     needs_refused: bool = False
     """It cannot be decided without what is refused to the JobSet."""
+    needs_queues: bool = False
+    """It cannot be decided without what the JobSet's queue can never give it."""
 
 
 def reconcile(
@@ -125,8 +130,10 @@ def reconcile(
         )
 
     step = _next_step(observed, now, settings, using)
-    if step.needs_jobs or step.needs_refused:
-        return Plan(needs_jobs=step.needs_jobs, needs_refused=step.needs_refused)
+    if step.needs_jobs or step.needs_refused or step.needs_queues:
+        return Plan(
+            needs_jobs=step.needs_jobs, needs_refused=step.needs_refused, needs_queues=step.needs_queues
+        )
     events = step.events
     if step.blocked is not None:
         after = _with_blocked(before, after, step.blocked, now)
@@ -357,7 +364,19 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
         return _Step(blocked=causes.runtime_missing(job))
     step = _children_step(observed, observed.runtime, settings, using, queued=queued)
     step = _unless_rejected(step, observed, now)
+    if queued and jobset is not None and step == _Step() and queueing.waits(job, jobset):
+        return _waiting_step(observed)
     return replace(step, events=causes.other_content(observed)) if step.writes else step
+
+
+def _waiting_step(observed: Observed) -> _Step:
+    """It waits for its queue, most often for jobs that end; one that can never run is told so."""
+    standing = causes.standing(observed.trainjob, quota.REASONS)
+    if standing is None and observed.waited < queueing.PATIENCE:
+        return _Step(wait=queueing.PATIENCE - observed.waited)
+    if observed.hopeless is None:
+        return _Step(needs_queues=True)
+    return _Step(blocked=next(iter(observed.hopeless), None))
 
 
 def _children_step(
@@ -409,7 +428,7 @@ def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: S
     if relabelling is not None:
         return _unless_rejected(_Step(writes=(relabelling,)), observed, now)
     if not refusals.is_idle(jobset):
-        return _Step()
+        return _Step(blocked=_starts(observed, jobset))
     standing = causes.standing(observed.trainjob)
     if standing is None and observed.idle < refusals.PATIENCE:
         return _Step(wait=refusals.PATIENCE - observed.idle)
@@ -423,6 +442,17 @@ def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: S
         return _Step(blocked=blocked)
     outdated = replace(_deletion(jobset), resource_version=jobset.resource_version, foreground=True)
     return _Step(writes=(outdated,), blocked=blocked)
+
+
+def _starts(observed: Observed, jobset: JobSet) -> Cause | None:
+    """What the pods of a JobSet that starts wait for; as it was told until somebody has looked again."""
+    if not states.has_unready(said_by(jobset).jobs_status):
+        return None
+    standing = causes.standing(observed.trainjob, nodes.REASONS)
+    found = standing if observed.starts is None else next(iter(observed.starts), None)
+    # The kubelet words the same differently as it tries again.
+    same = found is not None and standing is not None and found.reason == standing.reason
+    return standing if same else found
 
 
 def _blocked_since(job: TrainJob, standing: Cause | None) -> datetime | None:

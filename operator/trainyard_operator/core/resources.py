@@ -8,6 +8,7 @@ are canonical text, as `templates.checked` leaves them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from trainyard_api import fields, names, quantity
@@ -53,21 +54,27 @@ def gpu_count(resources: Json) -> int:
     return 0
 
 
-def pod_requests(job: Json) -> Amounts:
+def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
     """What one pod of a checked ReplicatedJob requests, as Kubernetes' scheduler sums it up.
 
     Containers and sidecars run together; of the other init containers each
     runs beside the sidecars before it. Requests of the pod as a whole replace
-    the sum; the overhead comes on top. Limits do not count.
+    the sum; the overhead comes on top.
+
+    Args:
+        job: The ReplicatedJob.
+        limits_count: Whether a limit is the request where there is none, as the API server has it
+            in a pod. Trainer's sum for a gang leaves it out.
     """
     spec = templates.pod_template(job)["spec"]
+    wanted_by = partial(_requests, limits_count=limits_count)
     running: Amounts = {}
     for container in spec.get("containers", ()):
-        _add(running, _requests(container))
+        _add(running, wanted_by(container))
     sidecars: Amounts = {}
     starting: Amounts = {}
     for container in spec.get("initContainers", ()):
-        wanted = _requests(container)
+        wanted = wanted_by(container)
         if container.get("restartPolicy") == "Always":
             _add(running, wanted)
             _add(sidecars, wanted)
@@ -76,7 +83,7 @@ def pod_requests(job: Json) -> Amounts:
             _add(wanted, sidecars)
         _raise_to(starting, wanted)
     _raise_to(running, starting)
-    for name, amount in _requests(spec).items():
+    for name, amount in wanted_by(spec).items():
         if name in _POD_LEVEL or name.startswith(_POD_LEVEL_PREFIX):
             running[name] = amount
     _add(running, _parsed(spec.get("overhead") or {}))
@@ -90,8 +97,10 @@ def added(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts
     return result
 
 
-def _requests(owner: Json) -> Amounts:
-    return _parsed((owner.get("resources") or {}).get("requests") or {})
+def _requests(owner: Json, *, limits_count: bool) -> Amounts:
+    asked = owner.get("resources") or {}
+    limits = asked.get("limits") if limits_count else None
+    return _parsed({**(limits or {}), **(asked.get("requests") or {})})
 
 
 def _parsed(amounts: Json) -> Amounts:

@@ -25,9 +25,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from . import attempts, causes, conditions, last_words, queueing, retries
-from .causes import Cause
 from .info import Settings
-from .model import Activate, JobSet, Json, Suspend, TrainJob
+from .model import Activate, Cause, JobSet, Json, Suspend, TrainJob
 
 LATELY: Final = timedelta(minutes=5)
 """An attempt that has run for longer since the failure is let be: it may succeed."""

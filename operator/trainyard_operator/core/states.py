@@ -47,14 +47,17 @@ def of(job: TrainJob, status: Json, jobset: JobSet | None, seen: nodes.Nodes | N
         jobset: Its JobSet; None: it has none.
         seen: What its pods have shown since it began to start; None: nobody has looked.
     """
-    starting = is_starting(job, status, jobset)
-    return State.UNSCHEDULABLE if starting and _fits_none(job, seen) else _of(job, status, jobset)
+    if not is_starting(job, status, jobset):
+        return _of(job, status, jobset)
+    if seen is not None and jobset is not None and 0 < jobset.nodes <= seen.ready:
+        return State.RUNNING  # JobSet's controller has not counted them yet.
+    return State.UNSCHEDULABLE if _fits_none(job, seen) else _of(job, status, jobset)
 
 
 def is_starting(job: TrainJob, status: Json, jobset: JobSet | None) -> bool:
     """Whether it has pods that are not all ready, so that a look at them tells more than the counts."""
     starting = _of(job, status, jobset) in (State.STARTING, State.INITIALIZING)
-    return starting and _has_unready(status["jobsStatus"])
+    return starting and has_unready(status["jobsStatus"])
 
 
 def _of(job: TrainJob, status: Json, jobset: JobSet | None) -> State:
@@ -64,7 +67,7 @@ def _of(job: TrainJob, status: Json, jobset: JobSet | None) -> State:
         (names.FAILED, State.FAILED),
         (names.BLOCKED, State.BLOCKED),
     ):
-        if conditions.is_true(current, condition):
+        if conditions.is_true(current, condition) and not _says_only_what_it_waits_for(current, condition):
             return state
     if conditions.is_true(current, names.SUSPENDED):
         return State.QUEUED if resumed_by_kueue(job, jobset) else State.SUSPENDED
@@ -85,7 +88,14 @@ def _fits_none(job: TrainJob, seen: nodes.Nodes | None) -> bool:
     return _recorded(job).get("state") == State.UNSCHEDULABLE if seen is None else bool(seen.unschedulable)
 
 
-def _has_unready(counts: Sequence[Json]) -> bool:
+def _says_only_what_it_waits_for(current: conditions.Conditions, condition: str) -> bool:
+    """Whether its pods have their nodes, and are tried again by themselves: it starts still."""
+    found = conditions.find(current, condition) or {}
+    return condition == names.BLOCKED and found.get("reason") in nodes.REASONS
+
+
+def has_unready(counts: Sequence[Json]) -> bool:
+    """Whether a Job among these counts has pods that are not ready."""
     return any(count.get("ready", 0) < count.get("active", 0) for count in counts)
 
 
@@ -93,7 +103,7 @@ def _of_counts(counts: Sequence[Json]) -> State:
     active = [count for count in counts if count.get("active")]
     if any(count.get("name") in names.INITIALIZERS for count in active):
         return State.INITIALIZING
-    return State.RUNNING if active and not _has_unready(counts) else State.STARTING
+    return State.RUNNING if active and not has_unready(counts) else State.STARTING
 
 
 def _recorded(job: TrainJob) -> Json:

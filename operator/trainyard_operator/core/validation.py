@@ -13,14 +13,14 @@ come first, so that nothing takes long for what is refused anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import fields, names, similar
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
-from . import limits, marks, patches, plugins, retention, retries, revisions, templates
+from . import limits, marks, patches, plugins, quota, retention, retries, revisions, templates
 from .framework import Framework, UnsupportedPolicyError
 from .info import DEFAULT_SETTINGS, Settings
 from .limits import Limits
@@ -64,6 +64,8 @@ def validate(
     jobset: JobSet | None = None,
     *,
     of_the_other_kind: bool = False,
+    runtimes: Collection[str] = (),
+    queues: quota.Queues | None = None,
     allowed: Limits = limits.DEFAULT,
     settings: Settings = DEFAULT_SETTINGS,
     using: Framework = plugins.ALL,
@@ -73,7 +75,9 @@ def validate(
     `runtime` is what the TrainJob is built from: the live one, or after its
     start the revision that it started with; None if there is none. `jobset`
     is the JobSet of the TrainJob, if it has one. `of_the_other_kind` says that
-    a runtime of the other kind has the name.
+    a runtime of the other kind has the name; `runtimes` are the names that
+    there are of its kind. `queues` are those that hold JobSets; None if that is
+    not known.
     """
     try:
         too_much = too_large(job, old, allowed)
@@ -90,12 +94,14 @@ def validate(
         if not revisions.supported(job):
             return Answer(errors=(_unsupported(job),))
         if runtime is None:
-            return Answer(errors=(_missing(job, of_the_other_kind),))
+            return Answer(errors=(_missing(job, of_the_other_kind, runtimes),))
         if not _only_resumes(job, old) and (found := tuple(limits.sizes_of_runtime(runtime.spec, allowed))):
             return Answer(errors=(_unusable(job, found),))
     except InvalidFieldError as error:
         return Answer(errors=error.errors)
-    said, errors = _built(job, runtime, using, settings, old=old, jobset=jobset, allowed=allowed)
+    said, errors = _built(
+        job, runtime, using, settings, old=old, jobset=jobset, allowed=allowed, queues=queues
+    )
     warnings = (
         *_warnings("Referenced ", runtime),
         *_retention_warnings(job, old),
@@ -178,7 +184,7 @@ def _unsupported(job: TrainJob) -> FieldError:
     return FieldError(ErrorType.INVALID, _REFERENCE, shown, f"unsupported runtime: {kind}.{group}")
 
 
-def _missing(job: TrainJob, of_the_other_kind: bool) -> FieldError:
+def _missing(job: TrainJob, of_the_other_kind: bool, runtimes: Collection[str]) -> FieldError:
     group, kind, name = revisions.reference(job)
     path = _CLUSTER_REFERENCE if kind == names.CLUSTER_TRAINING_RUNTIME else _REFERENCE
     detail = (
@@ -188,6 +194,8 @@ def _missing(job: TrainJob, of_the_other_kind: bool) -> FieldError:
     if of_the_other_kind:
         other = revisions.other_kind(kind)
         detail += f". There is a {other} of that name: say runtimeRef.kind: {other}"
+    elif (near := similar.nearest(name, sorted(runtimes))) is not None:
+        detail += f". Did you mean {near}?"
     return FieldError(ErrorType.INVALID, path, revisions.shown_reference(job), detail)
 
 
@@ -232,6 +240,17 @@ def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -
         )
 
 
+def _queue_warnings(job: TrainJob, children: Sequence[Json], queues: quota.Queues | None) -> Iterator[str]:
+    """A queue may yet get what it lacks: what can never run as things are is let in, and told so."""
+    queue = job.labels.get(names.QUEUE_LABEL)
+    if not queue or queues is None:
+        return
+    for jobset in (child for child in children if child["kind"] == names.JOBSET):
+        never = quota.never(jobset, queue, queues)
+        if never is not None:
+            yield f"this job will wait for ever: {never.message}"
+
+
 def _built(
     job: TrainJob,
     runtime: Runtime,
@@ -241,6 +260,7 @@ def _built(
     old: TrainJob | None,
     jobset: JobSet | None,
     allowed: Limits,
+    queues: quota.Queues | None,
 ) -> tuple[tuple[str, ...], tuple[FieldError, ...]]:
     """The plugins' warnings at its creation, and errors: the plugins' and those of the TrainJob's limits;
     without any, what building the children shows."""
@@ -255,7 +275,7 @@ def _built(
         if found:
             return (), found
         children = [child.manifest for child in using.children_of(info)]
-        said = tuple(using.warnings(info)) if old is None else ()
+        said = (*using.warnings(info), *_queue_warnings(job, children, queues)) if old is None else ()
         return said, tuple(limits.of_children(job, children, allowed)) if limited else ()
     except UnsupportedPolicyError as error:
         shown = revisions.shown_reference(job)

@@ -74,5 +74,9 @@ VOLCANO_POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgro
 COSCHEDULING_POD_GROUPS: Final = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", names.POD_GROUP)
 WORKLOADS: Final = Resource(names.KUEUE_GROUP, "v1beta2", "workloads", "Workload")
 LOCAL_QUEUES: Final = Resource(names.KUEUE_GROUP, "v1beta2", "localqueues", "LocalQueue")
+CLUSTER_QUEUES: Final = Resource(
+    names.KUEUE_GROUP, "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False
+)
+COHORTS: Final = Resource(names.KUEUE_GROUP, "v1beta2", "cohorts", "Cohort", namespaced=False)
 VISIBLE_QUEUES: Final = Resource(f"visibility.{names.KUEUE_GROUP}", "v1beta2", "localqueues", "LocalQueue")
 """What waits in a LocalQueue, in order."""

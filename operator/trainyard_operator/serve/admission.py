@@ -36,7 +36,7 @@ from trainyard_api.rate import Buckets
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
-from ..core import holding, info, limits, model, reconcile, review, revisions, trial, validation
+from ..core import holding, info, limits, model, quota, reconcile, review, revisions, trial, validation
 from ..core.limits import DEFAULT, Limits
 from ..core.review import MalformedError, Request
 from ..core.validation import Answer
@@ -45,6 +45,7 @@ from ..kube.resources import JOBSETS
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey
 from ..watch.informer import jobset_of
+from ..work.queues import Queues
 from ..work.runtimes import Runtimes
 from .bodies import Bodies, RefusedBodyError
 from .budget import Budget
@@ -60,6 +61,8 @@ VALIDATE = "/validate-trainer-kubeflow-org-v1alpha1-"
 POLICIES = "/policies-trainer-kubeflow-org-v1alpha1-"
 ANSWER_TIMEOUT = 4.0
 """Seconds; together with those for the body, less than the 10 s after which the API server gives up."""
+QUEUES_TIMEOUT = 1.0
+"""Seconds that an answer waits for what it only warns about."""
 MAX_READ = 48 * 1024 * 1024
 """Bytes of memory of all reviews, once they are read."""
 SMALL = 32 * 1024
@@ -100,7 +103,8 @@ class Aside:
 class Decider:
     """Answers requests about TrainJobs and runtimes; by the rules too, if there are `policies`.
 
-    With `trials` it has Kubernetes judge their Jobs if the rules refuse nothing.
+    With `trials` it has Kubernetes judge their Jobs if the rules refuse nothing, and with `queues`
+    it tells a TrainJob that its queue can never admit.
 
     `synced` says whether the caches hold everything: until then JobSets are
     read from the API server.
@@ -117,6 +121,7 @@ class Decider:
         settings: Callable[[], info.Settings] = lambda: info.DEFAULT_SETTINGS,
         policies: Policies | None = None,
         trials: Trials | None = None,
+        queues: Queues | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -130,6 +135,7 @@ class Decider:
         self._now = now
         self._aside = Aside()
         self._trials = trials
+        self._queues = queues
         self._looks: Buckets[None] = Buckets(LOOKS_QPS, LOOKS_BURST, clock=clock)
         self._looks_for_one: Buckets[RuntimeKey] = Buckets(
             LOOKS_FOR_ONE_QPS, LOOKS_FOR_ONE_BURST, clock=clock
@@ -207,6 +213,8 @@ class Decider:
             runtime,
             jobset,
             of_the_other_kind=runtime is None and self._is_of_the_other_kind(job),
+            runtimes=self._names_like(job) if runtime is None else (),
+            queues=await self._queues_of(job) if old is None else None,
             allowed=self._allowed,
             settings=self._settings(),
         )
@@ -313,11 +321,27 @@ class Decider:
         chosen = await self._runtimes.choose(job, jobset, may_look=may_look)
         return chosen.runtime if isinstance(chosen.runtime, model.Runtime) else None, known
 
+    async def _queues_of(self, job: model.TrainJob) -> quota.Queues | None:
+        """The queues among which is the TrainJob's; None if it has none, or they are not known in time."""
+        queue = job.labels.get(names.QUEUE_LABEL)
+        if self._queues is None or not queue or not self._settings().queue_holds_jobset:
+            return None
+        try:
+            return await asyncio.wait_for(self._queues.all(job.namespace, queue), QUEUES_TIMEOUT)
+        except TimeoutError:
+            return None
+
     def _is_of_the_other_kind(self, job: model.TrainJob) -> bool:
         _, kind, name = revisions.reference(job)
         other = revisions.other_kind(kind)
         namespace = job.namespace if other == names.TRAINING_RUNTIME else None
         return RuntimeKey(other, namespace, name) in self._cache.runtimes
+
+    def _names_like(self, job: model.TrainJob) -> set[str]:
+        """The names of the runtimes that its reference could have meant."""
+        _, kind, _ = revisions.reference(job)
+        namespace = job.namespace if kind == names.TRAINING_RUNTIME else None
+        return {key.name for key in self._cache.runtimes if (key.kind, key.namespace) == (kind, namespace)}
 
     def _take_a_look(self) -> None:
         if self._looks.take(None) > 0:

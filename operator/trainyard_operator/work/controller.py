@@ -43,6 +43,7 @@ from .memory import Memories, Memory, Refusal
 from .milestones import Milestones
 from .pods import Pods
 from .queue import Queue, RetryError
+from .queues import Queues
 from .refusals import Refusals
 from .runtimes import Runtimes
 
@@ -75,6 +76,7 @@ class Controller:
         companions: Companions,
         jobs: Jobs,
         refusals: Refusals,
+        queues: Queues,
         events: Events,
         pods: Pods,
         pod_ends: PodEnds,
@@ -101,6 +103,7 @@ class Controller:
         self._companions = companions
         self._jobs = jobs
         self._refusals = refusals
+        self._queues = queues
         self._events = events
         self._pods = pods
         self._pod_ends = pod_ends
@@ -208,12 +211,7 @@ class Controller:
         memory = self._memories.of(trainjob)
         observed = await self._observe(memory, trainjob)
         plan = self._plan(observed)
-        if plan.needs_jobs and observed.jobset is not None:
-            observed = await self._with_jobs(observed, observed.jobset)
-            plan = self._plan(observed)
-        if plan.needs_refused and observed.jobset is not None:
-            observed = await self._with_refused(observed, observed.jobset)
-            plan = self._plan(observed)
+        observed, plan = await self._decided(observed, plan)
         if plan.writes and not await self._is_current(memory, observed):
             self._queue.add(key)
             return None
@@ -242,6 +240,8 @@ class Controller:
         if written and not refused:
             memory.refusal = None
         look = await self._look_at_pods(memory, observed, plan)
+        if memory.starts != observed.starts and not plan.writes:
+            plan = self._plan(replace(observed, starts=memory.starts))
         waiting = await self._write_status(memory, observed, plan)
         for note in (*plan.events, *self._failures(memory, observed, waiting), *memory.unschedulable()):
             await self._events.post(trainjob, note)
@@ -251,6 +251,21 @@ class Controller:
         retry = RETRY_REFUSED if memory.refusal is not None else None
         again = (plan.requeue_after, look, waiting, retry, held or None)
         return min((seconds for seconds in again if seconds is not None), default=None)
+
+    async def _decided(self, observed: model.Observed, plan: model.Plan) -> tuple[model.Observed, model.Plan]:
+        """The plan for what was observed, with more of it read if the plan asks for that."""
+        jobset = observed.jobset
+        if plan.needs_jobs and jobset is not None:
+            observed = await self._with_jobs(observed, jobset)
+            plan = self._plan(observed)
+        if plan.needs_refused and jobset is not None:
+            observed = await self._with_refused(observed, jobset)
+            plan = self._plan(observed)
+        if plan.needs_queues and jobset is not None:
+            hopeless = await self._queues.hopeless(observed, jobset, self._settings(), self._using)
+            observed = replace(observed, hopeless=hopeless)
+            plan = self._plan(observed)
+        return observed, plan
 
     async def _is_current(self, memory: Memory, observed: model.Observed) -> bool:
         """Whether what is known of the TrainJob is recent enough to write to its children.
@@ -303,6 +318,8 @@ class Controller:
             runtime_revision_lost=chosen.lost,
             runtime_renewed=chosen.renewed,
             idle=memory.idle(jobset, self._clock()),
+            starts=memory.starts,
+            waited=memory.waited(jobset, self._clock()),
             attempts=self._attempts(trainjob, jobset),
             jobset_checked=jobset is None or not jobset.suspend or memory.is_checked(jobset),
         )

@@ -58,6 +58,8 @@ class Memory:
     snapshot: Snapshot | None = None
     idle_since: tuple[str, float] | None = None
     """Uid of the JobSet that should run and has no pod, and since when, on a monotonic clock."""
+    waiting_since: tuple[str, float] | None = None
+    """Uid of the JobSet that its queue holds back, and since when, on a monotonic clock."""
     milestones: frozenset[str] = frozenset()
     """Those that have been counted."""
     attempts: frozenset[int] = frozenset()
@@ -85,10 +87,26 @@ class Memory:
             self.idle_since = (jobset.uid, now)
         return now - self.idle_since[1]
 
+    def waited(self, jobset: model.JobSet | None, now: float) -> float:
+        """Seconds for which its queue has been seen to hold the JobSet back."""
+        if jobset is None or not jobset.queue or not jobset.suspend:
+            self.waiting_since = None
+            return 0.0
+        if self.waiting_since is None or self.waiting_since[0] != jobset.uid:
+            self.waiting_since = (jobset.uid, now)
+        return now - self.waiting_since[1]
+
     @property
     def seen(self) -> nodes.Nodes | None:
         """What its pods have shown since it began to start."""
         return None if self.start is None else self.start.seen
+
+    @property
+    def starts(self) -> tuple[model.Cause, ...] | None:
+        """What its pods wait for on their nodes; None if nobody has looked since it began to start."""
+        if self.seen is None:
+            return None
+        return () if self.seen.held is None else (self.seen.held,)
 
     def unschedulable(self) -> tuple[model.EventNote, ...]:
         """The Event about pods that fit no node, once for each time that this begins."""

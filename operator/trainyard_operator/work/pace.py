@@ -4,9 +4,9 @@ The counts of its pods change with every pod that starts, gets ready or ends,
 and a write of them costs the API server as much as one that says something
 new. So the first status and the one that finishes a TrainJob are written at
 once, other conditions a second after the last write at the earliest, and a
-change of only counts is held for 2, 4, 8, then 16 seconds, and written as it
+change of only counts is held for 2, 4, 8, then 10 seconds, and written as it
 is then: a job of a thousand pods costs a handful of writes, and no count is
-older than 16 seconds. A condition resets the delay.
+older than 10 seconds. A condition resets the delay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONDITIONS = 1.0
 """Seconds from a write to the next one that changes conditions."""
 COUNTS = 2.0
 """Seconds for which the first change of only counts is held; doubled with each that is written."""
-LONGEST = 16.0
+LONGEST = 10.0
 
 
 @dataclass(slots=True)

@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import msgspec
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from ..core import model, nodes
 from ..kube.client import ApiError, Client
-from ..kube.resources import PODS
+from ..kube.resources import EVENTS, PODS
 from ..watch.cache import Key
 
 logger = logging.getLogger(__name__)
 
+_USUAL = frozenset({"ContainerCreating", "PodInitializing"})
+"""Reasons of containers of a pod that waits for its volumes, its network or an image that is being pulled."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
 
 class _Meta(msgspec.Struct, rename="camel"):
     name: str
+    uid: str = ""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     deletion_timestamp: str | None = None
 
@@ -38,8 +44,23 @@ class _Condition(msgspec.Struct, rename="camel"):
     last_transition_time: datetime | None = None
 
 
-class _Status(msgspec.Struct):
+class _Waiting(msgspec.Struct):
+    reason: str = ""
+    message: str = ""
+
+
+class _State(msgspec.Struct):
+    waiting: _Waiting | None = None
+
+
+class _Container(msgspec.Struct):
+    state: _State = msgspec.field(default_factory=_State)
+
+
+class _Status(msgspec.Struct, rename="camel"):
     conditions: list[_Condition] | None = None
+    container_statuses: list[_Container] | None = None
+    init_container_statuses: list[_Container] | None = None
 
 
 class _Pod(msgspec.Struct):
@@ -47,7 +68,15 @@ class _Pod(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
+class _Event(msgspec.Struct, rename="camel"):
+    reason: str = ""
+    message: str = ""
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+
+
 _decoder = msgspec.json.Decoder(_Pod)
+_event_decoder = msgspec.json.Decoder(_Event)
 
 
 @dataclass(slots=True)
@@ -60,9 +89,19 @@ class Start:
     at: float
     """When its pods were last looked at; at first, when it began to start."""
     looks: int = 0
+    """Those in a row that have shown nothing new."""
     seen: nodes.Nodes | None = None
+    counts: Sequence[model.ReplicatedJobStatus] = ()
+    """What JobSet counted at the last look."""
     told: bool = False
     """Whether an Event has said that a pod fits no node."""
+
+    def due(self, jobset: model.JobSet) -> float:
+        """When the next look is due: soon where something changes, else ever later."""
+        if self.seen is None:
+            return self.at + nodes.after(self.looks)
+        changes = self.looks == 1 or jobset.replicated_jobs_status != self.counts
+        return self.at + (nodes.CHANGING if changes else nodes.after(self.looks))
 
 
 class Pods:
@@ -88,32 +127,68 @@ class Pods:
         this, clock = (jobset.uid, jobset.restarts), self._clock()
         if start is None or start.of != this:
             start = Start(this, clock, clock)
-        due = start.at + nodes.after(start.looks)
-        if clock < due:
-            return start, due - clock
-        start.at, start.looks = clock, start.looks + 1
+        if clock < start.due(jobset):
+            return start, start.due(jobset) - clock
+        start.at, start.looks, start.counts = clock, start.looks + 1, jobset.replicated_jobs_status
         try:
-            start.seen = nodes.seen(await self._of(jobset), self._now())
+            ask = start.seen is None or start.seen.held is not None
+            seen = nodes.seen(await self._of(jobset, ask_events=ask), self._now())
+            if seen != start.seen:
+                start.seen, start.looks = seen, 1
         except ApiError as error:
             logger.info("%s: its pods cannot be listed: %s", Key.of(jobset), error)
-        return start, nodes.after(start.looks)
+        return start, start.due(jobset) - clock
 
-    async def _of(self, jobset: model.JobSet) -> list[nodes.Pod]:
+    async def _of(self, jobset: model.JobSet, *, ask_events: bool) -> list[nodes.Pod]:
         params = {"labelSelector": f"{names.JOBSET_UID_LABEL}={jobset.uid}"}
-        found = []
+        pods: list[_Pod] = []
         async for page in self._client.list(PODS.path(jobset.namespace), params=params):
-            pods = (_decoder.decode(raw) for raw in page.items or ())
-            found += [_view(pod) for pod in pods if pod.metadata.deletion_timestamp is None]
-        return found
+            pods += [pod for raw in page.items or () if not _is_deleted(pod := _decoder.decode(raw))]
+        found = {pod.metadata.name: _view(pod) for pod in pods}
+        # Of volumes only Events tell. One pod of those that wait speaks for all: they have the same volumes.
+        waiting = next((pod for pod in pods if _is_created(pod)), None) if ask_events else None
+        if waiting is not None and not any(pod.held for pod in found.values()):
+            name = waiting.metadata.name
+            found[name] = replace(found[name], held=await self._last_said(jobset.namespace, waiting))
+        return list(found.values())
+
+    async def _last_said(self, namespace: str, pod: _Pod) -> tuple[Reason, str] | None:
+        """What the newest Event of a pod says that it waits for; None if that is nothing to be told."""
+        params = {"fieldSelector": f"involvedObject.uid={pod.metadata.uid}"}
+        events: list[_Event] = []
+        async for page in self._client.list(EVENTS.path(namespace), params=params):
+            events += [_event_decoder.decode(raw) for raw in page.items or ()]
+        last = max(events, key=lambda event: event.last_timestamp or event.event_time or _NEVER, default=None)
+        return None if last is None else nodes.why(last.reason, last.message)
+
+
+def _is_deleted(pod: _Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def _containers(pod: _Pod) -> tuple[_Container, ...]:
+    return *(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())
+
+
+def _waiting(pod: _Pod) -> Iterator[_Waiting]:
+    return (found.state.waiting for found in _containers(pod) if found.state.waiting is not None)
+
+
+def _is_created(pod: _Pod) -> bool:
+    """Whether all that is known of it is that its containers are being created."""
+    reasons = [waiting.reason for waiting in _waiting(pod)]
+    return bool(reasons) and len(reasons) == len(_containers(pod)) and _USUAL.issuperset(reasons)
 
 
 def _view(pod: _Pod) -> nodes.Pod:
     conditions = {condition.type: condition for condition in pod.status.conditions or ()}
     ready, placed = conditions.get("Ready"), conditions.get("PodScheduled")
+    causes = (nodes.why(waiting.reason, waiting.message) for waiting in _waiting(pod))
     found = nodes.Pod(
         pod.metadata.name,
         pod.metadata.labels.get(names.REPLICATED_JOB_LABEL, ""),
         ready is not None and ready.status == "True",
+        held=next((cause for cause in causes if cause is not None), None),
     )
     if placed is None or (placed.status, placed.reason) != ("False", nodes.UNSCHEDULABLE):
         return found

@@ -131,6 +131,43 @@ CASES = (
         Finding(Reason.JOBSET_REJECTED, SELF, "spec.x: Invalid; or worse", "correct the runtime"),
     ),
     Case(
+        "a queue that can never hold the job is told in the operator's words, with Kueue's",
+        suspended(
+            trainjob=trainjob(
+                condition("Blocked", "QueueTooSmall", "it asks for 2; Kueue says: none; a; b; ask for less")
+            )
+        ),
+        Finding(Reason.QUEUE_TOO_SMALL, SELF, "it asks for 2; Kueue says: none; a; b", "ask for less"),
+    ),
+    Case(
+        "a queue that is not there is told with the nearest name",
+        suspended(
+            trainjob=trainjob(
+                condition("Blocked", "QueueNotFound", "there is no LocalQueue a; did you mean b?; correct it")
+            )
+        ),
+        Finding(Reason.QUEUE_NOT_FOUND, SELF, "there is no LocalQueue a; did you mean b?", "correct it"),
+    ),
+    Case(
+        "what pods that may not be seen wait for is told in the operator's words",
+        seen(
+            trainjob=trainjob(condition("Blocked", "ImageNotPulled", "pod a: no such image; correct it")),
+            unseen={Subject.PODS: "you are not allowed to list pods"},
+        ),
+        Finding(Reason.IMAGE_NOT_PULLED, SELF, "pod a: no such image", "correct it"),
+    ),
+    Case(
+        "a resource that the queue does not have will not come by waiting",
+        queued(condition("QuotaReserved", "Pending", "resource x unavailable in ClusterQueue gpus", "False")),
+        Finding(
+            Reason.WORKLOAD_INADMISSIBLE,
+            WORKLOAD,
+            "resource x unavailable in ClusterQueue gpus",
+            "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team "
+            "check LocalQueue research and its ClusterQueue",
+        ),
+    ),
+    Case(
         "a reason of the operator that is not known is still told",
         unbuilt(trainjob=trainjob(condition("Blocked", "SomethingNew", "it is so"))),
         Finding(Reason.BLOCKED, SELF, "it is so", "see the operator's log"),

@@ -28,6 +28,7 @@ BEFORE_THE_END: Final[tuple[Rule, ...]] = (
     pods.over_quota,
     pods.refused,
     trainjob.blocked_by_refusals,
+    trainjob.blocked_by_pods,
     scheduling.node_lost,
     scheduling.claim_missing,
     scheduling.claim_pending,

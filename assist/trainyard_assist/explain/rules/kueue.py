@@ -12,17 +12,12 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.reasons import Reason
+from trainyard_operator.core import quota
 
 from .. import read, text
 from ..model import Finding, Json, Observation, Ref, Subject
 from .found import found
 
-_NEVER: Final = frozenset(
-    {"Inadmissible", "OnHold", "NoMatchingFlavor", "ExceedsMaxQuota", "Misconfigured", "Suspended"}
-)
-"""Reasons of QuotaReserved=False that waiting does not change."""
-_TOO_MUCH: Final = "> maximum capacity"
-"""Kueue's message about a request that waiting never fulfils; its reason is the general one."""
 NAMESPACE: Final = "kueue-system"
 NAME: Final = "kueue-controller-manager"
 """Of Kueue's Deployment, as upstream's chart has it."""
@@ -118,7 +113,7 @@ def workload_inadmissible(o: Observation) -> Finding | None:
         return None
     message = _said(workload, "QuotaReserved")
     reason = read.text(read.condition(workload, "QuotaReserved"), "reason")
-    if reason not in _NEVER and _TOO_MUCH not in message:
+    if not quota.is_never(reason, message):
         return None
     return found(o, Reason.WORKLOAD_INADMISSIBLE, _ref(workload), message, queue=_queue(workload))
 

@@ -9,34 +9,20 @@ from typing import Any, Final
 
 from trainyard_api import quantity
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import refusals
+from trainyard_operator.core import nodes, refusals
 
 from .. import read, text
 from ..model import Finding, Json, Observation, Ref
 from .found import found
 from .trainjob import stepped
 
-_IMAGE: Final = frozenset(
-    {
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "ErrImageNeverPull",
-        "ImageInspectError",
-        "RegistryUnavailable",
-        "SignatureValidationFailed",
-    }
-)
 _OF_A_SANDBOX: Final = "docker.io/trainyard/"
 """Images that no registry has, and a sandbox only if somebody has asked for them."""
-_CONFIG: Final = "CreateContainerConfigError"
-_START: Final = frozenset({"CreateContainerError", "RunContainerError", "PostStartHookError"})
 _START_ENDED: Final = frozenset({"StartError", "ContainerCannotRun"})
 _LEAST_MEMORY: Final = quantity.parse("6Mi")
 _TRIES_AGAIN: Final = "; trying again in "
 """What our initializers log before they retry."""
 _QUOTA: Final = re.compile(r"exceeded quota: ([\w.-]+)")
-_SECRET: Final = re.compile(r"\b[sS]ecrets? \"([^\"]+)\"")
 
 
 def over_quota(o: Observation) -> Finding | None:
@@ -59,13 +45,13 @@ def refused(o: Observation) -> Finding | None:
 def image_not_pulled(o: Observation) -> Finding | None:
     """A container's image cannot be pulled."""
     for pod, status, _ in _waiting(o):
-        if _reason(status) in _IMAGE:
+        if _reason(status) in nodes.IMAGE:
             image = read.text(status, "image")
             message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
             if image.startswith(_OF_A_SANDBOX):
                 message += ". On a sandbox, `trainyard sandbox up --with all` brings it"
             return _about_pod(
-                o, Reason.IMAGE_NOT_PULLED, pod, message, lambda s: _reason(s) in _IMAGE, image=image
+                o, Reason.IMAGE_NOT_PULLED, pod, message, lambda s: _reason(s) in nodes.IMAGE, image=image
             )
     return None
 
@@ -74,7 +60,7 @@ def secret_missing(o: Observation) -> Finding | None:
     """A Secret that a container or a volume needs does not exist."""
     for pod in read.pending(o):
         for message in _config_problems(o, pod):
-            name = _SECRET.search(message)
+            name = nodes.SECRET.search(message)
             if name and "not found" in message:
                 held = [p for p in read.pending(o) if any(name[0] in m for m in _config_problems(o, p))]
                 about = Ref("Secret", name[1], read.namespace(o))
@@ -86,16 +72,16 @@ def secret_missing(o: Observation) -> Finding | None:
 def config_missing(o: Observation) -> Finding | None:
     """A container cannot be configured."""
     for pod, status, _ in _waiting(o):
-        if _reason(status) == _CONFIG:
+        if _reason(status) == nodes.CONFIG:
             message = f"container {read.text(status, 'name')}: {_message(status)}"
-            return _about_pod(o, Reason.CONFIG_MISSING, pod, message, lambda s: _reason(s) == _CONFIG)
+            return _about_pod(o, Reason.CONFIG_MISSING, pod, message, lambda s: _reason(s) == nodes.CONFIG)
     return None
 
 
 def volume_not_mounted(o: Observation) -> Finding | None:
     """A volume of a pod that has a node cannot be attached or mounted."""
     for pod in read.pending(o):
-        for event in reversed(read.warnings(o, pod, "FailedMount", "FailedAttachVolume", "FailedMapVolume")):
+        for event in reversed(read.warnings(o, pod, *nodes.MOUNT)):
             about = read.ref(pod, "Pod")
             return found(o, Reason.VOLUME_NOT_MOUNTED, about, read.text(event, "message"), pods=[pod])
     return None
@@ -149,8 +135,9 @@ def cannot_start(o: Observation) -> Finding | None:
     """The runtime cannot start a container: no such command, no such folder."""
     for pod, status, _ in _waiting(o):
         ended = read.at(status, "lastState", "terminated")
-        if _reason(status) in _START or (ended and read.text(ended, "reason") in _START_ENDED):
-            message = _message(status) if _reason(status) in _START else read.text(ended, "message")
+        waits = _reason(status) in nodes.START
+        if waits or (ended and read.text(ended, "reason") in _START_ENDED):
+            message = _message(status) if waits else read.text(ended, "message")
             return _cannot_start(o, pod, status, message)
     for pod in read.current_pods(o):
         for status, _ in read.containers(pod):
@@ -212,7 +199,7 @@ def _about_pod(
 
 def _config_problems(o: Observation, pod: Json) -> Iterator[str]:
     for status, _ in read.containers(pod):
-        if _reason(status) == _CONFIG:
+        if _reason(status) == nodes.CONFIG:
             yield _message(status)
     for event in reversed(read.warnings(o, pod, "FailedMount")):
         yield read.text(event, "message")

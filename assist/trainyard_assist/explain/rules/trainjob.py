@@ -7,7 +7,7 @@ from typing import Final
 
 from trainyard_api import names, similar
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import refusals
+from trainyard_operator.core import nodes, refusals
 
 from .. import read, text
 from ..causes import TABLE
@@ -60,12 +60,17 @@ def operator_down(o: Observation) -> Finding | None:
 
 def blocked(o: Observation) -> Finding | None:
     """The operator has reported what blocks it, with the next step at the end of its message."""
-    return None if _blocked_by(o) in refusals.OF_A_JOBSET else _blocked(o)
+    return None if _blocked_by(o) in refusals.OF_A_JOBSET | nodes.REASONS else _blocked(o)
 
 
 def blocked_by_refusals(o: Observation) -> Finding | None:
     """The operator has reported what its JobSet was refused, and nothing else is more precise any more."""
     return _blocked(o) if _blocked_by(o) in refusals.OF_A_JOBSET else None
+
+
+def blocked_by_pods(o: Observation) -> Finding | None:
+    """The operator has reported what its pods wait for, and the user may not see them."""
+    return _blocked(o) if _blocked_by(o) in nodes.REASONS and Subject.PODS in o.unseen else None
 
 
 def stepped(o: Observation, finding: Finding) -> Finding:

@@ -7,6 +7,7 @@ does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -23,6 +24,9 @@ _TARGETS: Final = FieldPath("spec.mlPolicy.torch.envInjection.targets")
 AUTO: Final = "auto"
 """The number of processes that torchrun finds by itself: one for each GPU."""
 _TORCHTUNE_COMMAND: Final = ("tune", "run")
+_NODES: Final = "--nnodes"
+_ELASTIC: Final = re.compile(rf"{_NODES}[= ]\S*:(?!-)")
+"""Torchrun's option with a least and a most; the default of a shell's variable is none (`${N:-1}`)."""
 _NOBODY: Final = PodSet(names.NODE, None, 1)
 """What injection targets are told of in a runtime in which nobody trains."""
 
@@ -39,6 +43,20 @@ class Torch:
         if policy is None:
             return ()
         return (*_missing_targets(info, policy), *reserved.errors(info, names.RESERVED_ENV["torch"]))
+
+    def warnings(self, info: Info) -> Sequence[str]:
+        """A command of the TrainJob's own takes the place of the one that makes its runtime elastic."""
+        trainer = info.trainer or {}
+        own = [*_words(trainer, "command"), *_words(trainer, "args")]
+        if info.policy("torch") is None or not _words(trainer, "command") or any(_NODES in w for w in own):
+            return ()
+        containers = (templates.container(job, names.NODE) or {} for job in info.jobs)
+        if not any(_ELASTIC.search(word) for found in containers for word in found.get("command") or ()):
+            return ()
+        return (
+            f"spec.trainer.command: takes the place of what makes {info.runtime.name} elastic, so this job "
+            "ends with its first lost node: give the script as spec.trainer.args, without torchrun",
+        )
 
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the PET_* variables; raises `InvalidFieldError` for a missing injection target."""
@@ -59,9 +77,13 @@ class Torch:
         return _injected(info, policy, rendezvous)
 
 
+def _words(trainer: Json, field: str) -> Sequence[str]:
+    return fields.texts(trainer.get(field), _TRAINER.child(field))
+
+
 def runs_torchtune(trainer: Json) -> bool:
     """Whether TorchTune's own launcher runs: it finds its peers by an argument, not by PET_MASTER_*."""
-    return tuple(fields.texts(trainer.get("command"), _TRAINER.child("command"))) == _TORCHTUNE_COMMAND
+    return tuple(_words(trainer, "command")) == _TORCHTUNE_COMMAND
 
 
 def processes(info: Info, trainer: Json) -> str:

@@ -101,8 +101,14 @@ REPORTS: Rules = [
 
 QUEUES: Rules = [
     {"apiGroups": [names.KUEUE_GROUP], "resources": ["workloads"], "verbs": ["list", "patch"]},
+    {
+        "apiGroups": [names.KUEUE_GROUP],
+        "resources": ["clusterqueues", "cohorts", "localqueues"],
+        "verbs": ["list"],
+    },
 ]
-"""To have Kueue take back the quota of a suspended TrainJob, where its queues hold JobSets."""
+"""To have Kueue take back the quota of a suspended TrainJob, and to tell one that its queue can never
+give it what it asks for, where queues hold JobSets."""
 
 METRICS: Rules = [
     {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
