@@ -36,6 +36,7 @@ _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 _VALUE: Final = 32
 """What a value counts in a text beside its own characters: its key, and the indentation of both."""
 _NO_OBJECT: Final = "a document must be an object"
+_NO_OBJECT_ITEM: Final = "an item of a List must be an object"
 _TOO_LARGE: Final = f"larger than {MAX_BYTES >> 20} MiB"
 _UNNAMED: Final = "<text>"
 _NOT_CLOSED: Final = {
@@ -180,6 +181,28 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
         return tuple(_documents(_QuickLoader(text), source))
     except yaml.YAMLError:
         return _parse_in_words(text, source)
+
+
+def items(given: Iterable[Document]) -> Iterator[Document]:
+    """The documents, and in place of a List what is in it, as kubectl applies it.
+
+    Raises `DocumentError` for an item that is not an object.
+    """
+    for document in given:
+        held = document.value.get("items")
+        if isinstance(held, list) and str(document.value.get("kind")).endswith("List"):
+            yield from items(_item(document, position, value) for position, value in enumerate(held))
+        else:
+            yield document
+
+
+def _item(document: Document, position: int, value: Any) -> Document:
+    place = document.position(("items", position))
+    if not isinstance(value, dict):
+        raise DocumentError(document.source, place, _NO_OBJECT_ITEM)
+    held = _child(document.node, "items")
+    child = None if held is None else _child(held[1], str(position))
+    return Document(document.source, place.line, value, None if child is None else child[1])
 
 
 def _parse_in_words(text: str, source: str) -> tuple[Document, ...]:

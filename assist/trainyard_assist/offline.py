@@ -7,7 +7,8 @@ Reads no files, and does not decide what is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -28,15 +29,25 @@ _LONGEST_PREFIX: Final = 58
 """Characters of `generateName` that the API server keeps."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OURS: Final = frozenset({names.TRAINJOB, *names.RUNTIME_KINDS})
+_VERSION: Final = re.compile(r"^[- ]*apiVersion: *([^ \n]+)", re.MULTILINE)
+"""In an object that is written as a text, like `_KIND`."""
+_KIND: Final = re.compile(r"^[- ]*kind: *([A-Za-z]+)", re.MULTILINE)
 _METADATA: Final = FieldPath("metadata")
 _SPEC: Final = FieldPath("spec")
 
 Runtimes = Mapping[tuple[str, str, str], Document]
 """Documents of runtimes by kind, namespace (empty: none) and name."""
 
+IsOurs = Callable[[Json], bool]
+"""Says whether an object is of a kind that is looked at."""
+
 
 class UnreadableError(ValueError):
     """A document is not the TrainJob or runtime that it claims to be; the message has `file:line:`."""
+
+
+def _is_ours(value: Json) -> bool:
+    return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in _OURS
 
 
 def trainjob_documents(documents: Sequence[Document]) -> tuple[Document, ...]:
@@ -44,21 +55,35 @@ def trainjob_documents(documents: Sequence[Document]) -> tuple[Document, ...]:
     return tuple(document for document in documents if _is(document, frozenset({names.TRAINJOB})))
 
 
-def inside_others(documents: Sequence[Document]) -> str:
-    """What stands inside another object, such as an AppWrapper, as the end of a sentence."""
+def inside_others(documents: Iterable[Document], is_ours: IsOurs = _is_ours) -> Iterator[str]:
+    """What `inside` says about each document that is not looked at itself, with its place."""
     for document in documents:
-        for value in fields.objects_in(document.value):
-            if value is not document.value and _is_ours(value):
-                kind, outer = value["kind"], fields.shown(document.value.get("kind"))
-                return (
-                    f"; {document.place}: a {kind} stands inside {outer}, where nobody looks: put it into a "
-                    "document of its own"
-                )
-    return ""
+        if not is_ours(document.value) and (sentence := inside(document.value, is_ours)):
+            yield f"{document.place}: {sentence}"
 
 
-def _is_ours(value: Json) -> bool:
-    return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in _OURS
+def inside(outer: Json, is_ours: IsOurs = _is_ours) -> str:
+    """A sentence about what stands in an object, such as an AppWrapper, and is not read there; empty without.
+
+    Args:
+        outer: The object; the items of a List are no part of it.
+        is_ours: Whether an object would be looked at if it stood alone.
+    """
+    kind = next((value["kind"] for value in _within(outer) if is_ours(value)), None)
+    if kind is None:
+        return ""
+    where = f"inside {fields.shown(outer.get('kind'))}, where nobody looks"
+    return f"a {kind} stands {where}: put it into a document of its own"
+
+
+def _within(outer: Json) -> Iterator[Json]:
+    """The objects in an object, and version and kind of those that it holds as text, as an Argo Workflow."""
+    for value in fields.objects_in(outer):
+        if value is not outer:
+            yield value
+        for text in value.values():
+            if isinstance(text, str) and (version := _VERSION.search(text)) and (kind := _KIND.search(text)):
+                yield {"apiVersion": version[1], "kind": kind[1]}
 
 
 def runtime_documents(documents: Sequence[Document], namespace: str) -> Runtimes:

@@ -43,7 +43,7 @@ def render(
     """
     jobs = offline.trainjob_documents(given)
     if not jobs:
-        raise NothingToRenderError(f"no TrainJob in the files{offline.inside_others(given)}")
+        raise NothingToRenderError("; ".join(("no TrainJob in the files", *offline.inside_others(given))))
     try:
         runtimes = offline.runtime_documents((*catalog, *given), namespace)
         children = [child for job in jobs for child in _children(job, runtimes, settings, namespace)]
@@ -59,7 +59,11 @@ def _children(document: Document, runtimes: Runtimes, settings: Settings, namesp
         raise RenderError(f"{document.place}: unsupported runtime: {kind}.{group}")
     found = offline.runtime_document(job, runtimes)
     if found is None:
-        raise RenderError(f'{document.place}: {kind} "{name}" is neither in the files nor in the catalog')
+        other = offline.is_of_the_other_kind(job, runtimes)
+        way = f". {revisions.say_the_other_kind(kind)}" if other else ""
+        raise RenderError(
+            f'{document.place}: {kind} "{name}" is neither in the files nor in the catalog{way}'
+        )
     try:
         return plugins.ALL.build(job, offline.runtime(found, namespace), settings)
     except (InvalidFieldError, framework.UnsupportedPolicyError) as error:

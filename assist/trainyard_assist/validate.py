@@ -49,7 +49,8 @@ def validate(
         return _together(_trainjob_answer(request, runtimes, namespace) for request in requests)
     own = offline.runtime_documents(given, namespace)
     if not own:
-        raise NothingToValidateError(f"no TrainJob and no runtime in the files{offline.inside_others(given)}")
+        said = ("no TrainJob and no runtime in the files", *offline.inside_others(given))
+        raise NothingToValidateError("; ".join(said))
     return _together(_runtime_answer(document, namespace) for document in own.values())
 
 

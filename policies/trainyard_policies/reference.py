@@ -55,8 +55,8 @@ the others, and every exception, because CEL knows no date. Advice is a warning 
 log show. Only what a request makes wrong is checked, not what was wrong before, and controllers named in \
 `parameters.controllers` are exempt. The label `trainer.kubeflow.org/webhook-validation: disabled`, which \
 keeps the webhook from the runtimes of a stack, needs the verb `exempt` on `runtimes.trainyard.dev`. What \
-Kubernetes itself would refuse is refused there too: before a TrainJob or a runtime is let in, the API \
-server judges its Jobs in a dry run \
+Kubernetes, JobSet or Kueue would refuse is refused there too: before a TrainJob or a runtime is let in, the \
+API server judges its JobSet and its Jobs in a dry run \
 ([why](../adr/0025-jobs-are-tried-before-they-are-let-in.md)). `admission.policies: false` in a stack file \
 leaves the cluster without them.
 """

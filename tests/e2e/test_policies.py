@@ -58,6 +58,26 @@ def test_jobs_that_kubernetes_would_refuse_are_refused_with_their_trainjob_and_t
     platform.kubectl("delete", "trainjob", "hopeless")
 
 
+def test_a_jobset_that_webhooks_would_refuse_is_refused_with_its_runtime_and_its_trainjob(
+    platform: Cluster,
+) -> None:
+    """A gate of JobSet's that is off, a time that Kueue does not take: no rule of ours knows of either."""
+    sent = runtime("in-place")
+    sent["spec"]["template"]["spec"]["failurePolicy"] = {"restartStrategy": "InPlaceRestart"}
+    timeless = trainjob("timeless")
+    limit = "kueue.x-k8s.io/max-exec-time-seconds"
+    timeless["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "default", limit: "0"}
+    for manifest, said in (
+        (sent, "spec.template.spec: InPlaceRestart restart strategy cannot be set"),
+        (timeless, f"metadata.labels[{limit}]: Invalid value"),
+    ):
+        answer = platform.run("kubectl", "create", "-f", "-", check=False, stdin=json.dumps(manifest))
+        assert answer.returncode == 1
+        assert f"Kubernetes would refuse the JobSet: {said}" in answer.stderr
+    sent["spec"]["template"]["spec"]["failurePolicy"] = {"restartStrategy": "BlockingRecreate"}
+    platform.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(sent))
+
+
 def tolerating(toleration: dict[str, str]) -> Object:
     """A suspended TrainJob that patches a toleration into its pods."""
     job = {"name": "node", "template": {"spec": {"template": {"spec": {"tolerations": [toleration]}}}}}

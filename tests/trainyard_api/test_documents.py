@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard_api.documents import Document, DocumentError, Position, dump, parse, read
+from trainyard_api.documents import Document, DocumentError, Position, dump, items, parse, read
 
 
 @pytest.mark.parametrize(
@@ -194,3 +194,36 @@ def test_what_is_written_reads_back_the_same(value):
 def test_what_is_read_quickly_is_refused_as_what_is_parsed(text):
     with pytest.raises(DocumentError):
         read(text)
+
+
+LISTED = """\
+kind: A
+---
+kind: List
+items:
+- kind: B
+  spec: {x: 1}
+- kind: CList
+  items:
+  - kind: C
+"""
+
+
+def test_the_items_of_a_list_are_documents_with_their_places():
+    found = list(items(parse(LISTED, "f")))
+    assert found == [
+        Document("f", 1, {"kind": "A"}),
+        Document("f", 5, {"kind": "B", "spec": {"x": 1}}),
+        Document("f", 9, {"kind": "C"}),
+    ]
+    assert found[1].position(["spec", "x"]) == Position(6, 10)
+
+
+@pytest.mark.parametrize("text", ["{kind: List}", "{kind: List, items: x}", "{kind: Playlist, items: {}}"])
+def test_what_is_no_list_of_objects_is_a_document(text):
+    assert list(items(parse(text, "f"))) == list(parse(text, "f"))
+
+
+def test_an_item_that_is_not_an_object_is_refused_with_its_place():
+    with pytest.raises(DocumentError, match=r"^f:3:3: an item of a List must be an object$"):
+        list(items(parse("kind: List\nitems:\n- 7\n", "f")))

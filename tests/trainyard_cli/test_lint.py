@@ -331,8 +331,8 @@ def test_fix_leaves_what_is_excepted(here: Path):
     [
         ("a: [", "f.yaml:1:5: the text ends where a value should be\n"),
         (
-            "apiVersion: v1\nkind: List\nitems: []\n",
-            "f.yaml:1: a List cannot be linted: write its items as documents\n",
+            "apiVersion: v1\nkind: List\nitems: [7]\n",
+            "f.yaml:3:9: an item of a List must be an object\n",
         ),
         (
             "kind: TrainJobs\napiVersion: trainer.kubeflow.org/v1alpha1\n",
@@ -345,7 +345,7 @@ def test_fix_leaves_what_is_excepted(here: Path):
         ),
         ("a: " + "x" * (3 << 20), "f.yaml:1:1: larger than 3 MiB\n"),
     ],
-    ids=["broken", "a list", "no such kind", "no such version", "too big"],
+    ids=["broken", "no object", "no such kind", "no such version", "too big"],
 )
 def test_what_cannot_be_linted_says_where_and_the_rest_is_linted(here: Path, text: str, message: str):
     code, out, err = answer(written(text, "f.yaml"), written(LATEST))
@@ -367,6 +367,32 @@ def test_what_cannot_be_asked(here: Path, options: dict[str, Any], message: str)
     paths = [Path(path) for path in options.pop("paths")]
     code, out, err = answer(*paths, **options)
     assert (code, out, message in err) == (2, "", True), err
+
+
+def listed(text: str) -> str:
+    """The object in a text as the second item of a List, as `kubectl get -o yaml` has it."""
+    item = "".join(f"  {line}" for line in text.splitlines(keepends=True)).replace("  ", "- ", 1)
+    return f"apiVersion: v1\nkind: List\nitems:\n- {{apiVersion: v1, kind: ConfigMap}}\n{item}"
+
+
+def test_the_items_of_a_list_are_linted_and_repaired_where_they_stand(here: Path):
+    path = written(listed(PRIVILEGED))
+    code, out, err = answer(path)
+    line = 1 + next(n for n, text in enumerate(path.read_text().splitlines()) if "privileged" in text)
+    assert (code, f"runtime.yaml:{line}:" in out) == (1, True), out + err
+    assert err.endswith("1 runtimes and TrainJobs, 1 other objects: 1 mandatory, 0 advisory, 0 excepted\n")
+    text = path.read_text()
+    assert answer(path, fix=True)[0] == 0
+    assert path.read_text() == text.replace("privileged: true", "privileged: false")
+
+
+def test_a_job_inside_another_object_is_told_where_it_stands(here: Path):
+    inside = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    wrapper = {"apiVersion": "v1beta2", "kind": "AppWrapper", "spec": {"components": [{"template": inside}]}}
+    code, out, err = answer(written(json.dumps(wrapper)))
+    assert (code, out) == (0, "")
+    said = "a TrainJob stands inside AppWrapper, where nobody looks: put it into a document of its own"
+    assert err.startswith(f"runtime.yaml:1: {said}\n")
 
 
 def test_objects_of_other_kinds_are_counted_and_what_is_no_object_is_left_out(here: Path):

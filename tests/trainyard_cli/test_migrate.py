@@ -191,6 +191,17 @@ def test_a_selector_of_another_object_that_finds_no_pod_any_more_is_said(call):
     )
 
 
+def test_a_job_inside_another_object_is_told_where_it_stands(call):
+    inside = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}
+    wrapper = json.dumps({"kind": "AppWrapper", "spec": {"components": [{"template": inside}]}})
+    said = "a PyTorchJob stands inside AppWrapper, where nobody looks: put it into a document of its own"
+    code, text, _ = call("-", stdin=f"{JOB % ('a', 'Running')}---\n{wrapper}", output=Output.JSON)
+    [note] = json.loads(text)["notes"]
+    assert (code, note["level"], note["line"], note["message"]) == (1, "lost", 12, said)
+    nothing = "no job and no runtime to migrate in the files"
+    assert call("-", stdin=wrapper) == (2, "", f"{nothing}; stdin:1: {said}\n")
+
+
 def test_names_that_would_break_out_of_a_comment_do_not(call):
     job = (JOB % ("a", "Running")).replace("  runPolicy:", '  "x\\nkind: Evil":\n    1\n  runPolicy:')
     code, text, _ = call("-", stdin=job)

@@ -1,6 +1,7 @@
 """`trainyard render` as it is called: files in, YAML and an exit code out."""
 
 import io
+import json
 
 import pytest
 import typer
@@ -39,6 +40,13 @@ def test_a_trainjob_is_printed_as_its_children_with_the_runtime_of_the_catalog(c
     )
 
 
+def test_trainjobs_in_a_list_are_printed_as_their_children(call):
+    jobs = [documents.parse(JOB % name, "")[0].value for name in ("a", "b")]
+    code, out, err = call(json.dumps({"kind": "TrainJobList", "items": jobs}))
+    names = [document.value["metadata"]["name"] for document in documents.parse(out, "out")]
+    assert (code, err, names) == (0, "", ["a", "b"])
+
+
 def test_a_trainjob_that_gets_its_name_from_the_api_server_is_printed_with_a_stable_one(call):
     code, out, err = call((JOB % "tj-").replace("{name: tj", "{generateName: tj"))
     (child,) = (document.value for document in documents.parse(out, "out"))
@@ -58,6 +66,14 @@ def test_a_trainjob_that_gets_its_name_from_the_api_server_is_printed_with_a_sta
             1,
             'job.yaml:2: ClusterTrainingRuntime "x" is neither in the files nor in the catalog\n',
             id="the answer is no",
+        ),
+        pytest.param(
+            (JOB % "tj").replace("name: rt", "name: rt, kind: TrainingRuntime"),
+            {},
+            1,
+            'job.yaml:2: TrainingRuntime "rt" is neither in the files nor in the catalog. There is a '
+            "ClusterTrainingRuntime of that name: say runtimeRef.kind: ClusterTrainingRuntime\n",
+            id="a runtime of the other kind",
         ),
         pytest.param("a: [", {}, 2, "job.yaml:1:5: the text ends where a value should be\n", id="no YAML"),
         pytest.param("- a", {}, 2, "job.yaml:1:1: a document must be an object\n", id="no object"),

@@ -8,6 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from tests.support.rendered import JOB, RUNTIME
+from trainyard_api import documents
 from trainyard_cli.commands.validate import command, run
 
 GOOD = RUNTIME % "i"
@@ -24,6 +25,11 @@ NOT_TRIED = (
     "Not tried: the schemas and rules, what Kubernetes and JobSet say in a dry run, queues and quotas. To "
     "check the schemas and the rules of a stack: trainyard lint --stack NAME"
 )
+
+
+def listed(text: str) -> str:
+    [document] = documents.parse(text, "")
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [document.value]})
 
 
 @pytest.fixture
@@ -51,6 +57,7 @@ def call(tmp_path):
         pytest.param([JOB % "tj"], [], id="a TrainJob with a runtime of the catalog"),
         pytest.param([JOB % "tj", BAD], [], id="a TrainJob; a runtime beside it is only looked up"),
         pytest.param([GOOD], [], id="a runtime"),
+        pytest.param([listed(BAD)], [REPLICAS], id="a runtime in a List"),
         pytest.param([BAD], [REPLICAS], id="a runtime that is refused"),
         pytest.param([BAD, BAD.replace("rt}", "other}")], [REPLICAS, REPLICAS], id="several runtimes"),
     ],
@@ -92,6 +99,25 @@ def test_what_was_not_tried_is_said_of_what_would_be_admitted(tmp_path):
         err = io.StringIO()
         run([file], catalog=tmp_path, out=io.StringIO(), err=err)
         assert err.getvalue() == said
+
+
+IN_A_WORKFLOW = f"""
+kind: Workflow
+spec:
+  templates:
+  - resource:
+      action: create
+      manifest: |
+{"".join(f"        {line}" for line in (JOB % "tj-{{workflow.uid}}").strip().splitlines(keepends=True))}
+"""
+
+
+def test_a_job_that_another_object_holds_as_text_is_told_beside_the_answer(call):
+    code, _, err = call(JOB % "tj", IN_A_WORKFLOW)
+    assert (code, err.splitlines()[0]) == (
+        0,
+        "1.yaml:2: a TrainJob stands inside Workflow, where nobody looks: put it into a document of its own",
+    )
 
 
 def test_a_job_inside_another_object_is_told_where_it_stands(call):

@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 
+from tests.support.fake_api import FakeApi
 from trainyard_operator.core.info import DEFAULT_SETTINGS, Settings
 from trainyard_operator.core.limits import DEFAULT, Limits
 from trainyard_operator.kube.client import Client
@@ -101,7 +102,7 @@ async def webhooks(
         policies=policies,
         settings=lambda: settings,
         queues=Queues(client, clock=lambda: 0.0),
-        trials=Trials(client, lambda: DEFAULT_SETTINGS, clock=lambda: 0.0),
+        trials=Trials(client, lambda: settings, clock=lambda: 0.0),
         clock=lambda: 0.0,
     )
     server = WebhookServer(decider.routes(), metrics, host="127.0.0.1", port=0, bodies=bodies)
@@ -115,6 +116,16 @@ async def webhooks(
             yield running
     finally:
         await server.stop()
+
+
+def tried_last(api: FakeApi, kind: str) -> dict[str, Any]:
+    """The last object of a kind that was created; those of one request come in any order."""
+    return dict(next(body for body in reversed(api.bodies) if body is not None and body["kind"] == kind))
+
+
+def tries(api: FakeApi, kind: str) -> int:
+    """How many objects of a kind were created."""
+    return sum(body is not None and body["kind"] == kind for body in api.bodies)
 
 
 def denial(response: dict[str, Any]) -> tuple[int, str]:

@@ -37,7 +37,17 @@ from trainyard_operator.watch.cache import Key, RuntimeKey, SeenJobSet, runtime_
 from trainyard_operator.watch.informer import jobset_of
 from trainyard_policies.settings import Policies
 
-from .admission_reviews import CLUSTER_RUNTIME, RUNTIME, TRAINJOB, Webhooks, body, denial, webhooks
+from .admission_reviews import (
+    CLUSTER_RUNTIME,
+    RUNTIME,
+    TRAINJOB,
+    Webhooks,
+    body,
+    denial,
+    tried_last,
+    tries,
+    webhooks,
+)
 
 JOBSETS = Settings(queue_holds_jobset=True)
 
@@ -364,9 +374,8 @@ def test_a_trainjob_whose_jobs_kubernetes_would_refuse_is_refused_before_it_hold
                 403,
                 f'Kubernetes would refuse the Jobs: Job node: {MOUNT}: Not found: "data"',
             )
-            assert api.writes() == [("POST", "/apis/batch/v1/namespaces/team/jobs")]
-            tried = api.bodies[-1]
-            assert (tried["apiVersion"], tried["kind"]) == ("batch/v1", "Job")
+            tried = tried_last(api, "Job")
+            assert tried["apiVersion"] == "batch/v1"
             assert tried["metadata"] == {
                 "name": "trial-node-0",
                 "namespace": "team",
@@ -393,10 +402,10 @@ def test_what_has_passed_is_not_tried_again_under_another_name_or_suspended() ->
                 objects.trainjob("c", runtimePatches=later, suspend=True),
             ):
                 assert (await hooks.ask(f"{POLICIES}trainjob", job))["allowed"]
-            assert len(api.writes()) == 1
-            other = objects.trainjob("a", trainer={"image": "another"})
+            assert (tries(api, "Job"), tries(api, "JobSet")) == (1, 1)
+            other = objects.trainjob("a", trainer={"image": "another", "numNodes": 8})
             assert (await hooks.ask(f"{POLICIES}trainjob", other))["allowed"]
-            assert len(api.writes()) == 2
+            assert (tries(api, "Job"), tries(api, "JobSet")) == (2, 1), "a JobSet's webhooks see no image"
 
     run(test)
 
@@ -407,20 +416,20 @@ def test_a_sweep_is_tried_once() -> None:
         async with api.client() as client, webhooks(client, policies=RULES) as hooks:
             api.put(f"{objects.RUNTIMES}/rt", objects.runtime())
 
-            async def tries(**trainer: Any) -> int:
-                before = len(api.writes())
+            async def tries_of(**trainer: Any) -> int:
+                before = tries(api, "Job")
                 answer = await hooks.ask(f"{POLICIES}trainjob", objects.trainjob(trainer=trainer))
                 assert answer["allowed"]
-                return len(api.writes()) - before
+                return tries(api, "Job") - before
 
             def rate(value: str) -> list[dict[str, str]]:
                 return [{"name": "RATE", "value": value}]
 
-            assert await tries(command=["train"], args=["--rate", "1"], env=rate("1")) == 1
-            assert await tries(command=["train", "-v"], args=["--rate", "2", "x"], env=rate("2")) == 0
-            assert await tries(command=["train"], env=rate("1")) == 1, "without arguments"
-            assert await tries(command=["train"], args=["1"], env=rate("")) == 1, "an empty value"
-            assert await tries(command=["train"], args=["1"], env=[{"name": "RATES", "value": "1"}]) == 1
+            assert await tries_of(command=["train"], args=["--rate", "1"], env=rate("1")) == 1
+            assert await tries_of(command=["train", "-v"], args=["--rate", "2", "x"], env=rate("2")) == 0
+            assert await tries_of(command=["train"], env=rate("1")) == 1, "without arguments"
+            assert await tries_of(command=["train"], args=["1"], env=rate("")) == 1, "an empty value"
+            assert await tries_of(command=["train"], args=["1"], env=[{"name": "RATES", "value": "1"}]) == 1
 
     run(test)
 
@@ -443,7 +452,7 @@ def test_what_is_not_kubernetes_own_refusal_of_a_field_lets_a_trainjob_pass(said
             api.refuse_next("POST", "/jobs", said)
             answer = await hooks.ask(f"{POLICIES}trainjob", objects.trainjob())
             assert answer == {"uid": "review-uid", "allowed": True}
-            assert len(api.writes()) == 1
+            assert tries(api, "Job") == 1
 
     run(test)
 
@@ -483,7 +492,7 @@ def test_a_claim_that_jobset_makes_is_a_volume_of_the_job_that_is_tried() -> Non
         async with api.client() as client, webhooks(client, policies=RULES) as hooks:
             path = f"{POLICIES}clustertrainingruntime"
             await hooks.ask(path, runtime, kind="ClusterTrainingRuntime")
-            assert api.bodies[-1]["spec"]["template"]["spec"]["volumes"] == [
+            assert tried_last(api, "Job")["spec"]["template"]["spec"]["volumes"] == [
                 {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
             ]
 
@@ -503,7 +512,7 @@ def test_an_update_is_held_only_to_what_it_makes_worse() -> None:
             api.refuse_next("POST", "/jobs", no_such_volume())
             api.refuse_next("POST", "/jobs", no_such_volume())
             assert (await hooks.ask(path, changed, objects.runtime(), kind=kind))["allowed"]
-            assert len(api.writes()) == 2
+            assert tries(api, "Job") == 2
 
     run(test)
 

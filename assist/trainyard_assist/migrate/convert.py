@@ -94,7 +94,8 @@ def migrate(
     """
     items = [item for document in given for item in _items(document)]
     if not any(_is_known(value) for value, _ in items):
-        raise NothingToMigrateError("no job and no runtime to migrate in the files")
+        said = ("no job and no runtime to migrate in the files", *offline.inside_others(given, _is_known))
+        raise NothingToMigrateError("; ".join(said))
     known = _by_name(catalog)
     moved = {
         trainjobs.runtime_key(value): number
@@ -168,6 +169,8 @@ def _is_known(value: Json) -> bool:
 def _converted(value: Json, catalog: Catalog, moved: Mapping[str, int], notes: Notes) -> tuple[Json, ...]:
     if not _is_known(value):
         references.note_selectors(value, notes)
+        if sentence := offline.inside(value, _is_known):
+            notes.lost("", sentence)
         return (value,)
     version, kind = str(value["apiVersion"]), str(value["kind"])
     try:

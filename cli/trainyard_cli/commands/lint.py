@@ -18,7 +18,8 @@ from typing import Annotated, TextIO
 import typer
 
 from trainyard_api import names, similar
-from trainyard_api.documents import Document, DocumentError, parse
+from trainyard_api.documents import Document, DocumentError, items, parse
+from trainyard_assist.offline import inside_others
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
@@ -97,7 +98,10 @@ def run(
                 del documents[path]
             else:
                 documents[path] = repaired
-    result, wrong = gate.report([one for held in documents.values() for one in held])
+    given = [document for held in documents.values() for document in held]
+    for sentence in inside_others(given):
+        print(sentence, file=err)
+    result, wrong = gate.report(given)
     misplaced = [
         one for path, held in documents.items() if _is_catalogs(path) for one in _misplaced(path, held)
     ]
@@ -357,7 +361,7 @@ def _identity(document: Document) -> tuple[str, str]:
 
 
 def _read(path: Path, text: str) -> Sequence[Document]:
-    given = parse(text, str(path))
+    given = tuple(items(parse(text, str(path))))
     for document in given:
         report.require_known(document)
     return given

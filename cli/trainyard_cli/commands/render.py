@@ -45,7 +45,7 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     try:
         gates = _feature_gates(feature_gates)
-        given = read(files)
+        given = list(documents.items(read(files)))
         known = manifests.catalog(catalog)
         settings = info.Settings(gates, operator_namespace, service_name)
         children = core.render(given, known, settings, namespace)
@@ -56,7 +56,7 @@ def run(
         print(error, file=err)
         return REFUSED
     out.write(documents.dump(children))
-    for sentence in offline.generated_names(given):
+    for sentence in (*offline.generated_names(given), *offline.inside_others(given)):
         print(sentence, file=err)
     return FINE
 

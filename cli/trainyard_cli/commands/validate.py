@@ -46,7 +46,7 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        given = read(files)
+        given = list(documents.items(read(files)))
         answer = core.validate(given, manifests.catalog(catalog), namespace)
     except (UsageError, documents.DocumentError, UnreadableError, core.NothingToValidateError) as error:
         print(error, file=err)
@@ -54,7 +54,7 @@ def run(
     errors = [{"field": e.path, "type": e.type.value, "message": str(e)} for e in answer.errors]
     json.dump({"warnings": list(answer.warnings), "errors": errors}, out, indent=2)
     out.write("\n")
-    for sentence in offline.generated_names(given):
+    for sentence in (*offline.generated_names(given), *offline.inside_others(given)):
         print(sentence, file=err)
     if not errors:
         print(f"{_NOT_TRIED} trainyard lint --stack NAME {' '.join(map(str, files))}", file=err)

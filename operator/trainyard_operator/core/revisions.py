@@ -161,6 +161,12 @@ def other_kind(kind: str) -> str:
     )
 
 
+def say_the_other_kind(kind: str) -> str:
+    """The way out of a reference to a runtime of this kind where only one of the other kind has its name."""
+    other = other_kind(kind)
+    return f"There is a {other} of that name: say runtimeRef.kind: {other}"
+
+
 def shown_reference(trainjob: TrainJob) -> Json:
     """The runtimeRef as field errors show it: in Trainer's order of fields."""
     group, kind, name = reference(trainjob)

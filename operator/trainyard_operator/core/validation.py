@@ -192,8 +192,7 @@ def _missing(job: TrainJob, of_the_other_kind: bool, runtimes: Collection[str]) 
         "must be created before the TrainJob is created"
     )
     if of_the_other_kind:
-        other = revisions.other_kind(kind)
-        detail += f". There is a {other} of that name: say runtimeRef.kind: {other}"
+        detail += f". {revisions.say_the_other_kind(kind)}"
     elif (near := similar.nearest(name, sorted(runtimes))) is not None:
         detail += f". Did you mean {near}?"
     return FieldError(ErrorType.INVALID, path, revisions.shown_reference(job), detail)

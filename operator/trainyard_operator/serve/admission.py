@@ -77,9 +77,8 @@ KEEPALIVE = 300.0
 """Seconds; longer than the API server keeps an idle connection, so that it is the one to close it."""
 
 _SPEC = FieldPath("spec")
-_TRIED = "Kubernetes would refuse the Jobs"
 _OF_THE_CLUSTER = "default"
-"""The namespace in which Jobs of a runtime without one are tried; every cluster has it."""
+"""The namespace in which runtimes without one are tried; every cluster has it."""
 
 Decide = Callable[[Request], Awaitable[model.Json]]
 P = ParamSpec("P")
@@ -103,8 +102,8 @@ class Aside:
 class Decider:
     """Answers requests about TrainJobs and runtimes; by the rules too, if there are `policies`.
 
-    With `trials` it has Kubernetes judge their Jobs if the rules refuse nothing, and with `queues`
-    it tells a TrainJob that its queue can never admit.
+    With `trials` it has Kubernetes judge their Jobs and JobSets if the rules refuse nothing, and with
+    `queues` it tells a TrainJob that its queue can never admit.
 
     `synced` says whether the caches hold everything: until then JobSets are
     read from the API server.
@@ -258,7 +257,7 @@ class Decider:
     async def _refused_by_kubernetes(
         self, request: Request, value: model.Json, old: model.Json | None, trials: Trials
     ) -> tuple[str, ...]:
-        """What Kubernetes would refuse in the Jobs built from it, and would not have refused before."""
+        """What Kubernetes would refuse of what is built from it, and would not have refused before."""
         if request.old is not None and (old is None or value.get("spec") == old.get("spec")):
             return ()
         tried = await self._tried(request, value)
@@ -266,11 +265,10 @@ class Decider:
             return ()
         before = None if old is None else await self._tried(request, old)
         run = partial(self._aside.run, request.size + _size(tried[1]))
-        said = await trials.refusals(tried, before, of_runtime=request.kind != names.TRAINJOB, run=run)
-        return tuple(f"{_TRIED}: {sentence}" for sentence in said)
+        return await trials.refusals(tried, before, of_runtime=request.kind != names.TRAINJOB, run=run)
 
     async def _tried(self, request: Request, manifest: model.Json) -> Tried | None:
-        """The TrainJob whose Jobs are tried, with its runtime; None if no Jobs of ours are built from it."""
+        """The TrainJob whose JobSet is tried, with its runtime; None if nothing of ours is built from it."""
         if request.kind != names.TRAINJOB:
             runtime = review.runtime(request, manifest, request.kind)
             return trial.trainjob_on(runtime, runtime.namespace or _OF_THE_CLUSTER), runtime

@@ -1,6 +1,6 @@
-"""Whether Kubernetes would accept the Jobs of a TrainJob or a runtime: the API server says so in dry runs.
+"""Whether Kubernetes would accept what a TrainJob or a runtime becomes: the API server says so in dry runs.
 
-Any answer but Kubernetes' own refusal of a field lets the request pass: a
+Any answer but a refusal of what is in it (see `trial`) lets the request pass: a
 trial that fails keeps nobody from working. What has passed once is not tried
 again, and the number of trials per second is bounded, so that whoever sends
 TrainJobs cannot keep the API server busy with them.
@@ -13,29 +13,31 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from trainyard_api import fields
+from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 from trainyard_api.rate import Buckets
 
-from ..core import info, model, trial
+from ..core import info, model, queueing, trial
 from ..core.trial import Trial
 from ..kube.client import ApiError, Client
-from ..kube.resources import JOBS
+from ..kube.messages import without_values
+from ..kube.resources import JOBS, JOBSETS
 
 logger = logging.getLogger(__name__)
 
 TIMEOUT: Final = 1.0
-"""Seconds for all Jobs of one request; the API server answers in a hundredth of that."""
+"""Seconds for all dry runs of one request; the API server answers in a hundredth of that."""
 QPS, BURST = 20.0, 200
 """Dry runs, for all callers."""
 TELL_AGAIN: Final = 60.0
 """Seconds between two lines of the log that say that no dry runs are left."""
-MOST_PASSED: Final = 2_000
-"""How many passed trials are remembered."""
+MOST_PASSED: Final = 4_000
+"""How many digests of what has passed are remembered: two for a TrainJob, and those of JobSets."""
+_RESOURCES: Final = {resource.kind: resource for resource in (JOBS, JOBSETS)}
 _UNSEEN: Final = frozenset({"suspend", "managedBy"})
 """Fields of a TrainJob's spec that do not reach its Jobs."""
 _WORDS: Final = frozenset({"command", "args"})
@@ -44,6 +46,18 @@ _WORDS: Final = frozenset({"command", "args"})
 
 Run = Callable[..., Awaitable[Any]]
 Tried = tuple[model.TrainJob, model.Runtime]
+
+
+class _Keys(NamedTuple):
+    """Digests of what a TrainJob's children are built from."""
+
+    jobs: str
+    everything: str
+    """Of these and the JobSet, with what Kueue reads of the TrainJob where its queues hold JobSets."""
+
+    def of(self, tried: Trial) -> str:
+        """What is remembered when this has passed."""
+        return tried.digest or self.jobs
 
 
 class Trials:
@@ -58,16 +72,16 @@ class Trials:
     ) -> None:
         self._client = client
         self._settings = settings
-        self._passed: dict[bytes, None] = {}
+        self._passed: dict[str, None] = {}
         self._runs: Buckets[None] = Buckets(QPS, BURST, clock=clock)
-        self._told = False
+        self._told: set[str] = set()
         self._clock = clock
         self._tell_again = 0.0
 
     async def refusals(
         self, tried: Tried, before: Tried | None, *, of_runtime: bool, run: Run
     ) -> tuple[str, ...]:
-        """What Kubernetes would refuse in the Jobs of a TrainJob, and would not have refused before.
+        """What Kubernetes would refuse of what a TrainJob becomes, and would not have refused before.
 
         See `trial.refusals` for the words. Nothing where nobody says what would have been refused before.
 
@@ -80,39 +94,46 @@ class Trials:
         Raises:
             InvalidFieldError: The TrainJob cannot be read.
         """
-        key = await run(_key, *tried)
-        if before is not None and key == await run(_key, *before):
+        keys = await run(self._keys, *tried)
+        if before is not None and keys == await run(self._keys, *before):
             return ()
-        said, _ = await self._refusals(key, tried, of_runtime=of_runtime, run=run)
+        said, _ = await self._refusals(keys, tried, of_runtime=of_runtime, run=run)
         if not said or before is None:
             return said
         known, all_known = await self._refusals(
-            await run(_key, *before), before, of_runtime=of_runtime, run=run
+            await run(self._keys, *before), before, of_runtime=of_runtime, run=run
         )
         return tuple(sentence for sentence in said if sentence not in known) if all_known else ()
 
+    def _keys(self, job: model.TrainJob, runtime: model.Runtime) -> _Keys:
+        jobs = _digest_of_jobs(job, runtime)
+        held = self._settings().queue_holds_jobset
+        read = (queueing.labels_of(job.labels), queueing.annotations_of(job.annotations)) if held else ()
+        return _Keys(jobs, _digest((jobs, read)))
+
     async def _refusals(
-        self, key: bytes, tried: Tried, *, of_runtime: bool, run: Run
+        self, keys: _Keys, tried: Tried, *, of_runtime: bool, run: Run
     ) -> tuple[tuple[str, ...], bool]:
         """What Kubernetes would refuse, and whether it has answered about all of it."""
-        if key in self._passed:
+        if keys.everything in self._passed:
             return (), True
         job, runtime = tried
-        jobs = await run(trial.of, job, runtime, self._settings())
-        if any(self._runs.take(None) > 0 for _ in jobs):
+        trials = await run(trial.of, job, runtime, self._settings())
+        due = [one for one in trials if keys.of(one) not in self._passed]
+        if any(self._runs.take(None) > 0 for _ in due):
             self._tell_of_the_end()
             return (), False
-        try:
-            async with asyncio.timeout(TIMEOUT):
-                answers = await asyncio.gather(*(self._run(one) for one in jobs))
-        except TimeoutError:
-            return (), False
-        if all(answer is None for answer in answers):
-            self._passed[key] = None
-            if len(self._passed) > MOST_PASSED:
-                del self._passed[next(iter(self._passed))]
-        answered = all(answer is None or answer.code == 422 for answer in answers)
-        return _sentences(jobs, answers, of_runtime=of_runtime), answered
+        answers = await asyncio.gather(*(self._run(one) for one in due))
+        failed = {keys.of(one) for one, error in zip(due, answers, strict=True) if error is not None}
+        passed = {keys.of(one) for one in due} - failed
+        self._remember(*passed, *(() if failed else (keys.everything,)))
+        judged = all(error is None or trial.is_judged(error.code, error.message) for error in answers)
+        return _sentences(due, answers, of_runtime=of_runtime), judged
+
+    def _remember(self, *passed: str) -> None:
+        self._passed |= dict.fromkeys(passed)
+        while len(self._passed) > MOST_PASSED:
+            del self._passed[next(iter(self._passed))]
 
     def _tell_of_the_end(self) -> None:
         """Whoever reaches the webhook can use up what all share: the log says so while it lasts."""
@@ -125,41 +146,48 @@ class Trials:
                 QPS,
             )
 
-    async def _run(self, job: Trial) -> ApiError | None:
+    async def _run(self, tried: Trial) -> ApiError | None:
         """Why it would not be created; None if it would be."""
-        path = JOBS.path(job.manifest["metadata"]["namespace"])
+        path = _RESOURCES[tried.kind].path(tried.manifest["metadata"]["namespace"])
         try:
-            await self._client.create(path, job.manifest, dry_run=True)
+            async with asyncio.timeout(TIMEOUT):
+                await self._client.create(path, tried.manifest, dry_run=True)
+        except TimeoutError:
+            return ApiError(f"no answer within {TIMEOUT:g} s")
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 return None
-            if error.code != 422 and not self._told:
-                self._told = True
-                logger.warning("Jobs are not checked before they are created: %s", error)
+            if not trial.is_judged(error.code, error.message) and tried.kind not in self._told:
+                self._told.add(tried.kind)
+                logger.warning("%ss are not checked before they are created: %s", tried.kind, error)
             return error
         return None
 
 
 def _sentences(
-    jobs: Sequence[Trial], answers: Sequence[ApiError | None], *, of_runtime: bool
+    trials: Sequence[Trial], answers: Sequence[ApiError | None], *, of_runtime: bool
 ) -> tuple[str, ...]:
     return tuple(
-        sentence
-        for job, answer in zip(jobs, answers, strict=True)
-        if answer is not None and answer.code == 422
-        for sentence in trial.refusals(job, answer.details, of_runtime=of_runtime)
+        # JobSet's webhook repeats whole pods.
+        without_values(sentence) if tried.kind == names.JOBSET else sentence
+        for tried, error in zip(trials, answers, strict=True)
+        if error is not None
+        for sentence in trial.refusals(tried, error.code, error.message, error.details, of_runtime=of_runtime)
     )
 
 
-def _key(job: model.TrainJob, runtime: model.Runtime) -> bytes:
+def _digest_of_jobs(job: model.TrainJob, runtime: model.Runtime) -> str:
     """A digest of what the Jobs are built from."""
     spec = {name: value for name, value in job.spec.items() if name not in _UNSEEN}
     patches = fields.objects(spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
     spec["runtimePatches"] = [{**patch, "time": None} for patch in patches]
     if spec.get("trainer") is not None:
         spec["trainer"] = _as_judged(*fields.below(spec, FieldPath("spec"), "trainer"))
-    seen = (job.namespace, spec, runtime.kind, dict(runtime.labels), dict(runtime.spec))
-    return hashlib.blake2b(msgspec.json.encode(seen), digest_size=16).digest()
+    return _digest((job.namespace, spec, runtime.kind, dict(runtime.labels), dict(runtime.spec)))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.blake2b(msgspec.json.encode(value), digest_size=16).hexdigest()
 
 
 def _as_judged(trainer: model.Json, path: FieldPath) -> model.Json:

@@ -54,22 +54,26 @@ def repaired(text: str, source: str, judge: Judge) -> tuple[str, tuple[Repair, .
     made: list[Repair] = []
     futile: set[tuple[int, Said]] = set()
     for _ in range(_ROUNDS):
-        found = _next(documents.parse(text, source), judge, futile)
+        found = _next(_read(text, source), judge, futile)
         if found is None:
             return text, tuple(made)
         position, violation = found
         attempt, repairs = text, []
         for edit in violation.finding.edits:
-            line = documents.parse(attempt, source)[position].position(edit.path.steps).line
+            line = _read(attempt, source)[position].position(edit.path.steps).line
             attempt = _made(attempt, source, position, edit)
             repairs.append(Repair(line, violation.rule.id, edit))
-        left = judge(documents.parse(attempt, source)[position])
+        left = judge(_read(attempt, source)[position])
         if violation.said in {one.said for one in left}:
             futile.add((position, violation.said))
         else:
             text = attempt
             made += repairs
     raise CannotLintError(f"{source}: repairs do not end: report this as a bug in the rules")
+
+
+def _read(text: str, source: str) -> tuple[Document, ...]:
+    return tuple(documents.items(documents.parse(text, source)))
 
 
 def _next(
@@ -84,12 +88,12 @@ def _next(
 
 
 def _made(text: str, source: str, position: int, edit: Edit | Rename) -> str:
-    before = documents.parse(text, source)
+    before = _read(text, source)
     document = before[position]
     result = _Surgeon(text).made(document.node, edit)
     wanted = [edited(one.value, [edit] if one is document else []) for one in before]
     try:
-        is_right = result is not None and [one.value for one in documents.parse(result, source)] == wanted
+        is_right = result is not None and [one.value for one in _read(result, source)] == wanted
     except documents.DocumentError:
         is_right = False
     if not is_right or result is None:

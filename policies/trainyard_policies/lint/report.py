@@ -76,8 +76,6 @@ def _in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 def require_known(document: Document) -> None:
     """Refuse what only looks like something to lint; raises `CannotLintError`."""
     version, kind = document.value.get("apiVersion"), document.value.get("kind")
-    if version == "v1" and kind == "List":
-        raise CannotLintError(f"{document.place}: a List cannot be linted: write its items as documents")
     if isinstance(version, str) and version.partition("/")[0] == names.TRAINER_GROUP:
         if version != names.TRAINER_API_VERSION:
             line = document.position(["apiVersion"]).line

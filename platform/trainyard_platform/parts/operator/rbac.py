@@ -89,8 +89,8 @@ ADMISSION: Rules = [
 """To write the caBundle of the two webhook configurations, which are cluster-wide."""
 
 TRIALS: Rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}]
-"""To have the API server judge the Jobs of a TrainJob in a dry run. RBAC cannot allow only dry runs;
-whoever may create JobSets may create Jobs through them."""
+"""To have the API server judge the Jobs of a TrainJob in a dry run, as it judges its JobSet. RBAC cannot
+allow only dry runs; whoever may create JobSets may create Jobs through them."""
 
 REPORTS: Rules = [
     {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
