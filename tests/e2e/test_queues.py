@@ -138,7 +138,7 @@ def test_a_job_that_can_never_fit_says_why(team_a: Cluster) -> None:
     blocked = team_a.wait_for_condition("too-big", "Blocked")
     assert blocked["reason"] == "QueueTooSmall"
     assert blocked["message"].startswith(f"{asked} Kueue says: couldn't assign flavors to pod set node: ")
-    shows(team_a, "too-big", STATE="Blocked", REASON="QueueTooSmall")
+    shows(team_a, "too-big", STATE="Blocked", NODES="0/1", REASON="QueueTooSmall", QUEUE="default")
     assert team_a.pods("too-big") == []
 
 

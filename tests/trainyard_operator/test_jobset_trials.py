@@ -23,6 +23,11 @@ HELD = Settings(queue_holds_jobset=True)
 
 IN_PLACE = "InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled"
 DENIED = 'admission webhook "vjobset.kb.io" denied the request: '
+OF_JOBSET = (
+    'admission webhook "validate-jobset-x-k8s-io-v1alpha2-jobset.x-k8s.io" denied the request: '
+    'JobSet.jobset.x-k8s.io "trial" is invalid: '
+)
+"""How the message of JobSet 0.12's webhook begins."""
 
 
 def invalid(field: str, message: str, reason: str = "FieldValueInvalid", by: str = "") -> dict[str, Any]:
@@ -67,13 +72,13 @@ def test_the_jobset_that_is_tried_is_the_one_that_would_be_created_suspended_and
             id="the schema",
         ),
         pytest.param(
-            invalid("<nil>", f"Internal error: {IN_PLACE}", "InternalError", by=DENIED),
+            invalid("<nil>", f"Internal error: {IN_PLACE}", "InternalError", by=OF_JOBSET),
             f"ClusterTrainingRuntime rt: spec.template.spec: {IN_PLACE}",
             f"spec.template.spec: {IN_PLACE}",
             id="JobSet's webhook, of no field",
         ),
         pytest.param(
-            invalid("spec.replicatedJobs", f"Invalid value: {PODS}: {WHY}"),
+            invalid("spec.replicatedJobs", f"Invalid value: {PODS}: {WHY}", by=OF_JOBSET),
             f"spec.runtimePatches or ClusterTrainingRuntime rt: spec.template.{NO_MOUNT}",
             f"spec.template.{NO_MOUNT}",
             id="JobSet's webhook, with all pods",

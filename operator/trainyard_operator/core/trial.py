@@ -33,9 +33,10 @@ _POLICIES: Final = FieldPath("spec.template.spec.volumeClaimPolicies")
 _VOLUMES: Final = FieldPath("volumes")
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _JOB: Final = "Job"
-_DENIED: Final = re.compile(r'admission webhook "vjobset\.kb\.io" denied the request: (.*)', re.DOTALL)
-"""What Kueue's webhook says, and that of earlier versions of JobSet, which has the same name."""
-_SITES: Final = re.compile(r'admission webhook "(?!vjobset\.kb\.io")')
+_WEBHOOKS: Final = r"(?:validate-jobset-x-k8s-io-v1alpha2-jobset\.x-k8s\.io|vjobset\.kb\.io)"
+"""JobSet's own webhook; and Kueue's, whose name that of earlier versions of JobSet has as well."""
+_DENIED: Final = re.compile(rf'admission webhook "{_WEBHOOKS}" denied the request: (.*)', re.DOTALL)
+_SITES: Final = re.compile(rf'admission webhook "(?!{_WEBHOOKS}")')
 """How what any other webhook says begins."""
 _INTERNAL: Final = "InternalError"
 _NO_FIELD: Final = "<nil>"
