@@ -75,7 +75,7 @@ def with_ends(known: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]
     """The known attempts and those seen now: for each, the pod that failed first."""
     first = {attempt["attempt"]: attempt for attempt in known}
     for end in ends:
-        said = _attempt(end)
+        said = noted(end)
         before = first.get(said["attempt"])
         if before is None or _order(said) < _order(before):
             first[said["attempt"]] = said
@@ -133,7 +133,8 @@ def notes(known: Collection[int], now: Sequence[Json]) -> tuple[EventNote, ...]:
 _KINDS: Final = {True: ("Warning", Reason.ATTEMPT_FAILED), False: ("Normal", Reason.ATTEMPT_ENDED)}
 
 
-def _attempt(end: PodEnd) -> Json:
+def noted(end: PodEnd) -> Json:
+    """An attempt as the status keeps it, of the pod that failed first in it."""
     said: dict[str, Any] = {
         "attempt": end.attempt + 1,
         "job": end.job,
@@ -158,7 +159,7 @@ def _attempt(end: PodEnd) -> Json:
 
 def is_before(one: PodEnd, other: PodEnd) -> bool:
     """Whether the one failed before the other."""
-    return _order(_attempt(one)) < _order(_attempt(other))
+    return _order(noted(one)) < _order(noted(other))
 
 
 def _order(attempt: Json) -> tuple[Any, ...]:

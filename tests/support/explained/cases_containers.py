@@ -12,6 +12,7 @@ from .objects import (
     Object,
     ago,
     condition,
+    container,
     event,
     job,
     jobset,
@@ -25,6 +26,7 @@ from .objects import (
 
 SAID = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no\n'
 FAILED_FIRST = f"rank 3 failed at 2026-01-01T12:00:00.5+00:00 with exit code 3\n{SAID}"
+KILLED = "rank 3 failed at 2026-01-01T12:00:00.5+00:00 with exit code 137\n"
 LOST_OTHERS = (
     "rank 0 lost others at 2026-01-01T12:00:00.1+00:00 with exit code 1\nConnection closed by peer\n"
 )
@@ -232,9 +234,32 @@ CASES = (
         Finding(
             Reason.CONTAINER_EXITED,
             SECOND,
-            "rank 3 exited with code 3: ValueError: no (train.py:3)",
+            "rank 3 (node 1) failed first: exit code 3, container node of pod tj-node-0-1-x on node n1: "
+            "ValueError: no (train.py:3)",
             "see its log: kubectl logs tj-node-0-1-x -c node -n team",
             log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "of a rank that was killed again and again its attempt is told, and what it may have wanted",
+        failed(
+            jobset=restarted(1),
+            pods=(
+                pod(
+                    1,
+                    statuses=[container(waiting("CrashLoopBackOff"), terminated(1, message=KILLED), 2)],
+                    limits={"memory": "1Gi"},
+                ),
+            ),
+        ),
+        Finding(
+            Reason.CONTAINER_EXITED,
+            SECOND,
+            "after 2 restarts in attempt 2 rank 3 (node 1) failed first: exit code 137 (SIGKILL, often "
+            "because memory ran out, its limit is 1Gi), container node of pod tj-node-0-1-x on node n1",
+            "see its log: kubectl logs tj-node-0-1-x -c node -n team",
+            ranks=(1,),
         ),
         State.FAILED,
     ),

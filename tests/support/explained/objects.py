@@ -115,8 +115,9 @@ def pod(
 ) -> Object:
     ready = [condition("Ready", status="True" if phase == "Running" else "False")]
     index = {"batch.kubernetes.io/job-completion-index": str(rank)}
+    labels = {"jobset.sigs.k8s.io/replicatedjob-name": of.removeprefix("tj-").removesuffix("-0")}
     return {
-        "metadata": metadata(f"{of}-{rank}-x", seconds, annotations=index) | owned_by(of),
+        "metadata": metadata(f"{of}-{rank}-x", seconds, annotations=index, labels=labels) | owned_by(of),
         "spec": {
             "containers": [{"name": "node", "image": "img:1", "resources": {"limits": limits or {}}}],
             **({"nodeName": node} if node else {}),

@@ -40,18 +40,24 @@ def last_failed(o: Observation) -> Finding | None:
 
 def failed(o: Observation, attempt: Json) -> Finding:
     """How the attempt failed, as a finding."""
-    counted = f"in attempt {attempt['attempt']} " if attempt["attempt"] > 1 else ""
     about = Ref("Pod", attempt["pod"], read.namespace(o))
     log = text.tail(read.text(attempt, "message"))
-    return found(o, Reason.ATTEMPT_FAILED, about, f"{counted}{attempts.sentence(attempt)}", log=log)
+    return found(o, Reason.ATTEMPT_FAILED, about, sentence(attempt), log=log)
+
+
+def sentence(attempt: Json) -> str:
+    """How the attempt ended, and which it was unless it was the first."""
+    counted = f"in attempt {attempt['attempt']} " if attempt["attempt"] > 1 else ""
+    return f"{counted}{attempts.sentence(attempt)}"
 
 
 def of_now(o: Observation) -> Json | None:
     """What is noted of the attempt that the JobSet is in; None if nothing is."""
-    return next((noted for noted in of(o) if noted["attempt"] == _now(o)), None)
+    return next((noted for noted in of(o) if noted["attempt"] == now(o)), None)
 
 
-def _now(o: Observation) -> int:
+def now(o: Observation) -> int:
+    """Which attempt it is in, counted from 1."""
     if o.jobset is None:
         return max((noted["attempt"] for noted in of(o)), default=1)
     return read.number(o.jobset, "status", "restarts") + 1
@@ -70,11 +76,11 @@ def _whole(noted: Json) -> Json:
 
 def which(o: Observation) -> str:
     """Which attempt it is in and how the one before ended, to append to a state; empty in the first."""
-    now = _now(o)
-    if now == 1:
+    current = now(o)
+    if current == 1:
         return ""
-    before = next((noted for noted in of(o) if noted["attempt"] == now - 1), None)
-    return f", attempt {now}" + (f"; {_ended(before)}" if before is not None else "")
+    before = next((noted for noted in of(o) if noted["attempt"] == current - 1), None)
+    return f", attempt {current}" + (f"; {_ended(before)}" if before is not None else "")
 
 
 def _ended(attempt: Json) -> str:

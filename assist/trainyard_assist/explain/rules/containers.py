@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from signal import Signals
 from typing import Any, Final
 
+from trainyard_api import names
 from trainyard_api.reasons import Reason
 from trainyard_operator.core import attempts, last_words
+from trainyard_operator.core.model import PodEnd
 
 from .. import read, text
 from ..model import Finding, Json, Observation
@@ -57,17 +59,11 @@ def exited(o: Observation) -> Finding | None:
     if first is None:
         return None
     words = first.words
-    # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown as well.
-    said = last_words.short(read.text(first.ended, "message") if words is None else words.said)
-    # The launcher's own exit code would only stand beside that of the rank.
-    who = f"container {first.container}" if words is None or words.rank is None else f"rank {words.rank}"
-    code = _code(first, read.number(first.ended, "exitCode") if words is None else words.exit_code)
-    message = f"{who} exited with code {code}{_restarted(first)}"
     finding = found(
         o,
         Reason.CONTAINER_EXITED,
         read.ref(first.pod, "Pod"),
-        f"{message}: {said}" if said else message,
+        _by_container(first, words) if words is None or words.rank is None else _by_rank(o, first, words),
         pods=[first.pod],
         log=text.tail(words.said) if words is not None and words.said else o.log,
         pod=read.name(first.pod),
@@ -76,6 +72,36 @@ def exited(o: Observation) -> Finding | None:
     )
     # Without --previous, kubectl shows the log of the restarted container.
     return replace(finding, next_step=f"{finding.next_step} --previous") if first.running else finding
+
+
+def _by_container(failure: Failure, words: last_words.LastWords | None) -> str:
+    # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown as well.
+    said = last_words.short(read.text(failure.ended, "message") if words is None else words.said)
+    code = read.number(failure.ended, "exitCode") if words is None else words.exit_code
+    meaning = _meaning(failure, code)
+    message = f"container {failure.container} exited with code {code}{f' ({meaning})' if meaning else ''}"
+    return f"{message}{_restarted(failure)}{f': {said}' if said else ''}"
+
+
+def _by_rank(o: Observation, failure: Failure, words: last_words.LastWords) -> str:
+    # The words of the operator's record: the launcher's own exit code would only stand beside the rank's.
+    end = PodEnd(
+        job=read.texts(failure.pod, "metadata", "labels").get(names.REPLICATED_JOB_LABEL, ""),
+        index=read.index(failure.pod) or 0,
+        attempt=recorded.now(o) - 1,
+        pod=read.name(failure.pod),
+        node=read.text(failure.pod, "spec", "nodeName"),
+        container=failure.container,
+        exit_code=words.exit_code,
+        signal=_meaning(failure, words.exit_code),
+        reason=read.text(failure.ended, "reason") or "Error",
+        at=words.at or read.moment(failure.ended, "finishedAt"),
+        message=words.said,
+        rank=words.rank,
+        lost_others=words.lost_others,
+    )
+    restarted = f"after {failure.restarts} restarts " if failure.restarts else ""
+    return restarted + recorded.sentence(attempts.noted(end))
 
 
 def another_failed_first(o: Observation) -> Finding | None:
@@ -117,8 +143,8 @@ def _flaps(o: Observation, restarts: int, running: Json) -> bool:
     return restarts > 1 and read.since(o, read.moment(running, "startedAt")) < _AGAIN
 
 
-def _code(failure: Failure, code: int) -> str:
-    """An exit code, with the signal that one above 128 stands for.
+def _meaning(failure: Failure, code: int) -> str:
+    """The signal that an exit code above 128 stands for, and what it often means; empty if none.
 
     The kernel may kill only a child for memory, or containerd may learn of it too late:
     then the reason is not OOMKilled, and only the signal shows it.
@@ -126,13 +152,13 @@ def _code(failure: Failure, code: int) -> str:
     try:
         signal = Signals(code - 128)
     except ValueError:
-        return str(code)
+        return ""
     if signal is Signals.SIGBUS:
-        return f"{code} (SIGBUS, often because /dev/shm is full: torch-shared-memory has a larger one)"
+        return f"{signal.name}, often because /dev/shm is full: torch-shared-memory has a larger one"
     if signal is not Signals.SIGKILL:
-        return f"{code} ({signal.name})"
+        return signal.name
     limit = f", its limit is {failure.limit}" if failure.limit else ""
-    return f"{code} ({signal.name}, often because memory ran out{limit})"
+    return f"{signal.name}, often because memory ran out{limit}"
 
 
 def _restarted(failure: Failure) -> str:
