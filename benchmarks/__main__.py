@@ -16,19 +16,19 @@ from trainyard_sandbox.paths import PROJECT, cache_dir
 from . import report
 from .bench import OURS, of_checkout
 from .errors import BenchmarkError
-from .rounds import Results, measured
+from .rounds import Results, measure
 from .scenarios import ALL
 
 
 def main() -> int:
     """Measure, print tables, and write results and charts; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    known = {scenario.name: scenario for scenario in ALL}
+    scenarios = {scenario.name: scenario for scenario in ALL}
     usual = [scenario for scenario in ALL if not scenario.asked_for]
     parser.add_argument(
         "scenario",
         nargs="*",
-        help=f"which: {', '.join(known)} (default: {', '.join(scenario.name for scenario in usual)})",
+        help=f"which: {', '.join(scenarios)} (default: {', '.join(scenario.name for scenario in usual)})",
     )
     parser.add_argument(
         "--quick",
@@ -49,14 +49,14 @@ def main() -> int:
         metavar="FOLDER",
         help="where results.json, the tables and the charts go (default: .benchmarks)",
     )
-    asked = parser.parse_args()
-    if unknown := [name for name in asked.scenario if name not in known]:
-        parser.error(f"there is no scenario {', '.join(unknown)}; there are: {', '.join(known)}")
-    chosen = [known[name] for name in asked.scenario] or usual
-    if asked.quick:  # the reference as it is shipped is enough
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.scenario if name not in scenarios]:
+        parser.error(f"there is no scenario {', '.join(unknown)}; there are: {', '.join(scenarios)}")
+    chosen = [scenarios[name] for name in arguments.scenario] or usual
+    if arguments.quick:  # the reference as it is shipped is enough
         chosen = [replace(scenario, sides=scenario.sides[:2]) for scenario in chosen]
-    if asked.against:
-        before = of_checkout(asked.against.resolve())
+    if arguments.against:
+        before = of_checkout(arguments.against.resolve())
         chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]
 
     # What a shell starts in the background ignores Ctrl-C unless told otherwise. All three do what Ctrl-C
@@ -66,11 +66,11 @@ def main() -> int:
         signal.signal(number, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
 
     def keep(results: Results) -> None:
-        report.write(results, asked.output)
+        report.write(results, arguments.output)
 
     try:
         with locked(cache_dir() / "locks" / "benchmarks.lock", "other benchmarks"):
-            results = asyncio.run(measured(chosen, keep, quick=asked.quick, rounds=asked.rounds))
+            results = asyncio.run(measure(chosen, keep, quick=arguments.quick, rounds=arguments.rounds))
     except (BenchmarkError, SandboxError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,6 +1,6 @@
-"""The API server's audit log as the stopwatch that favours nobody: what was asked, by whom, and when.
+"""The API server's audit log as a stopwatch: each request, its client, and its times.
 
-Pure but for `Tail`, which reads the file as it grows.
+Pure, except `Tail`, which reads the file as it grows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 WRITES = frozenset({"create", "update", "patch", "delete"})
 USER = "kubernetes-admin"
-"""Whom the sandbox's kubeconfig makes of everybody; they are told apart by their user agents."""
+"""The user of every client with the sandbox's kubeconfig; clients differ only in their User-Agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ class Call:
     name: str
     agent: str
     code: int
-    asked: float
+    received: float
     answered: float
 
     @property
     def done(self) -> bool:
-        """Whether the API server did as asked."""
+        """Whether the request succeeded."""
         return 200 <= self.code < 300
 
     @property
     def is_write(self) -> bool:
-        """Whether it changes something, if it is done."""
+        """Whether the request changes something, if it succeeds."""
         return self.verb in WRITES
 
 
@@ -73,7 +73,7 @@ _DECODER = msgspec.json.Decoder(_Event)
 
 
 def parse(lines: Iterable[bytes], user: str = USER) -> Iterator[Call]:
-    """The calls of a user that have been answered; those of the control plane itself are left out."""
+    """The answered calls of a user, without those of the control plane itself."""
     for line in lines:
         event = _DECODER.decode(line)
         if event.stage not in ("ResponseComplete", "ResponseStarted") or event.user.username != user:
@@ -88,41 +88,47 @@ def parse(lines: Iterable[bytes], user: str = USER) -> Iterator[Call]:
             name=target.name,
             agent=event.user_agent,
             code=event.response_status.code,
-            asked=event.request_received_timestamp.timestamp(),
+            received=event.request_received_timestamp.timestamp(),
             answered=event.stage_timestamp.timestamp(),
         )
 
 
-def created(calls: Iterable[Call], resource: str) -> dict[str, float]:
-    """When each object of a resource was first there, by `namespace/name`: a POST or an apply made it."""
-    found: dict[str, float] = {}
+def creation_times(calls: Iterable[Call], resource: str) -> dict[str, float]:
+    """When each object of a resource was created, by `namespace/name`, be it with a POST or an apply."""
+    times: dict[str, float] = {}
     for call in calls:
         if call.resource == resource and call.code == 201 and call.verb in ("create", "patch"):
-            found.setdefault(f"{call.namespace}/{call.name}", call.answered)
-    return found
+            times.setdefault(f"{call.namespace}/{call.name}", call.answered)
+    return times
 
 
-def written(calls: Iterable[Call], resource: str, agent: str) -> dict[str, list[float]]:
-    """When each object of a resource (or subresource) was written by whoever's agent begins so."""
-    found: dict[str, list[float]] = {}
+def write_times(calls: Iterable[Call], resource: str, agent: str) -> dict[str, list[float]]:
+    """The times of a client's writes of each object of a resource or subresource, by `namespace/name`.
+
+    `agent` is the prefix of the client's User-Agent.
+    """
+    times: dict[str, list[float]] = {}
     for call in calls:
         if call.resource == resource and call.is_write and call.done and call.agent.startswith(agent):
-            found.setdefault(f"{call.namespace}/{call.name}", []).append(call.answered)
-    return found
+            times.setdefault(f"{call.namespace}/{call.name}", []).append(call.answered)
+    return times
 
 
-def answers(questions: dict[str, float], answered: dict[str, list[float]]) -> dict[str, float]:
-    """Seconds from each question to the first answer after it; those that got none are left out."""
-    found = {}
-    for name, asked in questions.items():
-        later = [at for at in answered.get(name, ()) if at >= asked]
+def latencies(starts: dict[str, float], answers: dict[str, list[float]]) -> dict[str, float]:
+    """Seconds from each start to the first answer after it, without those that got no answer."""
+    seconds = {}
+    for name, start in starts.items():
+        later = [at for at in answers.get(name, ()) if at >= start]
         if later:
-            found[name] = min(later) - asked
-    return found
+            seconds[name] = min(later) - start
+    return seconds
 
 
-def counted(calls: Iterable[Call], agent: str) -> Counter[str]:
-    """How often whoever's agent begins so asked each `verb resource`, Leases left out."""
+def request_counts(calls: Iterable[Call], agent: str) -> Counter[str]:
+    """How often a client sent each `verb resource`, without Leases.
+
+    `agent` is the prefix of the client's User-Agent.
+    """
     return Counter(
         f"{call.verb} {call.resource}"
         for call in calls

@@ -32,14 +32,14 @@ _WARM_UP = 20
 
 @dataclass(frozen=True)
 class Side:
-    """One of those who are compared.
+    """One side of the comparison.
 
     Attributes:
         name: As the command line has it.
         title: For people.
-        agent: How its user agent begins.
-        start: Makes its controller, which does not run yet, from kubeconfig, folder, and whether
-            its webhooks will be asked; None: nobody.
+        agent: Prefix of its User-Agent.
+        start: Makes its controller, not yet running, from the kubeconfig, a folder, and whether the
+            API server will call its webhooks; None: there is no controller.
     """
 
     name: str
@@ -88,46 +88,48 @@ class Bench:
 
     @property
     def calls(self) -> Sequence[Call]:
-        """What was asked of the API server since the mark."""
+        """The requests to the API server since the mark."""
         return self.plane.tail.calls
 
     def mark(self) -> dict[str, float]:
-        """CPU seconds of everybody until now; calls are counted from here on."""
+        """CPU seconds of each component until now; calls count from here on."""
         self.mark_calls()
         return self._cpu()
 
     def mark_calls(self) -> None:
-        """Calls are counted from here on."""
+        """Calls count from here on."""
         self.plane.tail.reset()
 
     def used(self, since: dict[str, float]) -> dict[str, float]:
-        """CPU seconds of everybody since the mark."""
+        """CPU seconds of each component since the mark."""
         return {name: now - since[name] for name, now in self._cpu().items()}
 
     def _cpu(self) -> dict[str, float]:
-        found = {name: self.plane.cpu(name) for name in COMPONENTS}
-        return found if self.controller is None else {**found, "controller": self.controller.cpu}
+        seconds = {name: self.plane.cpu(name) for name in COMPONENTS}
+        return seconds if self.controller is None else {**seconds, "controller": self.controller.cpu}
 
     async def warm_up(self) -> None:
         """Have the controller make its first JobSets, unmeasured."""
         names = [f"warm-{number}" for number in range(_WARM_UP)]
         await self.driver.submit(names, suspend=True)
         if self.controller is not None:
-            await self.driver.until("warming up", lambda: len(self.driver.said), _WARM_UP)
+            await self.driver.until("warming up", lambda: len(self.driver.status_writes), _WARM_UP)
 
     def to_jobset(self, names: Sequence[str]) -> dict[str, float]:
         """Seconds from each TrainJob's creation to its JobSet, in milliseconds: p50 and p99."""
-        jobs = audit.created(self.calls, TRAINJOBS)
-        jobsets = {name: [at] for name, at in audit.created(self.calls, "jobsets").items()}
-        asked = {key: jobs[key] for name in names if (key := f"{NAMESPACE}/{name}") in jobs}
+        jobs = audit.creation_times(self.calls, TRAINJOBS)
+        jobsets = {name: [at] for name, at in audit.creation_times(self.calls, "jobsets").items()}
+        starts = {key: jobs[key] for name in names if (key := f"{NAMESPACE}/{name}") in jobs}
         # A JobSet can be there before its user's answer is: then it took no time that the user could see.
-        found = audit.answers({key: min(at, *jobsets.get(key, [at])) for key, at in asked.items()}, jobsets)
-        return _quantiles("creation to JobSet", found)
+        latencies = audit.latencies(
+            {key: min(at, *jobsets.get(key, [at])) for key, at in starts.items()}, jobsets
+        )
+        return _quantiles("creation to JobSet", latencies)
 
     def to_status(self, changes: dict[str, float]) -> dict[str, float]:
         """The same from the changes to the controller's next write of the TrainJob's status."""
-        answers = audit.written(self.calls, "trainjobs/status", self.side.agent)
-        return _quantiles("JobSet change to status", audit.answers(changes, answers))
+        answers = audit.write_times(self.calls, "trainjobs/status", self.side.agent)
+        return _quantiles("JobSet change to status", audit.latencies(changes, answers))
 
     def to_pod(self, names: Sequence[str]) -> dict[str, float]:
         """From each TrainJob's creation to its first running pod, and how much of that is the operator's.
@@ -135,25 +137,25 @@ class Bench:
         The operator's is from Kueue's last word on the TrainJob, which resumes it,
         to what the operator writes next into its JobSet.
         """
-        asked = audit.created(self.calls, TRAINJOBS)
+        created = audit.creation_times(self.calls, TRAINJOBS)
         running: dict[str, list[float]] = {}
-        for pod, times in audit.written(self.calls, "pods/status", KUBELET).items():
+        for pod, times in audit.write_times(self.calls, "pods/status", KUBELET).items():
             running.setdefault(job_of(pod), []).extend(times)
-        known = {key: asked[key] for name in names if (key := f"{NAMESPACE}/{name}") in asked}
-        took = audit.answers(known, running)
+        starts = {key: created[key] for name in names if (key := f"{NAMESPACE}/{name}") in created}
+        took = audit.latencies(starts, running)
         admitted = {
             key: max(at for at in times if at < min(running[key]))
-            for key, times in audit.written(self.calls, TRAINJOBS, companions.KUEUE).items()
+            for key, times in audit.write_times(self.calls, TRAINJOBS, companions.KUEUE).items()
             if key in took
         }
-        resumed = audit.answers(admitted, audit.written(self.calls, "jobsets", self.side.agent))
+        resumed = audit.latencies(admitted, audit.write_times(self.calls, "jobsets", self.side.agent))
         share = sum(resumed.values()) / sum(took.values()) * 100
         return {**_quantiles("creation to running pod", took), "of it the operator's, %": share}
 
 
-def _quantiles(what: str, seconds: dict[str, float]) -> dict[str, float]:
+def _quantiles(title: str, seconds: dict[str, float]) -> dict[str, float]:
     values = [value * 1000 for value in seconds.values()]
-    return {f"{what}, p{percent}, ms": percentile(values, percent) for percent in (50, 99)}
+    return {f"{title}, p{percent}, ms": percentile(values, percent) for percent in (50, 99)}
 
 
 @asynccontextmanager

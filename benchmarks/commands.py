@@ -43,7 +43,7 @@ async def commands(bench: Bench, *, runtimes: int, times: int) -> dict[str, floa
         for number in range(runtimes):
             manifest["metadata"]["name"] = f"runtime-{number}"
             (catalog / f"runtime-{number}.yaml").write_text(yaml.safe_dump(manifest))
-        asked = {
+        command_lines = {
             "render a TrainJob, s": (_TRAINYARD, "render", "-f", str(job)),
             "validate a TrainJob, s": (_TRAINYARD, "validate", "-f", str(job)),
             f"lint of {runtimes} runtimes, s": (_TRAINYARD, "lint", str(catalog)),
@@ -52,7 +52,7 @@ async def commands(bench: Bench, *, runtimes: int, times: int) -> dict[str, floa
         environment = bench.plane.sandbox.environment()
         return {
             name: statistics.median([await _seconds(command, environment) for _ in range(times)])
-            for name, command in asked.items()
+            for name, command in command_lines.items()
         } | {"of it the building of the slowest example, ms": max(_building())}
 
 

@@ -24,10 +24,10 @@ from .plane import Plane
 
 TOOLS = ("jobset", "kueue")
 KUEUE = "kueue/"
-"""How the user agent of Kueue's controller begins."""
+"""Prefix of the User-Agent of Kueue's controller."""
 _NODES = 50
 _ROOM = {"cpu": "10k", "memory": "100Ti", "nvidia.com/gpu": "100k", "pods": "10k"}
-"""Of each node: nobody waits for room."""
+"""Capacity of each node, large enough that no pod waits for room."""
 _CALLED = {
     "jobset": [("jobset.x-k8s.io", "v1alpha2", "jobset")],
     "kueue": [("trainer.kubeflow.org", "v1alpha1", "trainjob"), ("kueue.x-k8s.io", "v1beta2", "workload")],

@@ -1,7 +1,6 @@
 """Plays everybody but the controller: users who make TrainJobs, and the JobSet controller that runs them.
 
-How far things have come it knows from the audit log alone, so that looking
-costs the API server nothing.
+It reads progress only from the audit log, so that measuring adds no load.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .errors import BenchmarkError
 
 AGENT = "trainyard-benchmarks"
 KUBELET = "kwok"
-"""How the user agent of what plays the kubelets of simulated nodes begins."""
+"""Prefix of the User-Agent of KWOK, which plays the kubelets of simulated nodes."""
 NAMESPACE = "default"
 RUNTIME = "torch-distributed"
 QUEUE = "everybody"
@@ -34,7 +33,7 @@ AT_ONCE = 16
 """Requests of users at a time where they are not spread over time."""
 _LOOK_SECONDS = 0.03
 _PATIENCE = 300.0
-"""Seconds in which something has to get on; a controller that hangs is no result."""
+"""Seconds without progress after which a wait fails: a controller that hangs gives no result."""
 
 T = TypeVar("T")
 Object = dict[str, Any]
@@ -43,7 +42,7 @@ Object = dict[str, Any]
 class Driver:
     """Users and the JobSet controller of one control plane.
 
-    `agent` is how the user agent of the controller that is measured begins.
+    `agent` is the prefix of the measured controller's User-Agent.
     """
 
     def __init__(self, client: Client, tail: Tail, agent: str) -> None:
@@ -51,7 +50,7 @@ class Driver:
         """TrainJobs that have got a JobSet, by name."""
         self.pods: set[str] = set()
         """TrainJobs of which a pod runs on a simulated node, by name."""
-        self.said: Counter[str] = Counter()
+        self.status_writes: Counter[str] = Counter()
         """How often the controller has written the status of each TrainJob."""
         self.on_jobset: Callable[[str], Awaitable[None]] | None = None
         """Called in a task of its own with the name of each JobSet that is new."""
@@ -65,8 +64,8 @@ class Driver:
     @asynccontextmanager
     async def of(cls, kubeconfig: Path, tail: Tail, agent: str) -> AsyncIterator[Driver]:
         """A driver that follows the audit log until the end of the block."""
-        found = credentials.load(str(kubeconfig), None)
-        async with Client(replace(found, headers={"User-Agent": AGENT})) as client:
+        loaded = credentials.load(str(kubeconfig), None)
+        async with Client(replace(loaded, headers={"User-Agent": AGENT})) as client:
             driver = cls(client, tail, agent)
             following = asyncio.create_task(driver._follow())
             try:
@@ -86,15 +85,15 @@ class Driver:
         await self.create(TRAINJOBS.path(NAMESPACE), manifests, rate=rate)
 
     async def make_jobsets(self, names: Iterable[str]) -> None:
-        """Create JobSets that no TrainJob has asked for."""
+        """Create JobSets without TrainJobs."""
         await self.create(JOBSETS.path(NAMESPACE), (_jobset(name) for name in names))
 
     async def run(self, name: str) -> None:
-        """The JobSet's pods are ready."""
+        """The JobSet's pods become ready."""
         await self._status(name, {"replicatedJobsStatus": [_counts(ready=1, active=1)]})
 
     async def complete(self, name: str) -> None:
-        """The JobSet has done what it was for."""
+        """The JobSet completes."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         done = {
             "type": "Completed",
@@ -127,15 +126,15 @@ class Driver:
             for _ in range(AT_ONCE):
                 tasks.create_task(work())
 
-    async def until(self, what: str, count: Callable[[], int], wanted: int) -> None:
-        """Wait until a count has come so far. Raises `BenchmarkError` if it stands still for too long."""
+    async def until(self, title: str, count: Callable[[], int], target: int) -> None:
+        """Wait until a count reaches its target. Raises `BenchmarkError` if it stands still for too long."""
         last, since = count(), time.monotonic()
-        while last < wanted:
+        while last < target:
             await asyncio.sleep(_LOOK_SECONDS)
             if (now := count()) != last:
                 last, since = now, time.monotonic()
             elif time.monotonic() - since > _PATIENCE:
-                raise BenchmarkError(f"{what}: {last} of {wanted}, and no further for {_PATIENCE:.0f} s")
+                raise BenchmarkError(f"{title}: {last} of {target}, and no further for {_PATIENCE:.0f} s")
 
     async def _status(self, name: str, status: Object) -> None:
         await self._client.patch(JOBSETS.path(NAMESPACE, name, "status"), {"status": status})
@@ -155,7 +154,7 @@ class Driver:
         elif call.resource == "pods/status" and call.done and call.agent.startswith(KUBELET):
             self.pods.add(job_of(call.name))
         elif call.resource == "trainjobs/status" and call.done and call.agent.startswith(self._agent):
-            self.said[call.name] += 1
+            self.status_writes[call.name] += 1
 
 
 def job_of(pod: str) -> str:
@@ -198,5 +197,5 @@ def _counts(**counts: int) -> Object:
     return {"name": "node", **nothing, **counts}
 
 
-async def _awaited(what: Awaitable[object]) -> None:
-    await what
+async def _awaited(awaitable: Awaitable[object]) -> None:
+    await awaitable

@@ -1,4 +1,4 @@
-"""What many measurements come to: percentiles, medians, spreads and ratios. Pure."""
+"""Percentiles, medians, spreads and ratios of measurements. Pure."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def percentile(values: Collection[float], percent: float) -> float:
 
 def together(rounds: Iterable[dict[str, float]]) -> dict[str, Figure]:
     """Quantities by name, each over the rounds that have it, in the order in which they first come."""
-    found: dict[str, list[float]] = {}
+    series: dict[str, list[float]] = {}
     for measured in rounds:
         for name, value in measured.items():
-            found.setdefault(name, []).append(value)
-    return {name: Figure(tuple(values)) for name, values in found.items()}
+            series.setdefault(name, []).append(value)
+    return {name: Figure(tuple(values)) for name, values in series.items()}

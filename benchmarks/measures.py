@@ -26,24 +26,24 @@ _SETTLED = 10.0
 
 async def burst(bench: Bench, *, sizes: Sequence[int]) -> Figures:
     """Suspended TrainJobs at once up to each size, until each has its JobSet and its first status."""
-    found: Figures = {}
+    figures: Figures = {}
     there = 0
     for size in sizes:
         wave = await _wave(bench, f"wave-{size}", size - there)
-        found |= {f"{size}: {name}": value for name, value in wave.items()}
+        figures |= {f"{size}: {name}": value for name, value in wave.items()}
         there = size
-    return found
+    return figures
 
 
 async def _wave(bench: Bench, prefix: str, jobs: int, **spec: Any) -> Figures:
     names = _names(prefix, jobs)
     mark = bench.mark()
-    await _until_said(bench, names, suspend=True, **spec)
+    await _until_status(bench, names, suspend=True, **spec)
     used = bench.used(mark)
-    asked = min(call.asked for call in bench.calls if call.agent == AGENT and call.resource == TRAINJOBS)
-    said = audit.written(bench.calls, "trainjobs/status", bench.side.agent)
+    start = min(call.received for call in bench.calls if call.agent == AGENT and call.resource == TRAINJOBS)
+    status_writes = audit.write_times(bench.calls, "trainjobs/status", bench.side.agent)
     return {
-        "jobs/s": jobs / (max(said[f"{NAMESPACE}/{name}"][0] for name in names) - asked),
+        "jobs/s": jobs / (max(status_writes[f"{NAMESPACE}/{name}"][0] for name in names) - start),
         **bench.to_jobset(names),
         **_each(used, jobs),
         "controller memory, MiB": bench.running.memory,
@@ -52,11 +52,11 @@ async def _wave(bench: Bench, prefix: str, jobs: int, **spec: Any) -> Figures:
 
 async def steady(bench: Bench, *, rates: Sequence[float], seconds: float) -> Figures:
     """TrainJobs arrive at a rate for some seconds; each JobSet is done half a second after it was made."""
-    found: Figures = {}
+    figures: Figures = {}
     for rate in rates:
         at_rate = await _arriving(bench, rate, round(rate * seconds))
-        found |= {f"{rate:g}/s: {name}": value for name, value in at_rate.items()}
-    return found
+        figures |= {f"{rate:g}/s: {name}": value for name, value in at_rate.items()}
+    return figures
 
 
 async def _arriving(bench: Bench, rate: float, jobs: int) -> Figures:
@@ -68,10 +68,10 @@ async def _arriving(bench: Bench, rate: float, jobs: int) -> Figures:
 
     bench.driver.on_jobset = finish
     mark = bench.mark()
-    await _until_said(bench, names, rate=rate)
+    await _until_status(bench, names, rate=rate)
     used = bench.used(mark)
     bench.driver.on_jobset = None
-    done = audit.written(bench.calls, "jobsets/status", AGENT)
+    done = audit.write_times(bench.calls, "jobsets/status", AGENT)
     changes = {key: done[key][0] for name in names if (key := f"{NAMESPACE}/{name}") in done}
     return {**bench.to_jobset(names), **bench.to_status(changes), **_each(used, jobs)}
 
@@ -100,13 +100,13 @@ async def life(bench: Bench, *, jobs: int, rate: float, seconds: float) -> Figur
     if bench.controller is None:
         await driver.each(names, live, rate=rate)
     await driver.until("over", lambda: len(over), jobs)
-    await asyncio.sleep(_SETTLED / 2)  # what is left to be said about them
+    await asyncio.sleep(_SETTLED / 2)  # the last status writes
     used = bench.used(mark)
-    found = _each(used, jobs)
+    figures = _each(used, jobs)
     if bench.controller is not None:
-        asked = audit.counted(bench.calls, bench.side.agent)
-        found["controller writes a job"] = _writes(asked) / jobs
-    return found
+        requests = audit.request_counts(bench.calls, bench.side.agent)
+        figures["controller writes a job"] = _writes(requests) / jobs
+    return figures
 
 
 async def end_to_end(bench: Bench, *, jobs: int) -> Figures:
@@ -121,23 +121,23 @@ async def end_to_end(bench: Bench, *, jobs: int) -> Figures:
 async def standing(bench: Bench, *, jobs: int, restarts: int, seconds: float) -> Figures:
     """Many suspended TrainJobs: memory and restarts; then all are done, and it idles for some seconds."""
     names, driver = _names("standing", jobs), bench.driver
-    await _until_said(bench, names, suspend=True)
+    await _until_status(bench, names, suspend=True)
     await asyncio.sleep(2.0)  # the last answers are in
-    found = {"controller memory, MiB": bench.running.memory}
-    found["API server memory, MiB"] = bench.plane.memory("kube-apiserver")
-    again = [await _restarted(bench) for _ in range(restarts)]
-    found |= {name: max(one[name] for one in again) for name in again[0]}
-    before = Counter(driver.said)
+    figures = {"controller memory, MiB": bench.running.memory}
+    figures["API server memory, MiB"] = bench.plane.memory("kube-apiserver")
+    turns = [await _restarted(bench) for _ in range(restarts)]
+    figures |= {name: max(turn[name] for turn in turns) for name in turns[0]}
+    before = Counter(driver.status_writes)
     await driver.each(names, driver.complete)
-    await driver.until("done", lambda: sum(driver.said[name] > before[name] for name in names), jobs)
+    await driver.until("done", lambda: sum(driver.status_writes[name] > before[name] for name in names), jobs)
     await asyncio.sleep(_SETTLED)
     mark = bench.mark()
     await asyncio.sleep(seconds)
     used = bench.used(mark)
     return {
-        **found,
+        **figures,
         "idle: controller CPU, % of a core": used["controller"] / seconds * 100,
-        "idle: writes a minute": _writes(audit.counted(bench.calls, bench.side.agent)) / seconds * 60,
+        "idle: writes a minute": _writes(audit.request_counts(bench.calls, bench.side.agent)) / seconds * 60,
         "idle: controller memory, MiB": bench.running.memory,
     }
 
@@ -147,14 +147,16 @@ async def _restarted(bench: Bench) -> Figures:
     bench.mark_calls()
     ready = await asyncio.to_thread(bench.running.start)
     await asyncio.sleep(_SETTLED)
-    asked = audit.counted(bench.calls, bench.side.agent)
+    requests = audit.request_counts(bench.calls, bench.side.agent)
     return {
         "restart: ready in, s": ready,
         "restart: lists and watches": sum(
-            n for what, n in asked.items() if what.startswith(("list", "watch"))
+            n for request, n in requests.items() if request.startswith(("list", "watch"))
         ),
-        "restart: reads of one object": sum(n for what, n in asked.items() if what.startswith("get")),
-        "restart: writes": _writes(asked),
+        "restart: reads of one object": sum(
+            n for request, n in requests.items() if request.startswith("get")
+        ),
+        "restart: writes": _writes(requests),
         "restart: controller CPU, s": bench.running.cpu,
         "restart: controller memory, MiB": bench.running.memory,
     }
@@ -181,8 +183,8 @@ async def foreign(bench: Bench, *, objects: int, jobs: int) -> Figures:
         manifests = (_foreign(kind, number) for number in range(half))
         await bench.driver.create(resource.path(NAMESPACE), manifests)
     among = await _wave(bench, "among", jobs)
-    found = {f"before: {name}": before[name] for name in ("jobs/s", "controller memory, MiB")}
-    return found | {f"among them: {name}": among[name] for name in ("jobs/s", "controller memory, MiB")}
+    figures = {f"before: {name}": before[name] for name in ("jobs/s", "controller memory, MiB")}
+    return figures | {f"among them: {name}": among[name] for name in ("jobs/s", "controller memory, MiB")}
 
 
 def _foreign(kind: str, number: int) -> Object:
@@ -190,11 +192,15 @@ def _foreign(kind: str, number: int) -> Object:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": f"foreign-{number}"}, **data}
 
 
-async def _until_said(bench: Bench, names: Sequence[str], *, rate: float | None = None, **spec: Any) -> None:
-    """Submit TrainJobs and wait until the controller has said something about each."""
+async def _until_status(
+    bench: Bench, names: Sequence[str], *, rate: float | None = None, **spec: Any
+) -> None:
+    """Submit TrainJobs and wait until the controller has written the status of each."""
     await bench.driver.submit(names, rate=rate, **spec)
-    said = bench.driver.said
-    await bench.driver.until("with a status", lambda: sum(name in said for name in names), len(names))
+    status_writes = bench.driver.status_writes
+    await bench.driver.until(
+        "with a status", lambda: sum(name in status_writes for name in names), len(names)
+    )
 
 
 def _each(used: dict[str, float], jobs: int) -> Figures:
@@ -203,8 +209,8 @@ def _each(used: dict[str, float], jobs: int) -> Figures:
     return {f"{titles[name]} CPU a job, ms": seconds / jobs * 1000 for name, seconds in used.items()}
 
 
-def _writes(asked: Counter[str]) -> int:
-    return sum(count for what, count in asked.items() if what.split()[0] in audit.WRITES)
+def _writes(requests: Counter[str]) -> int:
+    return sum(count for request, count in requests.items() if request.split()[0] in audit.WRITES)
 
 
 def _names(prefix: str, count: int) -> list[str]:

@@ -32,10 +32,12 @@ def write(results: Results, folder: Path) -> None:
 def _bars(result: Result, name: str) -> dict[str, Figure]:
     """A bar for each side; where we are alone and measure it at several sizes, for each size."""
     ours = result.of(result.scenario.sides[0])
-    sides = {side.title: found for side in result.scenario.everybody if (found := result.of(side).get(name))}
+    sides = {
+        side.title: figure for side in result.scenario.everybody if (figure := result.of(side).get(name))
+    }
     of_size = f": {name}"
     return sides or {
-        known.removesuffix(of_size): figure for known, figure in ours.items() if known.endswith(of_size)
+        key.removesuffix(of_size): figure for key, figure in ours.items() if key.endswith(of_size)
     }
 
 
@@ -67,11 +69,11 @@ def table(result: Result) -> str:
     """One scenario: medians over the rounds with their spread, and ours over the better of the others."""
     scenario = result.scenario
     compared = len(scenario.sides) > 1
-    found = [result.of(side) for side in scenario.everybody]
+    columns = [result.of(side) for side in scenario.everybody]
     header = ["", *(side.title for side in scenario.everybody), *(["ratio"] if compared else [])]
     lines = [_row(header), _row(["---", *("---:" for _ in header[1:])])]
-    for name in dict.fromkeys(name for figures in found for name in figures):
-        values = [figures.get(name) for figures in found]
+    for name in dict.fromkeys(name for figures in columns for name in figures):
+        values = [figures.get(name) for figures in columns]
         baseline = values[-1] if scenario.baseline else None
         last = [ratio(name, values[: len(scenario.sides)], baseline)] if compared else []
         lines.append(_row([name, *("" if value is None else str(value) for value in values), *last]))
@@ -82,10 +84,10 @@ def ratio(name: str, values: Sequence[Figure | None], baseline: Figure | None = 
     """Ours, the first, over the better of the others, each less the baseline; empty if it says nothing."""
     less = 0.0 if baseline is None else baseline.median
     ours, *others = (None if value is None else value.median - less for value in values)
-    known = [other for other in others if other is not None and other > 0]
-    if ours is None or not known:
+    references = [other for other in others if other is not None and other > 0]
+    if ours is None or not references:
         return ""
-    return shown(ours / (max(known) if name.endswith(MORE_IS_BETTER) else min(known)))
+    return shown(ours / (max(references) if name.endswith(MORE_IS_BETTER) else min(references)))
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -54,7 +54,7 @@ class Results:
     """Why a scenario has no results."""
 
 
-async def measured(
+async def measure(
     scenarios: Sequence[Scenario],
     keep: Callable[[Results], None],
     *,
@@ -67,7 +67,7 @@ async def measured(
     """
     plane.build()
     controllers.environment()
-    found = Results(datetime.now(UTC), quick, machine())
+    results = Results(datetime.now(UTC), quick, machine())
     for scenario in scenarios:
         turns: list[Turn] = []
         try:
@@ -76,12 +76,12 @@ async def measured(
                     await _turn(scenario, side, quick=quick) for side in turned(scenario.everybody, number)
                 ]
         except BenchmarkError as error:  # what the others have measured is worth keeping
-            found.failed[scenario.name] = str(error)
+            results.failed[scenario.name] = str(error)
             print(f"{scenario.name}: {error}", file=sys.stderr, flush=True)
         else:
-            found.results.append(Result(scenario, tuple(turns)))
-        keep(found)
-    return found
+            results.results.append(Result(scenario, tuple(turns)))
+        keep(results)
+    return results
 
 
 async def _turn(scenario: Scenario, side: Side, *, quick: bool) -> Turn:

@@ -37,7 +37,7 @@ class Result:
 
     stack: str
     code: int | None
-    said: str = ""
+    output: str = ""
 
 
 COMMENT = "<!-- trainyard: preview -->"
@@ -64,11 +64,11 @@ def read(folder: Path, stacks: Iterable[str]) -> list[Result]:
     for stack in stacks:
         try:
             code = int((folder / f"{stack}.exit").read_text(encoding="utf-8"))
-            said = (folder / f"{stack}.txt").read_text(encoding="utf-8", errors="replace")
+            output = (folder / f"{stack}.txt").read_text(encoding="utf-8", errors="replace")
         except (OSError, ValueError):
             results.append(Result(stack, None))
         else:
-            results.append(Result(stack, code, said))
+            results.append(Result(stack, code, output))
     return results
 
 
@@ -85,18 +85,18 @@ class GitHub:
 
     def comment(self, pull_request: int, text: str, *, create: bool) -> None:
         """Write our comment anew; make it only if `create`."""
-        found = self._ours(f"issues/{pull_request}/comments?", text)
-        if found is not None:
-            self._call("PATCH", f"issues/comments/{found['id']}", {"body": text})
+        ours = self._ours(f"issues/{pull_request}/comments?", text)
+        if ours is not None:
+            self._call("PATCH", f"issues/comments/{ours['id']}", {"body": text})
         elif create:
             self._call("POST", f"issues/{pull_request}/comments", {"body": text})
 
     def issue(self, title: str, text: str, *, is_open: bool) -> None:
         """Write our open issue anew, close it, or open it; an issue that was closed stays so."""
-        found = self._ours("issues?state=open&", text)
-        if found is not None:
+        ours = self._ours("issues?state=open&", text)
+        if ours is not None:
             state = {} if is_open else {"state": "closed"}
-            self._call("PATCH", f"issues/{found['number']}", {"title": title, "body": text, **state})
+            self._call("PATCH", f"issues/{ours['number']}", {"title": title, "body": text, **state})
         elif is_open:
             self._call("POST", "issues", {"title": title, "body": text})
 
@@ -166,12 +166,12 @@ def _run(environment: Mapping[str, str]) -> str:
 def _part(result: Result, share: int) -> str:
     if result.code is None:
         return f"**{result.stack}**: not asked, its job ended before; see the run."
-    said = result.said.strip("\n")
-    if len(said) > share:
+    output = result.output.strip("\n")
+    if len(output) > share:
         # The end has the rows of drift and the counts.
-        said = f"(the beginning is left out; see the run)\n{said[-share:]}"
+        output = f"(the beginning is left out; see the run)\n{output[-share:]}"
     outcome = "no drift" if result.code == 0 else "drift, or the check failed"
-    return f"<details><summary><b>{result.stack}</b>: {outcome}</summary>\n\n{_block(said)}\n\n</details>"
+    return f"<details><summary><b>{result.stack}</b>: {outcome}</summary>\n\n{_block(output)}\n\n</details>"
 
 
 def _block(text: str) -> str:

@@ -43,7 +43,7 @@ def test_a_call_is_what_was_asked_with_its_answer_and_both_times():
         name="a",
         agent="trainyard-operator",
         code=201,
-        asked=AT,
+        received=AT,
         answered=AT + 0.25,
     )
 
@@ -78,7 +78,7 @@ def test_an_object_is_there_after_a_post_or_an_apply_that_made_it():
         call("patch", name="c", code=200, answered=4.0),
         call(name="d", code=409, answered=5.0),
     ]
-    assert audit.created(calls, "jobsets") == {"default/a": 1.0, "default/b": 3.0}
+    assert audit.creation_times(calls, "jobsets") == {"default/a": 1.0, "default/b": 3.0}
 
 
 def test_writes_are_those_that_were_done_by_the_agent():
@@ -89,13 +89,13 @@ def test_writes_are_those_that_were_done_by_the_agent():
         call("get", "trainjobs/status", code=200, answered=4.0),
         call("update", "trainjobs/status", code=200, agent="ours/v1", answered=5.0),
     ]
-    assert audit.written(calls, "trainjobs/status", "ours") == {"default/a": [1.0, 5.0]}
+    assert audit.write_times(calls, "trainjobs/status", "ours") == {"default/a": [1.0, 5.0]}
 
 
 def test_an_answer_is_the_first_one_after_the_question():
-    questions = {"a": 10.0, "b": 10.0, "c": 10.0}
+    starts = {"a": 10.0, "b": 10.0, "c": 10.0}
     answers = {"a": [9.0, 12.0, 11.0], "b": [9.0]}
-    assert audit.answers(questions, answers) == {"a": 1.0}
+    assert audit.latencies(starts, answers) == {"a": 1.0}
 
 
 def test_calls_of_an_agent_are_counted_by_verb_and_resource_without_leases():
@@ -106,7 +106,7 @@ def test_calls_of_an_agent_are_counted_by_verb_and_resource_without_leases():
         call("get", ""),
         call("create", agent="driver"),
     ]
-    assert audit.counted(calls, "ours") == {"list jobsets": 2}
+    assert audit.request_counts(calls, "ours") == {"list jobsets": 2}
 
 
 def test_a_log_that_grows_is_read_line_by_line_once(tmp_path):
