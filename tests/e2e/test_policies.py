@@ -66,7 +66,10 @@ def test_a_jobset_that_webhooks_would_refuse_is_refused_with_its_runtime_and_its
     sent["spec"]["template"]["spec"]["failurePolicy"] = {"restartStrategy": "InPlaceRestart"}
     timeless = trainjob("timeless")
     limit = "kueue.x-k8s.io/max-exec-time-seconds"
-    timeless["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "default", limit: "0"}
+    timeless["metadata"] |= {
+        "namespace": "team-a",
+        "labels": {"kueue.x-k8s.io/queue-name": "default", limit: "0"},
+    }
     for manifest, said in (
         (sent, "spec.template.spec: InPlaceRestart restart strategy cannot be set"),
         (timeless, f"metadata.labels[{limit}]: Invalid value"),
