@@ -426,6 +426,18 @@ CASES: tuple[Failing, ...] = (
         torchrun=False,
     ),
     Failing(
+        "a rank whose command failed",
+        (
+            "child = 'import sys; sys.exit(\"no index\")'\nsubprocess.run([sys.executable, '-c', child], check=True)",
+            VICTIM,
+        ),
+        0,
+        1,
+        f"subprocess.CalledProcessError: Command '[{sys.executable!r}, '-c', 'import sys; sys.exit(\"no index\")']' "
+        "returned non-zero exit status 1.",
+        3,
+    ),
+    Failing(
         "a launcher that exits as its child did",
         ("sys.exit(subprocess.call([sys.executable, '-c', 'raise ValueError(3)']))",),
         0,

@@ -105,8 +105,9 @@ def _noted(kind, error, trace, code):
         said, at, code = _said(failure), _at(failure), failure.exitcode
         _leave("rank %s " % rank, at, 128 - code if code < 0 else code, said, _extra(failure).get("lost"))
         return GIVES_UP if code in (USAGE, GIVES_UP) else 1
-    if kind.__name__ != "CalledProcessError" or not _is_left(0):
-        text = "".join(traceback.format_exception(kind, error, trace))
+    is_childs = kind.__name__ == "CalledProcessError" and _is_left(0)
+    if IS_RANK or not is_childs:
+        text = (_left() if is_childs else "") + "".join(traceback.format_exception(kind, error, trace))
         _told(now, code, "%s: %s" % (kind.__name__, error), text, _is_lost(error))
     return code
 
@@ -159,6 +160,17 @@ def _is_left(since):
         return left.st_size > 0 and left.st_mtime >= max(since, STARTED)
     except OSError:
         return False
+
+
+def _left():
+    """What that process has said."""
+    import json
+
+    try:
+        with open(RECORD) as file:
+            return json.load(file)["message"]["extraInfo"]["py_callstack"] + "\n"
+    except Exception:  # a file of the user's own
+        return ""
 
 
 def _told(at, code, message, text, lost):
