@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
 
-from trainyard_api.names import OPERATOR, SYSTEM_NAMESPACE, TRAINJOBS
+from trainyard_api.names import JOBSET, OPERATOR, SYSTEM_NAMESPACE, TRAINJOB, TRAINJOBS
 from trainyard_sandbox.paths import PROJECT
 
 from . import audit, companions, controllers, webhooks
 from .audit import Call
+from .companions import Company
 from .controllers import Controller
-from .driver import KUBELET, NAMESPACE, Driver, job_of, trainjob
+from .driver import KUBELET, KUEUE, NAMESPACE, Driver, job_of, trainjob
 from .errors import BenchmarkError
 from .figures import percentile
 from .plane import Plane, control_plane
@@ -40,15 +41,29 @@ class Side:
         agent: Prefix of its User-Agent.
         start: Makes its controller, not yet running, from the kubeconfig, a folder, and whether the
             API server will call its webhooks; None: there is no controller.
+        queue_holds: The kind that Kueue holds in its queues, where there are some.
     """
 
     name: str
     title: str
     agent: str
     start: Callable[[Path, Path, bool], Controller] | None
+    queue_holds: str = TRAINJOB
 
 
-OURS = Side("ours", "Trainyard", OPERATOR, lambda k, f, w: controllers.ours(k, f, webhooks=w))
+OURS = Side(
+    "ours",
+    "Trainyard",
+    OPERATOR,
+    lambda k, f, w: controllers.ours(k, f, webhooks=w, queue_holds=JOBSET),
+    queue_holds=JOBSET,
+)
+OF_TRAINJOBS = Side(
+    "ours-trainjobs",
+    "Trainyard, queues of TrainJobs",
+    OPERATOR,
+    lambda k, f, w: controllers.ours(k, f, webhooks=w),
+)
 REFERENCE = Side(
     "reference", "Trainer v2.3.0", "trainer-controller", lambda k, f, w: controllers.reference(k, f)
 )
@@ -59,15 +74,21 @@ FAST = Side(
     lambda k, f, w: controllers.reference(k, f, qps=2000),
 )
 NOBODY = Side("nobody", "no operator", "nobody", None)
+KUEUE_ALONE = Side("kueue", "Kueue alone, of JobSets", "nobody", None, queue_holds=JOBSET)
 
 
 def of_checkout(checkout: Path) -> Side:
     """Our operator as another checkout has it, to see what a change gives."""
+    # Before ADR 30, Kueue could hold nothing but TrainJobs.
+    configuration = checkout / "api" / "trainyard_api" / "configuration.py"
+    queue_holds = JOBSET if "queue_holds" in configuration.read_text() else TRAINJOB
 
     def start(kubeconfig: Path, folder: Path, ask_webhooks: bool) -> Controller:
-        return controllers.ours(kubeconfig, folder, webhooks=ask_webhooks, checkout=checkout)
+        return controllers.ours(
+            kubeconfig, folder, webhooks=ask_webhooks, checkout=checkout, queue_holds=queue_holds
+        )
 
-    return Side("before", f"Trainyard in {checkout.name}", OURS.agent, start)
+    return Side("before", f"Trainyard in {checkout.name}", OURS.agent, start, queue_holds)
 
 
 @dataclass
@@ -78,6 +99,8 @@ class Bench:
     plane: Plane
     driver: Driver
     controller: Controller | None
+    company: Mapping[str, Controller] = field(default_factory=dict)
+    """The controllers beside it, by tool."""
 
     @property
     def running(self) -> Controller:
@@ -106,7 +129,9 @@ class Bench:
 
     def _cpu(self) -> dict[str, float]:
         seconds = {name: self.plane.cpu(name) for name in COMPONENTS}
-        return seconds if self.controller is None else {**seconds, "controller": self.controller.cpu}
+        measured = {} if self.controller is None else {"controller": self.controller}
+        running = {**measured, **self.company}
+        return seconds | {name: controller.cpu for name, controller in running.items()}
 
     async def warm_up(self) -> None:
         """Have the controller make its first JobSets, unmeasured."""
@@ -134,8 +159,9 @@ class Bench:
     def to_pod(self, names: Sequence[str]) -> dict[str, float]:
         """From each TrainJob's creation to its first running pod, and how much of that is the operator's.
 
-        The operator's is from Kueue's last word on the TrainJob, which resumes it,
-        to what the operator writes next into its JobSet.
+        The operator's is from the TrainJob's creation to its JobSet's where Kueue holds JobSets. Where it
+        holds TrainJobs, it is from Kueue's last word on the TrainJob, which resumes it, to what the operator
+        writes next into its JobSet.
         """
         created = audit.creation_times(self.calls, TRAINJOBS)
         running: dict[str, list[float]] = {}
@@ -143,13 +169,15 @@ class Bench:
             running.setdefault(job_of(pod), []).extend(times)
         starts = {key: created[key] for name in names if (key := f"{NAMESPACE}/{name}") in created}
         took = audit.latencies(starts, running)
-        admitted = {
-            key: max(at for at in times if at < min(running[key]))
-            for key, times in audit.write_times(self.calls, TRAINJOBS, companions.KUEUE).items()
-            if key in took
-        }
-        resumed = audit.latencies(admitted, audit.write_times(self.calls, "jobsets", self.side.agent))
-        share = sum(resumed.values()) / sum(took.values()) * 100
+        begins = starts
+        if self.side.queue_holds == TRAINJOB:
+            begins = {
+                key: max(at for at in times if at < min(running[key]))
+                for key, times in audit.write_times(self.calls, TRAINJOBS, KUEUE).items()
+                if key in took
+            }
+        steps = audit.latencies(begins, audit.write_times(self.calls, "jobsets", self.side.agent))
+        share = sum(steps.values()) / sum(took.values()) * 100
         return {**_quantiles("creation to running pod", took), "of it the operator's, %": share}
 
 
@@ -160,12 +188,13 @@ def _quantiles(title: str, seconds: dict[str, float]) -> dict[str, float]:
 
 @asynccontextmanager
 async def at_work(
-    side: Side, *, ask_webhooks: bool = False, in_company: bool = False
+    side: Side, *, ask_webhooks: bool = False, company: Company | None = None
 ) -> AsyncIterator[Bench]:
-    """A side on a fresh control plane, warm; with its webhooks asked, or with JobSet, Kueue and nodes."""
+    """A side on a fresh control plane, warm; with its webhooks asked, or in company."""
     with TemporaryDirectory(prefix="trainyard-bench-") as name, control_plane() as plane, ExitStack() as more:
-        if in_company:
-            more.enter_context(companions.at_work(plane))
+        beside: Mapping[str, Controller] = {}
+        if company is not None:
+            beside = more.enter_context(companions.at_work(plane, company, side.queue_holds))
         plane.kubectl("create", "namespace", SYSTEM_NAMESPACE)
         for file in _RUNTIMES:
             plane.kubectl("apply", "--server-side", f"--filename={PROJECT / 'runtimes' / file}.yaml")
@@ -173,10 +202,10 @@ async def at_work(
         try:
             if controller is not None:
                 controller.start()
-            async with Driver.of(plane.kubeconfig, plane.tail, side.agent) as driver:
+            async with Driver.of(plane.kubeconfig, plane.tail, side.agent, side.queue_holds) as driver:
                 if ask_webhooks and controller is not None:
                     await _lead_to(controller, driver, plane)
-                bench = Bench(side, plane, driver, controller)
+                bench = Bench(side, plane, driver, controller, beside)
                 await bench.warm_up()
                 yield bench
         finally:

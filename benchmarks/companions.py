@@ -9,12 +9,14 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
+from trainyard_api import names
 from trainyard_sandbox.assembly import free_port
 from trainyard_sandbox.toolchain import Toolchain
 
@@ -23,15 +25,13 @@ from .driver import NAMESPACE, QUEUE
 from .plane import Plane
 
 TOOLS = ("jobset", "kueue")
-KUEUE = "kueue/"
-"""Prefix of the User-Agent of Kueue's controller."""
-_NODES = 50
 _ROOM = {"cpu": "10k", "memory": "100Ti", "nvidia.com/gpu": "100k", "pods": "10k"}
 """Capacity of each node, large enough that no pod waits for room."""
-_CALLED = {
-    "jobset": [("jobset.x-k8s.io", "v1alpha2", "jobset")],
-    "kueue": [("trainer.kubeflow.org", "v1alpha1", "trainjob"), ("kueue.x-k8s.io", "v1beta2", "workload")],
-}
+_JOBSETS = ("jobset.x-k8s.io", "v1alpha2", "jobset")
+_TRAINJOBS = ("trainer.kubeflow.org", "v1alpha1", "trainjob")
+_WORKLOADS = ("kueue.x-k8s.io", "v1beta2", "workload")
+_HELD = {names.JOBSET: _JOBSETS, names.TRAINJOB: _TRAINJOBS}
+"""What Kueue may hold in its queues, by kind: group, version and singular."""
 _WITH_CERTIFICATES = (
     "mount -t tmpfs tmpfs /etc && mkdir -p /etc/kueue/metrics && "
     'cp -r "$0" /etc/kueue/metrics/certs && exec "$@"'
@@ -39,29 +39,65 @@ _WITH_CERTIFICATES = (
 """Kueue wants them there and nowhere else; so it gets an /etc of its own."""
 
 
+@dataclass(frozen=True)
+class Company:
+    """Who is there besides the measured controller.
+
+    Attributes:
+        tools: Whose controllers run: of `TOOLS`. The driver plays JobSet's where it is missing.
+        nodes: How many simulated nodes there are.
+        gpus: How many GPUs the queue may give at a time.
+    """
+
+    tools: tuple[str, ...]
+    nodes: int
+    gpus: str
+
+
+TO_PODS = Company(TOOLS, nodes=50, gpus=_ROOM["nvidia.com/gpu"])
+"""All that a TrainJob needs to get pods that run."""
+QUEUE_ALONE = Company(("kueue",), nodes=0, gpus="4k")
+"""A queue for 500 TrainJobs at a time, and nothing behind it."""
+
+
 @contextmanager
-def at_work(on: Plane) -> Iterator[None]:
-    """All of them, ready, until the end of the block. Raises `BenchmarkError` if they don't become so."""
+def at_work(on: Plane, company: Company, queue_holds: str) -> Iterator[dict[str, Controller]]:
+    """Their controllers by tool, ready, until the end of the block.
+
+    Args:
+        on: The control plane.
+        company: Who is there.
+        queue_holds: The kind that Kueue holds in its queues: `TrainJob` or `JobSet`.
+
+    Raises:
+        BenchmarkError: They do not become ready in time.
+    """
+    controllers: dict[str, Controller] = {}
     with TemporaryDirectory(prefix="trainyard-bench-") as name, ExitStack() as stack:
         on.define(["kueue"])
-        for tool in TOOLS:
+        called = {"jobset": [_JOBSETS], "kueue": [_HELD[queue_holds], _WORKLOADS]}
+        for tool in company.tools:
             folder = Path(name, tool)
             folder.mkdir()
-            controller = _controller(tool, on.kubeconfig, folder)
+            controller = _controller(tool, on.kubeconfig, folder, queue_holds)
             stack.callback(controller.stop)
             controller.start()
-            on.kubectl("create", "--filename=-", stdin=yaml.safe_dump(_webhooks(tool, controller)))
-        on.kubectl("create", "--filename=-", stdin=yaml.safe_dump_all([*_queue(), *_nodes()]))
+            webhooks = _webhooks(tool, controller, called[tool])
+            on.kubectl("create", "--filename=-", stdin=yaml.safe_dump(webhooks))
+            controllers[tool] = controller
+        objects = [*_queue(company.gpus), *_nodes(company.nodes)]
+        on.kubectl("create", "--filename=-", stdin=yaml.safe_dump_all(objects))
         on.kubectl("wait", "--for=condition=Active", f"clusterqueue/{QUEUE}", "--timeout=60s")
-        on.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s")
-        yield
+        if company.nodes:
+            on.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s")
+        yield controllers
 
 
-def _controller(tool: str, kubeconfig: Path, folder: Path) -> Controller:
+def _controller(tool: str, kubeconfig: Path, folder: Path, queue_holds: str) -> Controller:
     issued, served = serving_certificates(folder)
     webhook, health = free_port(), free_port()
     file = folder / "configuration.yaml"
-    file.write_text(yaml.safe_dump(_configuration(tool, served, webhook, health)))
+    file.write_text(yaml.safe_dump(_configuration(tool, served, webhook, health, queue_holds)))
     command = [str(Toolchain([tool]).binary(tool)), f"--config={file}"]
     if tool == "kueue":
         command = ["unshare", "--mount", "sh", "-c", _WITH_CERTIFICATES, str(served), *command]
@@ -75,7 +111,7 @@ def _controller(tool: str, kubeconfig: Path, folder: Path) -> Controller:
     )
 
 
-def _configuration(tool: str, served: Path, webhook: int, health: int) -> dict[str, Any]:
+def _configuration(tool: str, served: Path, webhook: int, health: int, queue_holds: str) -> dict[str, Any]:
     common = {
         "kind": "Configuration",
         "clientConnection": {"qps": 500, "burst": 500},
@@ -91,11 +127,11 @@ def _configuration(tool: str, served: Path, webhook: int, health: int) -> dict[s
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         **common,
         "featureGates": {"VisibilityOnDemand": False},  # which wants a port for everybody
-        "integrations": {"frameworks": ["trainer.kubeflow.org/trainjob"]},
+        "integrations": {"frameworks": ["/".join((_HELD[queue_holds][0], _HELD[queue_holds][2]))]},
     }
 
 
-def _webhooks(tool: str, controller: Controller) -> dict[str, Any]:
+def _webhooks(tool: str, controller: Controller, called: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
     trust = b64encode(controller.authorities or b"").decode()
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -120,15 +156,16 @@ def _webhooks(tool: str, controller: Controller) -> dict[str, Any]:
                 ],
                 "sideEffects": "None",
             }
-            for group, version, singular in _CALLED[tool]
+            for group, version, singular in called
         ],
     }
 
 
-def _queue() -> Sequence[dict[str, Any]]:
+def _queue(gpus: str) -> Sequence[dict[str, Any]]:
     version = "kueue.x-k8s.io/v1beta2"
-    resources = [resource for resource in _ROOM if resource != "pods"]
-    quotas = [{"name": resource, "nominalQuota": _ROOM[resource]} for resource in resources]
+    room = {**_ROOM, "nvidia.com/gpu": gpus}
+    resources = [resource for resource in room if resource != "pods"]
+    quotas = [{"name": resource, "nominalQuota": room[resource]} for resource in resources]
     group = {"coveredResources": resources, "flavors": [{"name": QUEUE, "resources": quotas}]}
     return (
         {"apiVersion": version, "kind": "ResourceFlavor", "metadata": {"name": QUEUE}, "spec": {}},
@@ -147,8 +184,8 @@ def _queue() -> Sequence[dict[str, Any]]:
     )
 
 
-def _nodes() -> Iterator[dict[str, Any]]:
-    for number in range(_NODES):
+def _nodes(count: int) -> Iterator[dict[str, Any]]:
+    for number in range(count):
         yield {
             "apiVersion": "v1",
             "kind": "Node",

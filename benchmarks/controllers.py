@@ -21,6 +21,7 @@ from urllib.request import urlopen
 import yaml
 
 from trainyard_api import names
+from trainyard_api.configuration import API_VERSION, KIND
 from trainyard_operator.serve import certificates
 from trainyard_sandbox.assembly import free_port
 from trainyard_sandbox.paths import PROJECT, cache_dir
@@ -142,10 +143,11 @@ def ours(
     webhooks: bool = True,
     checkout: Path = PROJECT,
     program: Sequence[Path | str] | None = None,
+    queue_holds: str = names.TRAINJOB,
 ) -> Controller:
     """The operator of a checkout, by default this one, unless another `program` starts it.
 
-    Without `webhooks` it serves none.
+    Without `webhooks` it serves none. `queue_holds` is the kind that Kueue holds in its queues.
     """
     webhook, health = free_port(), free_port()
     variables = {}
@@ -160,6 +162,11 @@ def ours(
         *("--metrics-host", "127.0.0.1", "--metrics-port", str(health)),
         "--webhook" if webhooks else "--no-webhook",
     ]
+    if queue_holds != names.TRAINJOB:
+        file = folder / "ours.yaml"
+        configuration = {"apiVersion": API_VERSION, "kind": KIND, "queueHolds": queue_holds}
+        file.write_text(yaml.safe_dump(configuration))
+        command += ["--config", str(file)]
     return Controller(
         command=command,
         ready_url=f"http://127.0.0.1:{health}/readyz",

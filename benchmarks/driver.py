@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trainyard_api.names import QUEUE_LABEL
+from trainyard_api.names import QUEUE_LABEL, TRAINJOB
 from trainyard_operator.kube import credentials
 from trainyard_operator.kube.client import Client
 from trainyard_operator.kube.resources import JOBSETS, TRAINJOBS
@@ -23,6 +23,8 @@ from .audit import Call, Tail
 from .errors import BenchmarkError
 
 AGENT = "trainyard-benchmarks"
+KUEUE = "kueue/"
+"""How the User-Agent of Kueue's controller begins."""
 KUBELET = "kwok"
 """Prefix of the User-Agent of KWOK, which plays the kubelets of simulated nodes."""
 NAMESPACE = "default"
@@ -42,10 +44,11 @@ Object = dict[str, Any]
 class Driver:
     """Users and the JobSet controller of one control plane.
 
-    `agent` is the prefix of the measured controller's User-Agent.
+    `agent` is the prefix of the measured controller's User-Agent, and `queue_holds` the kind that Kueue
+    holds in its queues.
     """
 
-    def __init__(self, client: Client, tail: Tail, agent: str) -> None:
+    def __init__(self, client: Client, tail: Tail, agent: str, queue_holds: str = TRAINJOB) -> None:
         self.jobsets: set[str] = set()
         """TrainJobs that have got a JobSet, by name."""
         self.pods: set[str] = set()
@@ -54,19 +57,27 @@ class Driver:
         """How often the controller has written the status of each TrainJob."""
         self.on_jobset: Callable[[str], Awaitable[None]] | None = None
         """Called in a task of its own with the name of each JobSet that is new."""
+        self.resumed: dict[str, float] = {}
+        """When each TrainJob's JobSet was resumed after Kueue had admitted it, by name."""
+        self.on_resume: Callable[[str], Awaitable[None]] | None = None
+        """Called in a task of its own with the name of each JobSet that is resumed."""
         self._client = client
         self._tail = tail
         self._tail.heard = self._notice
         self._agent = agent
+        self._admitted: set[str] | None = None if queue_holds != TRAINJOB else set()
+        """TrainJobs that Kueue admitted, for their controller to resume; None where Kueue resumes JobSets."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @classmethod
     @asynccontextmanager
-    async def of(cls, kubeconfig: Path, tail: Tail, agent: str) -> AsyncIterator[Driver]:
+    async def of(
+        cls, kubeconfig: Path, tail: Tail, agent: str, queue_holds: str = TRAINJOB
+    ) -> AsyncIterator[Driver]:
         """A driver that follows the audit log until the end of the block."""
         loaded = credentials.load(str(kubeconfig), None)
         async with Client(replace(loaded, headers={"User-Agent": AGENT})) as client:
-            driver = cls(client, tail, agent)
+            driver = cls(client, tail, agent, queue_holds)
             following = asyncio.create_task(driver._follow())
             try:
                 yield driver
@@ -84,9 +95,9 @@ class Driver:
         manifests = (trainjob(name, **spec) for name in names)
         await self.create(TRAINJOBS.path(NAMESPACE), manifests, rate=rate)
 
-    async def make_jobsets(self, names: Iterable[str]) -> None:
-        """Create JobSets without TrainJobs."""
-        await self.create(JOBSETS.path(NAMESPACE), (_jobset(name) for name in names))
+    async def make_jobsets(self, names: Iterable[str], *, queue: str | None = None) -> None:
+        """Create JobSets without TrainJobs, in a queue if one is named."""
+        await self.create(JOBSETS.path(NAMESPACE), (_jobset(name, queue) for name in names))
 
     async def run(self, name: str) -> None:
         """The JobSet's pods become ready."""
@@ -147,14 +158,31 @@ class Driver:
     def _notice(self, call: Call) -> None:
         if call.resource == "jobsets" and call.code == 201 and call.name not in self.jobsets:
             self.jobsets.add(call.name)
-            if self.on_jobset is not None:
-                task = asyncio.create_task(_awaited(self.on_jobset(call.name)))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+            self._call(self.on_jobset, call.name)
+        elif call.resource == "trainjobs" and call.done and call.is_write and call.agent.startswith(KUEUE):
+            if self._admitted is not None:
+                self._admitted.add(call.name)
+        elif call.resource == "jobsets" and call.code == 200 and call.is_write and self._resumes(call):
+            self.resumed[call.name] = call.answered
+            self._call(self.on_resume, call.name)
         elif call.resource == "pods/status" and call.done and call.agent.startswith(KUBELET):
             self.pods.add(job_of(call.name))
         elif call.resource == "trainjobs/status" and call.done and call.agent.startswith(self._agent):
             self.status_writes[call.name] += 1
+
+    def _resumes(self, call: Call) -> bool:
+        """Whether this write is the first to a JobSet since Kueue has admitted it."""
+        if call.name in self.resumed:
+            return False
+        if self._admitted is None:
+            return call.agent.startswith(KUEUE)
+        return call.name in self._admitted and call.agent.startswith(self._agent)
+
+    def _call(self, do: Callable[[str], Awaitable[None]] | None, name: str) -> None:
+        if do is not None:
+            task = asyncio.create_task(_awaited(do(name)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
 
 def job_of(pod: str) -> str:
@@ -181,13 +209,23 @@ def trainjob(
     }
 
 
-def _jobset(name: str) -> Object:
-    pods = {"restartPolicy": "Never", "containers": [{"name": "node", "image": "none"}]}
-    job = {"name": "node", "template": {"spec": {"template": {"spec": pods}}}}
+def _jobset(name: str, queue: str | None) -> Object:
+    limits = {"nvidia.com/gpu": 8}
+    container = {"name": "node", "image": "none", "resources": {"limits": limits, "requests": limits}}
+    job = {
+        "name": "node",
+        "template": {
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+        },
+    }
     return {
         "apiVersion": JOBSETS.api_version,
         "kind": JOBSETS.kind,
-        "metadata": {"name": name, "namespace": NAMESPACE},
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            **({} if queue is None else {"labels": {QUEUE_LABEL: queue}}),
+        },
         "spec": {"replicatedJobs": [job]},
     }
 

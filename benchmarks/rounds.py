@@ -86,7 +86,7 @@ async def measure(
 
 async def _turn(scenario: Scenario, side: Side, *, quick: bool) -> Turn:
     load, began = processes.load(), time.monotonic()
-    async with at_work(side, ask_webhooks=scenario.webhooks, in_company=scenario.company) as bench:
+    async with at_work(side, ask_webhooks=scenario.webhooks, company=scenario.company) as bench:
         figures = await scenario.measure(bench, **(scenario.quick if quick else scenario.much))
     seconds = time.monotonic() - began
     print(

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import measures
-from .bench import FAST, NOBODY, OURS, REFERENCE, Side
+from .bench import FAST, KUEUE_ALONE, NOBODY, OF_TRAINJOBS, OURS, REFERENCE, Side
 from .commands import commands, platform
+from .companions import QUEUE_ALONE, TO_PODS, Company
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Scenario:
         quick: And how much where there is little time.
         rounds: How often each side has its turn.
         webhooks: Whether the controllers' webhooks are asked.
-        company: Whether JobSet's and Kueue's controllers and simulated nodes are there too.
+        company: Who is there besides the controller that is measured.
         charts: Figures that are drawn, at each size if they are measured at several.
         baseline: Whose figures are taken off before sides are compared.
         asked_for: Whether it is left out unless it is asked for, since it takes long.
@@ -38,7 +39,7 @@ class Scenario:
     quick: Mapping[str, Any]
     rounds: int = 3
     webhooks: bool = False
-    company: bool = False
+    company: Company | None = None
     charts: tuple[str, ...] = ()
     baseline: Side | None = None
     asked_for: bool = False
@@ -92,13 +93,36 @@ ALL = (
         "end-to-end",
         "TrainJobs of a queue at once, through Kueue and JobSet to pods on simulated nodes",
         measures.end_to_end,
-        (OURS, REFERENCE),
+        (OURS, REFERENCE, OF_TRAINJOBS),
         {"jobs": 1000},
         {"jobs": 50},
         rounds=1,
-        company=True,
+        company=TO_PODS,
         asked_for=True,
         charts=("creation to running pod, p99, ms",),
+    ),
+    Scenario(
+        "queue",
+        "TrainJobs of a queue at once through Kueue, each JobSet done as soon as it is resumed; no pods",
+        measures.queue,
+        (OURS, REFERENCE, KUEUE_ALONE),
+        {"jobs": 15_000},
+        {"jobs": 300},
+        rounds=1,
+        company=QUEUE_ALONE,
+        asked_for=True,
+        charts=("jobs/s",),
+    ),
+    Scenario(
+        "queue-large",
+        "The same with 50,000",
+        measures.queue,
+        (OURS,),
+        {"jobs": 50_000},
+        {"jobs": 1_000},
+        rounds=1,
+        company=QUEUE_ALONE,
+        asked_for=True,
     ),
     Scenario(
         "standing",

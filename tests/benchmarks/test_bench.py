@@ -3,8 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from benchmarks.audit import Call
-from benchmarks.bench import OURS, Bench
+from benchmarks.bench import OF_TRAINJOBS, OURS, Bench
+from benchmarks.driver import Driver
 
 
 def call(verb, resource, name, agent, at):
@@ -12,27 +14,70 @@ def call(verb, resource, name, agent, at):
     return Call(verb, resource, "default", name, agent, code, at - 0.01, at)
 
 
-def bench(*calls):
+def bench(side, *calls):
     plane: Any = SimpleNamespace(tail=SimpleNamespace(calls=calls))
     nobody: Any = None
-    return Bench(OURS, plane, driver=nobody, controller=nobody)
+    return Bench(side, plane, driver=nobody, controller=nobody)
 
 
-def test_the_operators_part_of_the_way_to_a_pod_begins_when_kueue_resumes_the_trainjob():
-    operator, kueue, kwok = "trainyard-operator/1", "kueue/v0.19.0", "kwok/v0.7.0"
-    found = bench(
+OPERATOR, KUEUE, KWOK = "trainyard-operator/1", "kueue/v0.19.0", "kwok/v0.7.0"
+
+
+def test_where_queues_hold_trainjobs_the_operators_part_begins_when_kueue_resumes_the_trainjob():
+    seen = bench(
+        OF_TRAINJOBS,
         call("create", "trainjobs", "a", "user", 10.0),
-        call("create", "jobsets", "a", operator, 10.5),
-        call("update", "trainjobs", "a", kueue, 11.0),  # what its pods shall have
-        call("patch", "trainjobs", "a", kueue, 12.0),  # it may run
-        call("patch", "jobsets", "a", operator, 12.2),
-        call("patch", "pods/status", "a-node-0-0-x1y2z", kwok, 14.0),
-        call("patch", "jobsets", "a", operator, 15.0),
-        call("patch", "pods/status", "a-node-0-1-x1y2z", kwok, 16.0),
-        call("update", "trainjobs", "a", kueue, 17.0),
+        call("create", "jobsets", "a", OPERATOR, 10.5),
+        call("update", "trainjobs", "a", KUEUE, 11.0),  # what its pods shall have
+        call("patch", "trainjobs", "a", KUEUE, 12.0),  # it may run
+        call("patch", "jobsets", "a", OPERATOR, 12.2),
+        call("patch", "pods/status", "a-node-0-0-x1y2z", KWOK, 14.0),
+        call("patch", "jobsets", "a", OPERATOR, 15.0),
+        call("patch", "pods/status", "a-node-0-1-x1y2z", KWOK, 16.0),
+        call("update", "trainjobs", "a", KUEUE, 17.0),
     )
-    assert {name: round(value, 6) for name, value in found.to_pod(["a"]).items()} == {
+    assert {name: round(value, 6) for name, value in seen.to_pod(["a"]).items()} == {
         "creation to running pod, p50, ms": 4000.0,
         "creation to running pod, p99, ms": 4000.0,
         "of it the operator's, %": 5.0,
     }
+
+
+def test_where_queues_hold_jobsets_the_operators_part_is_the_way_to_the_jobset():
+    seen = bench(
+        OURS,
+        call("create", "trainjobs", "a", "user", 10.0),
+        call("create", "jobsets", "a", OPERATOR, 10.5),
+        call("update", "jobsets", "a", KUEUE, 12.0),  # it may run
+        call("patch", "pods/status", "a-node-0-0-x1y2z", KWOK, 15.0),
+    )
+    assert {name: round(value, 6) for name, value in seen.to_pod(["a"]).items()} == {
+        "creation to running pod, p50, ms": 5000.0,
+        "creation to running pod, p99, ms": 5000.0,
+        "of it the operator's, %": 10.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("side", "writes", "at"),
+    [
+        (OURS, [("jobsets", OPERATOR, 11.0), ("jobsets", KUEUE, 12.0), ("jobsets", KUEUE, 13.0)], 12.0),
+        (
+            OF_TRAINJOBS,
+            [("jobsets", OPERATOR, 11.0), ("trainjobs", KUEUE, 12.0), ("jobsets", OPERATOR, 13.0)],
+            13.0,
+        ),
+    ],
+    ids=[
+        "by Kueue, where queues hold JobSets",
+        "by the operator after Kueue's word, where they hold TrainJobs",
+    ],
+)
+def test_a_jobset_is_resumed(side, writes, at):
+    tail: Any = SimpleNamespace()
+    nobody: Any = None
+    driver = Driver(nobody, tail, side.agent, side.queue_holds)
+    tail.heard(call("create", "jobsets", "a", OPERATOR, 10.0))
+    for resource, agent, when in writes:
+        tail.heard(call("patch", resource, "a", agent, when))
+    assert driver.resumed == {"a": at}
