@@ -80,7 +80,7 @@ def _sentence(problem: ErrorDetails, model: type[BaseModel], patterns: Mapping[s
     location = problem["loc"]
     kind = problem["type"]
     context = problem.get("ctx", {})
-    given = problem["input"]
+    value = problem["input"]
     if kind == "extra_forbidden":
         fields = _model_at(model, location[:-1]).model_fields
         allowed = sorted(field.alias or name for name, field in fields.items())
@@ -90,15 +90,15 @@ def _sentence(problem: ErrorDetails, model: type[BaseModel], patterns: Mapping[s
         return "is required"
     if kind in ("enum", "literal_error"):
         choices = [part.strip("'") for part in context["expected"].replace(" or ", ", ").split(", ")]
-        return f"must be one of {', '.join(choices)}; is {given!r}{nearest(str(given), choices)}"
+        return f"must be one of {', '.join(choices)}; is {value!r}{nearest(str(value), choices)}"
     if kind == "value_error":
         return str(context["error"])
     if kind == "string_pattern_mismatch":
         pattern = context["pattern"]
-        return f"{patterns.get(pattern, f'must match {pattern}')}; is {given!r}"
+        return f"{patterns.get(pattern, f'must match {pattern}')}; is {value!r}"
     if kind == "model_type":
-        return f"must be a mapping; is {given!r}"
-    return f"must be {problem['msg'].removeprefix('Input should be ')}; is {given!r}"
+        return f"must be a mapping; is {value!r}"
+    return f"must be {problem['msg'].removeprefix('Input should be ')}; is {value!r}"
 
 
 def _model_at(model: type[BaseModel], location: Sequence[str | int]) -> type[BaseModel]:

@@ -75,41 +75,41 @@ class Table:
 
     def refused(self, versions: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], str]]:
         """Every two parts that do not work together, and the sentence that says so; see `problems`."""
-        for one, other in combinations(sorted(versions), 2):
-            known = [pair for pair in self.pairs if set(pair.parts) == {one, other}]
-            used = {one: minor(versions[one]), other: minor(versions[other])}
-            found = next((pair for pair in known if pair.parts == used), None)
-            if known and (found is None or found.standing is Standing.REFUSED):
-                why = f": {found.why}" if found and found.why else ""
-                said = f"{self._shown(used)} do not work together{why} ({self._way_out(known)})"
-                yield (one, other), said
+        for first, second in combinations(sorted(versions), 2):
+            pairs = [pair for pair in self.pairs if set(pair.parts) == {first, second}]
+            used = {first: minor(versions[first]), second: minor(versions[second])}
+            pair = next((pair for pair in pairs if pair.parts == used), None)
+            if pairs and (pair is None or pair.standing is Standing.REFUSED):
+                why = f": {pair.why}" if pair and pair.why else ""
+                sentence = f"{self._shown(used)} do not work together{why} ({self._way_out(pairs)})"
+                yield (first, second), sentence
 
     def page(self) -> str:
         """The page of the documentation."""
         sections = []
-        for one, other in dict.fromkeys(tuple(pair.parts) for pair in self.pairs):
+        for first, second in dict.fromkeys(tuple(pair.parts) for pair in self.pairs):
             rows = [
-                f"| {pair.parts[one]} | {pair.parts[other]} | {pair.standing} | {pair.why} |"
+                f"| {pair.parts[first]} | {pair.parts[second]} | {pair.standing} | {pair.why} |"
                 for pair in self.pairs
-                if tuple(pair.parts) == (one, other)
+                if tuple(pair.parts) == (first, second)
             ]
-            title = f"## {self.names[one]} and {self.names[other]}"
-            table = [f"| {self.names[one]} | {self.names[other]} | | |", "|---|---|---|---|", *rows]
+            title = f"## {self.names[first]} and {self.names[second]}"
+            table = [f"| {self.names[first]} | {self.names[second]} | | |", "|---|---|---|---|", *rows]
             sections.append("\n".join([title, "", *table, ""]))
         return "\n".join([HEAD, *sections, FOOT])
 
     def _shown(self, parts: Mapping[str, str]) -> str:
         return " and ".join(f"{self.names[part]} {version}" for part, version in parts.items())
 
-    def _way_out(self, known: Sequence[Pair]) -> str:
-        working = [self._shown(pair.parts) for pair in known if pair.standing is not Standing.REFUSED]
+    def _way_out(self, pairs: Sequence[Pair]) -> str:
+        working = [self._shown(pair.parts) for pair in pairs if pair.standing is not Standing.REFUSED]
         return f"these do: {'; '.join(working)}"
 
 
 def minor(version: str) -> str:
     """`v0.19.0` and `0.19` as `0.19`; what is not a version, unchanged."""
-    found = _MINOR.fullmatch(version)
-    return found[1] if found else version
+    match = _MINOR.fullmatch(version)
+    return match[1] if match else version
 
 
 def _pair(entry: dict[str, str]) -> Pair:

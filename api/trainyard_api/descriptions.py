@@ -27,8 +27,10 @@ def of(model: type[BaseModel]) -> Mapping[str, str]:
     for ancestor in reversed(model.__mro__):
         if issubclass(ancestor, BaseModel) and ancestor is not BaseModel:
             texts |= _below_fields(ancestor)
-    given = {name: field.description for name, field in model.model_fields.items() if field.description}
-    return MappingProxyType({**{name: texts[name] for name in model.model_fields if name in texts}, **given})
+    declared = {name: field.description for name, field in model.model_fields.items() if field.description}
+    return MappingProxyType(
+        {**{name: texts[name] for name in model.model_fields if name in texts}, **declared}
+    )
 
 
 def _below_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
@@ -38,9 +40,9 @@ def _below_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
         match field, text:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(said))),
+                ast.Expr(value=ast.Constant(value=str(description))),
             ):
-                yield name, inspect.cleandoc(said)
+                yield name, inspect.cleandoc(description)
 
 
 class Schema(GenerateJsonSchema):

@@ -132,15 +132,15 @@ class DocumentError(ValueError):
             return cls(source, place, str(error).splitlines()[0])
         if not isinstance(error, yaml.MarkedYAMLError):
             return cls(source, START, " ".join(str(error).split()))
-        said = error.problem or error.context or "not YAML"
+        problem = error.problem or error.context or "not YAML"
         mark = error.problem_mark or error.context_mark
-        if said in _NOT_CLOSED:
+        if problem in _NOT_CLOSED:
             mark = error.context_mark or mark
-            said = _NOT_CLOSED[said]
+            problem = _NOT_CLOSED[problem]
         place = Position(mark.line + 1, mark.column + 1) if mark else START
         began = error.context_mark.line + 1 if error.context_mark else place.line
-        better = (words.format(line=began) for pattern, words in _WORDS if pattern.match(said))
-        return cls(source, place, next(better, said))
+        better = (words.format(line=began) for pattern, words in _WORDS if pattern.match(problem))
+        return cls(source, place, next(better, problem))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +161,10 @@ class Document:
         """Where the field at the end of the steps stands, or the nearest parent that exists."""
         place, node = Position(self.line, 1), self.node
         for step in steps:
-            found = _child(node, str(step))
-            if found is None:
+            child = _child(node, str(step))
+            if child is None:
                 break
-            mark, node = found
+            mark, node = child
             place = Position(mark.line + 1, mark.column + 1)
         return place
 
@@ -183,15 +183,15 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
         return _parse_in_words(text, source)
 
 
-def items(given: Iterable[Document]) -> Iterator[Document]:
+def items(documents: Iterable[Document]) -> Iterator[Document]:
     """The documents, and in place of a List what is in it, as kubectl applies it.
 
     Raises `DocumentError` for an item that is not an object.
     """
-    for document in given:
-        held = document.value.get("items")
-        if isinstance(held, list) and str(document.value.get("kind")).endswith("List"):
-            yield from items(_item(document, position, value) for position, value in enumerate(held))
+    for document in documents:
+        elements = document.value.get("items")
+        if isinstance(elements, list) and str(document.value.get("kind")).endswith("List"):
+            yield from items(_item(document, position, value) for position, value in enumerate(elements))
         else:
             yield document
 
@@ -225,12 +225,12 @@ def read(text: str) -> Json:
     if len(text.encode()) > MAX_BYTES:
         raise DocumentError(_UNNAMED, START, _TOO_LARGE)
     try:
-        found = _StrictLoader(text).get_single_data()
+        value = _StrictLoader(text).get_single_data()
     except yaml.YAMLError as error:
         raise DocumentError.of(error, text, _UNNAMED) from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise DocumentError(_UNNAMED, START, _NO_OBJECT)
-    return found
+    return value
 
 
 def dump(documents: Iterable[Json]) -> str:
@@ -353,8 +353,8 @@ class _Loader(yaml.SafeLoader):
         except ValueError as error:
             raise yaml.constructor.ConstructorError(None, None, "not a number", node.start_mark) from error
         if abs(number) > sys.float_info.max:
-            said = "a number is too large for JSON: quote it if it is a text"
-            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark)
+            problem = "a number is too large for JSON: quote it if it is a text"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return number
 
     def construct_number(self, node: yaml.Node) -> float:

@@ -28,8 +28,8 @@ def mapping(value: Any, path: FieldPath) -> Json:
         return {}
     if not _is_object(value):
         raise invalid(path, shown(value), "must be an object")
-    found: Json = value
-    return found
+    entries: Json = value
+    return entries
 
 
 def optional_mapping(value: Any, path: FieldPath) -> Json | None:
@@ -93,10 +93,10 @@ def text(value: Any, path: FieldPath) -> str | None:
 
 def required_text(value: Any, path: FieldPath) -> str:
     """The text at `path`, which must exist and not be empty."""
-    found = text(value, path)
-    if not found:
+    content = text(value, path)
+    if not content:
         raise required(path)
-    return found
+    return content
 
 
 def integer(value: Any, path: FieldPath) -> int | None:

@@ -77,7 +77,7 @@ def _merged_list(
 ) -> list[Any]:
     """Match elements by `key`, then put them in order: the patch's own, with each
     element that is only live before the first patched one that it preceded."""
-    wanted: list[Json] = []
+    patches: list[Json] = []
     deleted: set[Any] = set()
     replace = False
     for position, item in enumerate(patch):
@@ -93,18 +93,18 @@ def _merged_list(
         elif directive is not None:
             raise invalid(path.index(position).child(_PATCH), directive, "must be delete or replace")
         else:
-            wanted.append(item)
+            patches.append(item)
     if replace:
-        return [_new_value(item) for item in wanted]
+        return [_new_value(item) for item in patches]
     names = _keys(live, key, path)
     if deleted:
         live = [item for item, name in zip(live, names, strict=True) if name not in deleted]
         names = [name for name in names if name not in deleted]
-    wanted_names = {_hashable(item[key]) for item in wanted}
-    touched = [position for position, name in enumerate(names) if name in wanted_names]
+    patched_names = {_hashable(item[key]) for item in patches}
+    touched = [position for position, name in enumerate(names) if name in patched_names]
     first = {names[position]: position for position in reversed(touched)}
     patched: dict[Any, Any] = {}
-    for position, item in enumerate(wanted):
+    for position, item in enumerate(patches):
         name = _hashable(item[key])
         base = patched.get(name, live[first[name]] if name in first else None)
         patched[name] = (
@@ -140,9 +140,9 @@ def _ordered(
 def _keys(items: Sequence[Any], key: str, path: FieldPath) -> list[Any]:
     """What each item is matched by; quick for valid items, because lists may be very long."""
     try:
-        found = [item[key] for item in items]
-        if None not in found:
-            return found if _HASHABLE.issuperset(map(type, found)) else [_hashable(value) for value in found]
+        keys = [item[key] for item in items]
+        if None not in keys:
+            return keys if _HASHABLE.issuperset(map(type, keys)) else [_hashable(value) for value in keys]
     except (IndexError, KeyError, TypeError):
         pass
     return [_hashable(_key_of(item, key, path)) for item in items]

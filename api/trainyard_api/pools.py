@@ -302,7 +302,7 @@ def _missing(pool: NodePool) -> Iterator[str]:
 
 def _useless(pool: NodePool) -> Iterator[str]:
     driver = None if pool.machine.gpu_driver is GpuDriver.INSTALL else pool.machine.gpu_driver
-    given: dict[str, tuple[object, Collection[Provider]]] = {
+    settings: dict[str, tuple[object, Collection[Provider]]] = {
         "machine.type": (pool.machine.type, CLOUDS),
         "machine.image": (pool.machine.image, CLOUDS),
         "machine.version": (pool.machine.version, NODE_GROUPS),
@@ -314,7 +314,7 @@ def _useless(pool: NodePool) -> Iterator[str]:
         "networks": (pool.networks or None, (Provider.GKE,)),
         "maintenance": (pool.maintenance, (Provider.GKE,)),
     }
-    for key, (value, providers) in given.items():
+    for key, (value, providers) in settings.items():
         if value is not None and pool.provider not in providers:
             yield f"provider {pool.provider} has no use for {key}: remove it"
     if pool.reservation is not None and pool.capacity_type is not CapacityType.RESERVED:
@@ -327,8 +327,8 @@ def _ambiguous(pool: NodePool) -> Iterator[str]:
     if own and pool.provider is not Provider.EXISTING:
         yield f"nodeLabels has {min(own)}, which follows from the pool: remove it"
     elsewhere = {"cpu", "memory", pool.accelerator.resource if pool.accelerator else ""}
-    if said := elsewhere & pool.machine.resources.keys():
-        yield f"machine.resources has {min(said)}, which the pool says elsewhere: remove it"
+    if resources := elsewhere & pool.machine.resources.keys():
+        yield f"machine.resources has {min(resources)}, which the pool says elsewhere: remove it"
     for (key, effect), times in Counter((taint.key, taint.effect) for taint in taints(pool)).items():
         if times > 1:
             yield f"two taints have the key {key} and the effect {effect}"

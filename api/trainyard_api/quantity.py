@@ -82,19 +82,19 @@ def parse(value: Any) -> Quantity:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _parsed(text: str) -> Quantity:
-    found = _PATTERN.fullmatch(text) if len(text) <= _MAX_LENGTH else None
-    if found is None:
+    match = _PATTERN.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if match is None:
         raise ValueError(f"{text[:_MAX_LENGTH]!r} is not a quantity")
-    number = found["number"]
+    number = match["number"]
     mantissa, power = _scaled(number.lstrip("+-"))
-    if found["binary"]:
-        notation, factor = Notation.BINARY, 1024 ** _BINARY.index(found["binary"])
-    elif found["exponent"] is not None:
+    if match["binary"]:
+        notation, factor = Notation.BINARY, 1024 ** _BINARY.index(match["binary"])
+    elif match["exponent"] is not None:
         notation, factor = Notation.EXPONENT, 1
-        power += max(-_MAX_EXPONENT, min(_MAX_EXPONENT, int(found["exponent"])))
+        power += max(-_MAX_EXPONENT, min(_MAX_EXPONENT, int(match["exponent"])))
     else:
         notation, factor = Notation.DECIMAL, 1
-        power += _DECIMAL[found["decimal"] or ""]
+        power += _DECIMAL[match["decimal"] or ""]
     nano = min(_MAX, _shifted_up(mantissa * factor, power + 9))
     return Quantity(-nano if number.startswith("-") else nano, notation)
 

@@ -28,11 +28,11 @@ class RuntimeRef(NamedTuple):
 def of(spec: Mapping[str, Any]) -> RuntimeRef:
     """What the spec of a TrainJob names."""
     value = spec.get("runtimeRef")
-    found = value if isinstance(value, Mapping) else {}
+    reference = value if isinstance(value, Mapping) else {}
     return RuntimeRef(
-        _text(found.get("apiGroup")) or names.TRAINER_GROUP,
-        _text(found.get("kind")) or names.CLUSTER_TRAINING_RUNTIME,
-        _text(found.get("name")),
+        _text(reference.get("apiGroup")) or names.TRAINER_GROUP,
+        _text(reference.get("kind")) or names.CLUSTER_TRAINING_RUNTIME,
+        _text(reference.get("name")),
     )
 
 
