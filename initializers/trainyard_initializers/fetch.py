@@ -48,7 +48,7 @@ def fetch(request: Request, source: Source, target: Path, backoff: Backoff) -> N
         _log.info("fetching %d files, %s, from %s", len(files), human(size), request.uri)
         volume.prepare(files)
         progress = Progress(len(files), size)
-        _Transfer(source, volume, progress, backoff).all(files)
+        _Transfer(source, volume, progress, backoff).fetch_all(files)
         volume.publish(files)
         _log.info("%s is ready: %s", target, progress.line())
 
@@ -61,18 +61,18 @@ class _Transfer:
     backoff: Backoff
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def all(self, files: Sequence[RemoteFile]) -> None:
+    def fetch_all(self, files: Sequence[RemoteFile]) -> None:
         """Fetch all files; the first failure stops the others."""
         with ThreadPoolExecutor(_WORKERS) as pool:
             try:
-                for done in as_completed([pool.submit(self.one, file) for file in files]):
+                for done in as_completed([pool.submit(self.fetch_file, file) for file in files]):
                     done.result()
             except BaseException:
                 self.stop.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def one(self, file: RemoteFile) -> None:
+    def fetch_file(self, file: RemoteFile) -> None:
         place, part = self.volume.object(file), self.volume.part(file)
         with errors(self.volume.target.parent):
             if place.exists():
@@ -102,8 +102,8 @@ class _Transfer:
         if size != file.size or (checksum and hasher and hasher.hexdigest() != checksum.hexdigest):
             self.progress.here(-size)
             part.unlink()
-            said = checksum.algorithm if checksum and size == file.size else "size"
-            raise Corrupt(f"{file.path} is not what the source says it is: its {said} differs")
+            difference = checksum.algorithm if checksum and size == file.size else "size"
+            raise Corrupt(f"{file.path} is not what the source says it is: its {difference} differs")
 
     def _append(self, file: RemoteFile, output: BinaryIO, hasher: Hasher | None, size: int) -> int:
         """Fetch from byte `size` on, and return the new size; stops at more than announced."""

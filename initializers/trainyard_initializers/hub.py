@@ -135,12 +135,12 @@ class Hub:
             if response.status_code >= 400:
                 raise self._failure(response, place)
             # A server without ranges sends all of it again.
-            unwanted = offset if response.status_code == 200 else 0
+            skipped = offset if response.status_code == 200 else 0
             for chunk in response.iter_raw(_CHUNK):
-                wanted = chunk[unwanted:]
-                unwanted = max(unwanted - len(chunk), 0)
-                if wanted:
-                    yield wanted
+                content = chunk[skipped:]
+                skipped = max(skipped - len(chunk), 0)
+                if content:
+                    yield content
 
     @contextmanager
     def _failures(self, place: str) -> Iterator[None]:

@@ -73,12 +73,17 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
     if options.optional and not environment.get("STORAGE_URI", "").strip():
         _log.info("STORAGE_URI is not set: no %s was asked for", options.step)
         return
-    asked = request.read(options.step, environment)
-    if asked.uri.scheme not in SOURCES:
-        known = ", ".join(f"{scheme}://" for scheme in sorted(SOURCES))
-        raise InvalidSource(f"{asked.uri} is of an unknown kind; there are {known}")
+    storage_request = request.read(options.step, environment)
+    if storage_request.uri.scheme not in SOURCES:
+        schemes = ", ".join(f"{scheme}://" for scheme in sorted(SOURCES))
+        raise InvalidSource(f"{storage_request.uri} is of an unknown kind; there are {schemes}")
     target = options.target or Path("/workspace", options.step)
-    fetch(asked, SOURCES[asked.uri.scheme](asked), target, Backoff(attempts=options.attempts))
+    fetch(
+        storage_request,
+        SOURCES[storage_request.uri.scheme](storage_request),
+        target,
+        Backoff(attempts=options.attempts),
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,8 +119,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _secrets(environment: Mapping[str, str]) -> list[str]:
     names = [name for name in environment if name.removeprefix("AWS_") in _SECRETS]
-    found = {value for name in names for value in (environment[name], environment[name].strip())}
-    return sorted((one for one in found if len(one) >= _SHORTEST_SECRET), key=len, reverse=True)
+    values = {value for name in names for value in (environment[name], environment[name].strip())}
+    return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
 def _log_with(formatter: logging.Formatter) -> None:

@@ -33,8 +33,8 @@ class Uri:
         Raises:
             InvalidSource: If it is invalid. The message does not repeat text that may hold a password.
         """
-        scheme, found, rest = text.partition("://")
-        if not found or not scheme or not rest or len(text) > _LONGEST or not text.isprintable():
+        scheme, separator, rest = text.partition("://")
+        if not separator or not scheme or not rest or len(text) > _LONGEST or not text.isprintable():
             raise InvalidSource(
                 "STORAGE_URI must be scheme://..., printable and at most 2048 characters long, "
                 "such as hf://owner/dataset or s3://bucket/folder"
@@ -107,8 +107,8 @@ def read(step: str, environment: Mapping[str, str]) -> Request:
             "or the variable in the runtime's container"
         )
     uri = Uri.parse(text)
-    given = environment.get("IGNORE_PATTERNS")
-    ignore = _globs(given.split(",")) if given is not None else _NO_MODEL_FILES if step == MODEL else ()
+    patterns = environment.get("IGNORE_PATTERNS")
+    ignore = _globs(patterns.split(",")) if patterns is not None else _NO_MODEL_FILES if step == MODEL else ()
     allow = _MODEL_FILES if step == MODEL and uri.scheme == "hf" else ()
     return Request(step, uri, Patterns(allow, ignore), environment)
 

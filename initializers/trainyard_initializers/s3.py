@@ -128,15 +128,15 @@ class S3:
     def files(self) -> Iterable[RemoteFile]:
         """Objects below the folder, otherwise the object of that name; skips keys that end with `/`."""
         with self._failures(self._at):
-            found = False
+            is_folder = False
             prefix = f"{self._folder}/" if self._folder else ""
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
             for page in pages:
                 for entry in page.get("Contents", ()):
-                    found = True
+                    is_folder = True
                     if not entry["Key"].endswith("/"):
                         yield _file(entry, entry["Key"].removeprefix(prefix))
-            if not found and self._folder:
+            if not is_folder and self._folder:
                 page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._folder, MaxKeys=1)
                 for entry in page.get("Contents", ()):
                     if entry["Key"] == self._folder:

@@ -103,23 +103,23 @@ def choose(files: Iterable[RemoteFile], patterns: Patterns, place: str) -> Seque
         UnsafeSource: If a wanted name is absolute, has `..` or the like, or is both a file and a folder.
         NotFound: If there are none.
     """
-    found = 0
-    wanted = {}
+    count = 0
+    chosen = {}
     for file in files:
-        found += 1
+        count += 1
         if file.path != MARKER and patterns.want(file.path):
             _check(file.path, place)
-            wanted[file.path] = file
-    for path in wanted:
+            chosen[file.path] = file
+    for path in chosen:
         for folder in _folders(path):
-            if folder in wanted:
+            if folder in chosen:
                 raise UnsafeSource(
                     f"{place} holds {folder!r} as a file and as a folder: leave one out with IGNORE_PATTERNS"
                 )
-    if not wanted:
-        why = f"none of its {found} files is left: check IGNORE_PATTERNS" if found else "it holds no file"
+    if not chosen:
+        why = f"none of its {count} files is left: check IGNORE_PATTERNS" if count else "it holds no file"
         raise NotFound(f"{place}: {why}")
-    return sorted(wanted.values(), key=lambda file: file.path)
+    return sorted(chosen.values(), key=lambda file: file.path)
 
 
 def _check(path: str, place: str) -> None:

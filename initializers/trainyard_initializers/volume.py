@@ -112,7 +112,7 @@ class Volume:
         Raises:
             VolumeFull: If it will not fit.
         """
-        wanted = {path.name for file in files for path in (self.object(file), self.part(file))}
+        names = {path.name for file in files for path in (self.object(file), self.part(file))}
         objects = self._staging / "objects"
         with errors(self._aside):
             objects.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ class Volume:
                 if other.is_dir() and other != self._staging:
                     shutil.rmtree(other)
             for stale in objects.iterdir():
-                if stale.name not in wanted:
+                if stale.name not in names:
                     stale.unlink()
             here = sum(entry.stat().st_size for entry in objects.iterdir())
             status = os.statvfs(objects)
