@@ -140,10 +140,10 @@ class Sandbox:
 
     def _kubeconfig(self, user: str, namespace: str) -> Path:
         """The user's kubeconfig, with a certificate in that name."""
-        for option, given in (("--user", user), ("--namespace", namespace)):
-            if not _NAME.fullmatch(given):
+        for option, value in (("--user", user), ("--namespace", namespace)):
+            if not _NAME.fullmatch(value):
                 raise SandboxError(
-                    f"{option} {given!r}: a name has at most 63 letters, digits, '.', '_' and '-'."
+                    f"{option} {value!r}: a name has at most 63 letters, digits, '.', '_' and '-'."
                 )
         admins = yaml.safe_load(self.instance.kubeconfig.read_text())
         authority = Authority(self.instance.pki, "ca")
@@ -163,10 +163,10 @@ class Sandbox:
         """
         log = self.instance.logs / f"{component}.log"
         if not log.exists():
-            known = sorted(path.stem for path in self.instance.logs.glob("*.log"))
+            components = sorted(path.stem for path in self.instance.logs.glob("*.log"))
             raise SandboxError(
                 f"There is no log of {component!r}. "
-                + (f"There are: {', '.join(known)}." if known else "The sandbox is not up.")
+                + (f"There are: {', '.join(components)}." if components else "The sandbox is not up.")
             )
         return log
 
@@ -384,11 +384,11 @@ class Sandbox:
         manifests = self.instance.config / "bootstrap.yaml"
         write_private(manifests, yaml.safe_dump_all(BOOTSTRAP if nodes else FAKE_NODES).encode())
         # By name: "all" would be content with the first that registers.
-        wanted = [f"node/{name}" for name in node_names(self.instance, nodes)] or ["nodes", "--all"]
+        targets = [f"node/{name}" for name in node_names(self.instance, nodes)] or ["nodes", "--all"]
         with progress.step("wait until nodes are Ready"):
             deadline = time.monotonic() + _READY_SECONDS
             apply = ["apply", "--server-side", "--field-manager=trainyard", "-f", str(manifests)]
-            ready = ["wait", "--for=condition=Ready", *wanted, "--timeout=5s"]
+            ready = ["wait", "--for=condition=Ready", *targets, "--timeout=5s"]
             account = ["wait", "--for=create", "serviceaccount/default", "--timeout=5s"]
             steps = {"set up the cluster": apply, "see Ready nodes": ready, "see a service account": account}
             for doing, command in steps.items():

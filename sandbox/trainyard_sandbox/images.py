@@ -137,11 +137,11 @@ class Images:
     @classmethod
     def read(cls, toolchain: Toolchain, parts: Iterable[str] = PARTS) -> Images:
         """Those of a sandbox with these parts, from `images.yaml`; with all of them by default."""
-        wanted = {None, *parts}
+        chosen = {None, *parts}
         document: dict[str, Any] = yaml.safe_load((IMAGES / "images.yaml").read_text())
         bases = {name: Base(name, **entry) for name, entry in document["bases"].items()}
         images = [Image(name, **entry) for name, entry in document["images"].items()]
-        return cls(toolchain, bases, [image for image in images if image.part in wanted])
+        return cls(toolchain, bases, [image for image in images if image.part in chosen])
 
     def of(self, parts: Collection[str]) -> Images:
         """Those that are of one of these parts."""
@@ -352,7 +352,7 @@ class Store:
             return {}
         return keys
 
-    def load(self, archives: Mapping[str, Path], wanted: Mapping[str, str]) -> None:
+    def load(self, archives: Mapping[str, Path], keys: Mapping[str, str]) -> None:
         """Import archives (by tag) with a containerd that runs just for this."""
         self._root.mkdir(parents=True, exist_ok=True)
         log = new_log("store")
@@ -376,9 +376,9 @@ class Store:
             finally:
                 containerd.terminate()
                 containerd.wait()
-        known = {**self.keys(), **{tag: wanted[tag] for tag in archives}}
+        all_keys = {**self.keys(), **{tag: keys[tag] for tag in archives}}
         partial = self._keys.with_suffix(".partial")
-        partial.write_text(json.dumps(known, indent=1))
+        partial.write_text(json.dumps(all_keys, indent=1))
         partial.replace(self._keys)
 
     def clone(self, target: Path) -> None:
@@ -445,9 +445,9 @@ def context(name: str, folder: Path) -> None:
         SandboxError: If there is no such image, or its wheels can't be fetched.
     """
     toolchain = Toolchain([])
-    found = {image.name: image for image in Images.read(toolchain).images}
-    if name not in found:
-        raise SandboxError(f"NAME={name}: no such image; there are: {', '.join(sorted(found))}")
+    images = {image.name: image for image in Images.read(toolchain).images}
+    if name not in images:
+        raise SandboxError(f"NAME={name}: no such image; there are: {', '.join(sorted(images))}")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    found[name].fill(folder, toolchain, new_log(f"context-{name}"))
+    images[name].fill(folder, toolchain, new_log(f"context-{name}"))

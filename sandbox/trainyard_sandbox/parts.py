@@ -1,4 +1,4 @@
-"""What a sandbox can do without: parts that come when somebody asks for them.
+"""The optional parts of a sandbox: `up` adds those that its user names.
 
 `toolchain.yaml` and `images.yaml` say which of their entries are of a part;
 `pulumi` leaves out of the stack what is not there.
@@ -25,12 +25,12 @@ def named(names: Iterable[str]) -> tuple[str, ...]:
     """The parts of these names, in their order, each once.
 
     Raises:
-        ValueError: One of the names is not one: says which there are.
+        ValueError: There is no part of that name; the message lists the parts.
     """
-    wanted = set(names)
-    if unknown := sorted(wanted - {*PARTS, ALL}):
+    chosen = set(names)
+    if unknown := sorted(chosen - {*PARTS, ALL}):
         raise ValueError(f"{unknown[0]!r}: there are {', '.join([*PARTS, ALL])}")
-    return tuple(part for part in PARTS if part in wanted or ALL in wanted)
+    return tuple(part for part in PARTS if part in chosen or ALL in chosen)
 
 
 def lacking(parts: Iterable[str]) -> tuple[str, ...]:

@@ -41,12 +41,12 @@ def require_root() -> None:
 
 def require_disk(*, cold: bool) -> None:
     """The cache needs room: much more of it while the toolchain is built (`cold`)."""
-    wanted = _COLD_BYTES if cold else _WARM_BYTES
+    needed = _COLD_BYTES if cold else _WARM_BYTES
     free = free_bytes(cache_dir())
-    if free < wanted:
-        what = "to build the toolchain" if cold else "for images and logs"
+    if free < needed:
+        purpose = "to build the toolchain" if cold else "for images and logs"
         raise SandboxError(
-            f"{cache_dir()} has {free / _GIB:.0f} GiB free; {wanted / _GIB:.0f} GiB are needed {what}: "
+            f"{cache_dir()} has {free / _GIB:.0f} GiB free; {needed / _GIB:.0f} GiB are needed {purpose}: "
             "make room, or point TRAINYARD_CACHE to a larger disk."
         )
 

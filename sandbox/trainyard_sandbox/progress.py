@@ -34,7 +34,8 @@ class _Step:
     """How much of it is done, where that is known."""
     ended: float | None = None
     failed: bool = False
-    said: float = field(default=0.0)
+    reported: float = field(default=0.0)
+    """When a line last told that it runs."""
 
     @property
     def seconds(self) -> float:
@@ -120,7 +121,7 @@ class Progress:
             part: The part of the expected work that it is.
             watch: Says the share that is done, where the block does not know it.
         """
-        step = _Step(name, time.monotonic(), part, watch, said=time.monotonic())
+        step = _Step(name, time.monotonic(), part, watch, reported=time.monotonic())
         with self._lock:
             self._steps.append(step)
         self._say(f"... {name}")
@@ -145,9 +146,9 @@ class Progress:
         while not self._stop.wait(1):
             now = time.monotonic()
             with self._lock:
-                quiet = [s for s in self._steps if s.ended is None and now - s.said > _QUIET_SECONDS]
+                quiet = [s for s in self._steps if s.ended is None and now - s.reported > _QUIET_SECONDS]
             for step in quiet:
-                step.said = now
+                step.reported = now
                 self._say(f"... {step.name} (still running, {step.so_far})")
             if quiet and (share := self._share(now)) is not None:
                 self._say(f"... {share:.0%} of all, {about(self._left(now))} left")

@@ -91,13 +91,13 @@ def guard(pid: int, mark: str) -> None:
 
 def marked(mark: str) -> set[int]:
     """The processes with the mark in their environment."""
-    wanted = f"{MARK}={mark}".encode()
-    found = set()
+    variable = f"{MARK}={mark}".encode()
+    processes = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or belongs to another user
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found.add(int(folder.name))
-    return found
+            if variable in (folder / "environ").read_bytes().split(b"\0"):
+                processes.add(int(folder.name))
+    return processes
 
 
 def _start_guard(pid: int, mark: str) -> None:
@@ -119,13 +119,13 @@ def _start_guard(pid: int, mark: str) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Become Pulumi, or say why not."""
-    pulumi, stack_file, *given = arguments
-    if why := refusal(given, os.environ, stack_file):
+    pulumi, stack_file, *options = arguments
+    if why := refusal(options, os.environ, stack_file):
         print(why, file=sys.stderr)
         return _MISUSED
     mark = uuid.uuid4().hex
     _start_guard(os.getpid(), mark)
-    os.execve(pulumi, ["pulumi", *given], {**os.environ, MARK: mark})  # noqa: S606 - what was asked for
+    os.execve(pulumi, ["pulumi", *options], {**os.environ, MARK: mark})  # noqa: S606 - what was asked for
 
 
 if __name__ == "__main__":

@@ -119,8 +119,8 @@ def tools() -> dict[str, Tool]:
 
 def kubernetes_versions() -> dict[str, str]:
     """The tool of each minor version of Kubernetes that a sandbox can have; the first is the usual one."""
-    found = {name: tool.version for name, tool in tools().items() if name.split("-")[0] == "kubernetes"}
-    return {version.removeprefix("v").rpartition(".")[0]: name for name, version in found.items()}
+    versions = {name: tool.version for name, tool in tools().items() if name.split("-")[0] == "kubernetes"}
+    return {version.removeprefix("v").rpartition(".")[0]: name for name, version in versions.items()}
 
 
 def artifacts_dir() -> Path:
@@ -191,8 +191,8 @@ class Toolchain:
     def __init__(
         self, names: Iterable[str] | None = None, path: str | None = None, *, from_source: bool = False
     ) -> None:
-        wanted = None if names is None else set(names)
-        self.tools = [tool for name, tool in tools().items() if wanted is None or name in wanted]
+        chosen = None if names is None else set(names)
+        self.tools = [tool for name, tool in tools().items() if chosen is None or name in chosen]
         self._path = os.environ.get("PATH", "") if path is None else path
         self._from_source = from_source
         self._owners = {name: tool.name for tool in self.tools for name in tool.binaries}
@@ -279,14 +279,14 @@ class Toolchain:
                 bundled[home] = sizes[home]
             else:
                 left.append(name)
-        asked = releases.offers({} if self._from_source or releases.refused() else _archives(left))
-        released = {name: offer for name, offer in asked.items() if not isinstance(offer, str)}
+        offers = releases.offers({} if self._from_source or releases.refused() else _archives(left))
+        released = {name: offer for name, offer in offers.items() if not isinstance(offer, str)}
         compiled = [name for name in left if name not in released]
         return Plan(
             here=[tool for tool in self.tools if tool not in missing],
             bundled=bundled,
             released=released,
-            unreachable={name: offer for name, offer in asked.items() if isinstance(offer, str)},
+            unreachable={name: offer for name, offer in offers.items() if isinstance(offer, str)},
             built={
                 tool.name: tool
                 for tool in missing
@@ -333,7 +333,7 @@ class Toolchain:
         self._found |= {tool.name: self._look_up(tool) for tool in tools}
 
     def _look_up(self, tool: Tool) -> dict[str, Path]:
-        found = {}
+        binaries = {}
         for name in tool.binaries:
             homes = [cache_dir() / path / name for path in self._homes(tool)]
             if (
@@ -341,10 +341,10 @@ class Toolchain:
                 and (on_path := shutil.which(name, path=self._path))
                 and _prints_version(on_path, ask, tool.version)
             ):
-                found[name] = Path(on_path)
+                binaries[name] = Path(on_path)
             elif home := next((path for path in homes if path.exists()), None):
-                found[name] = home
-        return found
+                binaries[name] = home
+        return binaries
 
 
 def _archives(names: Iterable[str]) -> dict[str, releases.Archive]:
