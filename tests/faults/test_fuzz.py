@@ -96,13 +96,13 @@ class Arena:
         """Of honest TrainJobs: seconds from the request to the JobSet, by the API server's own clock."""
         with self.audit_log.open("rb") as log:
             lines = [line for line in log if HONEST.encode() in line]
-        asked = {
-            f"{call.namespace}/{call.name}": call.asked
+        received = {
+            f"{call.namespace}/{call.name}": call.received
             for call in audit.parse(lines, audit.USER)
             if (call.verb, call.resource) == ("create", "trainjobs")
         }
-        made = audit.created(audit.parse(lines, rights.USER), "jobsets")
-        return [at - asked[name] for name, at in made.items() if name in asked]
+        made = audit.creation_times(audit.parse(lines, rights.USER), "jobsets")
+        return [at - received[name] for name, at in made.items() if name in received]
 
     def reason(self, name: str) -> Any:
         """Why a hostile TrainJob is blocked, or has failed; None if it is neither."""
