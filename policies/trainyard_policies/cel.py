@@ -56,7 +56,7 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def found(parts: Sequence[Cel], root: str, jobs: str) -> str:
+def messages(parts: Sequence[Cel], root: str, jobs: str) -> str:
     """One text with a line for each thing that is wrong with the object `root`, whose jobs are in `jobs`."""
     return f" + {_NEWLINE} + ".join(_over(part, root, jobs) for part in parts)
 
@@ -164,8 +164,8 @@ def _own(root: str) -> str:
     lists = []
     for place, trains in places:
         path = quoted(f"spec.{place.replace('.?', '.')}")
-        one = _container(path, trains, "resourcesPerNode", podSecurity="{}", patch="true")
-        lists.append(f"{root}.?spec.?{place}.optMap(k, [{one}]).orValue([])")
+        container = _container(path, trains, "resourcesPerNode", podSecurity="{}", patch="true")
+        lists.append(f"{root}.?spec.?{place}.optMap(k, [{container}]).orValue([])")
     return " + ".join(lists)
 
 
@@ -181,5 +181,5 @@ def _over(part: Cel, root: str, jobs: str) -> str:
     return _lines(jobs, "l", _lines("l", "j", lines))
 
 
-def _lines(of: str, one: str, lines: str) -> str:
-    return f"{of}.map({one}, {lines}).join({_NEWLINE})"
+def _lines(of: str, variable: str, lines: str) -> str:
+    return f"{of}.map({variable}, {lines}).join({_NEWLINE})"

@@ -63,13 +63,13 @@ def objects(policies: Policies, namespace: str) -> list[dict[str, Any]]:
         "metadata": {"name": PARAMETERS, "namespace": namespace},
         "data": data(policies.parameters),
     }
-    of_rules = (one for rule in rules.OF_WORKLOADS for one in _of(rule, policies, namespace))
+    of_rules = (manifest for rule in rules.OF_WORKLOADS for manifest in _of(rule, policies, namespace))
     return [parameters, *of_rules, *_exempting_label()]
 
 
 def data(parameters: Parameters) -> dict[str, str]:
     """The parameters that CEL reads, as a ConfigMap has them: lists in lines, no bound as nothing."""
-    found = {
+    lists = {
         "registries": [registry.rstrip("/") for registry in parameters.registries],
         "maxNodes": _number(parameters.max_nodes),
         "maxProcessesPerNode": _number(parameters.max_processes_per_node),
@@ -78,7 +78,7 @@ def data(parameters: Parameters) -> dict[str, str]:
         "exceptionsIn": parameters.exceptions_in,
         "controllers": parameters.controllers,
     }
-    return {key: "\n".join(lines) for key, lines in found.items() if lines}
+    return {key: "\n".join(lines) for key, lines in lists.items() if lines}
 
 
 def _number(bound: int | None) -> list[str]:
@@ -92,27 +92,27 @@ def answer(value: Json, old: Json | None, user: str, today: date, policies: Poli
     """
     if user in policies.parameters.controllers:
         return Answer()
-    found = tuple(_left(value, today, policies))
-    known = set() if old is None or not found else _known(old, value, today, policies)
+    violations = tuple(_left(value, today, policies))
+    before = set() if old is None or not violations else _before(old, value, today, policies)
     refusals: list[str] = []
     warnings: list[str] = []
-    for violation in found:
+    for violation in violations:
         rule = violation.rule.id
         if violation.exemption is not None:
             until, reason = violation.exemption.until, violation.exemption.reason
             warnings.append(f"{rule}: {violation.message}, excepted until {until}: {reason}")
-        elif _key(violation) not in known:
+        elif _key(violation) not in before:
             (refusals if violation.refuses else warnings).append(f"{rule}: {violation.with_remedy}")
     return Answer(tuple(refusals[:MOST]), tuple(warnings[:MOST]))
 
 
-def _known(old: Json, value: Json, today: date, policies: Policies) -> set[tuple[str, str]]:
-    """What was wrong before, without an exception."""
-    known = {_key(violation) for violation in _left(old, today, policies) if violation.exemption is None}
+def _before(old: Json, value: Json, today: date, policies: Policies) -> set[tuple[str, str]]:
+    """The violations of the old object that no exception covers."""
+    keys = {_key(violation) for violation in _left(old, today, policies) if violation.exemption is None}
     if _changes_more_than_suspend(value, old):
         # Of too many findings some are not named, and one of those may be new.
-        known = {(rule, said) for rule, said in known if not said.startswith(engine.MORE.message)}
-    return known
+        keys = {(rule, message) for rule, message in keys if not message.startswith(engine.MORE.message)}
+    return keys
 
 
 def _changes_more_than_suspend(value: Json, old: Json) -> bool:
@@ -147,11 +147,11 @@ def _of(rule: Rule, policies: Policies, namespace: str) -> Iterator[dict[str, An
     if isinstance(rule.cluster, cel.Webhook):
         return
     levels = {subject: policies.level(rule, subject) for subject in _SUFFIXES}
-    asked = [subject for subject, level in levels.items() if level is not Level.DISABLED]
-    if not asked:
+    subjects = [subject for subject, level in levels.items() if level is not Level.DISABLED]
+    if not subjects:
         return
-    yield _policy(rule, rule.cluster, [name for subject in asked for name in RESOURCES[subject]])
-    for subject in asked:
+    yield _policy(rule, rule.cluster, [name for subject in subjects for name in RESOURCES[subject]])
+    for subject in subjects:
         yield {
             "apiVersion": f"{GROUP}/v1",
             "kind": "ValidatingAdmissionPolicyBinding",
@@ -167,8 +167,8 @@ def _of(rule: Rule, policies: Policies, namespace: str) -> Iterator[dict[str, An
 
 def _policy(rule: Rule, parts: tuple[Cel, ...], resources: list[str]) -> dict[str, Any]:
     # The API server would check fields against the schema of one kind; these policies are for three.
-    found = cel.found(parts, "dyn(object)", "variables.jobs")
-    before = cel.found(parts, "dyn(oldObject)", "variables.jobsBefore")
+    messages = cel.messages(parts, "dyn(object)", "variables.jobs")
+    before = cel.messages(parts, "dyn(oldObject)", "variables.jobsBefore")
     annotation = f".?metadata.?annotations[?{cel.quoted(exceptions.PREFIX + rule.id)}].hasValue()"
     let_off = f"object{annotation} && object.kind in params.data.?exceptionsIn.orValue('').split('\\n')"
     return {
@@ -201,7 +201,7 @@ def _policy(rule: Rule, parts: tuple[Cel, ...], resources: list[str]) -> dict[st
                 },
                 {
                     "name": "found",
-                    "expression": f"({found}).split('\\n').filter(f, f != '' && !(f in variables.before))",
+                    "expression": f"({messages}).split('\\n').filter(f, f != '' && !(f in variables.before))",
                 },
             ],
             "validations": [

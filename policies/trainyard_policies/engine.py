@@ -52,31 +52,31 @@ class Violation:
 
     @property
     def said(self) -> Said:
-        """By what it is the same finding in another version of the manifest."""
+        """What identifies the same finding in another version of the manifest."""
         return self.rule.id, self.finding.path.text, self.finding.message
 
     @property
     def message(self) -> str:
         """Field and sentence, and why an exception does not hold."""
-        return self._said(self.finding.path.text)
+        return self._sentence(self.finding.path.text)
 
     @property
     def short(self) -> str:
         """The message with only the end of the field's path."""
-        return self._said(self.finding.path.end)
+        return self._sentence(self.finding.path.end)
 
     @property
     def with_remedy(self) -> str:
         """The message, and the way out."""
         return f"{self.message}{'' if self.message.endswith('?') else '.'} {self.rule.remedy}"
 
-    def _said(self, where: str) -> str:
-        place = f"{where}: " if where else ""
-        return f"{place}{self.finding.message}" + (f" ({self.note})" if self.note else "")
+    def _sentence(self, place: str) -> str:
+        prefix = f"{place}: " if place else ""
+        return f"{prefix}{self.finding.message}" + (f" ({self.note})" if self.note else "")
 
 
 def subject(value: Json) -> Subject | None:
-    """Whose levels apply to a runtime or a TrainJob; None for any other object."""
+    """The subject whose levels apply to a runtime or a TrainJob; None for any other object."""
     if not manifest.is_workload(value):
         return None
     return Subject.TRAINJOBS if value["kind"] == names.TRAINJOB else Subject.RUNTIMES
@@ -86,31 +86,37 @@ def check(
     value: Json, today: date, policies: Policies = DEFAULT, only: Sequence[Rule] = rules.OF_WORKLOADS
 ) -> tuple[Violation, ...]:
     """What the rules say about one runtime or TrainJob; nothing about any other object."""
-    whose = subject(value)
-    if whose is None:
+    target = subject(value)
+    if target is None:
         return ()
     try:
         workload = manifest.read(value)
     except InvalidFieldError as error:
-        return tuple(_unreadable(value, whose, error, policies))
+        return tuple(_unreadable(value, target, error, policies))
     if not isinstance(workload, Workload):
         return ()
-    found: dict[tuple[str, str, str], Violation] = {}
+    violations: dict[tuple[str, str, str], Violation] = {}
     made = _exceptions(workload, policies.parameters)
-    asked = [rule for rule in only if policies.level(rule, whose) is not Level.DISABLED]
-    for rule in asked:
-        findings = _found(rule, workload, policies.parameters)
+    enabled = [rule for rule in only if policies.level(rule, target) is not Level.DISABLED]
+    for rule in enabled:
+        findings = _findings(rule, workload, policies.parameters)
         if rule in _OF_EXCEPTIONS:
             findings = _about_exceptions(
-                rule, workload, made, today, policies.parameters, asked=asked, found=found.values()
+                rule,
+                workload,
+                made,
+                today,
+                policies.parameters,
+                enabled=enabled,
+                violations=violations.values(),
             )
         for about, finding in _first(findings, rule):
             # Several rules may report one field that cannot be read, each in its own words.
-            said = "" if about is well_formed.RULE else finding.message
-            key = (about.id, finding.path.text, said)
-            level = policies.level(about, whose)
-            found.setdefault(key, _judged(about, level, workload, finding, made=made, today=today))
-    return tuple(found.values())
+            sentence = "" if about is well_formed.RULE else finding.message
+            key = (about.id, finding.path.text, sentence)
+            level = policies.level(about, target)
+            violations.setdefault(key, _judged(about, level, workload, finding, made=made, today=today))
+    return tuple(violations.values())
 
 
 def check_all(
@@ -131,15 +137,15 @@ def check_all(
             continue
     positions = {id(one): position for position, one in manifests.items()}
     made = {position: _exceptions(one, policies.parameters) for position, one in manifests.items()}
-    found = []
+    violations = []
     for rule in only:
         level = policies.level(rule, Subject.STACK)
         if level is not Level.DISABLED:
             for about, finding in rule.check(tuple(manifests.values()), policies.parameters):
                 position = positions[id(about)]
                 judged = _judged(rule, level, about, finding, made=made[position], today=today)
-                found.append((position, judged))
-    return tuple(found)
+                violations.append((position, judged))
+    return tuple(violations)
 
 
 def _exceptions(about: Manifest, parameters: Parameters) -> Mapping[str, Exemption] | None:
@@ -154,8 +160,8 @@ def _about_exceptions(
     today: date,
     parameters: Parameters,
     *,
-    asked: Sequence[Rule],
-    found: Iterable[Violation],
+    enabled: Sequence[Rule],
+    violations: Iterable[Violation],
 ) -> Iterator[tuple[About, Finding]]:
     """What one of the rules about exceptions finds."""
     if made is None:
@@ -165,7 +171,9 @@ def _about_exceptions(
     elif rule is exception_due.RULE:
         findings = exceptions.due(made, today)
     else:
-        findings = exceptions.unused(made, {one.id for one in asked}, {one.rule.id for one in found})
+        findings = exceptions.unused(
+            made, {rule.id for rule in enabled}, {violation.rule.id for violation in violations}
+        )
     yield from ((rule, finding) for finding in findings)
 
 
@@ -176,7 +184,7 @@ def _first(findings: Iterator[tuple[About, Finding]], rule: Rule) -> Iterator[tu
         yield rule, MORE
 
 
-def _found(rule: Rule, workload: Workload, parameters: Parameters) -> Iterator[tuple[About, Finding]]:
+def _findings(rule: Rule, workload: Workload, parameters: Parameters) -> Iterator[tuple[About, Finding]]:
     """A rule's findings, and what it could not read as findings of `well-formed`."""
     try:
         for finding in rule.check(workload, parameters):
@@ -186,14 +194,14 @@ def _found(rule: Rule, workload: Workload, parameters: Parameters) -> Iterator[t
 
 
 def _unreadable(
-    value: Json, whose: Subject, error: InvalidFieldError, policies: Policies
+    value: Json, target: Subject, error: InvalidFieldError, policies: Policies
 ) -> Iterator[Violation]:
-    level = policies.level(well_formed.RULE, whose)
+    level = policies.level(well_formed.RULE, target)
     if level is not Level.DISABLED:
-        found = {one.path.text: one for one in shapes.check(value)[:MOST]}
-        for one in error.errors:
-            found.setdefault(one.path, Finding.of(one))
-        for finding in found.values():
+        findings = {finding.path.text: finding for finding in shapes.check(value)[:MOST]}
+        for problem in error.errors:
+            findings.setdefault(problem.path, Finding.of(problem))
+        for finding in findings.values():
             yield Violation(well_formed.RULE, level, str(value.get("kind")), finding)
 
 

@@ -59,14 +59,14 @@ def mistakes(manifest: Manifest, today: date, longest: int) -> Iterator[Finding]
     """Invalid exceptions, and those for more than `longest` days."""
     for rule, text in _written(manifest):
         if rule not in rules.BY_ID:
-            said = f"names no rule: there is no {shown(rule)}{similar.hint(rule, rules.BY_ID)}"
-            yield Finding(path(rule), said)
+            message = f"names no rule: there is no {shown(rule)}{similar.hint(rule, rules.BY_ID)}"
+            yield Finding(path(rule), message)
         elif (exemption := _parse(text)) is None:
             yield Finding(path(rule), f'must be "until=YYYY-MM-DD; reason", is {text[:80]!r}')
         elif exemption.until - today > timedelta(days=longest):
             latest = today + timedelta(days=longest)
-            said = f"must end within {longest} days, by {latest}, and ends on {exemption.until}"
-            yield Finding(path(rule), said, against="longestException")
+            message = f"must end within {longest} days, by {latest}, and ends on {exemption.until}"
+            yield Finding(path(rule), message, against="longestException")
 
 
 def due(made: Mapping[str, Exemption], today: date) -> Iterator[Finding]:
@@ -77,11 +77,11 @@ def due(made: Mapping[str, Exemption], today: date) -> Iterator[Finding]:
 
 
 def unused(
-    made: Mapping[str, Exemption], asked: Collection[str], found: Collection[str]
+    made: Mapping[str, Exemption], enabled: Collection[str], violated: Collection[str]
 ) -> Iterator[Finding]:
     """Exceptions without effect: from rules that were `asked` but have not `found` anything."""
     for rule in made:
-        if rule in asked and rule not in found:
+        if rule in enabled and rule not in violated:
             yield Finding(path(rule), f"has no effect: {rule} finds nothing here")
 
 

@@ -172,7 +172,7 @@ def read(value: Json) -> Manifest:
     metadata = fields.mapping(value.get("metadata"), _METADATA)
     name = fields.text(metadata.get("name"), _METADATA.child("name"))
     prefix = fields.text(metadata.get("generateName"), _METADATA.child("generateName"))
-    who: dict[str, Any] = {
+    identity: dict[str, Any] = {
         "api_version": fields.required_text(value.get("apiVersion"), FieldPath("apiVersion")),
         "kind": fields.required_text(value.get("kind"), FieldPath("kind")),
         "name": fields.required_text(name or prefix, _METADATA.child("name")),
@@ -183,12 +183,12 @@ def read(value: Json) -> Manifest:
         "generated": not name,
     }
     if not is_workload(value):
-        return Manifest(**who)
+        return Manifest(**identity)
     spec = fields.mapping(value.get("spec"), _SPEC)
     jobs = tuple(_patched(spec) if value["kind"] == names.TRAINJOB else _replicated(spec, _SPEC))
     for job in jobs:
         tuple(job.containers())
-    return Workload(**who, spec=spec, jobs=jobs)
+    return Workload(**identity, spec=spec, jobs=jobs)
 
 
 def _patched(spec: Json) -> Iterator[ReplicatedJob]:

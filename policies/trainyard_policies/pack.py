@@ -120,24 +120,24 @@ class _Section(BaseModel):
 
 def all_policies(policies: Policies) -> list[crossguard.Policy]:
     """The policies of every rule, and the one that shows exceptions."""
-    found: list[crossguard.Policy] = [
+    crossguard_policies: list[crossguard.Policy] = [
         _of_workloads(rule, subject, policies)
         for rule in rules.OF_WORKLOADS
         for subject in _SUFFIXES
         if subject in rule.levels
     ]
-    found += [_of_the_stack(rule, policies) for rule in rules.OF_THE_STACK]
-    return [*found, _exceptions(policies)]
+    crossguard_policies += [_of_the_stack(rule, policies) for rule in rules.OF_THE_STACK]
+    return [*crossguard_policies, _exceptions(policies)]
 
 
 def _of_workloads(rule: Rule, subject: Subject, policies: Policies) -> crossguard.Policy:
     def violations(args: crossguard.ResourceValidationArgs) -> Iterator[Violation]:
         value = _manifest(args)
         if value is not None and engine.subject(value) is subject:
-            asked = _enforced(policies, subject, rule, args.get_config())
+            enforced = _enforced(policies, subject, rule, args.get_config())
             only = rules.OF_WORKLOADS if rule in rules.AFTER_ALL else (rule,)
-            found = engine.check(value, date.today(), asked, only)
-            yield from (v for v in found if v.rule is rule and v.exemption is None)
+            all_violations = engine.check(value, date.today(), enforced, only)
+            yield from (v for v in all_violations if v.rule is rule and v.exemption is None)
 
     def validate(args: crossguard.ResourceValidationArgs, report: crossguard.ReportViolation) -> None:
         try:
@@ -161,9 +161,9 @@ def _of_workloads(rule: Rule, subject: Subject, policies: Policies) -> crossguar
 def _of_the_stack(rule: StackRule, policies: Policies) -> crossguard.Policy:
     def validate(args: crossguard.StackValidationArgs, report: crossguard.ReportViolation) -> None:
         resources = [resource for resource in args.resources if _is_object(resource.resource_type)]
-        values = [_known(resource.props) for resource in resources]
-        asked = _enforced(policies, Subject.STACK, rule, {})
-        for position, violation in engine.check_all(values, date.today(), asked, [rule]):
+        values = [_without_unknowns(resource.props) for resource in resources]
+        enforced = _enforced(policies, Subject.STACK, rule, {})
+        for position, violation in engine.check_all(values, date.today(), enforced, [rule]):
             if violation.exemption is None:
                 report(violation.with_remedy, resources[position].urn)
 
@@ -206,12 +206,12 @@ def _about(rule: About, level: Level) -> dict[str, Any]:
 
 def _schema(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The JSON types of parameters; their content is checked when they are used."""
-    found = {}
+    types = {}
     for name in names:
         key = str(Parameters.model_fields[name].alias or name)
         kind = _properties()[key]
-        found[key] = {"type": kind.get("type") or kind["anyOf"][0]["type"]}
-    return found
+        types[key] = {"type": kind.get("type") or kind["anyOf"][0]["type"]}
+    return types
 
 
 @cache
@@ -227,8 +227,8 @@ def _enforced(policies: Policies, subject: Subject, rule: About, config: Mapping
     levels = Levels.model_validate({field: {rule.id: Level.MANDATORY}})
     parameters = policies.parameters
     if config:
-        given = {**parameters.model_dump(by_alias=True), **_plain(config)}
-        parameters = Parameters.model_validate(given, by_alias=True, by_name=False)
+        values = {**parameters.model_dump(by_alias=True), **_plain(config)}
+        parameters = Parameters.model_validate(values, by_alias=True, by_name=False)
     return Policies(levels=levels, parameters=parameters)
 
 
@@ -267,18 +267,18 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _known(value: Any) -> Any:
+def _without_unknowns(value: Any) -> Any:
     """The value as far as it is known yet."""
     if isinstance(value, Mapping):
-        found = {}
+        entries = {}
         for key in value:
             try:
-                found[key] = _known(value[key])
+                entries[key] = _without_unknowns(value[key])
             except UnknownValueError:
                 continue
-        return found
+        return entries
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_known(value[position]) for position in range(len(value))]
+        return [_without_unknowns(value[position]) for position in range(len(value))]
     return value
 
 

@@ -31,8 +31,8 @@ _PODS_OF_A_NODE: Final = 110
 """As kubelet has it unless told otherwise; https://kubernetes.io/docs/setup/best-practices/cluster-large/."""
 
 
-def _bounded(given: dict[str, str]) -> dict[str, str]:
-    return {**_OF_ANY, **given}
+def _bounded(amounts: dict[str, str]) -> dict[str, str]:
+    return {**_OF_ANY, **amounts}
 
 
 class Pool(Closed):
@@ -89,17 +89,17 @@ class Parameters(Closed):
 
     @model_validator(mode="before")
     @classmethod
-    def _else_the_sites(cls, given: object) -> object:
+    def _else_the_sites(cls, settings: object) -> object:
         """What is not set comes from the folder `site`."""
-        if not isinstance(given, Mapping):
-            return given
+        if not isinstance(settings, Mapping):
+            return settings
         names_of = {name: str(field.alias) for name, field in cls.model_fields.items()}
         left = {
             names_of[name]: value
             for name, value in _of_the_site.items()
-            if name not in given and names_of[name] not in given
+            if name not in settings and names_of[name] not in settings
         }
-        return {**left, **given}
+        return {**left, **settings}
 
     def with_pools(self, declared: Mapping[str, NodePool]) -> "Parameters":
         """These, with the pools that a stack declares besides its policies, and the bounds that follow."""
@@ -112,11 +112,13 @@ class Parameters(Closed):
         }
         pods = _PODS_OF_A_NODE * sum(pool.nodes for pool in declared.values())
         own = [name for name, most in self.max_resources.items() if most != _OF_ANY.get(name)]
-        said = self.model_fields_set
+        fields_set = self.model_fields_set
         return self.model_copy(
             update={
                 "pools": (*self.pools, *(_pool(*one) for one in declared.items())),
-                "max_nodes": self.max_nodes if "max_nodes" in said else max(1, min(pods, self.max_nodes)),
+                "max_nodes": self.max_nodes
+                if "max_nodes" in fields_set
+                else max(1, min(pods, self.max_nodes)),
                 "max_resources": self.max_resources | {k: v for k, v in largest.items() if k not in own},
             }
         )
@@ -133,8 +135,10 @@ def _from_the_site() -> Mapping[str, Any]:
     try:
         Parameters.model_validate(PARAMETERS, by_alias=False, by_name=True)
     except ValidationError as error:
-        found = [f"{closed.path('', at)}: {said}" for at, said in closed.sentences(error, Parameters)]
-        raise SystemExit(f"policies/trainyard_policies/site/parameters.py: {'; '.join(found)}") from error
+        problems = [
+            f"{closed.path('', at)}: {sentence}" for at, sentence in closed.sentences(error, Parameters)
+        ]
+        raise SystemExit(f"policies/trainyard_policies/site/parameters.py: {'; '.join(problems)}") from error
     return PARAMETERS
 
 

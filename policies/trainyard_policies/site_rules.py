@@ -26,16 +26,16 @@ def load(taken: Collection[str]) -> tuple[Rule | StackRule, ...]:
     Args:
         taken: Ids of Trainyard's own rules.
     """
-    found: dict[str, Rule | StackRule] = {}
+    loaded: dict[str, Rule | StackRule] = {}
     for name in sorted(module.name for module in pkgutil.iter_modules(site.__path__)):
         if name == _PARAMETERS:
             continue
         file = f"{_FOLDER}/{name}.py"
         rule = _rule(name, file)
-        if rule.id in taken or rule.id in found:
+        if rule.id in taken or rule.id in loaded:
             raise SystemExit(f"{file}:1: there is already a rule {rule.id}: give this one another id")
-        found[rule.id] = replace(rule, page=file)
-    return tuple(found.values())
+        loaded[rule.id] = replace(rule, page=file)
+    return tuple(loaded.values())
 
 
 def _rule(name: str, file: str) -> Rule | StackRule:

@@ -25,7 +25,7 @@ def judged(policies: Policies) -> repair.Judge:
 
 
 def made(text: str, path: str, value: object) -> str:
-    return repair._made(text, "f.yaml", 0, Edit(FieldPath(path), value))
+    return repair._apply(text, "f.yaml", 0, Edit(FieldPath(path), value))
 
 
 @pytest.mark.parametrize(

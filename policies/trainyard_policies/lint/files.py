@@ -24,17 +24,17 @@ class CannotLintError(Exception):
 
 def find(paths: Sequence[Path]) -> tuple[Path, ...]:
     """The named files, and those in the named folders, each once; raises `CannotLintError`."""
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
-            found |= dict.fromkeys(_inside(path))
+            files |= dict.fromkeys(_inside(path))
         elif path.is_file():
-            found[path] = None
+            files[path] = None
         elif path.exists():
             raise CannotLintError(f"{path}: neither a file nor a folder")
         else:
             raise CannotLintError(f"{path}: no such file or folder")
-    return tuple(found)
+    return tuple(files)
 
 
 def read(path: Path) -> str:
@@ -62,8 +62,8 @@ def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
 
 def touched(files: Sequence[Path], since: str) -> tuple[Path, ...]:
     """As `changed`, whatever else has changed."""
-    wanted = {root() / name for name in changes(since)}
-    return tuple(file for file in files if file.resolve() in wanted)
+    paths = {root() / name for name in changes(since)}
+    return tuple(file for file in files if file.resolve() in paths)
 
 
 def changes(since: str) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def _git(*arguments: str) -> str:
     except OSError as error:
         raise CannotLintError(f"git cannot be run: {error.strerror}") from error
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().splitlines()
+        lines = error.stderr.decode(errors="replace").strip().splitlines()
         verb = arguments[2] if arguments[0] == "-C" else arguments[0]
-        raise CannotLintError(f"git {verb}: {said[0] if said else error.returncode}") from error
+        raise CannotLintError(f"git {verb}: {lines[0] if lines else error.returncode}") from error
     return answer.stdout.decode(errors="surrogateescape")

@@ -97,8 +97,8 @@ def github(report: Report, root: Path) -> str:
             "col": str(entry.position.column),
             "title": f"{violation.rule.id} ({word(violation)})",
         }
-        said = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
-        lines.append(f"::{command} {said}::{_escaped(f'{violation.message}. {_remark(violation)}')}\n")
+        attributes = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
+        lines.append(f"::{command} {attributes}::{_escaped(f'{violation.message}. {_remark(violation)}')}\n")
     return "".join(lines)
 
 
@@ -108,22 +108,22 @@ def gitlab(report: Report, root: Path) -> str:
     What only advises is `info`, whatever its severity, so that what refuses stands out.
     """
     seen: Counter[str] = Counter()
-    found = []
+    issues = []
     for entry in report.entries:
         violation, path = entry.violation, _relative(entry.source, root)
         # Without the line: GitLab calls a finding with an unknown fingerprint new.
-        said = f"{path}\n{violation.rule.id}\n{violation.subject}\n{violation.message}"
-        seen[said] += 1
-        found.append(
+        identity = f"{path}\n{violation.rule.id}\n{violation.subject}\n{violation.message}"
+        seen[identity] += 1
+        issues.append(
             {
                 "description": f"{violation.message}. {_remark(violation)}",
                 "check_name": violation.rule.id,
-                "fingerprint": hashlib.sha256(f"{said}\n{seen[said]}".encode()).hexdigest(),
+                "fingerprint": hashlib.sha256(f"{identity}\n{seen[identity]}".encode()).hexdigest(),
                 "severity": _GITLABS[violation.rule.severity] if violation.refuses else "info",
                 "location": {"path": path, "lines": {"begin": entry.position.line}},
             }
         )
-    return _json(found)
+    return _json(issues)
 
 
 def junit(report: Report, root: Path) -> str:
@@ -139,15 +139,15 @@ def junit(report: Report, root: Path) -> str:
         case = ElementTree.SubElement(
             suite, "testcase", classname="trainyard", name=_xml(name), file=_xml(path)
         )
-        said, remark = _xml(violation.message), _xml(_remark(violation))
+        message, remark = _xml(violation.message), _xml(_remark(violation))
         if violation.refuses:
             ElementTree.SubElement(
-                case, "failure", message=said
-            ).text = f"{path}:{entry.position.line}: {said}\n{remark}"
+                case, "failure", message=message
+            ).text = f"{path}:{entry.position.line}: {message}\n{remark}"
         elif violation.exemption is not None:
-            ElementTree.SubElement(case, "skipped", message=f"{said}. {remark}")
+            ElementTree.SubElement(case, "skipped", message=f"{message}. {remark}")
         else:
-            ElementTree.SubElement(case, "system-out").text = f"{said}\n{remark}"
+            ElementTree.SubElement(case, "system-out").text = f"{message}\n{remark}"
         counts["failures"] += violation.refuses
         counts["skipped"] += violation.exemption is not None
     quiet = {rule.id for rule in rules.ALL} - {entry.violation.rule.id for entry in report.entries}

@@ -30,20 +30,20 @@ def by(before: Json, after: Json, today: date) -> tuple[str, ...]:
         today: The day that the ends of exceptions are compared with.
     """
     old, new = _exceptions(before), _exceptions(after)
-    said = [
-        f"exception from {rule} until {one.until}: {one.reason}"
-        for rule, one in sorted(new.items())
-        if rule not in old or one.until > old[rule].until
+    sentences = [
+        f"exception from {rule} until {exemption.until}: {exemption.reason}"
+        for rule, exemption in sorted(new.items())
+        if rule not in old or exemption.until > old[rule].until
     ]
     had = set(privileges(before, today))
-    return (*said, *(one for one in privileges(after, today) if one not in had))
+    return (*sentences, *(privilege for privilege in privileges(after, today) if privilege not in had))
 
 
 def privileges(value: Json, today: date) -> Iterator[str]:
     """A sentence for each privilege that a runtime asks for."""
     for violation in engine.check(value, today, only=_PRIVILEGES):
-        found = violation.finding
-        yield f"privilege {found.path.end} ({violation.rule.id}: {found.message})"
+        finding = violation.finding
+        yield f"privilege {finding.path.end} ({violation.rule.id}: {finding.message})"
 
 
 def _exceptions(value: Json) -> dict[str, exceptions.Exemption]:

@@ -54,17 +54,17 @@ def repaired(text: str, source: str, judge: Judge) -> tuple[str, tuple[Repair, .
     made: list[Repair] = []
     futile: set[tuple[int, Said]] = set()
     for _ in range(_ROUNDS):
-        found = _next(_read(text, source), judge, futile)
-        if found is None:
+        repairable = _next(_read(text, source), judge, futile)
+        if repairable is None:
             return text, tuple(made)
-        position, violation = found
+        position, violation = repairable
         attempt, repairs = text, []
         for edit in violation.finding.edits:
             line = _read(attempt, source)[position].position(edit.path.steps).line
-            attempt = _made(attempt, source, position, edit)
+            attempt = _apply(attempt, source, position, edit)
             repairs.append(Repair(line, violation.rule.id, edit))
         left = judge(_read(attempt, source)[position])
-        if violation.said in {one.said for one in left}:
+        if violation.said in {other.said for other in left}:
             futile.add((position, violation.said))
         else:
             text = attempt
@@ -77,9 +77,9 @@ def _read(text: str, source: str) -> tuple[Document, ...]:
 
 
 def _next(
-    given: Sequence[Document], judge: Judge, futile: Collection[tuple[int, Said]]
+    manifests: Sequence[Document], judge: Judge, futile: Collection[tuple[int, Said]]
 ) -> tuple[int, Violation] | None:
-    for position, document in enumerate(given):
+    for position, document in enumerate(manifests):
         for violation in judge(document):
             is_left = violation.exemption is not None or (position, violation.said) in futile
             if violation.finding.edits and not is_left:
@@ -87,13 +87,13 @@ def _next(
     return None
 
 
-def _made(text: str, source: str, position: int, edit: Edit | Rename) -> str:
+def _apply(text: str, source: str, position: int, edit: Edit | Rename) -> str:
     before = _read(text, source)
     document = before[position]
-    result = _Surgeon(text).made(document.node, edit)
-    wanted = [edited(one.value, [edit] if one is document else []) for one in before]
+    result = _Surgeon(text).apply(document.node, edit)
+    expected = [edited(other.value, [edit] if other is document else []) for other in before]
     try:
-        is_right = result is not None and [one.value for one in _read(result, source)] == wanted
+        is_right = result is not None and [other.value for other in _read(result, source)] == expected
     except documents.DocumentError:
         is_right = False
     if not is_right or result is None:
@@ -109,7 +109,7 @@ class _Surgeon:
         self.text = text
         self.newline = "\r\n" if "\r\n" in text else "\n"
 
-    def made(self, root: yaml.Node | None, edit: Edit | Rename) -> str | None:
+    def apply(self, root: yaml.Node | None, edit: Edit | Rename) -> str | None:
         """The text with the edit made; None if it cannot be."""
         if isinstance(edit, Rename):
             return self._rename(root, edit)
@@ -203,8 +203,8 @@ def _value(node: yaml.Node | None, step: str) -> yaml.Node | None:
         entry = _entry(node, step)
         return entry[1] if entry else None
     if isinstance(node, yaml.SequenceNode) and step.isdecimal() and int(step) < len(node.value):
-        found: yaml.Node = node.value[int(step)]
-        return found
+        child: yaml.Node = node.value[int(step)]
+        return child
     return None
 
 

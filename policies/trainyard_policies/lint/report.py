@@ -46,14 +46,16 @@ class Report:
         return replace(self, entries=_in_order([*self.entries, *more]))
 
 
-def of(given: Sequence[Document], today: date, policies: Policies, beside: Sequence[Document] = ()) -> Report:
+def of(
+    documents: Sequence[Document], today: date, policies: Policies, beside: Sequence[Document] = ()
+) -> Report:
     """The report on all documents; those that are not Kubernetes objects are left out.
 
     `beside` are manifests that the rules about all of them also see, but that
     are not reported on.
     """
-    objects = [document for document in given if _is_object(document)]
-    found = [
+    objects = [document for document in documents if _is_object(document)]
+    entries = [
         Entry(document.source, document.position(violation.finding.path.steps), violation)
         for document in objects
         for violation in engine.check(document.value, today, policies)
@@ -64,13 +66,15 @@ def of(given: Sequence[Document], today: date, policies: Policies, beside: Seque
             continue
         document = objects[at]
         place = document.position(violation.finding.path.steps)
-        found.append(Entry(document.source, place, violation))
+        entries.append(Entry(document.source, place, violation))
     workloads = sum(engine.subject(document.value) is not None for document in objects)
-    return Report(_in_order(found), workloads, len(objects) - workloads)
+    return Report(_in_order(entries), workloads, len(objects) - workloads)
 
 
 def _in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    return tuple(sorted(entries, key=lambda one: (one.source, one.position.line, one.position.column)))
+    return tuple(
+        sorted(entries, key=lambda entry: (entry.source, entry.position.line, entry.position.column))
+    )
 
 
 def require_known(document: Document) -> None:

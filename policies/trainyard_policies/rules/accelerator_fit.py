@@ -13,15 +13,15 @@ from ..rule import Finding, Level, Rule, Severity, Subject
 from .accelerators_equal import amount, is_accelerator
 
 
-def wanted(container: Container) -> dict[str, quantity.Quantity]:
+def requested_accelerators(container: Container) -> dict[str, quantity.Quantity]:
     """The accelerators that a container asks for, by resource name."""
-    found = {}
+    quantities = {}
     for part in ("requests", "limits"):
         amounts, path = container.amounts(part)
         for name, value in amounts.items():
             if is_accelerator(name):
-                found[name] = amount(value, path.key(name))
-    return {name: value for name, value in found.items() if value.nano > 0}
+                quantities[name] = amount(value, path.key(name))
+    return {name: value for name, value in quantities.items() if value.nano > 0}
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     if not parameters.pools:
         return
     for container in workload.containers():
-        for name, asked in wanted(container).items():
+        for name, requested in requested_accelerators(container).items():
             limits, path = container.amounts("limits")
             if name not in limits:
                 _, path = container.amounts("requests")
@@ -40,13 +40,13 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             }
             if not offers:
                 pools = ", ".join(pool.name for pool in parameters.pools)
-                said = f"must be a resource that a pool has; none of {pools} has it"
-                yield Finding(path.key(name), said, against="pools")
-            elif all(offer.nano < asked.nano for offer in offers.values()):
+                message = f"must be a resource that a pool has; none of {pools} has it"
+                yield Finding(path.key(name), message, against="pools")
+            elif all(offer.nano < requested.nano for offer in offers.values()):
                 most = ", ".join(f"{pool} has {offer}" for pool, offer in sorted(offers.items()))
-                said = f"must fit a node of a pool: {asked} are asked for, {most}"
+                message = f"must fit a node of a pool: {requested} are asked for, {most}"
                 against = f"pools.{next(iter(offers))}" if len(offers) == 1 else "pools"
-                yield Finding(path.key(name), said, against=against)
+                yield Finding(path.key(name), message, against=against)
 
 
 RULE = Rule(

@@ -37,7 +37,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         for name in requests:
             if not is_accelerator(name):
                 continue
-            asked = amount(requests[name], requests_path.key(name))
+            request = amount(requests[name], requests_path.key(name))
             if limits.get(name) is None:
                 edits = (Edit(limits_path.key(name), requests[name]),)
                 yield Finding(
@@ -45,8 +45,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
                 )
                 continue
             most = amount(limits[name], limits_path.key(name))
-            if asked.nano != most.nano:
-                yield Finding(requests_path.key(name), f"must equal its limit, which is {most}; is {asked}")
+            if request.nano != most.nano:
+                yield Finding(requests_path.key(name), f"must equal its limit, which is {most}; is {request}")
 
 
 RULE = Rule(

@@ -26,10 +26,10 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
     for job in manifests:
         if not isinstance(job, Workload) or job.kind != names.TRAINJOB:
             continue
-        named = runtime_ref.of(job.spec)
-        if (named.kind, named.name) in going:
-            said = f"should be another runtime: {named.kind} {named.name} is deprecated"
-            yield job, Finding(_NAME, said)
+        reference = runtime_ref.of(job.spec)
+        if (reference.kind, reference.name) in going:
+            message = f"should be another runtime: {reference.kind} {reference.name} is deprecated"
+            yield job, Finding(_NAME, message)
 
 
 RULE = StackRule(

@@ -16,11 +16,11 @@ from .framework_label import PATH
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """The label's value is in the table, or in the stack's."""
-    known = (*KNOWN, *parameters.frameworks)
+    frameworks = (*KNOWN, *parameters.frameworks)
     framework = workload.labels.get(names.FRAMEWORK_LABEL)
-    if framework and framework not in known:
-        said = f"should be a known framework ({', '.join(known)}), is {fields.shown(framework)}"
-        yield Finding(PATH, said + similar.hint(framework, known), against="frameworks")
+    if framework and framework not in frameworks:
+        message = f"should be a known framework ({', '.join(frameworks)}), is {fields.shown(framework)}"
+        yield Finding(PATH, message + similar.hint(framework, frameworks), against="frameworks")
 
 
 RULE = Rule(

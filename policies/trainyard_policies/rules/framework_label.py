@@ -34,8 +34,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             yield Finding(PATH, _MISSING, (Rename(at, names.FRAMEWORK_LABEL),))
             return
         policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
-        known = [name for name in _BY_POLICY if policy.get(name) is not None]
-        edits = (Edit(PATH, known[0]),) if len(known) == 1 else ()
+        frameworks = [name for name in _BY_POLICY if policy.get(name) is not None]
+        edits = (Edit(PATH, frameworks[0]),) if len(frameworks) == 1 else ()
         yield Finding(PATH, _MISSING, edits)
     elif not _NAME.fullmatch(value):
         yield Finding(PATH, f"must be a framework's name in lower case, such as torch; is {value!r}")

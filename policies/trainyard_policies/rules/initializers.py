@@ -41,9 +41,9 @@ def _volume(workload: Workload, job: ReplicatedJob, container: Container) -> Ite
     for needed, pod in ((container, job), *((c, j) for j in workload.trainers() if (c := _node(j)))):
         mounts = fields.named_objects(needed.value.get("volumeMounts"), needed.path.child("volumeMounts"))
         if all(mount["name"] != names.INITIALIZER_VOLUME for mount in mounts):
-            what = "it loads into it" if needed is container else f"the step {job.step} loads into it"
+            reason = "it loads into it" if needed is container else f"the step {job.step} loads into it"
             at = needed.path.child("volumeMounts")
-            yield Finding(at, f"must mount the volume {names.INITIALIZER_VOLUME!r}: {what}")
+            yield Finding(at, f"must mount the volume {names.INITIALIZER_VOLUME!r}: {reason}")
         elif not _declared(workload, pod):
             at = pod.pod_path.child("volumes")
             yield Finding(
@@ -73,23 +73,29 @@ def _waiting(workload: Workload, job: ReplicatedJob) -> Iterator[Finding]:
     for trainer in workload.trainers():
         at = trainer.path.child("dependsOn")
         awaited = fields.named_objects(trainer.value.get("dependsOn"), at)
-        if any(one["name"] == job.name and one.get("status") == "Complete" for one in awaited):
+        if any(
+            dependency["name"] == job.name and dependency.get("status") == "Complete"
+            for dependency in awaited
+        ):
             continue
         if _reaches(workload, trainer, job.name):
             continue
-        kept = [dict(one) for one in awaited if one["name"] != job.name]
-        wanted = [*kept, {"name": job.name, "status": "Complete"}]
-        yield Finding(at, f"must wait until {job.name!r} is Complete", (Edit(at, wanted),))
+        kept = [dict(dependency) for dependency in awaited if dependency["name"] != job.name]
+        dependencies = [*kept, {"name": job.name, "status": "Complete"}]
+        yield Finding(at, f"must wait until {job.name!r} is Complete", (Edit(at, dependencies),))
 
 
 def _reaches(workload: Workload, trainer: ReplicatedJob, initializer: str) -> bool:
     """Whether a job that the trainer waits for waits for the initializer, as MPI's nodes do."""
-    direct = {one["name"] for one in fields.named_objects(trainer.value.get("dependsOn"), trainer.path)}
+    direct = {
+        dependency["name"]
+        for dependency in fields.named_objects(trainer.value.get("dependsOn"), trainer.path)
+    }
     return any(
-        one["name"] == initializer and one.get("status") == "Complete"
+        dependency["name"] == initializer and dependency.get("status") == "Complete"
         for job in workload.jobs
         if job.name in direct
-        for one in fields.named_objects(job.value.get("dependsOn"), job.path)
+        for dependency in fields.named_objects(job.value.get("dependsOn"), job.path)
     )
 
 

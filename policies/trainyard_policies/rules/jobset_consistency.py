@@ -54,8 +54,8 @@ def _order(workload: Workload, jobset: Json, at: FieldPath) -> Iterator[Finding]
     policy = fields.mapping(jobset.get("startupPolicy"), at)
     waiting = [job.name for job in workload.jobs if job.value.get("dependsOn")]
     if policy.get("startupPolicyOrder") == "InOrder" and waiting:
-        said = f"must be left out where a ReplicatedJob has dependsOn, as has {listed(waiting)}"
-        yield Finding(at, said)
+        message = f"must be left out where a ReplicatedJob has dependsOn, as has {listed(waiting)}"
+        yield Finding(at, message)
 
 
 def _network(jobset: Json, at: FieldPath) -> Iterator[Finding]:
@@ -113,8 +113,8 @@ def _coordinator(coordinator: Json | None, jobs: dict[str, Json]) -> Iterator[Fi
     if name not in jobs:
         yield Finding(at.child("replicatedJob"), f"must be a ReplicatedJob{among(name, list(jobs))}")
         return
-    given = fields.integer(jobs[name].get("replicas"), FieldPath("replicas"))
-    replicas = 1 if given is None else given
+    declared = fields.integer(jobs[name].get("replicas"), FieldPath("replicas"))
+    replicas = 1 if declared is None else declared
     index = fields.integer(coordinator.get("jobIndex"), at.child("jobIndex")) or 0
     if not 0 <= index < replicas:
         yield Finding(at.child("jobIndex"), f"must be from 0 to {replicas - 1}, a Job of {name}; is {index}")

@@ -46,9 +46,9 @@ def missing(workload: Workload) -> Iterator[Finding]:
     """It exists."""
     if workload.spec.get("mlPolicy") is not None:
         return
-    wanted = KNOWN.get(workload.labels.get(names.FRAMEWORK_LABEL, ""))
-    least: dict[str, Any] = {"numNodes": 1} | ({wanted: {}} if wanted else {})
-    edits = (Edit(PATH, least),) if wanted != "mpi" else ()
+    policy = KNOWN.get(workload.labels.get(names.FRAMEWORK_LABEL, ""))
+    least: dict[str, Any] = {"numNodes": 1} | ({policy: {}} if policy else {})
+    edits = (Edit(PATH, least),) if policy != "mpi" else ()
     yield Finding(PATH, "must be there, at least with numNodes", edits)
 
 
@@ -59,33 +59,33 @@ def _framework(
     if framework and framework not in (*KNOWN, *parameters.frameworks):
         yield from _unknown(framework, chosen)
         return
-    wanted = KNOWN.get(framework or "")
-    if wanted is None or wanted in chosen:
+    expected = KNOWN.get(framework or "")
+    if expected is None or expected in chosen:
         return
     has = f"has {chosen[0]}" if chosen else "has none"
     # MPI's settings cannot be guessed.
-    edits = () if chosen or wanted == "mpi" else (Edit(PATH.child(wanted), {}),)
-    yield Finding(PATH, f"must have the policy {wanted}, for the framework {framework}; {has}", edits)
+    edits = () if chosen or expected == "mpi" else (Edit(PATH.child(expected), {}),)
+    yield Finding(PATH, f"must have the policy {expected}, for the framework {framework}; {has}", edits)
 
 
 def _unknown(framework: str, chosen: list[str]) -> Iterator[Finding]:
     """An unknown framework under the policy of another."""
     theirs = [name for name, policy in KNOWN.items() if policy in chosen and policy in _OF_ONE_FAMILY]
     if theirs:
-        said = (
+        message = (
             f"must be {' or '.join(theirs)} for the policy {chosen[0]}, or one of "
             f"policies.parameters.frameworks; is {fields.shown(framework)}"
         )
-        yield Finding(LABEL, said + similar.hint(framework, theirs), against="frameworks")
+        yield Finding(LABEL, message + similar.hint(framework, theirs), against="frameworks")
 
 
 def _jobs(workload: Workload, policy: str) -> Iterator[Finding]:
     by_name = {job.name: job for job in workload.jobs}
-    wanted = names.LAUNCHER if policy == "mpi" else names.NODE
+    expected = names.LAUNCHER if policy == "mpi" else names.NODE
     for job in workload.trainers()[:1]:
-        if job.name != wanted:
+        if job.name != expected:
             at = job.path.child("name")
-            yield Finding(at, f"must be {wanted!r}: the policy {policy} builds addresses from that name")
+            yield Finding(at, f"must be {expected!r}: the policy {policy} builds addresses from that name")
     if policy == "mpi" and names.NODE not in by_name:
         yield Finding(
             _JOBS, f"must have a ReplicatedJob {names.NODE!r}, whose pods {names.LAUNCHER!r} starts"

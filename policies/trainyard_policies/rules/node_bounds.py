@@ -28,11 +28,11 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     for above, name, most, bound in places:
         holder, path = fields.below(workload.spec, FieldPath("spec"), *above)
         path = path.child(name)
-        asked = fields.integer(holder.get(name), path)
-        if asked is not None and asked < 1:
-            yield Finding(path, f"must be at least 1, is {asked}")
-        if asked is not None and most is not None and asked > most:
-            yield Finding(path, f"must be at most {most} on this platform, is {asked}", against=bound)
+        count = fields.integer(holder.get(name), path)
+        if count is not None and count < 1:
+            yield Finding(path, f"must be at least 1, is {count}")
+        if count is not None and most is not None and count > most:
+            yield Finding(path, f"must be at most {most} on this platform, is {count}", against=bound)
 
 
 RULE = Rule(

@@ -30,7 +30,7 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
         if whole:
             yield from _order(job, above)
             yield from _volumes(job)
-            yield from _mounts(job, _given(workload, job))
+            yield from _mounts(job, _mountable(workload, job))
         above.append(job.name)
         yield from _names(job)
     yield from _claims(workload)
@@ -44,10 +44,10 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
 def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
     """JobSet starts jobs in their order, so one waits only for those above it."""
     at = job.path.child("dependsOn")
-    for position, one in enumerate(fields.named_objects(job.value.get("dependsOn"), at)):
-        if one["name"] not in above:
-            said = f"must be a ReplicatedJob above this one{among(one['name'], above)}"
-            yield Finding(at.index(position).child("name"), said)
+    for position, dependency in enumerate(fields.named_objects(job.value.get("dependsOn"), at)):
+        if dependency["name"] not in above:
+            message = f"must be a ReplicatedJob above this one{among(dependency['name'], above)}"
+            yield Finding(at.index(position).child("name"), message)
 
 
 def _volumes(job: ReplicatedJob) -> Iterator[Finding]:
@@ -56,24 +56,26 @@ def _volumes(job: ReplicatedJob) -> Iterator[Finding]:
         yield from _one_of(volume, [key for key in volume if key != "name"], at.index(position), "source")
 
 
-def _given(workload: Workload, job: ReplicatedJob) -> list[str]:
+def _mountable(workload: Workload, job: ReplicatedJob) -> list[str]:
     """The volumes that a job's containers may mount: the pod's own, the JobSet's claims, the operator's."""
     volumes = fields.named_objects(job.pod.get("volumes"), job.pod_path.child("volumes"))
     made = [fields.below(claim, path, "metadata")[0].get("name") for claim, path in workload.claims()]
     policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
     added = (names.MPI_KEY_VOLUME, names.MPI_HOSTS_VOLUME) if policy.get("mpi") is not None else ()
-    return [*(one["name"] for one in volumes), *(str(name) for name in made), *added]
+    return [*(volume["name"] for volume in volumes), *(str(name) for name in made), *added]
 
 
-def _mounts(job: ReplicatedJob, given: Sequence[str]) -> Iterator[Finding]:
-    known = {*given, names.INITIALIZER_VOLUME}  # the rule `initializers` checks that one
+def _mounts(job: ReplicatedJob, volumes: Sequence[str]) -> Iterator[Finding]:
+    mountable = {*volumes, names.INITIALIZER_VOLUME}  # the rule `initializers` checks that one
     for container in job.containers():
         at = container.path.child("volumeMounts")
         seen: set[str] = set()
         for position, mount in enumerate(fields.named_objects(container.value.get("volumeMounts"), at)):
-            if mount["name"] not in known:
-                said = f"must be a volume of the pod, or a claim of the runtime{among(mount['name'], given)}"
-                yield Finding(at.index(position).child("name"), said)
+            if mount["name"] not in mountable:
+                message = (
+                    f"must be a volume of the pod, or a claim of the runtime{among(mount['name'], volumes)}"
+                )
+                yield Finding(at.index(position).child("name"), message)
             path = str(mount.get("mountPath"))
             if path in seen:
                 yield Finding(
@@ -89,8 +91,8 @@ def _claims(workload: Workload) -> Iterator[Finding]:
         annotations = fields.text_map(fields.below(claim, path, "metadata")[0].get("annotations"), at)
         role = annotations.get(names.STORAGE_ANNOTATION)
         if role is not None and role not in list(StorageRole):
-            said = f"must be a role of storage{among(role, list(StorageRole))}"
-            yield Finding(at.key(names.STORAGE_ANNOTATION), said)
+            message = f"must be a role of storage{among(role, list(StorageRole))}"
+            yield Finding(at.key(names.STORAGE_ANNOTATION), message)
 
 
 def _names(job: ReplicatedJob) -> Iterator[Finding]:
@@ -139,24 +141,24 @@ def _amounts(container: Container) -> Iterator[Finding]:
     for part in ("requests", "limits"):
         amounts, path = container.amounts(part)
         for name, value in amounts.items():
-            asked = amount(value, path.key(name))
-            if asked.nano < 0:
-                yield Finding(path.key(name), f"must not be negative, is {asked}")
-            elif is_accelerator(name) and asked.nano % 10**9:
-                yield Finding(path.key(name), f"must be a whole number of devices, is {asked}")
-            elif name == "memory" and 0 < asked.nano < _LEAST_MEMORY.nano:
-                meant = f"; did you mean {value[:-1]}Mi?" if str(value).endswith("m") else ""
-                yield Finding(path.key(name), f"must be at least {_LEAST_MEMORY}, is {asked} bytes{meant}")
+            size = amount(value, path.key(name))
+            if size.nano < 0:
+                yield Finding(path.key(name), f"must not be negative, is {size}")
+            elif is_accelerator(name) and size.nano % 10**9:
+                yield Finding(path.key(name), f"must be a whole number of devices, is {size}")
+            elif name == "memory" and 0 < size.nano < _LEAST_MEMORY.nano:
+                hint = f"; did you mean {value[:-1]}Mi?" if str(value).endswith("m") else ""
+                yield Finding(path.key(name), f"must be at least {_LEAST_MEMORY}, is {size} bytes{hint}")
             elif part == "requests" and limits.get(name) is not None and not is_accelerator(name):
                 most = amount(limits[name], container.resources_path.child("limits").key(name))
-                if asked.nano > most.nano:
-                    yield Finding(path.key(name), f"must be at most its limit, {most}; is {asked}")
+                if size.nano > most.nano:
+                    yield Finding(path.key(name), f"must be at most its limit, {most}; is {size}")
 
 
-def _one_of(value: Json, choices: Sequence[str], path: FieldPath, what: str) -> Iterator[Finding]:
+def _one_of(value: Json, choices: Sequence[str], path: FieldPath, noun: str) -> Iterator[Finding]:
     chosen = [name for name in choices if value.get(name) is not None]
     if len(chosen) != 1:
-        yield Finding(path, f"must have one {what}, has {listed(chosen, ' and ')}")
+        yield Finding(path, f"must have one {noun}, has {listed(chosen, ' and ')}")
 
 
 RULE = Rule(

@@ -27,8 +27,8 @@ def _grace(job: ReplicatedJob, most: int) -> Iterator[Finding]:
     path = job.pod_path.child("terminationGracePeriodSeconds")
     seconds = fields.integer(job.pod.get("terminationGracePeriodSeconds"), path)
     if seconds is not None and seconds > most:
-        said = f"must be at most {most} on this platform, is {fields.shown(seconds)}"
-        yield Finding(path, said, against="longestGrace")
+        message = f"must be at most {most} on this platform, is {fields.shown(seconds)}"
+        yield Finding(path, message, against="longestGrace")
 
 
 def _finalizers(template: Json, path: FieldPath) -> Iterator[Finding]:

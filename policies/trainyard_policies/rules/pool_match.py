@@ -13,7 +13,7 @@ from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters, Pool
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject, listed
-from .accelerator_fit import wanted
+from .accelerator_fit import requested_accelerators
 
 _EVERYWHERE: Final = ("kubernetes.io/os", "kubernetes.io/arch", names.HOSTNAME_LABEL)
 """Labels that every node has, whatever its pool."""
@@ -35,11 +35,11 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 def _selector(job: ReplicatedJob, pools: Sequence[Pool]) -> Iterator[Finding]:
     path = job.pod_path.child("nodeSelector")
     selector = fields.text_map(job.pod.get("nodeSelector"), path)
-    asked = {key: value for key, value in selector.items() if key not in _EVERYWHERE}
-    if asked and not any(asked.items() <= pool.labels.items() for pool in pools):
+    labels = {key: value for key, value in selector.items() if key not in _EVERYWHERE}
+    if labels and not any(labels.items() <= pool.labels.items() for pool in pools):
         have = "; ".join(f"{pool.name} has {_labels(pool.labels)}" for pool in pools)
-        said = f"must match the labels of a pool, asks for {_labels(asked)}; {have}"
-        yield Finding(path, said, against="pools")
+        message = f"must match the labels of a pool, asks for {_labels(labels)}; {have}"
+        yield Finding(path, message, against="pools")
 
 
 def _tolerations(job: ReplicatedJob, tolerations: Sequence[Json], pools: Sequence[Pool]) -> Iterator[Finding]:
@@ -50,15 +50,17 @@ def _tolerations(job: ReplicatedJob, tolerations: Sequence[Json], pools: Sequenc
             continue
         if not any(tolerated(taint, toleration) for taint in taints):
             at = job.pod_path.child("tolerations").index(position)
-            said = f"must be for a taint that a pool has; no pool has {fields.shown(key)}"
-            yield Finding(at, said, against="pools")
+            message = f"must be for a taint that a pool has; no pool has {fields.shown(key)}"
+            yield Finding(at, message, against="pools")
 
 
 def _accelerators(
     job: ReplicatedJob, tolerations: Sequence[Json], pools: Sequence[Pool]
 ) -> Iterator[Finding]:
-    asked = {name for container in job.containers("containers") for name in wanted(container)}
-    for name in sorted(asked):
+    requested = {
+        name for container in job.containers("containers") for name in requested_accelerators(container)
+    }
+    for name in sorted(requested):
         able = [pool for pool in pools if name in pool.resources]
         if not able or any(_all_tolerated(pool, tolerations) for pool in able):
             continue
@@ -68,8 +70,8 @@ def _accelerators(
         added = [_toleration(taint) for taint in missing]
         edits = (Edit(path, [*map(dict, tolerations), *added]),)
         keys = ", ".join(taint.key for taint in missing)
-        said = f"must tolerate {keys} of the pool {first.name}, which has {name}"
-        yield Finding(path, said, edits, against=f"pools.{first.name}.taints")
+        message = f"must tolerate {keys} of the pool {first.name}, which has {name}"
+        yield Finding(path, message, edits, against=f"pools.{first.name}.taints")
 
 
 def _all_tolerated(pool: Pool, tolerations: Sequence[Json]) -> bool:

@@ -19,13 +19,13 @@ _SPEC: Final = FieldPath("spec")
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
     """Each name refers to an object among all manifests, if any of its kind exists."""
     ours = [m for m in manifests if m.api_version.partition("/")[0] == names.KUEUE_GROUP]
-    known: dict[str, set[str]] = {}
+    declared: dict[str, set[str]] = {}
     for manifest in ours:
-        known.setdefault(manifest.kind, set()).add(manifest.name)
+        declared.setdefault(manifest.kind, set()).add(manifest.name)
     for manifest in ours:
         for kind, name, path in _references(manifest):
-            if name is not None and kind in known and name not in known[kind]:
-                there = ", ".join(sorted(known[kind]))
+            if name is not None and kind in declared and name not in declared[kind]:
+                there = ", ".join(sorted(declared[kind]))
                 yield (
                     manifest,
                     Finding(path, f"must name a {kind}: there is no {name!r} (there are: {there})"),

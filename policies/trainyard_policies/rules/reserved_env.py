@@ -26,8 +26,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         for position, entry in enumerate(container.env):
             if chosen := reserved.get(entry["name"]):
                 at = container.path.child("env").index(position).child("name")
-                said = f"should be left out: the operator sets {entry['name']} for the policy {chosen}"
-                yield Finding(at, said)
+                message = f"should be left out: the operator sets {entry['name']} for the policy {chosen}"
+                yield Finding(at, message)
 
 
 RULE = Rule(

@@ -20,11 +20,11 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         limits, _ = container.amounts("limits")
         unlimited = [name for name in NEEDED if limits.get(name) is None]
         unsaid = [name for name in unlimited if requests.get(name) is None]
-        asked = [name for name in unlimited if name not in unsaid]
+        requested = [name for name in unlimited if name not in unsaid]
         if unsaid:
             yield Finding(container.resources_path, f"should request and limit {' and '.join(unsaid)}")
-        if asked:
-            yield Finding(container.resources_path, f"should limit {' and '.join(asked)}")
+        if requested:
+            yield Finding(container.resources_path, f"should limit {' and '.join(requested)}")
 
 
 RULE = Rule(

@@ -23,8 +23,8 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
         queue = job.labels.get(names.QUEUE_LABEL)
         if queue and job.spec.get("suspend") is True:
             name = "NAME" if job.generated else job.name
-            said = f"should be left out: the job waits, though queue {queue[:63]} has room, until "
-            yield job, Finding(_SUSPEND, f"{said}kubectl patch trainjob {name} {names.RESUMES}")
+            message = f"should be left out: the job waits, though queue {queue[:63]} has room, until "
+            yield job, Finding(_SUSPEND, f"{message}kubectl patch trainjob {name} {names.RESUMES}")
 
 
 RULE = StackRule(

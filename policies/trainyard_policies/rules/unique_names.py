@@ -18,13 +18,13 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
         if manifest.generated:
             continue
         group = manifest.api_version.rpartition("/")[0]
-        who = (group, manifest.kind, manifest.namespace, manifest.name)
-        if who in seen:
+        identity = (group, manifest.kind, manifest.namespace, manifest.name)
+        if identity in seen:
             yield (
                 manifest,
                 Finding(FieldPath("metadata.name"), f"must be unique: {manifest.title} is declared twice"),
             )
-        seen.add(who)
+        seen.add(identity)
 
 
 RULE = StackRule(

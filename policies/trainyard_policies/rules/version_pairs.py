@@ -35,9 +35,9 @@ _Use = tuple[str, str, Manifest, FieldPath]
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
     """Every two versions that the manifests have are not known to fail together."""
     uses = [use for manifest in manifests for use in _uses(manifest)]
-    for one, other in combinations(uses, 2):
-        for problem in Table.read().problems(dict([one[:2], other[:2]])):
-            _, _, manifest, path = other
+    for first, second in combinations(uses, 2):
+        for problem in Table.read().problems(dict([first[:2], second[:2]])):
+            _, _, manifest, path = second
             yield manifest, Finding(path, f"must be of a version that works with the others: {problem}")
 
 
@@ -56,10 +56,10 @@ def _uses(manifest: Manifest) -> Iterator[_Use]:
 
 
 def _containers(deployment: Manifest) -> Sequence[fields.Json]:
-    found = deployment.value
+    value = deployment.value
     for key in ("spec", "template", "spec"):
-        found = fields.mapping(found.get(key), FieldPath("spec.template.spec"))
-    return fields.named_objects(found.get("containers"), _CONTAINERS)
+        value = fields.mapping(value.get(key), FieldPath("spec.template.spec"))
+    return fields.named_objects(value.get("containers"), _CONTAINERS)
 
 
 RULE = StackRule(

@@ -53,8 +53,8 @@ def check(value: Json) -> tuple[Finding, ...]:
     """
     kind = str(value.get("kind"))
     shape = _shapes().get(kind)
-    found = () if shape is None else tuple(islice(_walk(value, shape, FieldPath()), MOST + 1))
-    return tuple(map(_of_an_earlier_version, found)) if kind == names.TRAINJOB else found
+    findings = () if shape is None else tuple(islice(_walk(value, shape, FieldPath()), MOST + 1))
+    return tuple(map(_of_an_earlier_version, findings)) if kind == names.TRAINJOB else findings
 
 
 def _of_an_earlier_version(finding: Finding) -> Finding:
@@ -62,8 +62,8 @@ def _of_an_earlier_version(finding: Finding) -> Finding:
     became = _EARLIER.get(finding.path.text)
     if became is None or not finding.message.startswith(_NO_SUCH_FIELD):
         return finding
-    said = f"{_NO_SUCH_FIELD} any more: it became {became}; trainyard migrate rewrites it"
-    return Finding(finding.path, said)
+    message = f"{_NO_SUCH_FIELD} any more: it became {became}; trainyard migrate rewrites it"
+    return Finding(finding.path, message)
 
 
 @cache
@@ -79,20 +79,20 @@ def _shapes() -> Json:
             return definitions[schema["$ref"]]
         for key, below in schema.items():
             if key == "properties":
-                schema[key] = {name: resolved(one) for name, one in below.items()}
+                schema[key] = {name: resolved(definition) for name, definition in below.items()}
             elif key in ("items", "values"):
                 schema[key] = resolved(below)
         return schema
 
-    for name, one in definitions.items():
-        definitions[name] = resolved(one)
+    for name, definition in definitions.items():
+        definitions[name] = resolved(definition)
     return {kind: resolved(shape) for kind, shape in read.items()}
 
 
 def _walk(value: Any, shape: Json, path: FieldPath) -> Iterator[Finding]:
-    said = _of_another_type(value, shape)
-    if said:
-        yield _invalid(path, value, said)
+    problem = _of_another_type(value, shape)
+    if problem:
+        yield _invalid(path, value, problem)
         return
     if isinstance(value, str):
         yield from _text(value, shape, path)
@@ -114,51 +114,51 @@ def _of_another_type(value: Any, shape: Json) -> str | None:
         except ValueError as error:
             return str(error)
         return None
-    wanted = shape.get("type")
-    if wanted is None:
+    expected = shape.get("type")
+    if expected is None:
         return None
-    types, said = _TYPES[wanted]
+    types, requirement = _TYPES[expected]
     whole = isinstance(value, float) and value.is_integer()  # as Pulumi sends whole numbers
-    if isinstance(value, types) and (wanted == "boolean" or not isinstance(value, bool)):
+    if isinstance(value, types) and (expected == "boolean" or not isinstance(value, bool)):
         return None
     if whole and int in types:
         return None
-    return _LISTS.get(shape["items"].get("type"), said) if wanted == "array" else said
+    return _LISTS.get(shape["items"].get("type"), requirement) if expected == "array" else requirement
 
 
 def _object(value: Json, shape: Json, path: FieldPath) -> Iterator[Finding]:
     values = shape.get("values")
-    known = shape.get("properties")
+    properties = shape.get("properties")
     for name in shape.get("required", ()):
         if value.get(name) is None:
             yield Finding.of(FieldError(ErrorType.REQUIRED, path.child(name).text, None))
-    for key, one in value.items():
+    for key, member in value.items():
         if not isinstance(key, str):
             yield _invalid(path, value, "must be an object")
         elif values is not None:
-            if one is not None:
-                yield from _walk(one, values, path.key(key))
-        elif known is not None:
-            if key not in known:
-                yield _unknown(key, value, known, path)
-            elif one is not None:
-                yield from _walk(one, known[key], path.child(key))
+            if member is not None:
+                yield from _walk(member, values, path.key(key))
+        elif properties is not None:
+            if key not in properties:
+                yield _unknown(key, value, properties, path)
+            elif member is not None:
+                yield from _walk(member, properties[key], path.child(key))
 
 
-def _unknown(key: str, value: Json, known: Mapping[str, Json], path: FieldPath) -> Finding:
+def _unknown(key: str, value: Json, properties: Mapping[str, Json], path: FieldPath) -> Finding:
     """The finding for an unknown field, with its right name if that is certain and free."""
     at = path.child(key) if key.isidentifier() and len(key) <= similar.LONGEST else path.key(key)
-    name = similar.nearest(key, known)
-    said = _NO_SUCH_FIELD
+    name = similar.nearest(key, properties)
+    message = _NO_SUCH_FIELD
     if name is None:
-        return Finding(at, said)
+        return Finding(at, message)
     is_it = (
         similar.nearest(key, [name], least=_SURE) is not None
         and value.get(name) is None
-        and _of_another_type(value[key], known[name]) is None
+        and _of_another_type(value[key], properties[name]) is None
     )
     edits = (Rename(at, name),) if is_it else ()
-    return Finding(at, f"{said}; did you mean {name}?", edits)
+    return Finding(at, f"{message}; did you mean {name}?", edits)
 
 
 def _list(value: Sequence[Any], shape: Json, path: FieldPath) -> Iterator[Finding]:
@@ -166,17 +166,17 @@ def _list(value: Sequence[Any], shape: Json, path: FieldPath) -> Iterator[Findin
     items = shape.get("items", {})
     unique = shape.get("unique")
     seen = set()
-    for position, one in enumerate(value):
+    for position, item in enumerate(value):
         at = path.index(position)
-        if one is None:
+        if item is None:
             yield Finding.of(FieldError(ErrorType.REQUIRED, at.text, None))
             continue
-        yield from _walk(one, items, at)
+        yield from _walk(item, items, at)
         if unique is None:
             continue
-        same = one
-        if isinstance(one, Mapping):
-            same = {key: one.get(key, usual) for key, usual in unique.items()}
+        same = item
+        if isinstance(item, Mapping):
+            same = {key: item.get(key, usual) for key, usual in unique.items()}
         mark = tuple(same.values()) if isinstance(same, dict) else (same,)
         if not all(isinstance(part, str | int) for part in mark):
             continue  # reported for the field that is missing or of another type
@@ -188,11 +188,11 @@ def _list(value: Sequence[Any], shape: Json, path: FieldPath) -> Iterator[Findin
 def _text(value: str, shape: Json, path: FieldPath) -> Iterator[Finding]:
     yield from _size(value, shape, path, "Length")
     if "enum" in shape and value and value not in shape["enum"]:
-        choices = [one for one in shape["enum"] if one]
-        near = similar.nearest(value[: similar.LONGEST].lower(), [one.lower() for one in choices])
-        meant = [one for one in choices if one.lower() == near]
-        said = f"must be one of {', '.join(choices)}" + (f"; did you mean {meant[0]}?" if meant else "")
-        yield Finding.of(FieldError(ErrorType.NOT_SUPPORTED, path.text, fields.shown(value), said))
+        choices = [choice for choice in shape["enum"] if choice]
+        near = similar.nearest(value[: similar.LONGEST].lower(), [choice.lower() for choice in choices])
+        meant = [choice for choice in choices if choice.lower() == near]
+        message = f"must be one of {', '.join(choices)}" + (f"; did you mean {meant[0]}?" if meant else "")
+        yield Finding.of(FieldError(ErrorType.NOT_SUPPORTED, path.text, fields.shown(value), message))
     form = BY_NAME.get(shape.get("form", ""))
     if form and value and not form.fits(value):
         yield _invalid(path, value, form.sentence)
@@ -207,11 +207,11 @@ def _number(value: float, shape: Json, path: FieldPath) -> Iterator[Finding]:
 
 def _size(value: Sequence[Any], shape: Json, path: FieldPath, of: str) -> Iterator[Finding]:
     least, most = shape.get(f"min{of}"), shape.get(f"max{of}")
-    what = "characters" if isinstance(value, str) else "items"
+    unit = "characters" if isinstance(value, str) else "items"
     if least is not None and len(value) < least:
-        yield _invalid(path, value, f"must have at least {least} {what}")
+        yield _invalid(path, value, f"must have at least {least} {unit}")
     if most is not None and len(value) > most:
-        yield _invalid(path, value, f"must have at most {most} {what}, has {len(value)}")
+        yield _invalid(path, value, f"must have at most {most} {unit}, has {len(value)}")
 
 
 def _invalid(path: FieldPath, value: Any, detail: str) -> Finding:

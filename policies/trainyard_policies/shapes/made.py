@@ -98,10 +98,10 @@ def document(crds: Sequence[Json], batch: Json) -> Json:
     """
     models = batch["components"]["schemas"]
     kinds = (*sorted(names.RUNTIME_KINDS), names.TRAINJOB)
-    found = {kind: _root(_schema(crds, kind), models) for kind in kinds}
+    roots = {kind: _root(_schema(crds, kind), models) for kind in kinds}
     definitions: Schema = {}
-    known: dict[str, str] = {}
-    often = Counter(_text(one) for root in found.values() for one in _objects(root))
+    references: dict[str, str] = {}
+    often = Counter(_text(one) for root in roots.values() for one in _objects(root))
 
     def shared(schema: Any, name: str) -> Any:
         if not isinstance(schema, dict):
@@ -110,12 +110,12 @@ def document(crds: Sequence[Json], batch: Json) -> Json:
         text = _text(schema)
         if "properties" not in schema or often[text] < 2:
             return result
-        if text not in known:
-            known[text] = _free(name, definitions)
-            definitions[known[text]] = result
-        return {"$ref": known[text]}
+        if text not in references:
+            references[text] = _free(name, definitions)
+            definitions[references[text]] = result
+        return {"$ref": references[text]}
 
-    return {**{kind: shared(root, kind) for kind, root in found.items()}, "$defs": definitions}
+    return {**{kind: shared(root, kind) for kind, root in roots.items()}, "$defs": definitions}
 
 
 def text(shapes: Json) -> str:
@@ -133,8 +133,8 @@ def _schema(crds: Sequence[Json], kind: str) -> Json:
     [crd] = [one for one in of_trainer if one["names"]["kind"] == kind]
     version = names.TRAINER_API_VERSION.partition("/")[2]
     [served] = [one for one in crd["versions"] if one["name"] == version]
-    found: Json = served["schema"]["openAPIV3Schema"]
-    return found
+    schema: Json = served["schema"]["openAPIV3Schema"]
+    return schema
 
 
 def _root(schema: Json, models: Json) -> Schema:
@@ -167,11 +167,11 @@ def _simple(schema: Json, path: str, model: str | None, models: Json) -> Schema:
     if "properties" in schema:
         beyond = BEYOND.get(model or "", {})
         kept["properties"] = {
-            name: _simple(one, f"{path}.{name}".lstrip("."), _field(own, name), models)
+            name: _simple(field, f"{path}.{name}".lstrip("."), _field(own, name), models)
             | _enumerated(own, name)
             | beyond.get(name, {})
             | _OF_OURS.get(f"{path}.{name}", {})
-            for name, one in schema["properties"].items()
+            for name, field in schema["properties"].items()
         }
         kept |= {"required": schema["required"]} if "required" in schema else {}
     if isinstance(schema.get("additionalProperties"), Mapping):
@@ -194,14 +194,14 @@ def _model(name: str, models: Json) -> Schema:
 def _plain(schema: Json, models: Json) -> Schema:
     if reference := _reference(schema):
         return _model(reference, models)
-    found: Schema = {key: schema[key] for key in ("type", "enum") if key in schema}
+    result: Schema = {key: schema[key] for key in ("type", "enum") if key in schema}
     if "properties" in schema:
-        found["properties"] = {name: _plain(one, models) for name, one in schema["properties"].items()}
+        result["properties"] = {name: _plain(one, models) for name, one in schema["properties"].items()}
     if "items" in schema:
-        found["items"] = _plain(schema["items"], models)
+        result["items"] = _plain(schema["items"], models)
     if "additionalProperties" in schema:
-        found["values"] = _plain(schema["additionalProperties"], models)
-    return found
+        result["values"] = _plain(schema["additionalProperties"], models)
+    return result
 
 
 def _field(model: Json, name: str) -> str | None:
@@ -214,8 +214,8 @@ def _reference(schema: Json | None) -> str | None:
     if not schema:
         return None
     choices = (schema, *schema.get("allOf", ()))
-    found = next((one["$ref"] for one in choices if "$ref" in one), None)
-    return None if found is None else str(found).rpartition("/")[2]
+    reference = next((one["$ref"] for one in choices if "$ref" in one), None)
+    return None if reference is None else str(reference).rpartition("/")[2]
 
 
 def _enumerated(model: Json, name: str) -> Schema:
@@ -228,8 +228,8 @@ def _objects(schema: Any) -> Iterator[Schema]:
         if "properties" in schema and isinstance(schema["properties"], dict):
             yield schema
         for key, value in schema.items():
-            for one in value.values() if key == "properties" else [value]:
-                yield from _objects(one)
+            for child in value.values() if key == "properties" else [value]:
+                yield from _objects(child)
 
 
 def _below(key: str, value: Any, name: str, shared: Any) -> Any:
@@ -240,9 +240,9 @@ def _below(key: str, value: Any, name: str, shared: Any) -> Any:
 
 def _free(name: str, taken: Json) -> str:
     number = 1
-    while (found := name if number == 1 else f"{name}{number}") in taken:
+    while (candidate := name if number == 1 else f"{name}{number}") in taken:
         number += 1
-    return found
+    return candidate
 
 
 def _text(value: Any) -> str:
