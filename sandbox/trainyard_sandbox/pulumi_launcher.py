@@ -71,22 +71,18 @@ def _values(arguments: Sequence[str], *flags: str) -> Iterator[str]:
                 yield argument.removeprefix(flag)
 
 
-def guard(pid: int, mark: str) -> None:
-    """Wait until a process has ended, then kill the remaining processes with its mark."""
-    try:
-        ended = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
+def guard(process: int, mark: str) -> None:
+    """Wait until the process of a pidfd has ended, then kill the remaining processes with its mark."""
     waits = select.poll()
-    waits.register(ended, select.POLLIN)
+    waits.register(process, select.POLLIN)
     waits.poll()
     if not (left := marked(mark)):
         return
-    waits.unregister(ended)
+    waits.unregister(process)
     waits.poll(_SETTLES * 1000)
-    for process in left & marked(mark):
+    for pid in left & marked(mark):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
 
 def marked(mark: str) -> set[int]:
@@ -100,10 +96,13 @@ def marked(mark: str) -> set[int]:
     return processes
 
 
-def _start_guard(pid: int, mark: str) -> None:
-    """Start the guard in a session of its own, without open pipes that others read to their end."""
+def _start_guard(mark: str) -> None:
+    """Start this process's guard in a session of its own, without open pipes that others read."""
+    # From here on the guard learns of the end, however late it starts on a machine with much to do.
+    process = os.pidfd_open(os.getpid())
     if (child := os.fork()) != 0:
         os.waitpid(child, 0)
+        os.close(process)
         return
     try:
         os.setsid()
@@ -111,8 +110,9 @@ def _start_guard(pid: int, mark: str) -> None:
             nowhere = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(nowhere, stream)
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-            guard(pid, mark)
+            kept = os.dup2(process, 3)
+            os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+            guard(kept, mark)
     finally:
         os._exit(0)
 
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
         print(why, file=sys.stderr)
         return _MISUSED
     mark = uuid.uuid4().hex
-    _start_guard(os.getpid(), mark)
+    _start_guard(mark)
     os.execve(pulumi, ["pulumi", *options], {**os.environ, MARK: mark})  # noqa: S606 - what was asked for
 
 

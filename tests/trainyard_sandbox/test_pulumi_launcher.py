@@ -112,5 +112,7 @@ def names(mark: str) -> list[str]:
 
 def test_a_guard_of_what_has_ended_already_has_nothing_to_do() -> None:
     ended = subprocess.Popen(["true"])
+    process = os.pidfd_open(ended.pid)
     ended.wait()
-    pulumi_launcher.guard(ended.pid, "no-mark-of-anybody")
+    pulumi_launcher.guard(process, "no-mark-of-anybody")
+    os.close(process)
