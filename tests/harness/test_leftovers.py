@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import eventually
+
 from . import leftovers
 
 
@@ -26,6 +28,8 @@ def started(runs: Path) -> Iterator[subprocess.Popen[bytes]]:
     (runs / "1-run").touch()
     environment = {**os.environ, leftovers.RUN: str(runs / "1-run")}
     with subprocess.Popen(["sleep", "600"], env=environment) as process:
+        # Linux closes what tells Popen that the program has begun a moment before it shows the environment.
+        eventually("its environment is shown", Path(f"/proc/{process.pid}/environ").read_bytes)
         yield process
         process.kill()
 
