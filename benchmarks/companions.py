@@ -1,7 +1,7 @@
 """What a TrainJob meets after its operator: JobSet's and Kueue's controllers, a queue, and simulated nodes.
 
-Both controllers run as released, as processes of this machine. Of their
-webhooks those are asked that fill in what the controllers count on.
+Both controllers run as released, as processes of this machine. The API server
+calls only those of their webhooks that set defaults.
 """
 
 from __future__ import annotations

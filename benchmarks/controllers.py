@@ -46,8 +46,9 @@ class Controller:
         ready_url: Answers 200 once it is ready.
         log: File for what it prints.
         webhook_url: Where its webhooks listen.
-        authorities: Whom callers of its webhooks are to trust, as PEM; None where it says so itself.
-        defaults_if: CEL that says which TrainJobs its defaulter is asked about; None for all.
+        authorities: Certificate authorities for callers of its webhooks, as PEM; None where it publishes
+            them itself.
+        defaults_if: CEL that selects the TrainJobs for its defaulter; None for all.
         environment: Variables besides this process's.
     """
 
@@ -220,7 +221,7 @@ def serving_certificates(folder: Path) -> tuple[certificates.Issued, Path]:
 
 
 def environment() -> Path:
-    """A virtual environment of the operator's locked requirements alone, made once and kept in the cache.
+    """A virtual environment with only the operator's locked requirements, made once and kept in the cache.
 
     Raises `BenchmarkError` if it cannot be made.
     """

@@ -2,4 +2,4 @@
 
 
 class BenchmarkError(Exception):
-    """It could not be measured; the message says why, in words for whoever started it."""
+    """A measurement failed; the message says why, for the user of the command."""

@@ -185,7 +185,7 @@ async def _restarted(bench: Bench) -> Figures:
 
 
 async def fairness(bench: Bench, *, jobs: int, nodes: int) -> Figures:
-    """Small TrainJobs alone, and then behind one giant that was there a moment before them."""
+    """Small TrainJobs by themselves, and then behind a giant that was created just before them."""
     alone = await _wave(bench, "alone", jobs)
     await bench.driver.submit(["giant"], suspend=True, runtime="mpi-distributed", nodes=nodes)
     beside = await _wave(bench, "beside", jobs)

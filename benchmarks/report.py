@@ -30,7 +30,7 @@ def write(results: Results, folder: Path) -> None:
 
 
 def _bars(result: Result, name: str) -> dict[str, Figure]:
-    """A bar for each side; where we are alone and measure it at several sizes, for each size."""
+    """A bar for each side, or for each size if only ours is measured at several sizes."""
     ours = result.of(result.scenario.sides[0])
     sides = {
         side.title: figure for side in result.scenario.everybody if (figure := result.of(side).get(name))

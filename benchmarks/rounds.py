@@ -61,9 +61,9 @@ async def measure(
     quick: bool,
     rounds: int | None = None,
 ) -> Results:
-    """Measure these scenarios; one round of little where it has to be `quick`.
+    """Measure these scenarios, with one small round each if `quick`.
 
-    `keep` is called with what there is after each of them.
+    `keep` gets the results so far after each scenario.
     """
     plane.build()
     controllers.environment()

@@ -1,4 +1,4 @@
-"""The scenarios as data: what is measured, between whom, how often, and how much of it. Pure."""
+"""The scenarios as data: measure, sides, rounds and sizes. Pure."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Scenario:
         name: As the command line has it.
         title: What is measured, in a sentence.
         measure: What measures it.
-        sides: Between whom; ours first.
-        much: How much of it.
-        quick: And how much where there is little time.
+        sides: The sides to compare, ours first.
+        much: Arguments of `measure`.
+        quick: The same for a quick run.
         rounds: How often each side has its turn.
-        webhooks: Whether the controllers' webhooks are asked.
+        webhooks: Whether the API server calls the controllers' webhooks.
         company: Who is there besides the controller that is measured.
         charts: Figures that are drawn, at each size if they are measured at several.
-        baseline: Whose figures are taken off before sides are compared.
-        asked_for: Whether it is left out unless it is asked for, since it takes long.
+        baseline: The side whose figures are subtracted before sides are compared.
+        asked_for: Whether it runs only if the command line names it, since it takes long.
     """
 
     name: str

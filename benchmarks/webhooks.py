@@ -27,7 +27,7 @@ _UNLESS_DISABLED = {
 def configurations(controller: Controller, *, policies: bool = False) -> list[dict[str, Any]]:
     """The configurations for a controller's webhooks, as its own installation has them.
 
-    With `policies` the rules are asked too, which only ours knows.
+    With `policies`, also the configuration of the rules, which only ours has.
     """
     url, authorities = controller.webhook_url, controller.authorities
     trust = {"caBundle": b64encode(authorities).decode()} if authorities else {}

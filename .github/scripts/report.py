@@ -3,10 +3,10 @@
     report.py comment FILE PULL_REQUEST
     report.py drift FOLDER
 
-FILE is what `make report` has printed; FOLDER holds what `keep` wrote. Comment
-and issue are found again by the mark in their first line and edited, never
-repeated; the issue is closed when there is no drift. Reads STACKS, a JSON list
-of all that were asked, and GitHub's own GITHUB_API_URL, GITHUB_REPOSITORY,
+FILE is what `make report` has printed; FOLDER holds what `keep` wrote. It
+finds comment and issue by the mark in their first line and edits them; it
+closes the issue when there is no drift. Reads STACKS, a JSON list of all stacks
+that the run checks, and GitHub's own GITHUB_API_URL, GITHUB_REPOSITORY,
 GITHUB_RUN_ID, GITHUB_SERVER_URL and GITHUB_TOKEN. Needs nothing but Python's
 standard library.
 """
@@ -33,7 +33,7 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one stack; a `code` of None says that its job has not come that far."""
+    """The result of one stack; its `code` is None if its job ended before."""
 
     stack: str
     code: int | None
@@ -84,7 +84,7 @@ class GitHub:
         self._token = environment["GITHUB_TOKEN"]
 
     def comment(self, pull_request: int, text: str, *, create: bool) -> None:
-        """Write our comment anew; make it only if `create`."""
+        """Update our comment; create it only if `create`."""
         ours = self._ours(f"issues/{pull_request}/comments?", text)
         if ours is not None:
             self._call("PATCH", f"issues/comments/{ours['id']}", {"body": text})
@@ -92,7 +92,7 @@ class GitHub:
             self._call("POST", f"issues/{pull_request}/comments", {"body": text})
 
     def issue(self, title: str, text: str, *, is_open: bool) -> None:
-        """Write our open issue anew, close it, or open it; an issue that was closed stays so."""
+        """Update our open issue, close it, or open a new one; a closed issue stays closed."""
         ours = self._ours("issues?state=open&", text)
         if ours is not None:
             state = {} if is_open else {"state": "closed"}

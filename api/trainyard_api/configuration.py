@@ -41,7 +41,7 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class Part(Closed):
-    """Base of every part: nothing is converted on the quiet, such as the text "5" to a number."""
+    """Base of every part. It converts no values, such as the text "5" to a number."""
 
     model_config = ConfigDict(strict=True)
 
@@ -108,20 +108,19 @@ class Metrics(Part):
     host: str | None = Field(default=None, min_length=1)
     """Address to listen on; all if left out."""
     port: Port = names.METRICS_PORT
-    """Port of probes, and of metrics unless they ask who reads; 0 picks a free one."""
+    """Port of probes, and of metrics unless `authentication` is on; 0 picks a free one."""
     authentication: bool = False
-    """Whether metrics are served over TLS, on securePort, only to those whom the API server allows to get
-    the path /metrics."""
+    """Whether reading metrics needs TLS, on securePort, and the right to get the path /metrics."""
     secure_port: Port = names.SECURE_METRICS_PORT
-    """Port of metrics that ask who reads; 0 picks a free one."""
+    """Port of metrics if `authentication` is on; 0 picks a free one."""
 
 
 class CertManagement(Part):
     """The certificate of the webhooks and the status server."""
 
     folder: str | None = Field(default=None, min_length=1)
-    """Folder with tls.crt, tls.key and ca.crt that somebody else keeps fresh, as cert-manager's Secret
-    is mounted; if left out, the operator makes and renews its own."""
+    """Folder with tls.crt, tls.key and ca.crt, renewed by others, such as a mounted Secret of cert-manager;
+    if left out, the operator makes and renews its own."""
 
 
 class StatusServer(Part):
@@ -138,7 +137,7 @@ class StatusServer(Part):
 
 
 class FeatureGates(Part):
-    """What is off unless it is asked for."""
+    """Features that are off by default."""
 
     train_job_status: bool = Field(default=False, alias="TrainJobStatus")
     """Training processes may report their progress to the status server."""

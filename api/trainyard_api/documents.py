@@ -34,7 +34,7 @@ _ALIAS_INSIDE: Final = "an alias must not be inside what it stands for"
 _NO_OBJECT_TO_MERGE: Final = "a merge key (<<) takes an object, or a list of objects"
 _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 _VALUE: Final = 32
-"""What a value counts in a text beside its own characters: its key, and the indentation of both."""
+"""Characters that a value takes in addition to its own: its key, and the indentation of both."""
 _NO_OBJECT: Final = "a document must be an object"
 _NO_OBJECT_ITEM: Final = "an item of a List must be an object"
 _TOO_LARGE: Final = f"larger than {MAX_BYTES >> 20} MiB"

@@ -177,7 +177,7 @@ def _list(value: Any, path: FieldPath, detail: str) -> Sequence[Any]:
 
 
 def shown(value: Any) -> Any:
-    """What an error may repeat of a value that somebody else chose."""
+    """The value as an error may repeat it: its beginning, or only its type."""
     if isinstance(value, str):
         return value if len(value) <= _SHOWN else value[:_SHOWN] + "..."
     if value is None or isinstance(value, bool | float):

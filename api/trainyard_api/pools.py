@@ -74,7 +74,7 @@ class GpuDriver(StrEnum):
 
 
 class Machine(Closed):
-    """What a node has beside its accelerators."""
+    """A node, apart from its accelerators."""
 
     cpu: Quantity
     """CPUs for pods."""
@@ -83,7 +83,7 @@ class Machine(Closed):
     type: str | None = None
     """The cloud's name of the machine, such as p5.48xlarge; needed where a cloud makes it."""
     image: str | None = None
-    """What it boots, in the cloud's words: AMI type or alias (AWS), image type (gke), OS SKU (aks)."""
+    """The boot image, in the cloud's words: AMI type or alias (AWS), image type (gke), OS SKU (aks)."""
     version: str | None = Field(default=None, min_length=1)
     """Which version of that image, in the cloud's words: release of the AMI (eks), version of the node (gke),
     of Kubernetes (aks); the newest when the pool is made if left out. Karpenter has it in the alias."""

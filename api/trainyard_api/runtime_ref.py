@@ -1,7 +1,7 @@
 """Which runtime a TrainJob names, with the defaults of its CRD's schema.
 
-Called by whoever reads a `runtimeRef`: the operator, explain and the rules. It
-accepts whatever anybody writes: a value of the wrong type counts as absent.
+The operator, explain and the rules call it. A value of the wrong type counts as
+absent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RuntimeRef(NamedTuple):
 
 
 def of(spec: Mapping[str, Any]) -> RuntimeRef:
-    """What the spec of a TrainJob names."""
+    """The runtime that the spec of a TrainJob names."""
     value = spec.get("runtimeRef")
     reference = value if isinstance(value, Mapping) else {}
     return RuntimeRef(

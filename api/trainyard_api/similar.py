@@ -1,8 +1,8 @@
 """The right name that is nearest to a wrong one.
 
-Called wherever a message says "did you mean". Whoever wrote the wrong name may
-mean harm, and comparing takes time in proportion to the product of the lengths
-and more. So only the beginnings are compared, of some of the names.
+Called wherever a message says "did you mean". The wrong name may be an
+attack, and the time to compare grows with the product of the lengths. So it
+compares only the beginnings, of some of the names.
 """
 
 from __future__ import annotations

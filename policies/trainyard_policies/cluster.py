@@ -218,9 +218,9 @@ def _policy(rule: Rule, parts: tuple[Cel, ...], resources: list[str]) -> dict[st
 
 
 def _exempting_label() -> Iterator[dict[str, Any]]:
-    """Only whoever rolls a stack out may have the webhooks stay away from a ClusterTrainingRuntime.
+    """Only the user who rolls out a stack may exempt a ClusterTrainingRuntime from the webhooks.
 
-    Others could put an exception beside the label, that any admission policy leaves to the webhook.
+    Others could add an exception to the label, and admission policies leave exceptions to the webhook.
     """
     label = f".metadata.?labels[?{cel.quoted(names.WEBHOOK_VALIDATION_LABEL)}].orValue('') == 'disabled'"
     group, resource, verb = names.EXEMPTING_RIGHT

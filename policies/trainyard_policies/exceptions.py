@@ -2,7 +2,7 @@
 
 `policy.trainyard.dev/<rule-id>: "until=YYYY-MM-DD; reason"`. One holds through
 the day it names. It removes a finding's consequence, never the finding:
-whoever reads a report sees what was let through, until when and why.
+a report shows what was let through, until when and why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PREFIX: Final = "policy.trainyard.dev/"
 SOON: Final = timedelta(days=60)
 
 _LONGEST: Final = 300
-"""Characters of an exception that are read; whoever writes more may mean harm."""
+"""Characters of an exception that are read: more may be an attack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def due(made: Mapping[str, Exemption], today: date) -> Iterator[Finding]:
 def unused(
     made: Mapping[str, Exemption], enabled: Collection[str], violated: Collection[str]
 ) -> Iterator[Finding]:
-    """Exceptions without effect: from rules that were `asked` but have not `found` anything."""
+    """Exceptions without effect: from rules that are `enabled` and not `violated`."""
     for rule in made:
         if rule in enabled and rule not in violated:
             yield Finding(path(rule), f"has no effect: {rule} finds nothing here")

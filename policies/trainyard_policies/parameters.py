@@ -36,7 +36,7 @@ def _bounded(amounts: dict[str, str]) -> dict[str, str]:
 
 
 class Pool(Closed):
-    """Nodes of one make that training may land on."""
+    """Equal nodes that training may run on."""
 
     name: str = Field(min_length=1)
     """Name of the pool, for messages."""
@@ -45,9 +45,9 @@ class Pool(Closed):
     taints: tuple[Taint, ...] = ()
     """Taints that each of its nodes has."""
     adds_tolerations: bool = False
-    """True where its pods get tolerations on the way, from Kueue's flavor or an admission plug-in."""
+    """Whether Kueue's flavor or an admission plug-in adds the tolerations to pods."""
     resources: dict[str, Quantity] = Field(default={})
-    """What one of its nodes offers, by resource name, such as nvidia.com/gpu: "8"."""
+    """Resources of one of its nodes, by name, such as nvidia.com/gpu: "8"."""
 
 
 class Parameters(Closed):
@@ -64,28 +64,28 @@ class Parameters(Closed):
         "nvcr.io/nvidia",
         "registry.k8s.io",
     )
-    """What images may come from: registries, or repositories in them such as ghcr.io/example; those of the
-    catalog if left out. A registry where anybody may publish is not to be trusted as a whole."""
+    """Registries that images may come from, or repositories in them such as ghcr.io/example; those of the
+    catalog if left out. Do not trust a registry as a whole where anybody may publish."""
     frameworks: tuple[str, ...] = ()
-    """Frameworks of the site's own, beside those that Trainyard knows."""
+    """The site's own frameworks, in addition to those that Trainyard knows."""
     max_nodes: int = Field(default=10_000, ge=1)
-    """The most nodes, each a pod, that a runtime or a TrainJob may ask for. If left out, as many pods as
-    Kubernetes has on the nodes of `nodePools`, 110 each; without pools 10,000, as the operator has it."""
+    """The most nodes, each a pod, that a runtime or a TrainJob may request. If left out, 110 for each node of
+    `nodePools`, as many pods as Kubernetes runs on it; without pools 10,000, the operator's limit."""
     max_processes_per_node: int | None = Field(default=None, ge=1)
     """The most processes that may be started on one node; no bound if left out."""
     max_resources: Annotated[dict[str, Quantity], AfterValidator(_bounded)] = Field(default={**_OF_ANY})
-    """The most that one training node may ask for, by resource name. Of CPU and memory that are left out,
-    what the largest machine of `nodePools` has; without pools more than any machine has."""
+    """The most that one training node may request, by resource name. CPU and memory that are left out are
+    those of the largest machine of `nodePools`; without pools more than any machine has."""
     longest_grace: int = Field(default=3600, ge=0)
-    """The most seconds that a pod may take to end after it is told to (`terminationGracePeriodSeconds`)."""
+    """The most seconds that a pod may take to terminate (`terminationGracePeriodSeconds`)."""
     pools: tuple[Pool, ...] = ()
-    """Pools of nodes beside those of `nodePools`; without any of both, nothing is compared with them."""
+    """Pools of nodes in addition to those of `nodePools`. Without any pool, no rule compares with pools."""
     exceptions_in: tuple[str, ...] = (names.CLUSTER_TRAINING_RUNTIME,)
-    """Kinds whose annotations may make exceptions: those that are written by review, not by their users."""
+    """Kinds whose annotations may make exceptions: those whose changes are reviewed."""
     longest_exception: int = Field(default=366, ge=1)
-    """The most days, from today, until an exception ends."""
+    """The most days, from today, that an exception may last."""
     controllers: tuple[str, ...] = (KUEUE,)
-    """Users whom the cluster does not hold to the rules: controllers that change the TrainJobs of others."""
+    """Users whose requests the cluster does not check: controllers that change the TrainJobs of others."""
 
     @model_validator(mode="before")
     @classmethod

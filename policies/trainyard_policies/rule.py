@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 REFERENCE = "docs/policies/rules.md"
 MOST: Final = 50
-"""Findings of a rule about one manifest: nobody reads more, and whoever causes more may mean harm."""
+"""Findings of a rule about one manifest: nobody reads more, and more may be an attack."""
 LONGEST: Final = 300
 """Characters of what is wrong with a field."""
 _SHOWN: Final = 60
@@ -211,7 +211,7 @@ def _short(value: Any) -> str:
 
 
 def listed(items: Sequence[str], separator: str = ", ", *, none: str = "none") -> str:
-    """Names that somebody else chose, in one line: the first ones, each shortened."""
+    """Names from a manifest, in one line: the first ones, each shortened."""
     text = separator.join(str(fields.shown(item)) for item in items[:_LISTED])
     return (text or none) + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")
 

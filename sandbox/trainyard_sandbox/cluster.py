@@ -190,11 +190,11 @@ class Sandbox:
                 there are simulated ones instead; needs no root.
             port: Loopback port of the API server; None keeps the last one or takes a free one.
             kubernetes: Its minor version (`1.36`); None keeps what it has, or takes the usual one.
-            parts: What it is to have beside what it has (`parts.PARTS`).
+            parts: Optional parts to add (`parts.PARTS`).
             from_source: Build what would come from upstream's releases.
 
         Raises:
-            SandboxError: When it can't be; nothing that runs is left behind then.
+            SandboxError: It could not come up; no process of it is left.
         """
         settings = self._settings() or {}
         if nodes is None:
@@ -430,7 +430,7 @@ def build(
         progress: Shows what comes from where, and how long it takes.
         control_plane_only: Nothing is to run in pods.
         kubernetes: Its minor version.
-        parts: What it has beside what every sandbox has (`parts.PARTS`).
+        parts: Its optional parts (`parts.PARTS`).
         from_source: Build what would come from upstream's releases.
 
     Returns:

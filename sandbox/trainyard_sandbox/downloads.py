@@ -1,8 +1,8 @@
 """Files from a folder or a web server, whole or not at all: shared by `bundle` and `releases`.
 
-A download that breaks goes on from where it was, also in the next process.
-Whoever asks for a file checks its digest, which he has from elsewhere; nothing
-here believes what a server says of its files.
+A download that breaks continues where it was, also in the next process. The
+caller checks the digest of a file, which it knows from elsewhere: nothing here
+trusts a server.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def fetch(place: Place, name: str, size: int | None, partial: Path, at: Callable
     Args:
         place: Where it is.
         name: Its name there.
-        size: Its bytes; without them it begins anew at every try, and ends where the server ends.
+        size: Its bytes. Without them each try starts at the beginning, and ends where the server ends.
         partial: The file that grows here. It is the caller's to check, and to move or remove.
         at: Gets the share that is done, from 0 to 1.
 

@@ -2,8 +2,8 @@
 
 `sandbox/toolchain/releases.yaml` says what there is and what is not, and why.
 `TRAINYARD_RELEASES` names a mirror of it. A release that is gone or out of
-reach is no error: the toolchain then builds. One with another digest is: then
-somebody else has made it, or something has damaged it.
+reach is no error: the toolchain then builds. One with another digest is an
+error: it is damaged, or not upstream's.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def refused() -> bool:
 
 
 def source(of: Archive) -> str:
-    """Whom an archive comes from: the host, or the mirror that the environment names."""
+    """Where an archive comes from: the host, or the mirror that the environment names."""
     return os.environ.get(VARIABLE) or str(urlsplit(of.url).hostname)
 
 

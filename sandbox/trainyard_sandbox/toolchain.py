@@ -159,7 +159,7 @@ class Plan:
         return Part(str(tool), Kind.BUILD, seconds)
 
     def lines(self, beside: Iterable[Part]) -> Iterator[str]:
-        """Say it, with what is made beside the tools."""
+        """The plan in sentences, with the parts that are not tools."""
         named = tools()
         if self.here and self.parts():
             yield f"Already here: {_listed(self.here)}."
@@ -222,11 +222,11 @@ class Toolchain:
         return [tool for tool in self.tools if self._lacks_binaries(tool) or self._lacking(tool.extracts())]
 
     def fetch(self, progress: Progress, beside: Sequence[Part] = ()) -> None:
-        """Decide where all that is missing comes from, say so, and take what upstream's releases have.
+        """Decide where each missing tool comes from, print it, and fetch those that upstream has released.
 
         Args:
             progress: Shows it, and how long all of it will take.
-            beside: The work that is done beside `build`.
+            beside: The work of the same command that is not the toolchain's.
 
         Raises:
             SandboxError: The bundle or the mirror that the environment names cannot be used, or a release

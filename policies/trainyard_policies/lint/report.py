@@ -49,10 +49,10 @@ class Report:
 def of(
     documents: Sequence[Document], today: date, policies: Policies, beside: Sequence[Document] = ()
 ) -> Report:
-    """The report on all documents; those that are not Kubernetes objects are left out.
+    """The report on all documents that are Kubernetes objects.
 
-    `beside` are manifests that the rules about all of them also see, but that
-    are not reported on.
+    `beside` are manifests that the rules about all of them also see. The report
+    leaves out findings about them.
     """
     objects = [document for document in documents if _is_object(document)]
     entries = [

@@ -1,4 +1,4 @@
-"""A node of some pool has the accelerators that are asked for."""
+"""A node of some pool has the requested accelerators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def requested_accelerators(container: Container) -> dict[str, quantity.Quantity]
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """Each accelerator is offered by a pool, as many on one node as are asked for."""
+    """Some pool has each requested accelerator, and enough of it on one node."""
     if not parameters.pools:
         return
     for container in workload.containers():

@@ -1,4 +1,4 @@
-"""A runtime's framework is one that somebody knows."""
+"""A runtime's framework is a known one."""
 
 from __future__ import annotations
 
