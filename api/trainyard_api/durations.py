@@ -1,7 +1,8 @@
 """Durations as people write them: `90s`, `1h30m`, `7d`.
 
 Go's notation, which Kubernetes' configurations have, with days and without
-fractions. Called by whoever reads settings and annotations.
+fractions. Called by whoever reads settings and annotations, and by whoever
+says how long something took.
 """
 
 from __future__ import annotations
@@ -24,3 +25,16 @@ def seconds(text: object) -> float:
         if total <= _LONGEST:
             return float(total)
     raise ValueError(f"must be a duration such as 15s, 10m, 24h or 7d; is {text!r}")
+
+
+def words(seconds: float) -> str:
+    """`45 s`, `12 min 4 s`, `3 h 12 min` or `2 d 5 h`: the largest unit that it fills, and the next one."""
+    rest, parts = max(0, int(seconds)), []
+    for name, size in _NAMES.items():
+        count, rest = divmod(rest, size)
+        if count or parts or size == 1:
+            parts.append(f"{count} {name}" if count or not parts else "")
+    return " ".join(part for part in parts[:2] if part)
+
+
+_NAMES: Final = {"d": 86400, "h": 3600, "min": 60, "s": 1}

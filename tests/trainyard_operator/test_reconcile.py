@@ -167,6 +167,8 @@ COMPLETE = {
     "lastTransitionTime": stamp(3),
     "observedGeneration": 4,
 }
+TIMED = {**COMPLETE, "message": "jobset completed successfully in 12 min 4 s"}
+RESUMED_JOBSET = Condition("Suspended", "False", "ResumeJobs", "jobset is resumed", stamp(1))
 JOBSET_FAILED = Condition(
     "Failed", "True", "FailedJobs", "jobset failed due to one or more job failures", stamp(3)
 )
@@ -335,6 +337,23 @@ CASES = [
                 ],
             }
         ),
+    ),
+    Case(
+        "of a JobSet whose creation is known it is told how long it took",
+        observed(js=in_sync(conditions=(JOBSET_COMPLETED,), created=at(-721))),
+        Plan(status={"conditions": [TIMED]}),
+    ),
+    Case(
+        "so it is from when the JobSet was last resumed, not from when it came into its queue",
+        observed(js=in_sync(conditions=(RESUMED_JOBSET, JOBSET_COMPLETED), created=at(-900))),
+        Plan(status={"conditions": [{**COMPLETE, "message": "jobset completed successfully in 2 s"}]}),
+    ),
+    Case(
+        "a JobSet that has completed at no readable time is complete all the same",
+        observed(
+            js=in_sync(conditions=(replace(JOBSET_COMPLETED, last_transition_time="t"),), created=at(-900))
+        ),
+        Plan(status={"conditions": [{**COMPLETE, "lastTransitionTime": "t"}]}),
     ),
     Case(
         "a failed JobSet fails the TrainJob with a copy of its condition, after Suspended",

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from trainyard_api import names
+from trainyard_api import durations, names
 from trainyard_api.errors import InvalidFieldError
 from trainyard_api.reasons import Reason
 
@@ -266,9 +266,24 @@ def _mirrored(
     current: conditions.Conditions, jobset: JobSet | None, observed: Observed
 ) -> conditions.Conditions:
     terminal = None if jobset is None else said_by(jobset).terminal
-    if terminal is None:
+    if jobset is None or terminal is None:
         return current
-    return conditions.with_condition(current, attempts.told(terminal, observed.attempts))
+    told = _timed(terminal, queueing.started_at(jobset))
+    return conditions.with_condition(current, attempts.told(told, observed.attempts))
+
+
+def _timed(terminal: Condition, started: datetime | None) -> Condition:
+    """`Complete` with how long it ran, since it was last resumed if it was, after the words of JobSet's
+    controller; without, if the times are not to be read: that must not keep a job from its end."""
+    if terminal.type != names.COMPLETE or started is None:
+        return terminal
+    try:
+        seconds = (conditions.moment(terminal.last_transition_time) - started).total_seconds()
+    except (TypeError, ValueError):
+        return terminal
+    if seconds <= 0:
+        return terminal
+    return replace(terminal, message=f"{terminal.message} in {durations.words(seconds)}")
 
 
 def _failed(current: conditions.Conditions, why: Cause, now: datetime) -> conditions.Conditions:
