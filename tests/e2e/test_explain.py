@@ -210,7 +210,7 @@ def test_what_the_asker_may_not_see_is_said_and_the_cause_named_all_the_same(
     unseen = {
         "runtime": "get trainingruntimes.trainer.kubeflow.org",
         "JobSet": "get jobsets.jobset.x-k8s.io",
-        "nodes": "list nodes",
+        "nodes": "list nodes; your platform team can tell whether they are ready and have room",
         "PersistentVolumeClaims": "list persistentvolumeclaims",
         "events": "list events",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -38,10 +39,12 @@ def test_a_job_that_waits_for_quota_is_told_its_place_in_the_queue(team_a: Clust
     found = finding(team_a, "QuotaShort")
     name = workload(team_a, JOB)["metadata"]["name"]
     assert found["object"] == {"kind": "Workload", "name": name, "namespace": "team-a"}
-    assert found["message"].startswith("it is number 2 in ClusterQueue team-a: ")
+    place = r"it is number 2 in ClusterQueue team-a, behind team-a/ahead, and waits for "
+    assert re.match(place + r"team-a/holds \(runs for \d+ \w+\): ", found["message"]), found["message"]
     assert "insufficient unused quota for cpu in flavor cpu" in found["message"]
     assert found["nextStep"] == (
-        "wait for the jobs before it, ask for less, or have the quota behind LocalQueue default raised"
+        "wait for the jobs before it and for those that use the quota, ask for less, or ask the platform "
+        "team to raise the quota behind LocalQueue default"
     )
 
 

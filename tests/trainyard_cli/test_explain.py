@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 from typer.testing import CliRunner
 
-from tests.support.explained.cases import INSUFFICIENT
+from tests.support.explained.cases import INSUFFICIENT, QUOTA_SAID
 from tests.support.explained.cases_control import PREEMPTED
 from tests.support.explained.objects import (
     HEALTHY,
@@ -134,11 +134,11 @@ class Queueing(Api):
 
     async def _get(self, request: web.Request, body: Any) -> web.Response:
         answer = await super()._get(request, body)
-        if not request.path.endswith("/workloads"):
+        if not request.path.endswith("/workloads") or "labelSelector" not in request.query:
             return answer
         label, *uids = re.findall(r"[\w./-]+", request.query["labelSelector"].replace(" in ", " "))
         found = json.loads(answer.text or "")["items"] or ()
-        chosen = [one for one in found if one["metadata"]["labels"][label] in uids]
+        chosen = [one for one in found if one["metadata"].get("labels", {}).get(label) in uids]
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": chosen})
 
 
@@ -158,6 +158,50 @@ def test_who_took_the_quota_is_looked_for_in_all_namespaces_that_may_be_seen(
         api.forbid("/v1beta2/workloads")
     found = api.observe().preemptor
     assert (None if found is None else found["metadata"]["name"]) == seen
+
+
+QUEUES = "/apis/kueue.x-k8s.io/v1beta2"
+VISIBLE = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/team/localqueues/research/pendingworkloads"
+
+
+def waiting(api: Api) -> Api:
+    """The same with a queue in which the TrainJob waits for a job of its own team and for one of another."""
+    sent = trainjob(more=QUEUED, suspend=True)
+    uid = api.put(TRAINJOB, {**sent, "metadata": {"labels": QUEUED["labels"]}})["metadata"]["uid"]
+    short = condition("QuotaReserved", "Pending", QUOTA_SAID, "False")
+    labels = {"labels": {"kueue.x-k8s.io/job-uid": uid}}
+    api.put(f"{WORKLOADS}/trainjob-tj-1", {**workload(short), "metadata": labels})
+    for place, name, queue in (("team", "mine", "gpus"), ("others", "theirs", "lends")):
+        assigned = {"clusterQueue": queue, "podSetAssignments": [{"flavors": {"cpu": "spot"}}]}
+        admitted = workload(condition("QuotaReserved"), admission=assigned)
+        api.put(f"{QUEUES}/namespaces/{place}/workloads/{name}", {**admitted, "metadata": {}})
+    api.put(f"{QUEUES}/namespaces/team/localqueues/research", {"spec": {"clusterQueue": "gpus"}})
+    for queue in ("gpus", "lends"):
+        api.put(f"{QUEUES}/clusterqueues/{queue}", {"spec": {"cohortName": "lab"}})
+    api.remove(JOBSET)
+    return api
+
+
+def test_who_holds_the_quota_is_looked_for_in_all_queues_of_the_cohort() -> None:
+    api = waiting(Queueing())
+    api.put(VISIBLE, {"items": [{"metadata": {"name": "trainjob-tj-1"}, "positionInClusterQueue": 1}]})
+    observation = api.observe()
+    place = observation.queue_place
+    assert place is not None
+    assert (place.position, place.queue, place.only_own) == (2, "ClusterQueue gpus", False)
+    assert [holder.job for holder in place.holders] == ["others/theirs", "team/mine"]
+    assert observation.local_queues == ("research",)
+    assert observation.unseen == {}
+
+
+def test_who_may_see_only_a_namespace_is_told_who_of_it_holds_the_quota() -> None:
+    api = waiting(Queueing())
+    for path in ("workloads", "localqueues", "clusterqueues", "cohorts"):
+        api.forbid(f"{QUEUES}/{path}")
+    place = api.observe().queue_place
+    assert place is not None
+    assert (place.position, place.partial, place.only_own) == (1, True, True)
+    assert [holder.job for holder in place.holders] == ["team/mine"]
 
 
 def test_the_log_of_a_failed_container_is_read_and_cleaned() -> None:

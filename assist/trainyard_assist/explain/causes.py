@@ -141,7 +141,8 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.QUOTA_SHORT: About(
         At.WORKLOAD,
         "other jobs use the queue's quota",
-        "wait for the jobs before it, ask for less, or have the quota behind LocalQueue {queue} raised",
+        "wait for the jobs before it and for those that use the quota, ask for less, or ask the platform "
+        "team to raise the quota behind LocalQueue {queue}",
     ),
     Reason.ADMISSION_CHECK: About(
         At.WORKLOAD,
@@ -271,8 +272,8 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.INITIALIZER_RETRIES: About(
         At.PODS,
         "an initializer cannot fetch its dataset or model, and tries again",
-        "check that the address is right, and that pods of this namespace can reach it "
-        "(a tenant's egress in the stack file)",
+        "check that the address is right, and ask the platform team that pods of this namespace may reach "
+        "it (a tenant's egress in the stack file)",
     ),
     Reason.RANK_MISSING: About(
         At.PODS,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from . import read, text, walk
-from .model import Diagnosis, Finding, Observation, State, Subject, Unseen
+from .model import Diagnosis, Finding, Json, Observation, State, Subject, Unseen
 from .rules import AFTER_THE_END, BEFORE_THE_END, ELSEWHERE, Rule, attempts, kueue
 from .rules.trainjob import manager_elsewhere, reported_active
 
@@ -24,6 +25,7 @@ def explain(o: Observation) -> Diagnosis:
     """
     finding = _first(o, _rules(o))
     state = _state(o, finding)
+    o = replace(o, unseen=_unseen(o, finding))
     diagnosis = Diagnosis(
         trainjob=read.ref(o.trainjob, names.TRAINJOB),
         state=state,
@@ -33,6 +35,25 @@ def explain(o: Observation) -> Diagnosis:
         unseen=tuple(Unseen(subject, o.unseen[subject]) for subject in Subject if subject in o.unseen),
     )
     return _cleaned(diagnosis)
+
+
+def _unseen(o: Observation, finding: Finding | None) -> dict[Subject, str]:
+    """What could not be seen, and why: nodes, which few may see, only where they could change the answer."""
+    unseen = dict(o.unseen)
+    matter = any(map(_starts, read.current_pods(o))) if finding is None else finding.cause in _OF_NODES
+    if (why := unseen.pop(Subject.NODES, None)) is not None and matter:
+        unseen[Subject.NODES] = f"{why}; your platform team can tell whether they are ready and have room"
+    return unseen
+
+
+def _starts(pod: Json) -> bool:
+    return not read.is_ready(pod) and read.text(pod, "status", "phase") != "Succeeded"
+
+
+_OF_NODES: Final = frozenset(
+    {Reason.NO_NODE_FITS, Reason.NO_DEVICE, Reason.GANG_INCOMPLETE, Reason.NO_SCHEDULER, Reason.RANK_MISSING}
+)
+"""Causes that a look at the nodes may make more precise."""
 
 
 def _rules(o: Observation) -> tuple[Rule, ...]:
@@ -83,6 +104,8 @@ def _without_cause(o: Observation, state: State) -> str:
         return f"runs in the cluster {cluster}" if cluster else "runs elsewhere"
     if pods:
         return f"is starting: {ready} of {len(pods)} pods are ready{attempts.which(o)}"
+    if (seconds := kueue.admitted_for(o)) is not None:
+        return f"is being started by Kueue, which admitted it {text.duration(seconds)} ago"
     if o.jobset is not None:
         return "is starting: its JobSet has no pods yet"
     return f"is starting: it was created {text.duration(read.age(o, o.trainjob))} ago and has no JobSet yet"

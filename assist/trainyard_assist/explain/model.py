@@ -33,6 +33,15 @@ class Subject(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """A job that holds quota which another waits for."""
+
+    job: str
+    """In words, such as `team-a/my-training`."""
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class QueuePlace:
     """The position of a Workload in its queue, counted from 1."""
 
@@ -41,6 +50,12 @@ class QueuePlace:
     """In words, such as `ClusterQueue gpus`."""
     partial: bool = False
     """Whether only the Workloads of one namespace could be counted."""
+    before: Sequence[str] = ()
+    """The first jobs before it, in words, of those that can be seen."""
+    holders: Sequence[Holder] = ()
+    """The jobs that hold the quota that it lacks, of those that can be seen; the oldest first."""
+    only_own: bool = False
+    """Whether only the jobs of one namespace could be looked at for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +72,8 @@ class Observation:
     """Those of the operators that could serve the TrainJob."""
     workloads: Sequence[Json] = ()
     queue_place: QueuePlace | None = None
+    local_queues: Sequence[str] = ()
+    """The names of those of its namespace, looked at only while it waits for quota."""
     preemptor: Json | None = None
     """The Workload that took its quota, if the user may see it."""
     jobset: Json | None = None

@@ -1,21 +1,33 @@
-"""The position of a Workload in its queue."""
+"""The position of a Workload in its queue, who is before it, and who holds the quota that it lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from trainyard_api import names
 
 from . import read
-from .model import Json, QueuePlace
+from .model import Holder, Json, QueuePlace
+
+NAMED: Final = 3
+"""Jobs that are named, at most."""
+_LACKS: Final = re.compile(r"insufficient unused quota for (\S{1,253}) in flavor ([^\s,]{1,253})")
+"""How Kueue (0.19) says which resource of which flavor it lacks."""
+_OURS: Final = (names.TRAINJOB, names.JOBSET, "")
 
 
 def told(workload: Json, pending: Json, cluster_queue: str) -> QueuePlace | None:
     """The position as Kueue's visibility API reports it (`PendingWorkloadsSummary`, which counts from 0)."""
-    for item in read.objects(pending, "items"):
-        if read.name(item) == read.name(workload):
-            return QueuePlace(
-                read.number(item, "positionInClusterQueue") + 1, f"ClusterQueue {cluster_queue}"
-            )
-    return None
+    items = sorted(read.objects(pending, "items"), key=_position)
+    mine = next((item for item in items if read.name(item) == read.name(workload)), None)
+    if mine is None:
+        return None
+    before = [job(item) for item in items if _position(item) < _position(mine)]
+    return QueuePlace(_position(mine) + 1, f"ClusterQueue {cluster_queue}", before=tuple(before[:NAMED]))
 
 
 def counted(
@@ -33,9 +45,65 @@ def counted(
         same = _queue(other) == wanted or (cluster_queue and behind.get(_queue(other)) == cluster_queue)
         return bool(same) and _waits(other)
 
-    before = sum(competes(other) and _order(other) < _order(workload) for other in workloads)
+    before = sorted(
+        (other for other in workloads if competes(other) and _order(other) < _order(workload)), key=_order
+    )
     words = f"ClusterQueue {cluster_queue}" if cluster_queue else f"LocalQueue {wanted[1]}"
-    return QueuePlace(before + 1, words, partial)
+    return QueuePlace(len(before) + 1, words, partial, tuple(job(other) for other in before[:NAMED]))
+
+
+def with_holders(
+    place: QueuePlace, workload: Json, workloads: Sequence[Json], queues: Collection[str], *, only_own: bool
+) -> QueuePlace:
+    """The place with the jobs that hold what the Workload lacks.
+
+    Args:
+        place: Where it stands.
+        workload: What waits.
+        workloads: All that can be seen.
+        queues: The ClusterQueues that share their quota with its own, and that one.
+        only_own: Whether `workloads` are only those of the Workload's own namespace.
+    """
+    said = read.text(read.condition(workload, "QuotaReserved"), "message")
+    lacks = set(_LACKS.findall(said))
+    holders = [
+        Holder(job(other), _since(other))
+        for other in workloads
+        if _holds(other) and read.text(other, "status", "admission", "clusterQueue") in queues
+        # Without Kueue's usual words, whatever is admitted may hold it.
+        if not lacks or lacks & _uses(other)
+    ]
+    ordered = sorted(holders, key=lambda holder: (holder.since, holder.job))
+    return replace(place, holders=tuple(ordered), only_own=only_own)
+
+
+def sharing(cluster_queue: str, queues: Sequence[Json], cohorts: Sequence[Json]) -> frozenset[str]:
+    """The ClusterQueues under the same topmost cohort, and the one itself."""
+    parents = {read.name(cohort): read.text(cohort, "spec", "parentName") for cohort in cohorts}
+    tops = {read.name(queue): _top(read.text(queue, "spec", "cohortName"), parents) for queue in queues}
+    top = tops.get(cluster_queue)
+    return frozenset({cluster_queue, *(name for name in tops if top and tops[name] == top)})
+
+
+def _top(cohort: str, parents: Mapping[str, str]) -> str:
+    seen: set[str] = set()
+    while cohort not in seen and parents.get(cohort):
+        seen.add(cohort)
+        cohort = parents[cohort]
+    return cohort
+
+
+def job(workload: Json) -> str:
+    """The job that a Workload belongs to: `team-a/my-training`, with its kind if it is no TrainJob."""
+    owner = next(iter(read.objects(workload, "metadata", "ownerReferences")), {})
+    kind = read.text(owner, "kind")
+    within, name = read.text(workload, "metadata", "namespace"), read.text(owner, "name")
+    named = f"{within}/{name or read.name(workload)}"
+    return named if kind in _OURS else f"{kind} {named}"
+
+
+def _position(item: Json) -> int:
+    return read.number(item, "positionInClusterQueue")
 
 
 def _place(of: Json) -> tuple[str, str]:
@@ -49,6 +117,23 @@ def _queue(workload: Json) -> tuple[str, str]:
 def _waits(workload: Json) -> bool:
     ended = any(read.holds(workload, kind) for kind in ("QuotaReserved", "Finished"))
     return not ended and read.at(workload, "spec", "active") is not False
+
+
+def _holds(workload: Json) -> bool:
+    return read.holds(workload, "QuotaReserved") and not read.holds(workload, "Finished")
+
+
+def _uses(workload: Json) -> set[tuple[str, str]]:
+    """Resources with their flavors that were assigned to it."""
+    return {
+        pair
+        for pods in read.objects(workload, "status", "admission", "podSetAssignments")
+        for pair in read.texts(pods, "flavors").items()
+    }
+
+
+def _since(workload: Json) -> datetime:
+    return read.moment(read.condition(workload, "QuotaReserved"), "lastTransitionTime")
 
 
 def _order(workload: Json) -> tuple[int, str, str]:

@@ -39,9 +39,18 @@ def _stages(o: Observation, held: At | None) -> Iterator[Stage]:
         elif said:
             yield Stage(at, Mark.FINE, said)
         elif subject is not None and subject in o.unseen:
-            yield Stage(at, Mark.UNSEEN, o.unseen[subject])
-        elif at not in (At.WORKLOAD, At.ATTEMPTS, At.GANG) or (at is At.WORKLOAD and read.queue(o)):
+            yield Stage(at, Mark.UNSEEN, "not seen")
+        elif _belongs(at, o):
             yield Stage(at, Mark.ABSENT, "none")
+
+
+def _belongs(at: At, o: Observation) -> bool:
+    """Whether the stage is one that this TrainJob should have."""
+    if at is At.WORKLOAD:
+        return bool(read.queue(o))
+    if at is At.NODES:  # else they were not seen, and change nothing
+        return not _assigned(o)
+    return at not in (At.ATTEMPTS, At.GANG)
 
 
 def _trainjob(o: Observation) -> str:
@@ -104,9 +113,14 @@ def _pods(o: Observation) -> str:
 
 
 def _nodes(o: Observation) -> str:
-    on = {read.text(pod, "spec", "nodeName") for pod in read.current_pods(o)} - {""}
+    on = _assigned(o)
     return text.listed(
         f"{read.name(node)} {'Ready' if read.holds(node, 'Ready') else 'not Ready'}"
         for node in o.nodes
         if read.name(node) in on
     )
+
+
+def _assigned(o: Observation) -> set[str]:
+    """The nodes that its pods are on."""
+    return {read.text(pod, "spec", "nodeName") for pod in read.current_pods(o)} - {""}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,6 +23,8 @@ from trainyard_assist.explain.rules import kueue
 from trainyard_assist.explain.text import tail
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_operator.kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
     DEPLOYMENTS,
     EVENTS,
     JOBS,
@@ -106,8 +108,9 @@ async def _followed(
         nodes = go(look.nodes(wanted))
         log = go(look.log(wanted))
         said = go(look.claim_events(wanted.claims))
-        place = go(look.queue_place(wanted))
+        queue = go(look.queue(wanted))
         preemptor = go(look.workload_of(wanted.preemptor))
+    place, local_queues = queue.result()
     return replace(
         first,
         runtimes=runtimes.result(),
@@ -118,10 +121,21 @@ async def _followed(
         nodes=nodes.result(),
         log=log.result(),
         events=(*first.events, *said.result()),
-        queue_place=place.result(),
+        queue_place=place,
+        local_queues=local_queues,
         preemptor=preemptor.result(),
         unseen=look.unseen,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Visible:
+    """What the user may see of the queues."""
+
+    workloads: Sequence[Json]
+    queues: Sequence[Json]
+    only_own: bool
+    """Only those of the TrainJob's namespace."""
 
 
 class _Look:
@@ -237,20 +251,60 @@ class _Look:
         mine = f"{names.JOB_UID_LABEL} in ({uids})"
         return await self.all(Subject.WORKLOADS, WORKLOADS, self._namespace, labelSelector=mine)
 
-    async def queue_place(self, wanted: FollowUps) -> QueuePlace | None:
-        """Its position in the queue: as Kueue reports it, otherwise counted from the visible Workloads."""
-        queue = text(wanted.workload, "spec", "queueName")
-        if wanted.workload is None or not is_name(queue):
-            return None
+    async def queue(self, wanted: FollowUps) -> tuple[QueuePlace | None, tuple[str, ...]]:
+        """Its place in the queue, and the LocalQueues of its namespace.
+
+        The position is as Kueue reports it, otherwise counted from the visible Workloads. These also tell
+        who holds the quota that it lacks.
+        """
+        workload, queue = wanted.workload, text(wanted.workload, "spec", "queueName")
+        if workload is None or not is_name(queue):
+            return None, ()
         path = VISIBLE_QUEUES.path(self._namespace, queue, "pendingworkloads")
+        told, local, visible = await asyncio.gather(
+            self._quietly(self._client.get(path)),
+            self._quietly(self._client.get(LOCAL_QUEUES.path(self._namespace, queue))),
+            self._workloads_and_queues(),
+        )
+        behind = text(local, "spec", "clusterQueue")
+        place = None
+        if told is not None and local is not None:
+            self.unseen.pop(Subject.QUEUE, None)
+            place = places.told(workload, told, behind)
+        elif visible is not None:
+            place = places.counted(workload, visible.workloads, visible.queues, partial=visible.only_own)
+        if visible is None:
+            return place, ()
+        if place is not None and behind:
+            shared = frozenset({behind}) if visible.only_own else await self._sharing(behind)
+            place = places.with_holders(place, workload, visible.workloads, shared, only_own=visible.only_own)
+        own = (found for found in visible.queues if text(found, "metadata", "namespace") == self._namespace)
+        return place, tuple(sorted(map(name, own)))
+
+    async def _workloads_and_queues(self) -> _Visible | None:
+        """The Workloads and LocalQueues of the cluster, or if those may not be seen, of the namespace."""
+        for within in (None, self._namespace):
+            workloads = await self.all(Subject.QUEUE, WORKLOADS, within)
+            queues = await self.all(Subject.QUEUE, LOCAL_QUEUES, within)
+            if Subject.QUEUE not in self.unseen:
+                return _Visible(workloads, queues, only_own=within is not None)
+            if within is None:
+                del self.unseen[Subject.QUEUE]
+        return None
+
+    async def _sharing(self, cluster_queue: str) -> Collection[str]:
+        """The ClusterQueues that share their quota with this one, as far as they may be seen."""
+        found = await asyncio.gather(
+            *(self._quietly(self._pages(kind.path(), {})) for kind in (CLUSTER_QUEUES, COHORTS))
+        )
+        return places.sharing(cluster_queue, *(objects or () for objects in found))
+
+    async def _quietly(self, asked: Awaitable[T]) -> T | None:
+        """The answer; None if there is none or the user may not see it: another look says as much."""
         try:
-            told, local = await asyncio.gather(
-                _in_time(self._client.get(path)),
-                _in_time(self._client.get(LOCAL_QUEUES.path(self._namespace, queue))),
-            )
+            return await _in_time(asked)
         except ApiError:
-            return await self._counted(wanted.workload)
-        return places.told(wanted.workload, told, text(local, "spec", "clusterQueue"))
+            return None
 
     async def workload_of(self, job_uid: str) -> Json | None:
         """The Workload of the job with this uid, in any namespace that the user may see."""
@@ -258,16 +312,6 @@ class _Look:
         for within in (None, self._namespace) if job_uid else ():
             with contextlib.suppress(ApiError):
                 return next(iter(await _in_time(self._pages(WORKLOADS.path(within), mine))), None)
-        return None
-
-    async def _counted(self, workload: Json) -> QueuePlace | None:
-        for within in (None, self._namespace):
-            workloads = await self.all(Subject.QUEUE, WORKLOADS, within)
-            queues = await self.all(Subject.QUEUE, LOCAL_QUEUES, within)
-            if Subject.QUEUE not in self.unseen:
-                return places.counted(workload, workloads, queues, partial=within is not None)
-            if within is None:
-                del self.unseen[Subject.QUEUE]
         return None
 
     async def _tried(self, subject: Subject, what: str, asked: Awaitable[T]) -> T | None:

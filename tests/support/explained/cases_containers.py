@@ -443,8 +443,8 @@ CASES = (
             Reason.INITIALIZER_RETRIES,
             Ref("Pod", "tj-dataset-initializer-0-0-x", "team"),
             "hub.example.com: no such host; trying again in 8 s",
-            "check that the address is right, and that pods of this namespace can reach it (a tenant's "
-            "egress in the stack file)",
+            "check that the address is right, and ask the platform team that pods of this namespace may "
+            "reach it (a tenant's egress in the stack file)",
             log=("fetching", "hub.example.com: no such host; trying again in 8 s"),
         ),
     ),

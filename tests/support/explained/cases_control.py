@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, QueuePlace, Ref, Subject
+from trainyard_assist.explain.model import Holder
 from trainyard_operator.core.causes import MEND_CONTENT
 
 from .cases import QUOTA_SAID, SELF, WORKLOAD, Case, held_jobset, queued
 from .objects import (
+    NOW,
     QUEUED,
     ago,
     condition,
@@ -28,6 +31,15 @@ from .objects import (
 PREEMPTED = (
     "Preempted to accommodate a workload (UID: 5515f7da-d2ea-4851-9e9c-6b8b3333734d, JobUID: "
     "95ded0bd-8f5f-4a5e-a1cf-2c5b8b3333ff) due to prioritization in the ClusterQueue"
+)
+
+WAIT = (
+    "wait for the jobs before it and for those that use the quota, ask for less, or ask the platform team to "
+    "raise the quota behind LocalQueue research"
+)
+AS_FIRST = (
+    "none is before it: it starts when enough of the jobs that use the quota have ended. To start sooner, "
+    "ask for less, or ask the platform team to raise the quota behind LocalQueue research"
 )
 
 KUEUE = Ref("Deployment", "kueue-controller-manager", "kueue-system")
@@ -74,7 +86,7 @@ CASES = (
             Reason.QUOTA_SHORT,
             WORKLOAD,
             QUOTA_SAID,
-            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+            WAIT,
         ),
     ),
     Case(
@@ -197,6 +209,22 @@ CASES = (
         ),
     ),
     Case(
+        "a nearest name that the operator has told is told once",
+        unbuilt(
+            runtime=None,
+            trainjob=trainjob(
+                condition("Blocked", "RuntimeNotFound", "it is not found; did you mean rt-1?; create it")
+            ),
+            runtimes=({"kind": "ClusterTrainingRuntime", "metadata": {"name": "rt-1"}},),
+        ),
+        Finding(
+            Reason.RUNTIME_NOT_FOUND,
+            Ref("ClusterTrainingRuntime", "rt"),
+            "it is not found; did you mean rt-1?",
+            "create it",
+        ),
+    ),
+    Case(
         "a queue that nobody serves has made no Workload",
         queued(workloads=()),
         Finding(
@@ -279,16 +307,63 @@ CASES = (
         ),
     ),
     Case(
-        "quota that is short is told with the place in the queue",
+        "quota that is short is told with the place in the queue, who is before it, and who runs with it",
         queued(
             condition("QuotaReserved", "Pending", QUOTA_SAID, "False"),
-            queue_place=QueuePlace(3, "ClusterQueue gpus"),
+            queue_place=QueuePlace(
+                7,
+                "ClusterQueue gpus",
+                before=("team/a", "team/b", "others/c"),
+                holders=(Holder("team/long", NOW - timedelta(hours=3)), Holder("Job others/d", NOW)),
+            ),
         ),
         Finding(
             Reason.QUOTA_SHORT,
             WORKLOAD,
-            f"it is number 3 in ClusterQueue gpus: {QUOTA_SAID}",
-            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+            "it is number 7 in ClusterQueue gpus, behind team/a, team/b, others/c and 3 more, and waits for "
+            f"team/long (runs for 3 h), Job others/d (runs for 0 s): {QUOTA_SAID}",
+            WAIT,
+        ),
+    ),
+    Case(
+        "the first in its queue is told that none is before it, and for which jobs it waits",
+        queued(
+            condition("QuotaReserved", "Pending", QUOTA_SAID, "False"),
+            queue_place=QueuePlace(
+                1,
+                "ClusterQueue gpus",
+                holders=tuple(Holder(f"team/{n}", NOW) for n in range(5)),
+                only_own=True,
+            ),
+        ),
+        Finding(
+            Reason.QUOTA_SHORT,
+            WORKLOAD,
+            "it is number 1 in ClusterQueue gpus, and waits for team/0 (runs for 0 s), team/1 (runs for 0 s)"
+            ", team/2 (runs for 0 s) and 2 more; the jobs of other namespaces you may not see: " + QUOTA_SAID,
+            AS_FIRST,
+        ),
+    ),
+    Case(
+        "a place that nobody can explain further is told alone",
+        queued(
+            condition("QuotaReserved", "Pending", QUOTA_SAID, "False"),
+            queue_place=QueuePlace(3, "ClusterQueue gpus"),
+        ),
+        Finding(Reason.QUOTA_SHORT, WORKLOAD, f"it is number 3 in ClusterQueue gpus: {QUOTA_SAID}", WAIT),
+    ),
+    Case(
+        "a queue that Kueue does not know is told with the nearest name",
+        queued(
+            condition("QuotaReserved", "Inadmissible", "LocalQueue research doesn't exist", "False"),
+            local_queues=("cpus", "reserch"),
+        ),
+        Finding(
+            Reason.WORKLOAD_INADMISSIBLE,
+            WORKLOAD,
+            "LocalQueue research doesn't exist; did you mean reserch?",
+            "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team "
+            "check LocalQueue research and its ClusterQueue",
         ),
     ),
     Case(
@@ -309,7 +384,7 @@ CASES = (
             WORKLOAD,
             "no quota; it was evicted before (Preempted: Preempted to accommodate TrainJob team-b/urgent "
             "due to prioritization in the ClusterQueue)",
-            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+            WAIT,
         ),
     ),
     Case(
@@ -323,7 +398,7 @@ CASES = (
             WORKLOAD,
             "no quota; it was evicted before (Preempted: Preempted to accommodate a job that you cannot see "
             "due to prioritization in the ClusterQueue)",
-            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+            WAIT,
         ),
     ),
     Case(
@@ -331,15 +406,14 @@ CASES = (
         queued(
             condition("QuotaReserved", "Pending", "no quota", "False"),
             condition("Evicted", "Preempted", "for a higher priority"),
-            queue_place=QueuePlace(1, "ClusterQueue gpus", partial=True),
+            queue_place=QueuePlace(1, "ClusterQueue gpus", partial=True, only_own=True),
         ),
         Finding(
             Reason.QUOTA_SHORT,
             WORKLOAD,
-            "it is number 1 in ClusterQueue gpus of those that can be seen: no quota; it was evicted "
-            "before "
-            "(Preempted: for a higher priority)",
-            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+            "it is number 1 in ClusterQueue gpus of those that can be seen, and waits for jobs that you may "
+            "not see: no quota; it was evicted before (Preempted: for a higher priority)",
+            AS_FIRST,
         ),
     ),
     Case(
@@ -378,7 +452,7 @@ CASES = (
             Reason.QUOTA_SHORT,
             WORKLOAD,
             QUOTA_SAID,
-            "wait for the jobs before it, ask for less, or have the quota behind LocalQueue research raised",
+            WAIT,
         ),
     ),
     Case(
@@ -443,8 +517,9 @@ CASES = (
         Finding(
             Reason.SUSPENDED,
             SELF,
-            "spec.suspend is true",
-            'resume it: kubectl patch trainjob tj -n team --type=merge -p \'{"spec":{"suspend":false}}\'',
+            "spec.suspend is true, so LocalQueue research does not admit it before it is resumed",
+            "resume it, and its queue admits it when there is quota: kubectl patch trainjob tj -n team "
+            """--type=merge -p '{"spec":{"suspend":false}}'""",
         ),
     ),
     Case(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from tests.support.explained.objects import (
     workload,
 )
 from trainyard_api.reasons import Reason
-from trainyard_assist.explain import Diagnosis, Finding, State, Subject, explain
+from trainyard_assist.explain import Diagnosis, Finding, Observation, State, Subject, explain
 from trainyard_assist.explain.model import Mark, Stage, Unseen
 
 FINE = {
@@ -194,7 +195,7 @@ FINE = {
     "a job that Kueue has admitted, and resumes within a minute": (
         queued(condition("QuotaReserved"), condition("Admitted", at=59)),
         State.STARTING,
-        "is starting: its JobSet has no pods yet",
+        "is being started by Kueue, which admitted it 59 s ago",
     ),
     "a claim that is bound once its pod has a node": (
         seen(
@@ -239,13 +240,37 @@ def test_a_diagnosis_is_the_answer_the_cause_the_walk_and_what_was_not_seen() ->
             Stage("JobSet", Mark.FINE, "tj"),
             Stage("Jobs", Mark.FINE, "tj-node-0: 2 active of 2"),
             Stage("Pods", Mark.HELD, "1 of 2 ready; tj-node-0-1-x Pending"),
-            Stage("Nodes", Mark.UNSEEN, "you are not allowed to list nodes"),
+            Stage("Nodes", Mark.UNSEEN, "not seen"),
         ),
         unseen=(
             Unseen("runtime", "no answer within 10 s"),
-            Unseen("nodes", "you are not allowed to list nodes"),
+            Unseen(
+                "nodes",
+                "you are not allowed to list nodes; your platform team can tell whether they are ready and "
+                "have room",
+            ),
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("observation", "told"),
+    [
+        (seen(), False),
+        (seen(pods=(pod(0), pod(1, "Pending", state=waiting("ContainerCreating")))), True),
+        (seen(pods=(pod(0), pod(1, "Pending", state=waiting("ErrImagePull", "no")))), False),
+        (seen(pods=(pod(0), homeless(1, INSUFFICIENT))), True),
+        (seen(trainjob=trainjob(condition("Complete")), pods=()), False),
+    ],
+    ids=["runs", "starts", "an image", "fits no node", "complete"],
+)
+def test_that_nodes_could_not_be_seen_is_told_once_and_only_if_they_matter(
+    observation: Observation, told: bool
+) -> None:
+    forbidden = replace(observation, nodes=(), unseen={Subject.NODES: "you are not allowed to get nodes"})
+    diagnosis = explain(forbidden)
+    assert [unseen.what for unseen in diagnosis.unseen] == ["nodes"] * told
+    assert [stage.text for stage in diagnosis.walk if stage.mark is Mark.UNSEEN] == ["not seen"] * told
 
 
 @pytest.mark.parametrize("unseen", list(Subject))

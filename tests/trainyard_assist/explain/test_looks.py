@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.explained.cases import failed, held_jobset, queued
+from tests.support.explained.cases import QUOTA_SAID, failed, held_jobset, queued
 from tests.support.explained.cases_control import PREEMPTED
 from tests.support.explained.objects import (
     HEALTHY,
+    NOW,
     Object,
     ago,
     claim,
@@ -113,10 +114,25 @@ def rival(
     return {**found, "spec": {**found["spec"], "priority": priority, "queueName": queue}}
 
 
+def of(workload: Object, kind: str, name: str) -> Object:
+    """The Workload, made for this job."""
+    return {
+        **workload,
+        "metadata": {**workload["metadata"], "ownerReferences": [{"kind": kind, "name": name}]},
+    }
+
+
 def test_the_place_is_the_one_that_kueue_tells_counted_from_one() -> None:
-    pending = {"items": [{"metadata": {"name": "other"}, "positionInClusterQueue": 0},
-                         {"metadata": {"name": "trainjob-tj-1"}, "positionInClusterQueue": 4}]}  # fmt: skip
-    assert queue_place.told(workload(), pending, "gpus") == QueuePlace(5, "ClusterQueue gpus")
+    def waits(name: str, position: int) -> Object:
+        return {"metadata": {"name": name, "namespace": "team"}, "positionInClusterQueue": position}
+
+    mine = waits("trainjob-tj-1", 4)
+    pending = {
+        "items": [mine, waits("behind", 5), of(waits("jobset-b-1", 2), "JobSet", "b"), waits("first", 0)]
+    }
+    assert queue_place.told(workload(), pending, "gpus") == QueuePlace(
+        5, "ClusterQueue gpus", before=("team/first", "team/b")
+    )
     assert queue_place.told(workload(), {"items": []}, "gpus") is None
 
 
@@ -129,12 +145,67 @@ def test_the_place_is_counted_by_priority_and_age_among_those_that_wait_for_the_
     others = [
         rival("older"),
         rival("younger", seconds=1),
-        rival("more-important", priority=9, seconds=1, queue="b", namespace="others"),
+        of(rival("more-important", priority=9, seconds=1, queue="b", namespace="others"), "Job", "urgent"),
         rival("another-queue", queue="c", namespace="others"),
         rival("runs-already", reserved=True),
     ]
     everywhere = queue_place.counted(mine, [mine, *others], queues, partial=False)
-    assert everywhere == QueuePlace(3, "ClusterQueue gpus")
+    assert everywhere == QueuePlace(3, "ClusterQueue gpus", before=("Job others/urgent", "team/older"))
     within = [one for one in others if one["metadata"]["namespace"] == "team"]
     here = queue_place.counted(mine, [mine, *within], queues[:1], partial=True)
-    assert here == QueuePlace(2, "ClusterQueue gpus", partial=True)
+    assert here == QueuePlace(2, "ClusterQueue gpus", partial=True, before=("team/older",))
+
+
+def test_those_that_hold_the_quota_are_told_by_the_flavor_and_resource_that_kueue_says_it_lacks() -> None:
+    def holds(name: str, since: float, queue: str = "gpus", **flavors: str) -> Object:
+        reserved = condition("QuotaReserved", at=since)
+        found = workload(
+            reserved, admission={"clusterQueue": queue, "podSetAssignments": [{"flavors": flavors}]}
+        )
+        return of(found, "JobSet", name)
+
+    finished = holds("over", 90, cpu="spot")
+    finished["status"]["conditions"].append(condition("Finished"))
+    others = [
+        holds("young", 12, cpu="spot", memory="spot"),
+        holds("old", 7200, "lends", cpu="spot"),
+        holds("another-flavor", 9, cpu="on-demand"),
+        holds("another-resource", 9, memory="spot"),
+        holds("another-cohort", 9, "cpus", cpu="spot"),
+        finished,
+        rival("waits"),
+    ]
+    place = QueuePlace(1, "ClusterQueue gpus")
+    lacks = workload(condition("QuotaReserved", "Pending", QUOTA_SAID, "False"))
+    told = queue_place.with_holders(place, lacks, others, {"gpus", "lends"}, only_own=True)
+    ages = [(holder.job, (NOW - holder.since).total_seconds()) for holder in told.holders]
+    assert ages == [("team/old", 7200), ("team/young", 12)]
+    assert told.only_own
+    silent = workload(condition("QuotaReserved", "Pending", "no quota", "False"))
+    told = queue_place.with_holders(place, silent, others, {"gpus"}, only_own=False)
+    assert [holder.job for holder in told.holders] == [
+        "team/young",
+        "team/another-flavor",
+        "team/another-resource",
+    ]
+
+
+def test_cluster_queues_share_their_quota_under_the_same_topmost_cohort() -> None:
+    def queue(name: str, cohort: str = "") -> Object:
+        return {"metadata": {"name": name}, "spec": {"cohortName": cohort}}
+
+    def cohort(name: str, parent: str = "") -> Object:
+        return {"metadata": {"name": name}, "spec": {"parentName": parent}}
+
+    queues = [queue("a", "lab"), queue("b", "lab"), queue("c", "shop"), queue("d"), queue("e", "far")]
+    cohorts = [
+        cohort("lab", "site"),
+        cohort("shop", "site"),
+        cohort("round", "trip"),
+        cohort("trip", "round"),
+    ]
+    assert queue_place.sharing("a", queues, cohorts) == {"a", "b", "c"}
+    assert queue_place.sharing("d", queues, cohorts) == {"d"}
+    assert queue_place.sharing("unseen", (), ()) == {"unseen"}
+    circle = [queue("x", "round"), queue("y", "far")]
+    assert queue_place.sharing("x", circle, cohorts) == {"x"}

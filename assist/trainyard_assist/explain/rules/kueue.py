@@ -8,14 +8,16 @@ feature gate UnadmittedWorkloadsObservability is on.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from trainyard_api import names
+from trainyard_api import names, similar
 from trainyard_api.reasons import Reason
 from trainyard_operator.core import quota
 
-from .. import read, text
-from ..model import Finding, Json, Observation, Ref, Subject
+from .. import queue_place, read, text
+from ..model import Finding, Json, Observation, QueuePlace, Ref, Subject
 from .found import found
 
 NAMESPACE: Final = "kueue-system"
@@ -27,6 +29,11 @@ _PATIENCE: Final = 5.0
 """Seconds in which Kueue creates a Workload, and resumes what it has admitted."""
 _EVALUATING: Final = 3.0
 """Seconds in which Kueue looks at a new Workload for the first time."""
+_AS_FIRST: Final = (
+    "none is before it: it starts when enough of the jobs that use the quota have ended. To start sooner, "
+    "ask for less, or ask the platform team to raise the quota behind LocalQueue {queue}"
+)
+"""The next step of what is first in its queue."""
 _PREEMPTOR: Final = re.compile(r"a workload \(UID: [^,()]*, JobUID: ([0-9a-f-]{36})\)")
 """How Kueue names the job that took the quota."""
 
@@ -111,11 +118,12 @@ def workload_inadmissible(o: Observation) -> Finding | None:
     workload = waiting(o)
     if workload is None:
         return None
-    message = _said(workload, "QuotaReserved")
+    message, queue = _said(workload, "QuotaReserved"), _queue(workload)
     reason = read.text(read.condition(workload, "QuotaReserved"), "reason")
     if not quota.is_never(reason, message):
         return None
-    return found(o, Reason.WORKLOAD_INADMISSIBLE, _ref(workload), message, queue=_queue(workload))
+    hint = "" if queue in o.local_queues else similar.hint(queue, o.local_queues)
+    return found(o, Reason.WORKLOAD_INADMISSIBLE, _ref(workload), message + hint, queue=queue)
 
 
 def quota_short(o: Observation) -> Finding | None:
@@ -132,9 +140,34 @@ def quota_short(o: Observation) -> Finding | None:
         said = _PREEMPTOR.sub(lambda _: _job(o.preemptor), read.text(evicted, "message"))
         message += f"; it was evicted before ({read.text(evicted, 'reason')}: {said})"
     if o.queue_place is not None:
-        how = " of those that can be seen" if o.queue_place.partial else ""
-        message = f"it is number {o.queue_place.position} in {o.queue_place.queue}{how}: {message}"
-    return found(o, Reason.QUOTA_SHORT, _ref(workload), message, queue=_queue(workload))
+        message = f"{_where(o, o.queue_place)}: {message}"
+    queue = _queue(workload)
+    finding = found(o, Reason.QUOTA_SHORT, _ref(workload), message, queue=queue)
+    is_first = o.queue_place is not None and o.queue_place.position == 1
+    return replace(finding, next_step=_AS_FIRST.format(queue=queue)) if is_first else finding
+
+
+def _where(o: Observation, place: QueuePlace) -> str:
+    """Its place in the queue, who is before it, and for whom it waits."""
+    said = f"it is number {place.position} in {place.queue}"
+    said += " of those that can be seen" if place.partial else ""
+    if place.before:
+        said += f", behind {_first_of(place.before, place.position - 1)}"
+    if place.holders:
+        holders = [
+            f"{holder.job} (runs for {text.duration(read.since(o, holder.since))})"
+            for holder in place.holders
+        ]
+        said += f", and waits for {_first_of(holders, len(holders))}"
+        unseen = place.only_own and not place.partial  # else it is said already
+        return said + ("; the jobs of other namespaces you may not see" if unseen else "")
+    return said + (", and waits for jobs that you may not see" if place.only_own else "")
+
+
+def _first_of(words: Sequence[str], total: int) -> str:
+    shown = words[: queue_place.NAMED]
+    more = f" and {total - len(shown)} more" if total > len(shown) else ""
+    return ", ".join(shown) + more
 
 
 def admission_check_pending(o: Observation) -> Finding | None:
@@ -152,14 +185,19 @@ def admission_check_pending(o: Observation) -> Finding | None:
 
 def not_resumed(o: Observation) -> Finding | None:
     """It is admitted, and Kueue has not resumed it."""
-    workload = current(o)
-    admitted = read.condition(workload, "Admitted")
-    if admitted is None or not read.holds(workload, "Admitted") or not read.held_back(o):
-        return None
-    if workload is None or read.since(o, read.moment(admitted, "lastTransitionTime")) < _RESUMES_WITHIN:
+    workload, seconds = current(o), admitted_for(o)
+    if workload is None or seconds is None or seconds < _RESUMES_WITHIN:
         return None
     of = "the JobSet's " if read.queue_of_jobset(o) else ""
     return found(o, Reason.NOT_RESUMED, _ref(workload), f"it is Admitted, and {of}spec.suspend is still true")
+
+
+def admitted_for(o: Observation) -> float | None:
+    """Seconds since Kueue admitted it, which has not resumed it yet; None if it waits for something else."""
+    admitted = read.condition(current(o), "Admitted")
+    if admitted is None or not read.holds(current(o), "Admitted") or not read.held_back(o):
+        return None
+    return read.since(o, read.moment(admitted, "lastTransitionTime"))
 
 
 def before_admission(o: Observation) -> Finding | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from trainyard_api import names, similar
 from trainyard_api.reasons import Reason
@@ -94,7 +94,9 @@ def _blocked(o: Observation) -> Finding | None:
     if not message:
         message, step = step, TABLE[Reason.BLOCKED].next_step
     about = read.named_runtime(o) if TABLE[cause].at == "Runtime" else _self(o)
-    return Finding(cause, about, message + (_nearest(o) if cause is Reason.RUNTIME_NOT_FOUND else ""), step)
+    if cause is Reason.RUNTIME_NOT_FOUND and "; did you mean " not in message:
+        message += _nearest(o)
+    return Finding(cause, about, message, step)
 
 
 def runtime_missing(o: Observation) -> Finding | None:
@@ -119,10 +121,13 @@ def suspended(o: Observation) -> Finding | None:
     sent_suspended = read.queue(o) and names.SENT_SUSPENDED in read.gates(o)
     if not read.suspended(o.trainjob) or resumed_by_kueue or sent_suspended:
         return None
+    named: dict[str, Any] = {"name": read.name(o.trainjob), "namespace": read.namespace(o)}
     message = "spec.suspend is true"
-    return found(
-        o, Reason.SUSPENDED, _self(o), message, name=read.name(o.trainjob), namespace=read.namespace(o)
-    )
+    if not (queue := read.queue(o)):
+        return found(o, Reason.SUSPENDED, _self(o), message, **named)
+    message += f", so LocalQueue {queue} does not admit it before it is resumed"
+    finding = found(o, Reason.SUSPENDED, _self(o), message, **named)
+    return replace(finding, next_step=TABLE[Reason.HELD].next_step.format(**named))
 
 
 def deadline_exceeded(o: Observation) -> Finding | None:
