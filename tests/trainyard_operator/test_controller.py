@@ -126,6 +126,24 @@ def test_the_name_of_a_runtime_does_not_lead_anywhere_else(name: str) -> None:
     run(test)
 
 
+def test_a_job_whose_runtime_is_misspelt_is_told_the_nearest_name() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.put(JOB, objects.trainjob(runtimeRef={"name": "torch-distribted"}))
+            nearest = f"{objects.RUNTIMES}/torch-distributed"
+            s.api.put(nearest, objects.runtime("torch-distributed"))
+            s.see(JOB)
+            s.see(nearest)
+            await s.settle()
+            [blocked] = s.api.objects[JOB]["status"]["conditions"]
+            assert blocked["message"] == (
+                'ClusterTrainingRuntime "torch-distribted" is not found; did you mean torch-distributed?; '
+                "create it, or create the TrainJob again with another runtimeRef"
+            )
+
+    run(test)
+
+
 def test_a_refusal_becomes_a_condition_and_is_tried_again_within_a_minute() -> None:
     async def test() -> None:
         async with scene() as s:

@@ -183,6 +183,7 @@ MISSING = (
     'ClusterTrainingRuntime "rt" is not found; '
     "create it, or create the TrainJob again with another runtimeRef"
 )
+MISTYPED = MISSING.replace(" is not found; ", " is not found; did you mean rt-1?; ")
 CONFLICT = (
     'JobSet "tj" exists and belongs to another owner; '
     "delete it, or create the TrainJob again under another name"
@@ -426,6 +427,15 @@ CASES = [
         Plan(
             status={"conditions": [blocked("RuntimeNotFound", MISSING)]},
             events=(EventNote("Warning", "RuntimeNotFound", MISSING),),
+            requeue_after=30.0,
+        ),
+    ),
+    Case(
+        "of a missing runtime the nearest name is told",
+        observed(rt=RuntimeProblem.NOT_FOUND, runtimes={"rt-1", "other"}),
+        Plan(
+            status={"conditions": [blocked("RuntimeNotFound", MISTYPED)]},
+            events=(EventNote("Warning", "RuntimeNotFound", MISTYPED),),
             requeue_after=30.0,
         ),
     ),

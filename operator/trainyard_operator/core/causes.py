@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from trainyard_api import names
+from trainyard_api import names, similar
 from trainyard_api.reasons import Reason
 
 from . import conditions, refusals, revisions
@@ -78,12 +78,12 @@ def unsupported(job: TrainJob) -> Cause:
     return Cause(Reason.RUNTIME_NOT_SUPPORTED, f"unsupported runtime: {kind}.{group}")
 
 
-def runtime_missing(job: TrainJob) -> Cause:
-    """There is no such runtime."""
-    message = (
-        f"{_reference(job)} is not found; create it, or create the TrainJob again with another runtimeRef"
-    )
-    return Cause(Reason.RUNTIME_NOT_FOUND, message)
+def runtime_missing(job: TrainJob, runtimes: Collection[str]) -> Cause:
+    """There is no such runtime; `runtimes` are the names of those of its kind."""
+    _, _, name = revisions.reference(job)
+    hint = similar.hint(name, sorted(runtimes))
+    step = "create it, or create the TrainJob again with another runtimeRef"
+    return Cause(Reason.RUNTIME_NOT_FOUND, _worded(f"{_reference(job)} is not found{hint}", step))
 
 
 def runtime_invalid(runtime: Runtime, what: str) -> Cause:

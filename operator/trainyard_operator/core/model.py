@@ -7,7 +7,7 @@ Manifests are plain JSON values (`Json`), as they travel on the wire.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -243,6 +243,8 @@ class Observed:
     trainjob: TrainJob
     runtime: Runtime | RuntimeProblem
     jobset: JobSet | None
+    runtimes: Collection[str] = ()
+    """If there is no such runtime: the names of those of its kind."""
     rejection: Rejection | None = None
     """What the API server refused on the last try, if it did."""
     runtime_revision_lost: bool = False

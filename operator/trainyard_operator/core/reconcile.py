@@ -376,7 +376,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
         # A JobSet that is already suspended or resumed as wanted needs no runtime now.
         if jobset is not None and _suspended_as_wanted(job, jobset, queued=queued):
             return _Step()
-        return _Step(blocked=causes.runtime_missing(job))
+        return _Step(blocked=causes.runtime_missing(job, observed.runtimes))
     step = _children_step(observed, observed.runtime, settings, using, queued=queued)
     step = _unless_rejected(step, observed, now)
     if queued and jobset is not None and step == _Step() and queueing.waits(job, jobset):

@@ -43,7 +43,7 @@ from ..core.validation import Answer
 from ..kube.client import ApiError, Client, NotFoundError, RetriableError, is_name
 from ..kube.resources import JOBSETS
 from ..metrics import Metrics
-from ..watch.cache import Cache, Key, RuntimeKey
+from ..watch.cache import Cache, Key, RuntimeKey, runtime_key
 from ..watch.informer import jobset_of
 from ..work.queues import Queues
 from ..work.runtimes import Runtimes
@@ -212,7 +212,7 @@ class Decider:
             runtime,
             jobset,
             of_the_other_kind=runtime is None and self._is_of_the_other_kind(job),
-            runtimes=self._names_like(job) if runtime is None else (),
+            runtimes=self._cache.named_like(runtime_key(job)) if runtime is None else (),
             queues=await self._queues_of(job) if old is None else None,
             allowed=self._allowed,
             settings=self._settings(),
@@ -334,12 +334,6 @@ class Decider:
         other = revisions.other_kind(kind)
         namespace = job.namespace if other == names.TRAINING_RUNTIME else None
         return RuntimeKey(other, namespace, name) in self._cache.runtimes
-
-    def _names_like(self, job: model.TrainJob) -> set[str]:
-        """The names of the runtimes that its reference could have meant."""
-        _, kind, _ = revisions.reference(job)
-        namespace = job.namespace if kind == names.TRAINING_RUNTIME else None
-        return {key.name for key in self._cache.runtimes if (key.kind, key.namespace) == (kind, namespace)}
 
     def _take_a_look(self) -> None:
         if self._looks.take(None) > 0:

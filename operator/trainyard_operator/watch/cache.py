@@ -242,6 +242,11 @@ class Cache:
         elif revision.runtime is not None and isinstance(content := revision.runtime.spec, Packed):
             self.contents.use(name, content)
 
+    def named_like(self, runtime: RuntimeKey) -> set[str]:
+        """The names of the runtimes that a reference to this one could have meant."""
+        where = (runtime.kind, runtime.namespace)
+        return {key.name for key in self.runtimes if (key.kind, key.namespace) == where}
+
     def users(self, runtime: RuntimeKey) -> set[Key]:
         """The TrainJobs that refer to the runtime."""
         return set(self._users.get(runtime, ()))

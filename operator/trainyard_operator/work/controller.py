@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -313,6 +313,7 @@ class Controller:
         observed = model.Observed(
             trainjob=trainjob,
             runtime=chosen.runtime,
+            runtimes=self._names_like(trainjob, chosen.runtime),
             jobset=jobset,
             rejection=self._rejection(memory, trainjob, chosen.runtime),
             runtime_revision_lost=chosen.lost,
@@ -332,6 +333,13 @@ class Controller:
             companions=tuple(memory.complete(companion) for companion in found.companions),
             rejection=found.rejection or observed.rejection,
         )
+
+    def _names_like(
+        self, trainjob: model.TrainJob, runtime: model.Runtime | model.RuntimeProblem
+    ) -> Collection[str]:
+        if runtime is not model.RuntimeProblem.NOT_FOUND:
+            return ()
+        return self._cache.named_like(runtime_key(trainjob))
 
     async def _with_jobs(self, observed: model.Observed, jobset: model.JobSet) -> model.Observed:
         try:
