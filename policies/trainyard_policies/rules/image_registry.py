@@ -30,8 +30,8 @@ RULE = Rule(
     id="image-registry",
     title="Images come from allowed registries",
     why="An image runs with the data and the credentials of the job that names it.",
-    remedy="Use an image of an allowed registry, or add the registry to policies.parameters.registries in "
-    "the stack file.",
+    remedy="Use an image of an allowed registry, or ask your platform team to allow this one "
+    "(policies.parameters.registries in the stack file).",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     parameters=("registries",),

@@ -44,8 +44,8 @@ RULE = Rule(
     why="Whoever is to get its quota, and whoever drains its node, waits for the pod. A process may ignore "
     "the signal to end until terminationGracePeriodSeconds have passed; and a pod with a finalizer stays "
     "after its TrainJob is deleted, until somebody removes the finalizer, which a data scientist may not.",
-    remedy="Save a checkpoint in the time that policies.parameters.longestGrace in the stack file allows, "
-    "and leave out finalizers.",
+    remedy="Leave out finalizers, and save a checkpoint in the time that is allowed, or ask your platform "
+    "team to allow more (policies.parameters.longestGrace in the stack file).",
     severity=Severity.HIGH,
     parameters=("longest_grace",),
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},

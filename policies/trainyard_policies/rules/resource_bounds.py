@@ -36,8 +36,8 @@ RULE = Rule(
     id="resource-bounds",
     title="No training node asks for more than the platform allows",
     why="A pod that fits no node stays pending, and the gang that it belongs to with it.",
-    remedy="Ask for what the largest machine of the stack's pools has, or raise "
-    "policies.parameters.maxResources in the stack file.",
+    remedy="Ask for no more than the platform allows, or ask your platform team to allow more "
+    "(policies.parameters.maxResources in the stack file).",
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     parameters=("max_resources",),
