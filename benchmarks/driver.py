@@ -147,6 +147,10 @@ class Driver:
             elif time.monotonic() - since > _PATIENCE:
                 raise BenchmarkError(f"{title}: {last} of {target}, and no further for {_PATIENCE:.0f} s")
 
+    async def settled(self) -> None:
+        """Wait until what was called for JobSets has ended. Raises what the first of it raised."""
+        await asyncio.gather(*self._tasks)
+
     async def _status(self, name: str, status: Object) -> None:
         await self._client.patch(JOBSETS.path(NAMESPACE, name, "status"), {"status": status})
 

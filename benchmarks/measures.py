@@ -135,6 +135,7 @@ async def queue(bench: Bench, *, jobs: int) -> Figures:
         sending = driver.submit(names, nodes=1, queue=QUEUE)
     await sending
     await driver.until("resumed", lambda: sum(name in driver.resumed for name in names), jobs)
+    await driver.settled()
     used = bench.used(mark)
     rate = jobs / (max(driver.resumed[name] for name in names) - start)
     return {"jobs/s": rate, **_each(used, jobs)}
