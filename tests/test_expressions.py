@@ -11,13 +11,13 @@ import importlib
 import pkgutil
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from re import _constants as constants  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import trainyard_api
 import trainyard_operator
@@ -43,6 +43,18 @@ _PLACES: Final[Mapping[Any, str]] = {
     constants.CATEGORY_NOT_SPACE: "a",
     constants.CATEGORY_NOT_WORD: " ",
 }
+
+
+class Shape(NamedTuple):
+    """How a text begins, what it repeats, and how it ends."""
+
+    before: str
+    unit: str
+    end: str
+
+    def text(self, size: int) -> str:
+        """The text of so many characters."""
+        return self.before + self.unit * (size // len(self.unit)) + self.end
 
 
 @cache
@@ -71,6 +83,7 @@ def patterns_in(value: object) -> Iterator[re.Pattern[str]]:
             yield from patterns_in(getattr(value, field.name))
 
 
+@cache
 def called() -> set[tuple[str, str]]:
     """Name and method of each call of a method of `re.Pattern`, in all modules."""
     return {
@@ -160,15 +173,17 @@ def repeats(tree: Any, before: str = "") -> Iterator[tuple[str, str]]:
                 yield from repeats(branch, above)
 
 
-def texts(pattern: re.Pattern[str], size: int) -> Iterator[str]:
+def shapes(pattern: re.Pattern[str]) -> list[Shape]:
     """Texts that may be bad for an expression: what it repeats, many times, and an end that does not fit."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE)
     characters = sorted(set(literals(tree)) | set(USUAL))
-    for before, once in {("", ""), *repeats(tree)}:
-        for unit in dict.fromkeys((once, before + once, *characters)):
-            if unit:
-                for end in ("\0", ""):
-                    yield before + unit * (size // len(unit)) + end
+    return [
+        Shape(before, unit, end)
+        for before, once in {("", ""), *repeats(tree)}
+        for unit in dict.fromkeys((once, before + once, *characters))
+        if unit
+        for end in ("\0", "")
+    ]
 
 
 def seconds(pattern: re.Pattern[str], text: str, searched: bool) -> float:
@@ -189,13 +204,13 @@ def test_an_expression_is_a_global_of_its_module_where_the_test_below_finds_it()
 
 def slow(pattern: re.Pattern[str], searched: bool) -> str:
     """What of the texts takes too long; empty if none does."""
-    candidates: Iterable[int] = range(sum(1 for _ in texts(pattern, 1)))
+    candidates = shapes(pattern)
     for size in SIZES:
-        found = list(texts(pattern, size))
-        cost = {place: seconds(pattern, found[place], searched) for place in candidates}
-        worst = max(cost, key=lambda place: cost[place])
-        if cost[worst] > SLACK + SECONDS * size and seconds(pattern, found[worst], searched) > SLACK:
-            return f"{cost[worst]:.3f} s for {size} characters {found[worst][:20]!r}...{found[worst][-5:]!r}"
+        cost = {shape: seconds(pattern, shape.text(size), searched) for shape in candidates}
+        worst = max(cost, key=lambda shape: cost[shape])
+        text = worst.text(size)
+        if cost[worst] > SLACK + SECONDS * size and seconds(pattern, text, searched) > SLACK:
+            return f"{cost[worst]:.3f} s for {size} characters {text[:20]!r}...{text[-5:]!r}"
         if size == SIZES[1]:
             candidates = [worst]
     return ""

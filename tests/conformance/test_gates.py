@@ -30,6 +30,7 @@ ADVISORY = Levels(
 )
 """So that one answer tells everything: a refusal would end with the first that refuses."""
 EXAMPLES = of_workloads()
+DISTINCT = list(dict.fromkeys(one.policies.parameters.model_dump_json() for one in EXAMPLES))
 SHIPPED = "shipped"
 SHOWN_WHOLE, AROUND = 4096, 160
 """Characters of warnings that the API server gives in full, and of what it writes around each."""
@@ -40,8 +41,7 @@ EXCEPTION = "metadata.annotations[policy.trainyard.dev/host-access]"
 
 def stack_of(example):
     """The name of the stack that an example is of: one for all with the same parameters."""
-    every = list(dict.fromkeys(one.policies.parameters.model_dump_json() for one in EXAMPLES))
-    return f"stack-{every.index(example.policies.parameters.model_dump_json())}"
+    return f"stack-{DISTINCT.index(example.policies.parameters.model_dump_json())}"
 
 
 STACKS = {stack_of(one): Policies(levels=ADVISORY, parameters=one.policies.parameters) for one in EXAMPLES}

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
+import pytest
 import yaml
-from pulumi.runtime import mocks, rpc
+from pulumi.runtime import mocks, resource, rpc
+from pulumi.runtime.proto import source_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -228,7 +230,10 @@ def run(settings: dict[str, Any], **config: str) -> list[Registered]:
         pulumi.runtime.set_mocks(_Echo(), project="trainyard", stack="sandbox", monitor=recorder)
         more = {f"trainyard:{key}": value for key, value in config.items()}
         pulumi.runtime.set_all_config({"trainyard:platform": json.dumps(settings), **more})
-        driver(program)()
+        # Where in the program each resource is made takes a third of the time, and no engine asks here.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(resource, "_get_stack_trace", source_pb2.StackTrace)
+            driver(program)()
     finally:
         asyncio.set_event_loop(None)
         loop.close()

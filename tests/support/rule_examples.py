@@ -6,6 +6,7 @@ a stack; and the findings, as whole objects. No findings means that it passes.
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -52,13 +53,18 @@ class Example:
 
 
 def manifest(name: str) -> dict[str, Any]:
-    path = HERE / "manifests" / f"{name}.yaml"
-    [document] = documents.parse(path.read_text(), str(path))
-    return dict(document.value)
+    return deepcopy(_read(name))
 
 
 def changed(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    return edited(manifest(name), [Edit(FieldPath(path), value) for path, value in fields.items()])
+    return edited(_read(name), [Edit(FieldPath(path), value) for path, value in fields.items()])
+
+
+@cache  # hundreds of examples are of a few manifests
+def _read(name: str) -> dict[str, Any]:
+    path = HERE / "manifests" / f"{name}.yaml"
+    [document] = documents.parse(path.read_text(), str(path))
+    return dict(document.value)
 
 
 @cache

@@ -7,7 +7,6 @@ from typing import Any
 import botocore.session
 import pytest
 from botocore.config import Config
-from moto.server import ThreadedMotoServer
 
 from trainyard_initializers import request, s3
 from trainyard_initializers.source import Checksum
@@ -25,6 +24,8 @@ def moto() -> Iterator[str]:
 
 
 def served() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 (half a second, else for each process)
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

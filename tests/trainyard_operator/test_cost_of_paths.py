@@ -82,8 +82,9 @@ def test_a_review_costs_little_on_every_path(case: tuple[str, str]) -> None:
     spec = json.loads(asked)["request"]["object"]["spec"]
     sizes = limits.sizes_of_trainjob if path.endswith("-trainjob") else limits.sizes_of_runtime
     assert tuple(sizes(spec, limits.DEFAULT)) == (), "the door lets it in"
-    assert len(answered(path, asked)) < 100_000
-    assert cost.cpu(partial(answered, path, asked)) < cost.SECONDS
+    answers: list[str] = []
+    assert cost.cpu(lambda: answers.append(answered(path, asked))) < cost.SECONDS
+    assert len(answers[0]) < 100_000
 
 
 @pytest.mark.parametrize("case", long_unless(lambda case: case[1] == "long names", cases()), ids=": ".join)
@@ -96,5 +97,6 @@ def test_what_the_door_refuses_costs_little(path: str) -> None:
     asked = json.loads(sent(path, "variables"))
     asked["request"]["object"]["spec"]["unknown"] = [[{}]] * 40_000
     large = json.dumps(asked).encode()
-    assert "Too long" in answered(path, large)
-    assert cost.cpu(partial(answered, path, large)) < cost.SECONDS
+    answers: list[str] = []
+    assert cost.cpu(lambda: answers.append(answered(path, large))) < cost.SECONDS
+    assert "Too long" in answers[0]

@@ -17,8 +17,6 @@ import aiohttp
 import msgspec
 import pytest
 from kubeflow.trainer.backends.kubernetes import utils as sdk
-from transformers.integrations.integration_utils import KubeflowCallback
-from transformers.trainer_callback import TrainerState
 
 from tests.support import objects
 from tests.support.fake_api import FakeApi, run, status
@@ -236,11 +234,15 @@ def test_the_kubeflow_sdk_reports_with_the_three_variables_of_a_trainers_contain
 def test_the_callback_of_transformers_reports_from_beginning_to_end(
     variables: Callable[[Scene], None],
 ) -> None:
+    # Here, because every process that runs tests reads every file, and these take a second.
+    from transformers import trainer_callback  # noqa: PLC0415
+    from transformers.integrations import integration_utils  # noqa: PLC0415
+
     async def test() -> None:
         async with scene() as s:
             variables(s)
-            callback: Any = KubeflowCallback()
-            state = TrainerState(max_steps=8)
+            callback: Any = integration_utils.KubeflowCallback()
+            state = trainer_callback.TrainerState(max_steps=8)
             await asyncio.to_thread(callback.on_train_begin, None, state, None)
             assert s.reported().pop("lastUpdatedTime").endswith("Z")
             begun = {"progressPercentage": 0, "metrics": [{"name": "total_steps", "value": "8"}]}
