@@ -68,18 +68,23 @@ TYPES := $(CACHE)/types
 # One more than there are processors: some tests wait.
 PROCESSES := $(shell echo $$(( $$(nproc) + 1 )))
 
+define types
+	$(BIN)/mypy; \
+	for file in platform/__main__.py policies/__main__.py .github/scripts/report.py; do $(BIN)/mypy $$file; done; \
+	$(BIN)/lint-imports; \
+	mkdir -p $(CACHE) && rm -rf $(TYPES).new.* && cp -r .mypy_cache $(TYPES).new.$$$$ && rm -rf $(TYPES) && mv -T $(TYPES).new.$$$$ $(TYPES) || true
+endef
+
+# Types beside the tests, for they keep one processor busy. What they find is said when it is found, and at the
+# end again. In front is what Ctrl-C has to end: a shell has those behind ignore it.
 .PHONY: check
 check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	@$(BIN)/ruff format --quiet --check $(SOURCES)
 	@[ -d .mypy_cache ] || [ ! -d $(TYPES) ] || cp -r $(TYPES) .mypy_cache || rm -rf .mypy_cache
-	@$(BIN)/mypy
-	@mkdir -p $(CACHE) && rm -rf $(TYPES).new.* && cp -r .mypy_cache $(TYPES).new.$$$$ && rm -rf $(TYPES) && mv -T $(TYPES).new.$$$$ $(TYPES) || true
-	@$(BIN)/mypy platform/__main__.py
-	@$(BIN)/mypy policies/__main__.py
-	@$(BIN)/mypy .github/scripts/report.py
-	@$(BIN)/lint-imports
-	@$(BIN)/pytest -m "not sandbox and not long and not soak and not gpu" --ignore tests/e2e --numprocesses $(PROCESSES) --timeout=600 $(REPORT_LOG:%=--report-log=%)
+	@found=$$(mktemp); trap 'rm -f $$found' EXIT; { { $(types); } 2>&1 | tee $$found; } & types=$$!; code=0; \
+	$(BIN)/pytest -m "not sandbox and not long and not soak and not gpu" --ignore tests/e2e --numprocesses $(PROCESSES) --timeout=600 $(REPORT_LOG:%=--report-log=%) || code=$$?; \
+	wait $$types || { code=$$?; cat $$found; }; exit $$code
 
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
 # shell as variables, so that no name in a branch is ever read as a command. All
