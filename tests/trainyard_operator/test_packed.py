@@ -31,6 +31,15 @@ def test_what_is_packed_is_what_it_was(value: dict[str, object]) -> None:
     assert ("suspend" in found, "managedBy" in found) == ("suspend" in value, False)
 
 
+@pytest.mark.parametrize("value", [{}, SMALL, LARGE], ids=["empty", "small", "large"])
+def test_it_says_without_being_read_how_long_it_is_as_json(value: dict[str, object]) -> None:
+    packed = Packed(value)
+    held = packed.held()
+    packed.drop()
+    assert held is not None
+    assert held.length == packed.length == len(json.dumps(value, separators=(",", ":")))
+
+
 def test_what_differs_is_not_equal() -> None:
     assert Packed(SMALL) != Packed(LARGE)
     assert Packed(SMALL) != LARGE

@@ -115,6 +115,18 @@ def test_a_chart_may_say_a_namespace_of_an_object_of_the_cluster() -> None:
             id="all rights for a person, and not for what each cluster has, nor for groups of people",
         ),
         pytest.param(
+            binding(
+                user("system:anonymous"),
+                user("system:node:gpu-1"),
+                group("system:nodes"),
+                group("system:bootstrappers:kubeadm:default-node-token"),
+                user("system:node-controller"),
+            ),
+            "gives ClusterRole cluster-admin to User system:anonymous, User system:node:gpu-1, "
+            "Group system:nodes, Group system:bootstrappers:kubeadm:default-node-token",
+            id="all rights for nobody in particular, and for nodes",
+        ),
+        pytest.param(
             binding(user("system:serviceaccount:team-a:default")),
             "gives ClusterRole cluster-admin to User system:serviceaccount:team-a:default",
             id="an account of ours by the name of its user",

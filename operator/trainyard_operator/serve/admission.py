@@ -45,6 +45,7 @@ from ..kube.resources import JOBSETS
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey, runtime_key
 from ..watch.informer import jobset_of
+from ..watch.packed import Packed
 from ..work.queues import Queues
 from ..work.runtimes import Runtimes
 from .bodies import Bodies, RefusedBodyError
@@ -425,8 +426,10 @@ def _runtimes(request: Request) -> tuple[model.Runtime, model.Runtime | None]:
 
 
 def _size(runtime: model.Runtime | None) -> int:
-    """What a runtime adds to the work that a review makes, in bytes."""
-    return 0 if runtime is None else limits.size(runtime.spec)
+    """What a runtime adds to the work that a review makes, in bytes; without reading it, if it is packed."""
+    if runtime is None:
+        return 0
+    return runtime.spec.length if isinstance(runtime.spec, Packed) else limits.size(runtime.spec)
 
 
 def _answered(request: Request, answer: Answer) -> model.Json:

@@ -28,7 +28,7 @@ class Packed(Mapping[str, Any]):
         head: Names of the small fields that each look needs. They stay decoded.
     """
 
-    __slots__ = ("_bytes", "_head", "_names")
+    __slots__ = ("_bytes", "_head", "_names", "length")
 
     def __init__(self, value: Mapping[str, Any], head: frozenset[str] = frozenset()) -> None:
         try:
@@ -36,6 +36,8 @@ class Packed(Mapping[str, Any]):
         except RecursionError:
             raise ValueError("nested too deep") from None
         self._bytes = zlib.compress(content, 1) if len(content) >= COMPRESSED_FROM else content
+        self.length = len(content)
+        """Bytes of the object as JSON; whoever reads it pays for these."""
         self._names = head
         self._head = {name: value[name] for name in head if name in value}
 
@@ -52,8 +54,8 @@ class Packed(Mapping[str, Any]):
         """The same, which no `drop` reaches; None if it is dropped already."""
         if not self._bytes:
             return None
-        held = Packed({})
-        held._bytes, held._names, held._head = self._bytes, self._names, self._head
+        held = Packed.__new__(Packed)  # at each look at a job: a copy, or packing anew, takes longer
+        held._bytes, held._names, held._head, held.length = self._bytes, self._names, self._head, self.length
         return held
 
     def __getitem__(self, name: str) -> Any:

@@ -72,6 +72,9 @@ _MAKES_PODS: Final = (
 """API group and resource. Whoever writes them runs as any account of the namespace; `edit` may by itself."""
 _WRITES: Final = frozenset({"create", "patch", "update", "*"})
 _EVERYTHING: Final = "cluster-admin"
+_LEAST_KNOWN: Final = ("system:anonymous", "system:bootstrappers", "system:node:", "system:nodes")
+"""Beginnings of what Kubernetes calls those who are nobody in particular, and its nodes, which run anybody's
+pods: none of them has all rights in any cluster by itself."""
 _OF_THE_CLUSTER: Final = "kube-system"
 """Its accounts are those of Kubernetes and of its distribution."""
 _MADE: Final[Mapping[str, frozenset[str]]] = {
@@ -294,8 +297,10 @@ def _makes_pods(rule: Json) -> bool:
 
 
 def _is_a_strangers(subject: Json) -> bool:
-    """Whether it is a user or an account that no cluster has by itself; groups of people are not told."""
+    """Whether no cluster gives it all rights by itself; groups of people are not told."""
     kind, name = subject["kind"], str(subject["name"])
+    if kind != "ServiceAccount" and name.startswith(_LEAST_KNOWN):
+        return True
     if kind == "ServiceAccount":
         return str(subject.get("namespace")) != _OF_THE_CLUSTER
     if kind == "Group":
