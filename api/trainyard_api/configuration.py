@@ -38,6 +38,7 @@ Duration = Annotated[
 ]
 """Seconds, written as `15s`, `10m`, `24h` or `7d`."""
 Port = Annotated[int, Field(ge=0, le=65535)]
+SuspendedCondition = Literal["whileTrue", "upstream"]
 
 
 class Part(Closed):
@@ -193,5 +194,8 @@ class Configuration(Part):
     limits: Limits = Limits()
     queue_holds: Literal["TrainJob", "JobSet"] = "TrainJob"
     """What Kueue holds in its queues: the kind that its configuration names in integrations.frameworks."""
+    suspended_condition: SuspendedCondition = "whileTrue"
+    """The condition Suspended of a TrainJob of a queue: whileTrue, it is there only while it is true;
+    upstream, it stays as False once the TrainJob is resumed, as with Kubeflow Trainer."""
     retention: Retention | None = None
     """Deletes finished TrainJobs; if left out, all stay."""

@@ -279,6 +279,7 @@ class Wiring:
             status_server_port=self.settings.status_server.port,
             status_server_ca=(self.certificates.authorities or b"").decode(),
             queue_holds_jobset=self.settings.queue_holds == names.JOBSET,
+            keeps_resumed=self.settings.suspended_condition == "upstream",
         )
 
     def work(self) -> dict[str, Work]:

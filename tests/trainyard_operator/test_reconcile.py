@@ -640,6 +640,28 @@ def test_reconcile(case):
     assert reconcile(case.observed, at(5)) == case.plan
 
 
+KEEPS_RESUMED = replace(DEFAULT_SETTINGS, keeps_resumed=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "plan"),
+    [
+        ([suspended(1)], Plan(status={"conditions": [resumed(5)]})),
+        ([resumed(1)], NOTHING),
+        ([], NOTHING),
+    ],
+    ids=["is resumed", "was resumed", "was never suspended"],
+)
+def test_what_kueue_resumes_keeps_its_condition_as_with_trainer_where_the_stack_says_so(before, plan):
+    job = held({}, {**COUNTED.status, "conditions": before})
+    assert reconcile(observed(job, in_sync(**RUNS), RECORDED), at(5), KEEPS_RESUMED) == plan
+
+
+def test_its_deadline_then_starts_at_the_time_of_that_condition():
+    job = held({"activeDeadlineSeconds": 3}, {"conditions": [resumed(4)]})
+    assert reconcile(observed(job, in_sync(), RECORDED), at(5), KEEPS_RESUMED) == Plan(requeue_after=2.0)
+
+
 NOT_BUILT = 'no JobSet can be built from ClusterTrainingRuntime "rt": '
 STEP = "; correct the runtime or the TrainJob"
 JOBS = "spec.template.spec.replicatedJobs"

@@ -50,6 +50,7 @@ statusServer: {{host: 127.0.0.3, port: 2, qps: 2, burst: 3}}
 featureGates: {{TrainJobStatus: true}}
 limits: {{maxNodes: 5, maxTrainjobBytes: 2048, maxRuntimeBytes: 1024, maxJobsetBytes: 4096}}
 queueHolds: JobSet
+suspendedCondition: upstream
 retention: {{afterFinished: 1d12h, maxFinishedPerNamespace: 7}}
 """
     told = parse(["--config", written(tmp_path, text)])
@@ -77,6 +78,7 @@ retention: {{afterFinished: 1d12h, maxFinishedPerNamespace: 7}}
             "max_jobset_bytes": 4096,
         },
         "queue_holds": "JobSet",
+        "suspended_condition": "upstream",
         "retention": {"after_finished": "129600s", "max_finished_per_namespace": 7},
     }
     assert told.retention is not None

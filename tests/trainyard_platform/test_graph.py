@@ -595,12 +595,14 @@ def test_what_the_stack_says_is_what_the_operator_is_told_and_a_change_means_new
         "featureGates": {"TrainJobStatus": True},
         "limits": {"maxNodes": 8},
         "retention": {"afterFinished": "7d", "maxFinishedPerNamespace": 100},
+        "suspendedCondition": "upstream",
     }
     graph = stack(tmp_path / "one", {"operator": {**MINIMAL["operator"], **says}})
     found = told(graph, tmp_path)
     assert (found.controller.concurrency, found.limits.max_nodes) == (3, 8)
     assert found.feature_gates.on == {"TrainJobStatus"}
     assert found.retention == Retention(after_finished=7 * 86400.0, max_finished_per_namespace=100)
+    assert found.suspended_condition == "upstream"
     assert digest(graph) != digest(stack(tmp_path / "two", MINIMAL))
 
 

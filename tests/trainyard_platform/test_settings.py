@@ -67,7 +67,7 @@ CASES = [
         message="trainyard:platform.operator.imagePullpolicy: there is no such key "
         "(allowed here: args, certificates, controller, disruptionBudget, featureGates, flowSchemas, image, "
         "imagePullPolicy, kubeflowNamespace, limits, metricsAuthentication, mpiNamespaces, priorityClass, "
-        "replicas, resources, retention); "
+        "replicas, resources, retention, suspendedCondition); "
         "did you mean 'imagePullPolicy'?",
     ),
     Case(
@@ -76,7 +76,7 @@ CASES = [
         message="trainyard:platform.operator.kubeflow_namespace: there is no such key "
         "(allowed here: args, certificates, controller, disruptionBudget, featureGates, flowSchemas, image, "
         "imagePullPolicy, kubeflowNamespace, limits, metricsAuthentication, mpiNamespaces, priorityClass, "
-        "replicas, resources, retention); "
+        "replicas, resources, retention, suspendedCondition); "
         "did you mean 'kubeflowNamespace'?",
     ),
     Case(

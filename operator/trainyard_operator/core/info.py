@@ -27,7 +27,7 @@ _RESOURCES_PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The part of the operator's configuration that manifests depend on."""
+    """The part of the operator's configuration that manifests and statuses depend on."""
 
     feature_gates: frozenset[str] = frozenset()
     """The gates that are on."""
@@ -38,6 +38,8 @@ class Settings:
     """The CA of the status server as PEM; where there is no server, a placeholder."""
     queue_holds_jobset: bool = False
     """Whether Kueue queues JobSets in place of TrainJobs (see `queueing`)."""
+    keeps_resumed: bool = False
+    """Whether a TrainJob of a queue keeps `Suspended=False` once it is resumed, as with Trainer (ADR 30)."""
     as_trainer_builds: bool = False
     """Whether pods get only what Trainer v2.3 gives them; so for a JobSet that was made so (see `marks`)."""
 

@@ -109,7 +109,7 @@ def reconcile(
     if conditions.finished(before):
         return _after_the_end(job, jobset, before, now, settings)
 
-    after = _mirrored(conditions.without(_suspension(job, before, now), names.BLOCKED), jobset, observed)
+    after = _mirrored(conditions.without(_suspension(job, before, now, settings), names.BLOCKED), jobset, observed)
     if conditions.finished(after):
         return Plan(writes=_leftovers(observed), status=_status(job, after, jobset))
     if observed.runtime is RuntimeProblem.NOT_SUPPORTED:
@@ -184,7 +184,7 @@ def _ends(observed: Observed, now: datetime, settings: Settings) -> bool:
         return True
     if same_failure.seen(job, jobset, observed.attempts, now) is not None:
         return True
-    current = _suspension(job, conditions.of(job.status), now)
+    current = _suspension(job, conditions.of(job.status), now, settings)
     remaining = _remaining(job, jobset, current, now, settings)
     return remaining is not None and remaining <= 0
 
@@ -227,7 +227,7 @@ def _after_the_end(
     Its suspension is still reported, as Trainer does: whoever suspends a job
     that is just ending waits for it.
     """
-    after = conditions.without(_suspension(job, before, now), names.BLOCKED)
+    after = conditions.without(_suspension(job, before, now, settings), names.BLOCKED)
     failed = conditions.find(before, names.FAILED) or {}
     writes: tuple[Write, ...] = ()
     over = jobset is not None and _has_ended(jobset)
@@ -249,12 +249,14 @@ def _is_held_by_kueue(job: TrainJob) -> bool:
     return job.held_by_kueue or bool(job.labels.get(names.QUEUE_LABEL))
 
 
-def _suspension(job: TrainJob, before: conditions.Conditions, now: datetime) -> conditions.Conditions:
+def _suspension(
+    job: TrainJob, before: conditions.Conditions, now: datetime, settings: Settings
+) -> conditions.Conditions:
     at = conditions.timestamp(now)
     if _is_suspended(job):
         wanted = Condition(names.SUSPENDED, "True", "Suspended", "TrainJob is suspended", at)
         return conditions.with_condition(before, wanted)
-    if _is_held_by_kueue(job) and not conditions.finished(before):
+    if _is_held_by_kueue(job) and not settings.keeps_resumed and not conditions.finished(before):
         return conditions.without(before, names.SUSPENDED)
     if conditions.is_true(before, names.SUSPENDED):
         wanted = Condition(names.SUSPENDED, "False", "Resumed", "TrainJob is resumed", at)

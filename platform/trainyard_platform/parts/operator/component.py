@@ -74,6 +74,7 @@ class OperatorArgs:
             ),
             queue_holds="JobSet" if queue_holds_jobsets else "TrainJob",
             retention=operator.retention,
+            suspended_condition=operator.suspended_condition,
         )
         return cls(
             process=Process(

@@ -32,6 +32,7 @@ FROM_STACK: Final = {
     "metrics",
     "queue_holds",
     "retention",
+    "suspended_condition",
 }
 """What the configuration sets; the rest keeps the operator's defaults."""
 DIGEST: Final = "trainyard.dev/configuration"

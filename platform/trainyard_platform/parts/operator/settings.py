@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from trainyard_api.closed import Closed, Quantity
-from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention
+from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention, SuspendedCondition
 
 from ...model import Image, PullPolicy
 from ..tenants.settings import NAME
@@ -64,6 +64,9 @@ class Operator(Closed):
     """How large a TrainJob may be; admission refuses a larger one."""
     retention: Retention | None = None
     """Deletes finished TrainJobs; if left out, all stay."""
+    suspended_condition: SuspendedCondition = "whileTrue"
+    """The condition Suspended of a TrainJob of a queue: whileTrue, it is there only while it is true;
+    upstream, it stays as False once the TrainJob is resumed, as with Kubeflow Trainer."""
     mpi_namespaces: tuple[MpiNamespace, ...] = ()
     """Namespaces beside the tenants' where MPI jobs may run. The operator may read and create Secrets there
     and in the tenants' namespaces, and nowhere else. "*" allows it everywhere."""
