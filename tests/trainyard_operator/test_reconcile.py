@@ -18,6 +18,7 @@ from tests.support.core_values import (
 )
 from trainyard_api.reasons import Reason
 from trainyard_operator.core import revisions
+from trainyard_operator.core.info import Settings
 from trainyard_operator.core.model import (
     NOTHING,
     Condition,
@@ -640,7 +641,7 @@ def test_reconcile(case):
     assert reconcile(case.observed, at(5)) == case.plan
 
 
-KEEPS_RESUMED = replace(DEFAULT_SETTINGS, keeps_resumed=True)
+KEEPS_RESUMED = Settings(keeps_resumed=True)
 
 
 @pytest.mark.parametrize(

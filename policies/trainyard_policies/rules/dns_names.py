@@ -1,0 +1,61 @@
+"""Nodes that find each other by their DNS names have such names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trainyard_api import fields
+from trainyard_api.errors import FieldPath
+
+from ..cel import Cel, Of
+from ..manifest import Workload
+from ..parameters import Parameters
+from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from .ml_policy import POLICIES
+
+_SPEC: Final = FieldPath("spec")
+_LISTS_HOSTS: Final = "mpi"
+"""Its launcher reaches even a single node by its name; with other policies, a node alone is `localhost`."""
+
+
+def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
+    """As the operator does with a TrainJob that asks for no other number of nodes."""
+    network, at = fields.below(workload.spec, _SPEC, "template", "spec", "network")
+    if network.get("enableDNSHostnames") is not False:
+        return
+    policy, policy_at = fields.below(workload.spec, _SPEC, "mlPolicy")
+    nodes = fields.integer(policy.get("numNodes"), policy_at.child("numNodes"))
+    meet = nodes is not None and nodes > 1 and bool(workload.trainers())
+    at = at.child("enableDNSHostnames")
+    for name in POLICIES:
+        if policy.get(name) is not None and (meet or name == _LISTS_HOSTS):
+            message = f"must not be false: with the policy {name}, nodes find each other by their DNS names"
+            yield Finding(at, message, (Edit(at),))
+
+
+RULE = Rule(
+    id="dns-names",
+    title="Nodes that find each other by their DNS names have such names",
+    why="The operator gives each node the address of the first, or the launcher those of all. Without DNS "
+    "names there are none, and each TrainJob on the runtime is refused.",
+    remedy="Leave spec.template.spec.network.enableDNSHostnames out, or set spec.mlPolicy.numNodes to 1.",
+    severity=Severity.HIGH,
+    levels={Subject.RUNTIMES: Level.MANDATORY},
+    fixes=True,
+    check=check,
+    cluster=(
+        Cel(
+            Of.OBJECT,
+            """
+                o.?spec.?template.?spec.?network.?enableDNSHostnames.orValue(true) != false ? [] :
+                  ['torch', 'jax', 'xgboost', 'mpi'].filter(policy,
+                    o.?spec.?mlPolicy[?policy].hasValue()
+                    && (policy == 'mpi' || (o.?spec.?mlPolicy.?numNodes.orValue(1) > 1
+                        && jobs[0].exists(j, j.step == 'trainer')))
+                  ).map(policy, 'spec.template.spec.network.enableDNSHostnames: must not be false: with the '
+                    + 'policy ' + policy + ', nodes find each other by their DNS names')
+            """,
+        ),
+    ),
+)
