@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from trainyard_platform.parts.operator import rbac
+from trainyard_platform.parts.tenants.settings import GUIDED
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- begin table -->\n", "<!-- end table -->\n"
@@ -41,3 +44,39 @@ def test_the_page_has_a_row_for_each_right_and_each_row_says_why() -> None:
     rows = [tuple(cell.strip() for cell in row.strip("|").split("|")) for row in table]
     assert [row[:3] for row in rows] == list(rights())
     assert all(row[3] for row in rows)
+
+
+WRITES = ("create", "update", "patch", "delete", "deletecollection", "escalate", "bind", "impersonate")
+NEVER = {
+    "create a pod itself, or open a shell in one": {
+        **dict.fromkeys(("pods", "pods/ephemeralcontainers"), WRITES),
+        **dict.fromkeys(("pods/exec", "pods/attach", "pods/portforward", "pods/proxy"), (*WRITES, "get")),
+    },
+    "list or watch Secrets": {"secrets": ("list", "watch")},
+    "change roles, bindings, accounts or nodes": dict.fromkeys(
+        (
+            *("roles", "clusterroles", "rolebindings", "clusterrolebindings"),
+            *("serviceaccounts", "serviceaccounts/token", "nodes"),
+        ),
+        WRITES,
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", NEVER)
+def test_the_operator_has_no_right_that_the_security_policy_says_it_has_not(sentence: str) -> None:
+    assert sentence in (PAGE.parents[1] / "SECURITY.md").read_text()
+    rules = [rule for given in WHERE.values() for rule in given]
+    held = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+    assert not {"*"} & {word for pair in held for word in pair}
+    assert held & {(resource, verb) for resource, verbs in NEVER[sentence].items() for verb in verbs} == set()
+
+
+def test_the_security_policy_says_what_data_scientists_may_do_unless_a_stack_gives_fewer_rights() -> None:
+    """One phrase for each right that a stack gives by itself."""
+    rights = "delete its pods, open a shell in them and connect to their ports"
+    assert (
+        f"read and write its ConfigMaps and Secrets, {rights}"
+        in (PAGE.parents[1] / "SECURITY.md").read_text()
+    )
+    assert set(GUIDED) == {"configmaps", "secrets", "pods", "pods/exec", "pods/portforward"}
