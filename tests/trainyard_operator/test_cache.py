@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.support import objects
-from trainyard_operator.core.model import JobSet, TrainJob
-from trainyard_operator.watch.cache import Cache, Key, RuntimeKey, Store, trainjob_of
+from trainyard_operator.core.model import JobSet, Runtime, TrainJob
+from trainyard_operator.watch.cache import Cache, Key, Revision, RuntimeKey, Store, trainjob_of
 
 KEY = Key("team", "tj")
 
@@ -76,6 +76,26 @@ def test_a_runtime_knows_its_users() -> None:
     assert (cache.users(runtime), cache.users(other)) == (set(), {KEY})
     cache.trainjobs.remove(KEY, uid="next")
     assert cache.users(other) == set()
+
+
+def test_a_runtime_knows_what_its_revisions_keep() -> None:
+    def revision(version: int, runtime: Runtime | None) -> Revision:
+        return Revision("r", "u", str(version), datetime(2026, 1, 1, tzinfo=UTC), runtime)
+
+    cache = Cache()
+    kept = Runtime("TrainingRuntime", "rt", "team", "uid", {"number": 1})
+    other = replace(kept, name="x")
+    keys = [RuntimeKey("TrainingRuntime", "team", name) for name in ("rt", "x")]
+    cache.revisions.observe("r", revision(1, kept))
+    assert [cache.recorded(key) for key in keys] == [[kept], []]
+    cache.revisions.keep("r", revision(1, replace(kept, spec={"number": 2})))
+    assert [cache.recorded(key) for key in keys] == [[replace(kept, spec={"number": 2})], []]
+    cache.revisions.observe("r", revision(2, other))
+    assert [cache.recorded(key) for key in keys] == [[], [other]]
+    cache.revisions.observe("r", revision(3, None))
+    assert [cache.recorded(key) for key in keys] == [[], []]
+    cache.revisions.remove("r")
+    assert [cache.recorded(key) for key in keys] == [[], []]
 
 
 def test_a_trainjob_is_kept_without_what_nobody_reads() -> None:

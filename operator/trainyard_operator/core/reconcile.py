@@ -109,7 +109,9 @@ def reconcile(
     if conditions.finished(before):
         return _after_the_end(job, jobset, before, now, settings)
 
-    after = _mirrored(conditions.without(_suspension(job, before, now, settings), names.BLOCKED), jobset, observed)
+    after = _mirrored(
+        conditions.without(_suspension(job, before, now, settings), names.BLOCKED), jobset, observed
+    )
     if conditions.finished(after):
         return Plan(writes=_leftovers(observed), status=_status(job, after, jobset))
     if observed.runtime is RuntimeProblem.NOT_SUPPORTED:

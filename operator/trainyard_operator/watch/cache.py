@@ -233,6 +233,7 @@ class Cache:
         self.trainjob_over: Callable[[Key], None] = lambda key: None
         """Called when a TrainJob has left the cache, or somebody else's write says that it has ended."""
         self._users: dict[RuntimeKey, set[Key]] = {}
+        self._recorded: dict[RuntimeKey, dict[str, model.Runtime]] = {}
         self._ended: dict[Key, model.JobSet] = {}
 
     def _revision_changed(self, name: str, before: Revision | None) -> None:
@@ -241,6 +242,18 @@ class Cache:
             self.contents.forget(name)
         elif revision.runtime is not None and isinstance(content := revision.runtime.spec, Packed):
             self.contents.use(name, content)
+        was, now = (None if seen is None else seen.runtime for seen in (before, revision))
+        if was is not None and (now is None or key_of(now) != key_of(was)):
+            others = self._recorded[key_of(was)]
+            del others[name]
+            if not others:
+                del self._recorded[key_of(was)]
+        if now is not None:
+            self._recorded.setdefault(key_of(now), {})[name] = now
+
+    def recorded(self, runtime: RuntimeKey) -> list[model.Runtime]:
+        """What the revisions of the runtime keep."""
+        return list(self._recorded.get(runtime, {}).values())
 
     def named_like(self, runtime: RuntimeKey) -> set[str]:
         """The names of the runtimes that a reference to this one could have meant."""
@@ -316,6 +329,11 @@ def runtime_key(trainjob: model.TrainJob) -> RuntimeKey:
     """Which runtime the TrainJob refers to."""
     named = runtime_ref.of(trainjob.spec)
     return RuntimeKey(named.kind, named.namespace(trainjob.namespace), named.name)
+
+
+def key_of(runtime: model.Runtime) -> RuntimeKey:
+    """Which runtime it is."""
+    return RuntimeKey(runtime.kind, runtime.namespace, runtime.name)
 
 
 _READ_AT_EACH_LOOK = frozenset({"runtimeRef", "suspend", "managedBy", "activeDeadlineSeconds"})

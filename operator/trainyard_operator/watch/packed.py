@@ -54,7 +54,7 @@ class Packed(Mapping[str, Any]):
         """The same, which no `drop` reaches; None if it is dropped already."""
         if not self._bytes:
             return None
-        held = Packed.__new__(Packed)  # at each look at a job: a copy, or packing anew, takes longer
+        held = Packed({})
         held._bytes, held._names, held._head, held.length = self._bytes, self._names, self._head, self.length
         return held
 

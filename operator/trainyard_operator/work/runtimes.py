@@ -27,6 +27,7 @@ from ..watch.cache import (
     Revision,
     RuntimeKey,
     VersionedRuntime,
+    key_of,
     packed,
     revision_of,
     runtime_key,
@@ -97,12 +98,7 @@ class Runtimes:
         if live is None and not kept and may_look(reference):
             # Often created together with the job: look before calling it missing.
             live = await self._find_runtime(reference)
-        recorded = [
-            seen.runtime
-            for seen in self._cache.revisions.values()
-            if seen.runtime is not None
-            and (seen.runtime.kind, seen.runtime.namespace, seen.runtime.name) == reference
-        ]
+        recorded = self._cache.recorded(reference)
         chosen = revisions.choose(
             trainjob, jobset, None if live is None else live.runtime, recorded, snapshot
         )
@@ -293,7 +289,7 @@ class Collector:
 
         Otherwise a runtime that is recreated, with a new uid, would start a new count.
         """
-        live = self._cache.runtimes.get(RuntimeKey(runtime.kind, runtime.namespace, runtime.name))
+        live = self._cache.runtimes.get(key_of(runtime))
         return runtime.uid if live is not None and live.uid == runtime.uid else (runtime.namespace,)
 
     def _in_use(self, revision: Revision) -> bool:
