@@ -1,8 +1,9 @@
-"""The operator, which notes for how long it held its event loop: `python held.py FILE [argument ...]`.
+"""The operator, which notes for how long it held its threads: `python held.py FILE [argument ...]`.
 
-FILE says, in seconds of CPU, which step of the loop and which look at a
-TrainJob took longest so far. CPU and not time: others hold the cores too. The
-loop is Python's own, because uvloop's cannot be watched.
+FILE says, in seconds of CPU, which step of the loop, which look at a TrainJob
+and which call of the webhooks beside the loop took longest so far. CPU and not
+time: others hold the cores too. The loop is Python's own, because uvloop's
+cannot be watched.
 """
 
 import json
@@ -11,11 +12,13 @@ import threading
 import time
 import types
 from asyncio import events
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trainyard_operator import main, settings
+from trainyard_operator.serve.admission import Aside
 from trainyard_operator.work.controller import Controller
 
 
@@ -24,18 +27,20 @@ class Longest:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._seconds = {"step": 0.0, "look": 0.0}
+        self._seconds = {"step": 0.0, "look": 0.0, "aside": 0.0}
+        self._writing = threading.Lock()
 
     def note(self, kind: str, seconds: float) -> None:
         """It took so long."""
-        if seconds > self._seconds[kind]:
-            self._seconds[kind] = seconds
-            self._file.write_text(json.dumps(self._seconds))
+        with self._writing:
+            if seconds > self._seconds[kind]:
+                self._seconds[kind] = seconds
+                self._file.write_text(json.dumps(self._seconds))
 
 
 def watch(longest: Longest) -> None:
-    """Note every step of the loop and every look from now on."""
-    run, reconcile = events.Handle._run, Controller.reconcile
+    """Note every step of the loop, every look and every call beside the loop from now on."""
+    run, reconcile, run_aside = events.Handle._run, Controller.reconcile, Aside.run
 
     def step(handle: events.Handle) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -48,8 +53,21 @@ def watch(longest: Longest) -> None:
     async def look(controller: Controller, key: Any) -> float | None:
         return await _counted(reconcile(controller, key), longest)
 
+    def call_aside(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        began = time.thread_time()
+        try:
+            return call(*arguments, **options)
+        finally:
+            longest.note("aside", time.thread_time() - began)
+
+    async def aside(
+        thread: Aside, size: int, call: Callable[..., Any], *arguments: Any, **options: Any
+    ) -> Any:
+        return await run_aside(thread, size, partial(call_aside, call), *arguments, **options)
+
     events.Handle._run = step  # type: ignore[method-assign, assignment]
     Controller.reconcile = look  # type: ignore[method-assign, assignment]
+    Aside.run = aside  # type: ignore[method-assign, assignment]
     main._loop_factory = lambda: None
 
 

@@ -2,7 +2,10 @@
 
 The operator runs as a cluster has it: its webhooks are asked, its Lease is kept
 with the default times, its rights and its memory limit are the platform's. It
-notes for how long it held its event loop (`held`).
+notes for how long it held its threads (`held`).
+
+What is hostile is sent to the API server, which asks some of the webhooks, and
+to each path of the webhooks directly, as whoever reaches their port can do it.
 """
 
 import json
@@ -11,6 +14,7 @@ import statistics
 import sys
 import threading
 import time
+from base64 import b64decode
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,7 +35,11 @@ from tests.support import live
 from tests.support.live import JOBSET, TRAINER, done
 from trainyard_api import names
 from trainyard_api.configuration import LeaderElection
+from trainyard_operator.serve.admission import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
 from trainyard_platform.parts.operator import memory
+from trainyard_policies import rules
+from trainyard_policies.rule import Level, Subject
+from trainyard_policies.settings import Levels, Policies
 from trainyard_sandbox.supervisor import Plan
 
 from . import lives, nasty, rights
@@ -55,7 +63,11 @@ LEASE = LeaderElection().lease_duration
 SLOWEST = 1.0
 """Seconds from the request to the JobSet, of 99 of 100 honest TrainJobs."""
 LOOK, HELD = 0.2, 0.25
-"""Seconds of CPU: of a look at any TrainJob, and for which the loop may be held."""
+"""Seconds of CPU: of a look at any TrainJob, and for which the loop or another thread may be held."""
+OF_TRAINJOBS = (MUTATE_TRAINJOB, HOLD_TRAINJOB, f"{VALIDATE}trainjob", f"{POLICIES}trainjob")
+OF_RUNTIMES = tuple(
+    f"{path}{kind.lower()}" for path in (VALIDATE, POLICIES) for kind in sorted(names.RUNTIME_KINDS)
+)
 
 
 @dataclass
@@ -68,6 +80,8 @@ class Arena:
     held: Path
     """Where the operator says for how long it held its loop."""
     audit_log: Path
+    anybody: urllib3.PoolManager
+    """Who reaches the webhooks' port, and nothing else."""
     seen: set[str] = field(default_factory=set)
     """Names of the JobSets that a watch has shown."""
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -199,6 +213,46 @@ def referring(runtime: str) -> dict[str, Any]:
     return {"runtimeRef": {"name": runtime, "kind": "TrainingRuntime"}}
 
 
+def send_directly(arena: Arena, case: nasty.Case, answers: Counter[Any]) -> None:
+    """Send a runtime and its TrainJob to one path of the webhooks each, another one for each case of a shape.
+
+    They are not made smaller until admission allows them: the door is asked too.
+    """
+    turn = case.number // len(nasty.SHAPES)
+    runtime, job = case.pair()
+    for paths, spec in ((OF_RUNTIMES, runtime), (OF_TRAINJOBS, {**referring("honest"), **job})):
+        path = paths[turn % len(paths)]
+        [kind] = (
+            kind for kind in (*names.RUNTIME_KINDS, names.TRAINJOB) if path.endswith(f"-{kind.lower()}")
+        )
+        sent = {
+            "uid": "fuzz",
+            "kind": {"kind": kind},
+            "operation": "CREATE",
+            "namespace": HONEST,
+            "name": "fuzz",
+            "object": manifest(kind, "fuzz", HONEST, **spec),
+        }
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": sent}
+        answer = arena.anybody.request("POST", arena.controller.webhook_url + path, json=review, timeout=60)
+        # 503 and 429: too much at a time. Never 504: that is work that takes too long.
+        assert answer.status in (200, 400, 413, 429, 503), (case, path, answer.status, answer.data[:1000])
+        answers[path, answer.status] += 1
+
+
+def in_force(file: Path) -> Path:
+    """The policies of the webhooks, in a file: each rule is asked, and none refuses, so that all is tried."""
+    levels = {
+        subject: {rule.id: Level.ADVISORY for rule in rules.OF_WORKLOADS if subject in rule.levels}
+        for subject in (Subject.RUNTIMES, Subject.TRAINJOBS)
+    }
+    policies = Policies(
+        levels=Levels(runtimes=levels[Subject.RUNTIMES], train_jobs=levels[Subject.TRAINJOBS])
+    )
+    file.write_text(yaml.safe_dump(policies.model_dump(mode="json", by_alias=True)))
+    return file
+
+
 def admitted(arena: Arena, case: nasty.Case) -> Any:
     """The answers to the runtime and to the TrainJob, as large as admission allows; None: it allows none."""
     name = f"hostile-{case.number}"
@@ -256,14 +310,24 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
         kubeconfig.write_text(as_operator(admin, rights.grant(api)))
         held = folder / "held.json"
         program: list[Path | str] = [sys.executable, "-P", Path(__file__).with_name("held.py"), held]
+        program += ["--webhook-policies", in_force(folder / "policies.yaml")]
         controller = controllers.ours(kubeconfig, folder, program=program)
         controller.start()
         stack.callback(controller.stop)
         live.install_webhooks(live.Side("fuzz", cluster, api, controller))
         done(api.create(manifest("TrainingRuntime", "honest", HONEST, **lives.PLAIN)))
-        found = Arena(api, controller, Etcd.of(cluster.sandbox), held, cluster.sandbox.log_file("audit"))
+        anybody = urllib3.PoolManager(ca_cert_data=authorities(api), retries=False)
+        audit_log = cluster.sandbox.log_file("audit")
+        found = Arena(api, controller, Etcd.of(cluster.sandbox), held, audit_log, anybody)
         threading.Thread(target=found.follow, name="JobSets", daemon=True).start()
         yield found
+
+
+def authorities(api: Direct) -> str:
+    """Whom the API server trusts when it asks the webhooks."""
+    kind = "ValidatingWebhookConfiguration"
+    configuration = api.get("admissionregistration.k8s.io/v1", kind, names.VALIDATING_WEBHOOKS)
+    return b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"]).decode()
 
 
 def as_operator(admin: Path, token: str) -> str:
@@ -289,11 +353,13 @@ def test_what_is_hostile_costs_neither_the_lease_nor_honest_users_nor_the_memory
     beside = Background(arena)
     numbers = count()
     outcomes: list[Any] = []
+    directly: Counter[Any] = Counter()
 
     def hostile() -> None:
         there: deque[Any] = deque()
         while len(outcomes) < wanted and not beside.over.is_set():
             case = nasty.case(SEED, next(numbers))
+            send_directly(arena, case, directly)
             if (objects := admitted(arena, case)) is None:
                 continue
             outcomes.append((case.shape, answered(arena, objects[-1]["metadata"]["name"])))
@@ -311,15 +377,18 @@ def test_what_is_hostile_costs_neither_the_lease_nor_honest_users_nor_the_memory
     p99 = statistics.quantiles(latencies, n=100)[98]
     peak = arena.controller.peak
     held = json.loads(arena.held.read_text())
+    print(*sorted(directly.items()), sep="\n")
     print(*sorted(Counter(outcomes).items()), f"refused: {next(numbers) - len(outcomes)}", sep="\n")
     tried(
         f"fuzz, seed {SEED}: p99 of {len(latencies)} honest TrainJobs {p99:.2f} s, Lease renewed at "
         f"most {max(beside.ages):.1f} s ago, at most {peak:.0f} MiB, {arena.controller.cpu:.0f} s of CPU, "
-        f"the longest look {1000 * held['look']:.0f} ms, the longest step {1000 * held['step']:.0f} ms",
+        f"the longest look {1000 * held['look']:.0f} ms, the longest step {1000 * held['step']:.0f} ms, "
+        f"the longest call beside the loop {1000 * held['aside']:.0f} ms",
         wanted,
         ALL,
     )
     assert {shape for shape, _ in outcomes} == set(nasty.SHAPES), "admission allows some of each"
+    assert {path for path, code in directly if code == 200} == {*OF_TRAINJOBS, *OF_RUNTIMES}
     assert arena.controller.running
     assert "Traceback" not in arena.controller.log.read_text()
     assert len(beside.holders) == 1, "the Lease was lost"
@@ -327,4 +396,5 @@ def test_what_is_hostile_costs_neither_the_lease_nor_honest_users_nor_the_memory
     assert p99 < SLOWEST * factor
     assert held["look"] < LOOK * factor
     assert held["step"] < HELD * factor
+    assert held["aside"] < HELD * factor
     assert peak * 2**20 < MEMORY
