@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from . import durations, names, quantity
 from .closed import Closed, Quantity
+from .fields import Json
 
 
 class Provider(StrEnum):
@@ -193,6 +194,18 @@ GKE_GPU = Taint(key=NVIDIA_GPU, value="present")
 """GKE's own, on nodes with NVIDIA's GPUs; declared, so that it exists whatever the order."""
 AKS_SPOT = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot")
 """AKS's own, on spot nodes; a label too."""
+
+
+def tolerated(taint: Taint, toleration: Json) -> bool:
+    """Whether the toleration is for the taint, as the scheduler decides it."""
+    if toleration.get("effect") not in (None, "", taint.effect):
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if not toleration.get("key"):
+        return bool(operator == "Exists")
+    if toleration["key"] != taint.key:
+        return False
+    return operator == "Exists" or (toleration.get("value") or "") == taint.value
 
 
 def taints(pool: NodePool) -> tuple[Taint, ...]:

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from trainyard_api import closed, quantity
 from trainyard_api.closed import QUANTITY, Closed, nearest
 from trainyard_api.pools import NodePool
+from trainyard_policies import queues as policies_queues
 from trainyard_policies.settings import Policies
 
 from .catalog.overlay import RuntimeOverlay
@@ -212,8 +213,9 @@ class StackSettings(Closed):
 
     @property
     def rules(self) -> Policies:
-        """The rules as the cluster itself enforces them: with the stack's pools, and its Kueue."""
-        return self.policies.with_pools(self.node_pools).with_kueue(self.kueue_namespace)
+        """The rules as every gate enforces them: with the stack's pools, and its Kueue."""
+        queues = policies_queues.Queues.of(self.queues.model_dump(by_alias=True))
+        return self.policies.with_pools(self.node_pools, queues).with_kueue(self.kueue_namespace)
 
     @property
     def labels_of_tenants(self) -> dict[str, str]:

@@ -32,6 +32,7 @@ from . import engine, rules
 from .engine import Violation
 from .manifest import is_workload
 from .parameters import Parameters
+from .queues import Queues
 from .rule import About, Level, Rule, StackRule, Subject, edited
 from .settings import DEFAULT, Levels, Policies
 
@@ -108,7 +109,7 @@ def of_stack(text: str | None) -> Policies:
         raise ValueError("\n".join(_sentences(CONFIG, error, _Section))) from None
     except json.JSONDecodeError:
         raise ValueError(f"{CONFIG}: must be a mapping") from None
-    return section.policies.with_pools(section.node_pools)
+    return section.policies.with_pools(section.node_pools, section.queues)
 
 
 class _Section(BaseModel):
@@ -116,6 +117,7 @@ class _Section(BaseModel):
 
     policies: Policies = Policies()
     node_pools: dict[str, NodePool] = Field(default={}, alias="nodePools")
+    queues: Queues = Queues()
 
 
 def all_policies(policies: Policies) -> list[crossguard.Policy]:

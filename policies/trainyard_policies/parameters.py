@@ -13,6 +13,7 @@ from trainyard_api import closed, names, pools, quantity
 from trainyard_api.closed import Closed, Quantity
 from trainyard_api.pools import NodePool, Taint
 
+from .queues import Queues
 from .site.parameters import PARAMETERS
 
 _KUEUE_IN: Final = "system:serviceaccount:{namespace}:kueue-controller-manager"
@@ -101,7 +102,7 @@ class Parameters(Closed):
         }
         return {**left, **settings}
 
-    def with_pools(self, declared: Mapping[str, NodePool]) -> "Parameters":
+    def with_pools(self, declared: Mapping[str, NodePool], queues: Queues) -> "Parameters":
         """These, with the pools that a stack declares besides its policies, and the bounds that follow."""
         if not declared:
             return self
@@ -115,7 +116,7 @@ class Parameters(Closed):
         fields_set = self.model_fields_set
         return self.model_copy(
             update={
-                "pools": (*self.pools, *(_pool(*one) for one in declared.items())),
+                "pools": (*self.pools, *(_pool(*item, queues) for item in declared.items())),
                 "max_nodes": self.max_nodes
                 if "max_nodes" in fields_set
                 else max(1, min(pods, self.max_nodes)),
@@ -149,11 +150,11 @@ def _amount(text: str) -> int:
     return quantity.parse(text).nano
 
 
-def _pool(name: str, pool: NodePool) -> Pool:
+def _pool(name: str, pool: NodePool, queues: Queues) -> Pool:
     return Pool(
         name=name,
         labels=pools.labels(name, pool),
         taints=pools.taints(pool),
-        adds_tolerations=bool(pool.quota),
+        adds_tolerations=queues.add_tolerations(name, pool),
         resources=pools.resources(pool),
     )

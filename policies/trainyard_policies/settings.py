@@ -18,6 +18,7 @@ from trainyard_api.pools import NodePool
 
 from . import rules
 from .parameters import Parameters
+from .queues import Queues
 from .rule import About, Level, Subject
 
 
@@ -56,9 +57,9 @@ class Policies(Closed):
     parameters: Parameters = Parameters()
     """Registries, bounds and pools of this stack."""
 
-    def with_pools(self, declared: Mapping[str, NodePool]) -> Policies:
-        """These, for a stack that declares these `nodePools`."""
-        return self.model_copy(update={"parameters": self.parameters.with_pools(declared)})
+    def with_pools(self, declared: Mapping[str, NodePool], queues: Queues) -> Policies:
+        """These, for a stack that declares these `nodePools` and `queues`."""
+        return self.model_copy(update={"parameters": self.parameters.with_pools(declared, queues)})
 
     def with_kueue(self, namespace: str) -> Policies:
         """These, for a cluster whose Kueue runs in this namespace."""

@@ -204,7 +204,7 @@ class _StackGate(_Gate):
 
     @property
     def policies(self) -> Policies:
-        return self.settings.policies.with_pools(self.settings.node_pools)
+        return self.settings.rules
 
     def installed(self, document: Document) -> Document | None:
         return self._under(self.settings, document)

@@ -219,7 +219,7 @@ def _refused(
             continue  # which is no fault of the runtime's
         if stack == SANDBOX:
             continue
-        policies = settings.policies.with_pools(settings.node_pools)
+        policies = settings.rules
         try:
             for violation in installs.violations(
                 runtime, examples, settings, policies=policies, pins=pins, today=date.today()

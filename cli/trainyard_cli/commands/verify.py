@@ -191,7 +191,7 @@ def _rules(
         except PlatformError as error:
             entries.append(_entry(source, stackfile.line(name, stacks.folder, str(error)), str(error)))
             continue
-        policies = settings.policies.with_pools(settings.node_pools)
+        policies = settings.rules
         installed = [replace(files[one.name][0], value=one.manifest) for one in runtimes]
         said_of = list(report.of(installed, today, policies).entries)
         for runtime in runtimes:

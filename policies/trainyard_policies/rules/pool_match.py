@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trainyard_api import fields, names
 from trainyard_api.fields import Json
-from trainyard_api.pools import Taint
+from trainyard_api.pools import Taint, tolerated
 
 from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
@@ -87,18 +87,6 @@ def _repelling(pool: Pool) -> list[Taint]:
 
 def _any_tolerates(tolerations: Sequence[Json], taint: Taint) -> bool:
     return any(tolerated(taint, one) for one in tolerations)
-
-
-def tolerated(taint: Taint, toleration: Json) -> bool:
-    """Whether the toleration is for the taint, as the scheduler decides it."""
-    if toleration.get("effect") not in (None, "", taint.effect):
-        return False
-    operator = toleration.get("operator") or "Equal"
-    if not toleration.get("key"):
-        return bool(operator == "Exists")
-    if toleration["key"] != taint.key:
-        return False
-    return operator == "Exists" or (toleration.get("value") or "") == taint.value
 
 
 def _toleration(taint: Taint) -> dict[str, Any]:
