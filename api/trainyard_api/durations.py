@@ -29,7 +29,8 @@ def seconds(text: object) -> float:
 
 def words(seconds: float) -> str:
     """`45 s`, `12 min 4 s`, `3 h 12 min` or `2 d 5 h`: the largest unit that it fills, and the next one."""
-    rest, parts = max(0, int(seconds)), []
+    rest = max(0, int(seconds))
+    parts: list[str] = []
     for name, size in _NAMES.items():
         count, rest = divmod(rest, size)
         if count or parts or size == 1:

@@ -98,6 +98,7 @@ class Answers(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path = self.path.partition("?")[0]
+        body: dict[str, Any]
         self.server.asked.append(f"{self.command} {path}")
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if path == "/api/v1":
@@ -171,7 +172,7 @@ def pulumi_in(folder: Path) -> None:
     resource = {"urn": "urn:quota", "type": "kubernetes:core/v1:ResourceQuota", "custom": True}
     exported = {"deployment": {"resources": [{**resource, "inputs": QUOTA}]}}
     (folder / "stack").write_text(json.dumps(exported))
-    step = {"op": "create", "urn": "urn:runtime", "type": "kubernetes:x:Y", "old": None}
+    step: dict[str, Any] = {"op": "create", "urn": "urn:runtime", "type": "kubernetes:x:Y", "old": None}
     step["new"] = {"custom": True, "inputs": RUNTIME}
     events = [
         {"resourcePreEvent": {"metadata": step, "planning": True}},

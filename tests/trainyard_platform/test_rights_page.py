@@ -47,7 +47,7 @@ def test_the_page_has_a_row_for_each_right_and_each_row_says_why() -> None:
 
 
 WRITES = ("create", "update", "patch", "delete", "deletecollection", "escalate", "bind", "impersonate")
-NEVER = {
+NEVER: dict[str, dict[str, tuple[str, ...]]] = {
     "create a pod itself, or open a shell in one": {
         **dict.fromkeys(("pods", "pods/ephemeralcontainers"), WRITES),
         **dict.fromkeys(("pods/exec", "pods/attach", "pods/portforward", "pods/proxy"), (*WRITES, "get")),
