@@ -24,7 +24,9 @@ COMMANDS: Final = {
     "drift": Listed(
         "drift:command", "Say where the cluster differs from git, field by field, and who wrote it."
     ),
-    "impact": Listed("impact:command", "Say which TrainJobs a change of runtimes, queues and pools touches."),
+    "impact": Listed(
+        "impact:command", "Say which TrainJobs a change of runtimes, queues, pools and tenants touches."
+    ),
     "lint": Listed(
         "lint:command", "Check runtimes and TrainJobs against the policy rules, without a cluster."
     ),

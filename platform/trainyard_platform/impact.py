@@ -14,9 +14,13 @@ from trainyard_api import names, quantity
 from trainyard_api.pools import Provider
 
 from .catalog.files import Runtime
+from .objects.manifest import Manifest
 from .parts.node_pools import manifests as pool_manifests
+from .parts.operator import manifests as operator_manifests
+from .parts.operator.settings import EVERYWHERE
 from .parts.queues import manifests as queue_manifests
 from .parts.tenants import manifests as tenant_manifests
+from .parts.tenants.settings import Tenant
 from .settings import StackSettings
 
 Json = Mapping[str, Any]
@@ -24,7 +28,9 @@ NODE_POOL: Final = "NodePool"
 GANG_SCHEDULER: Final = "GangScheduler"
 SCHEDULERS: Final = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 """Parts of a stack that schedule gangs, and what pods name each as their schedulerName."""
-_NAMESPACE: Final = "Namespace"
+NAMESPACE: Final = "Namespace"
+ROLE_BINDING: Final = "RoleBinding"
+_KUEUE: Final = "Kueue"
 
 
 class Ref(NamedTuple):
@@ -123,6 +129,9 @@ def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json
         }
         for one in runtimes
     }
+    if stack.kueue.enabled:
+        held = names.JOBSET if stack.queues_hold_jobsets else names.TRAINJOB
+        found[Ref(_KUEUE, "", "queues")] = {"hold": held}
     for name, pool in stack.node_pools.items():
         found[Ref(NODE_POOL, "", name)] = pool.model_dump(by_alias=True, mode="json")
     queues = queue_manifests.manifests(pool_manifests.with_pools(stack.queues, stack.node_pools))
@@ -131,17 +140,30 @@ def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json
             found[Ref(GANG_SCHEDULER, "", part)] = {"enabled": True}
     for name, tenant in stack.tenants.items():
         namespace = tenant_manifests.namespace(name, tenant)
-        found[Ref(_NAMESPACE, "", name)] = {"labels": namespace["metadata"]["labels"]}
-    inside = [
-        one for name, tenant in stack.tenants.items() for one in tenant_manifests.contents(name, tenant)
-    ]
-    for manifest in [*queues, *(one for one in inside if one["kind"] == "LocalQueue")]:
+        found[Ref(NAMESPACE, "", name)] = {"metadata": {"labels": namespace["metadata"]["labels"]}}
+    inside = [manifest for name, tenant in stack.tenants.items() for manifest in _inside(name, tenant)]
+    for manifest in [*queues, *inside, *_of_mpi(stack)]:
         metadata = manifest["metadata"]
         content = {
             key: value for key, value in manifest.items() if key not in ("apiVersion", "kind", "metadata")
         }
         found[Ref(manifest["kind"], metadata.get("namespace", ""), metadata["name"])] = content
     return found
+
+
+def _inside(name: str, tenant: Tenant) -> Iterator[Manifest]:
+    """A tenant's queue, and who may do what in its namespace."""
+    for manifest in (*tenant_manifests.contents(name, tenant), *tenant_manifests.bindings(name, tenant)):
+        if manifest["kind"] in ("LocalQueue", ROLE_BINDING):
+            yield manifest
+
+
+def _of_mpi(stack: StackSettings) -> Iterator[Manifest]:
+    """What lets the operator keep the keys of MPI jobs in a namespace."""
+    namespaces = {*stack.operator.mpi_namespaces, *stack.tenants}
+    for namespace in sorted(namespaces) if EVERYWHERE not in namespaces else ():
+        _, binding = operator_manifests.mpi(namespace)
+        yield binding
 
 
 def changes(before: Mapping[Ref, Json], after: Mapping[Ref, Json]) -> tuple[Change, ...]:
@@ -164,8 +186,10 @@ def differences(before: Json, after: Json) -> tuple[Field, ...]:
 
 
 def _is_left(ref: Ref, after: Mapping[Ref, Json]) -> bool:
-    """A namespace holds jobs: it stays, with everything in it (`parts.tenants`)."""
-    return ref.kind == _NAMESPACE or bool(ref.namespace and Ref(_NAMESPACE, "", ref.namespace) not in after)
+    """A namespace holds jobs: it stays, with everything in it but people's rights (`parts.tenants`)."""
+    if ref.kind == ROLE_BINDING:
+        return False
+    return ref.kind == NAMESPACE or bool(ref.namespace and Ref(NAMESPACE, "", ref.namespace) not in after)
 
 
 def touched(change: Change, jobs: Sequence[Job]) -> tuple[Touched, ...]:
@@ -184,6 +208,8 @@ def _touched(change: Change, job: Job) -> Touched | None:
             return _by_queue(change, job)
         case "LocalQueue" if (job.namespace, job.local_queue) == change.ref[1:]:
             return _by_local_queue(change, job)
+        case "Kueue" if job.local_queue and change.verb is Verb.CHANGED:
+            return Touched(job, "all that it has: make up refuses this until it has ended, or is deleted")
         case "GangScheduler" if SCHEDULERS[name] in job.schedulers:
             return _by_scheduler(job)
         case "ResourceFlavor" if name in job.flavors:

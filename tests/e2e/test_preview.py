@@ -53,7 +53,10 @@ def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs(
         "    spec.stopPolicy: None -> HoldAndDrain",
         "    team-a/previewed (running) keeps its place in the queue; loses its pods: Kueue suspends it",
     ]
-    assert "= Namespace team-b: stays in the cluster" in said
+    stays = said.index("= Namespace team-b: stays in the cluster")
+    assert said[stays + 1].startswith("    its TrainJobs, volume claims and Secrets stay in it")
+    mpi = said.index("- RoleBinding team-b/trainyard-operator-mpi")
+    assert said[mpi + 1].startswith("    MPI jobs can no longer start in team-b (Blocked, Forbidden)")
     assert "= LocalQueue team-b/default: stays in the cluster" in said
     assert "+ WorkloadPriorityClass new" in said
     assert {line.partition(" team-b/")[0] for line in said if line[:2] == "- "} == {"- Role", "- RoleBinding"}

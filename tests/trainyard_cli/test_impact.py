@@ -14,8 +14,10 @@ from trainyard_cli.answers import Output
 from trainyard_cli.cluster.workloads import Seen
 from trainyard_cli.commands import impact as command
 from trainyard_platform.impact import Change, Field, Job, Ref, State, Verb
+from trainyard_platform.settings import StackSettings, of
 
 RUNTIME = Ref("ClusterTrainingRuntime", "", "plain")
+TENANT = {"trainyard.dev/tenant": "vision"}
 
 
 @pytest.fixture
@@ -38,7 +40,10 @@ def answer(stack: str, since: str = "HEAD", output: Output = Output.TEXT) -> tup
 
 
 def test_without_a_change_no_cluster_is_asked(clone: Path) -> None:
-    said = "sandbox: no objects of its runtimes, queues and pools changed since HEAD, no TrainJobs touched\n"
+    said = (
+        "sandbox: no objects of its runtimes, queues, pools and tenants changed since HEAD, "
+        "no TrainJobs touched\n"
+    )
     assert answer("sandbox") == (0, said, "")
 
 
@@ -84,22 +89,61 @@ def test_a_file_that_was_wrong_where_the_branch_left_is_named_as_git_names_it(cl
 
 
 def test_the_text_says_what_has_changed_and_of_each_job_what_it_keeps_and_loses() -> None:
-    change = Change(
-        RUNTIME, Verb.CHANGED, {}, {}, (Field("spec.image", "a", None), Field("x", [1], "b" * 70))
-    )
+    same = "registry.example.com/" + "b" * 60
+    fields = (Field("spec.image", "a", None), Field("x", [1], "b" * 70), Field("y", f"{same}:1", f"{same}:2"))
+    change = Change(RUNTIME, Verb.CHANGED, {}, {}, fields)
+    team = Change(Ref("Namespace", "", "vision"), Verb.LEFT, {"metadata": {"labels": TENANT}}, {})
     waits = Job("team-a", "next", State.QUEUED, RUNTIME, started=False)
     runs = Job("team-a", "llama", State.RUNNING, RUNTIME, started=True)
     seen = Seen([runs, waits], {"jobsets.jobset.x-k8s.io": "you are not allowed to list them"})
-    assert command.as_text(command.document("prod", "main", (change,), seen, ["api"])) == (
-        "prod: 1 object of its runtimes, queues and pools changed since main, 2 TrainJobs touched\n"
+    value = command.document(
+        "prod", "main", (change, team), seen, ["api"], advice=["nodePools.gpu: of no use"]
+    )
+    assert command.as_text(value) == (
+        "prod: 2 objects of its runtimes, queues, pools and tenants changed since main, "
+        "2 TrainJobs touched\n"
         "\n"
         "ClusterTrainingRuntime plain: changed\n"
         "  spec.image: a -> nothing\n"
         f"  x: [1] -> {'b' * 57}...\n"
+        f"  y: ...{'b' * 55}:1 -> ...{'b' * 55}:2\n"
         "  team-a/llama (running) keeps the runtime that it started with, whatever becomes of its pods\n"
         "  team-a/next (queued) keeps its place; loses the runtime as it was: its pods will be built from "
         "the changed one\n"
         "\n"
+        "Namespace vision: left in the cluster\n"
+        "  its TrainJobs, volume claims and Secrets stay in it: a tenant with another name gets none\n"
+        "\n"
+        "nodePools.gpu: of no use\n"
+        "\n"
         "Changed as well, see the preview: api\n"
         "Could not see jobsets.jobset.x-k8s.io: you are not allowed to list them\n"
     )
+
+
+def test_a_pool_that_comes_to_have_no_quota_is_told_once() -> None:
+    queue = {"resourceGroups": [{"flavors": [{"name": "cpu", "resources": {"cpu": {"nominal": "4"}}}]}]}
+    pool = {
+        "provider": "kwok",
+        "nodes": 2,
+        "machine": {"cpu": "96", "memory": "1Ti"},
+        "accelerator": {"type": "nvidia-h100", "count": 8},
+    }
+
+    def stack(*quota: dict[str, str]) -> StackSettings:
+        written = {
+            "operator": {"image": "docker.io/trainyard/operator:1"},
+            "kueue": {"enabled": True},
+            "queues": {"flavors": {"cpu": {}}, "clusterQueues": {"team-a": queue}},
+            "nodePools": {"gpu": {**pool, "quota": [*quota]}},
+        }
+        return of(written, "test")
+
+    told = [
+        "nodePools.gpu: no cluster queue has quota for its 2 nodes, so no job of a queue can use them: give "
+        "the pool to a queue with nodePools.gpu.quota"
+    ]
+    used = stack({"clusterQueue": "team-a"})
+    assert command.new_advice(used, stack()) == command.new_advice(None, stack()) == told
+    assert command.new_advice(stack(), stack()) == command.new_advice(stack(), used) == []
+    assert command.new_advice(stack(), None) == []

@@ -195,6 +195,44 @@ def test_an_exception_that_ends_earlier_or_is_taken_away_lets_nothing_through(cl
     assert "Let through" not in written()
 
 
+def test_a_tenant_that_goes_is_said_with_the_rights_that_go_and_what_stays(clone: Path) -> None:
+    alone("onprem")
+    edit(
+        "stacks/Pulumi.onprem.yaml",
+        """      speech:
+        clusterQueue: speech
+        dataScientists:
+          - {kind: Group, name: speech-researchers}
+""",
+        "",
+    )
+    lines = above_the_folds(written()).splitlines()
+    assert lines[0] == "## 3 objects removed"
+    assert "| `stacks/Pulumi.onprem.yaml` | `tenants.speech` removed | `onprem` | |" in lines
+    means = lines.index("**Rights, and what stays**")
+    assert lines[means + 1 : means + 5] == [
+        "- `RoleBinding speech/trainyard-data-scientist`: `Group speech-researchers can no longer send, "
+        "change, delete and see TrainJobs in speech, and read their logs`",
+        "- `RoleBinding speech/trainyard-data-scientist-f...`: `Group speech-researchers can no longer do in "
+        "speech what the tenant's rights allow beside TrainJobs`",
+        "- `RoleBinding speech/trainyard-operator-mpi`: `MPI jobs can no longer start in speech "
+        "(Blocked, Forbidden): the operator may not create their keys there; operator.mpiNamespaces allows "
+        "it`",
+        "- `Namespace speech`: `its TrainJobs, volume claims and Secrets stay in it: a tenant with another "
+        "name gets none`",
+    ]
+
+
+def test_images_that_begin_alike_are_cut_so_that_what_differs_is_in_sight(clone: Path) -> None:
+    alone("onprem")
+    image = "registry.example.com/trainyard/operator:0.1."
+    edit("stacks/Pulumi.onprem.yaml", f"{image}0", f"{image}1")
+    assert (
+        "| `stacks/Pulumi.onprem.yaml` | `image`: `...perator:0.1.0` → `...perator:0.1.1` | `onprem` | |"
+        in written().splitlines()
+    )
+
+
 def test_removed_stacks_and_runtimes_are_said_to_be(clone: Path) -> None:
     alone("onprem")
     git("rm", "--quiet", PLAIN)

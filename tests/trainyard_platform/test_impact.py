@@ -138,6 +138,14 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
             Touched(WAITS, "its queue, which stays with the namespace", LEFT_ALONE),
         ],
     ),
+    "the queues are to hold what they do not hold now": (
+        asked(kueue={"enabled": True, "integrations": ["trainer.kubeflow.org/trainjob"]}),
+        "Kueue",
+        [
+            Touched(JOB, "all that it has: make up refuses this until it has ended, or is deleted"),
+            Touched(WAITS, "all that it has: make up refuses this until it has ended, or is deleted"),
+        ],
+    ),
     "a gang's scheduler goes": (
         asked(volcano={"enabled": False}),
         "GangScheduler",
@@ -249,7 +257,30 @@ def test_what_of_a_tenant_that_goes_stays_is_not_called_removed() -> None:
     assert {(str(change.ref), change.verb) for change in found} == {
         ("LocalQueue a/default", Verb.LEFT),
         ("Namespace a", Verb.LEFT),
+        ("RoleBinding a/trainyard-operator-mpi", Verb.REMOVED),
     }
+
+
+def test_who_has_rights_in_a_tenants_namespace_is_asked_for_and_goes_with_the_tenant() -> None:
+    people = {"dataScientists": [{"name": "vision"}], "viewers": [{"kind": "User", "name": "eve"}]}
+    before = asked(tenants={"a": {"clusterQueue": "team-a", **people}})
+    gone = impact.changes(before, asked(tenants={}))
+    assert {change.ref.name for change in gone if change.verb is Verb.REMOVED} == {
+        "trainyard-data-scientist",
+        "trainyard-data-scientist-further",
+        "trainyard-operator-mpi",
+        "trainyard-viewer",
+    }
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "bound"),
+    [([], {"a"}), (["b", "a"], {"a", "b"}), (["*"], set())],
+    ids=["of tenants", "and of others", "everywhere, by a role of the whole cluster"],
+)
+def test_where_mpi_jobs_may_run_is_asked_for(namespaces: list[str], bound: set[str]) -> None:
+    found = asked(operator={**STACK["operator"], "mpiNamespaces": namespaces})
+    assert {ref.namespace for ref in found if ref.name == "trainyard-operator-mpi"} == bound
 
 
 def test_nodes_that_are_not_the_stacks_stay() -> None:

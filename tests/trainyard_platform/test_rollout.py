@@ -135,12 +135,22 @@ def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs()
         started=True,
         cluster_queue="team-a",
     )
+    tenant = manifest("Namespace", "team-b")
+    tenant["metadata"]["labels"] = {"trainyard.dev/tenant": "team-b"}
+    viewers = manifest(
+        "RoleBinding",
+        "trainyard-viewer",
+        "team-b",
+        roleRef={"name": "trainyard-viewer"},
+        subjects=[{"kind": "Group", "name": "auditors"}],
+    )
     steps = [
         step(Op.SAME, QUEUE, QUEUE, "a"),
         step(Op.CREATE, None, manifest("ConfigMap", "new", "team-a"), "b"),
         step(Op.UPDATE, QUEUE, DRAINED),
         step(Op.DELETE, manifest("Role", "old", "team-a"), None, "c"),
-        step(Op.LEAVE, manifest("Namespace", "team-b"), None, "d"),
+        step(Op.DELETE, viewers, None, "f"),
+        step(Op.LEAVE, tenant, None, "d"),
         step(Op.REPLACE, manifest("Job", "once", "x", spec=1), manifest("Job", "once", "x", spec=2), "e"),
     ]
     change = words.change(steps[2])
@@ -153,11 +163,14 @@ def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs()
         "    spec.stopPolicy: None -> HoldAndDrain",
         "    team-a/llama (running) keeps its place in the queue; loses its pods: Kueue suspends it",
         "- Role team-a/old",
+        "- RoleBinding team-b/trainyard-viewer",
+        "    Group auditors can no longer see TrainJobs in team-b, and read their logs",
         "= Namespace team-b: stays in the cluster",
+        "    its TrainJobs, volume claims and Secrets stay in it: a tenant with another name gets none",
         "+ ConfigMap team-a/new",
     ]
     assert words.summary("prod", steps) == (
-        "prod: 1 to create, 1 to change, 1 to replace, 1 to delete, 1 to leave in the cluster, 1 unchanged"
+        "prod: 1 to create, 1 to change, 1 to replace, 2 to delete, 1 to leave in the cluster, 1 unchanged"
     )
 
 

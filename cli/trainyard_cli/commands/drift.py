@@ -21,6 +21,7 @@ import typer
 from trainyard_assist.explain.text import clean
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_platform import shown
 from trainyard_platform.drift import expected, writers
 from trainyard_platform.drift.comparison import Row
 from trainyard_platform.drift.differences import ABSENT
@@ -224,7 +225,8 @@ def _change(field: Json) -> str:
         return f"- {field['path']}: {_short(field['git'])}"
     if "git" not in field:
         return f"+ {field['path']}: {_short(field['there'])}"
-    return f"~ {field['path']}: {_short(field['git'])} in git, {_short(field['there'])} in the cluster"
+    git, there = shown.apart(_text(field["git"]), _text(field["there"]), _LONGEST)
+    return f"~ {field['path']}: {git} in git, {there} in the cluster"
 
 
 def _by(writer: Mapping[str, str] | None) -> str:
@@ -234,8 +236,12 @@ def _by(writer: Mapping[str, str] | None) -> str:
     return f" (by {writer['manager'] or 'a client without a name'}{at})"
 
 
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _short(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
+    text = _text(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ import typer
 from trainyard_assist.explain.text import clean
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_platform import consequences, shown
 from trainyard_platform import impact as core
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import installed as stack_runtimes
@@ -64,7 +65,7 @@ def run(
     except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
         print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
         return CANNOT_ASK
-    value = document(stack, since, found, seen, also)
+    value = document(stack, since, found, seen, also, advice=new_advice(before.settings, after.settings))
     if output is Output.JSON:
         write_json(value, out)
     else:
@@ -99,8 +100,20 @@ def unjudged(since: str) -> list[str]:
     return sorted({path.split("/")[0] for path in changes(since)} & set(_UNJUDGED))
 
 
+def new_advice(before: StackSettings | None, after: StackSettings | None) -> list[str]:
+    """What is of no use in the stack file now and was not before, a sentence each."""
+    old, new = (settings.advice() if settings else {} for settings in (before, after))
+    return [f"{place}: {sentence}" for place, sentence in new.items() if place not in old]
+
+
 def document(
-    stack: str, since: str, found: tuple[core.Change, ...], seen: Seen, also: list[str]
+    stack: str,
+    since: str,
+    found: tuple[core.Change, ...],
+    seen: Seen,
+    also: list[str],
+    *,
+    advice: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The answer as JSON values, in the format that docs/gitops.md describes."""
     return {
@@ -113,6 +126,7 @@ def document(
                 **change.ref._asdict(),
                 "change": change.verb.value,
                 "fields": [asdict(one) for one in change.fields],
+                "means": [*consequences.of(change)],
                 "trainJobs": [
                     {
                         "namespace": touched.job.namespace,
@@ -126,6 +140,7 @@ def document(
             }
             for change in found
         ],
+        "advice": [*advice],
         "unjudged": also,
         "unseen": [{"what": what, "why": why} for what, why in sorted(seen.unseen.items())],
     }
@@ -139,13 +154,16 @@ def as_text(value: Mapping[str, Any]) -> str:
 def _lines(value: Mapping[str, Any]) -> Iterator[str]:
     jobs = {(job["namespace"], job["name"]) for change in value["changes"] for job in change["trainJobs"]}
     yield (
-        f"{value['stack']}: {_many(len(value['changes']), 'object')} of its runtimes, queues and pools "
-        f"changed since {value['since']}, {_many(len(jobs), 'TrainJob')} touched"
+        f"{value['stack']}: {_many(len(value['changes']), 'object')} of its runtimes, queues, pools and "
+        f"tenants changed since {value['since']}, {_many(len(jobs), 'TrainJob')} touched"
     )
     for change in value["changes"]:
         yield ""
         yield f"{core.Ref(change['kind'], change['namespace'], change['name'])}: {change['change']}"
         yield from details(change)
+    if value["advice"]:
+        yield ""
+        yield from value["advice"]
     if value["unjudged"]:
         yield ""
         yield f"Changed as well, see the preview: {', '.join(value['unjudged'])}"
@@ -154,9 +172,11 @@ def _lines(value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def details(change: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each field and each TrainJob of one of a document's changes."""
+    """A line for each field, each consequence and each TrainJob of one of a document's changes."""
     for one in change["fields"]:
-        yield f"  {one['path']}: {_short(one['before'])} -> {_short(one['after'])}"
+        before, after = shown.apart(_text(one["before"]), _text(one["after"]), _LONGEST)
+        yield f"  {one['path']}: {before} -> {after}"
+    yield from (f"  {sentence}" for sentence in change["means"])
     for job in change["trainJobs"]:
         loses = f"; loses {job['loses']}" if job["loses"] else ""
         yield f"  {job['namespace']}/{job['name']} ({job['state']}) keeps {job['keeps']}{loses}"
@@ -166,9 +186,8 @@ def _many(number: int, what: str) -> str:
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
-def _short(value: object) -> str:
-    text = "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+def _text(value: object) -> str:
+    return "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def _then(here: Path, revision: str, stack: str) -> Asked:
@@ -213,7 +232,7 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Say which TrainJobs a change of runtimes, queues and pools touches.
+    """Say which TrainJobs a change of runtimes, queues, pools and tenants touches.
 
     Compares what the stack asks for now with what it asked for where this
     branch left REF, and looks for running and queued TrainJobs that depend on

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard_assist.explain.text import clean
+from trainyard_platform import shown
 from trainyard_platform.impact import Field
 from trainyard_policies.lint import formats
 from trainyard_policies.lint.report import Report
@@ -32,6 +33,7 @@ _MOST_OBJECTS: Final = 10
 """Rows of the table; fewer if the rest needs the room."""
 _MOST_JOBS: Final = 3
 _MOST_REFUSED: Final = 3
+_MOST_MEANT: Final = 5
 _MOST_GRANTED: Final = 3
 _MOST_FAILED: Final = 3
 _LONG: Final = 150
@@ -39,6 +41,10 @@ _LONG: Final = 150
 _CELL: Final = 48
 """Characters of a cell of the table."""
 _VALUE: Final = 16
+_FOLDED: Final = 400
+"""Characters of a value below the folds."""
+_WHOLE: Final = 100_000
+"""Characters of a value that are looked at for what differs."""
 _MARKS: Final = re.compile("`+")
 
 
@@ -62,6 +68,7 @@ def _above(change: Change, rows: Sequence[Row], most: int) -> list[str]:
         _replaced(change),
         _table(rows, change, most),
         _jobs(rows),
+        _means(rows),
         _granted(change),
         _previews(change),
         _besides(change),
@@ -162,9 +169,21 @@ def _differs(fields: Sequence[Field]) -> str:
     if not fields:
         return "changed"
     first, more = fields[0], len(fields) - 1
+    beside = f" and {_many(more, 'field')} more" if more else ""
+    if verb := _as_a_whole(first):
+        return f"{_code(first.path, _CELL, cell=True)} {verb}{beside}"
     path = first.path.rpartition(".")[2] or first.path
-    values = " → ".join(_code(_value(one), _VALUE, cell=True) for one in (first.before, first.after))
-    return f"{_code(path, 24, cell=True)}: {values}" + (f" and {_many(more, 'field')} more" if more else "")
+    before, after = (clean(_value(value), _WHOLE) for value in (first.before, first.after))
+    pair = shown.apart(before, after, _VALUE)
+    values = " → ".join(_code(value, _VALUE, cell=True) for value in pair)
+    return f"{_code(path, 24, cell=True)}: {values}{beside}"
+
+
+def _as_a_whole(field: Field) -> str:
+    """What happens to a part of a file that comes or goes whole; empty for all else."""
+    if field.after is None and isinstance(field.before, Mapping):
+        return "removed"
+    return "added" if field.before is None and isinstance(field.after, Mapping) else ""
 
 
 def _reached(row: Row) -> str:
@@ -191,6 +210,16 @@ def _jobs(rows: Sequence[Row]) -> list[str]:
         does = f"{verb[0]} {_code(keeps, 70)}" + (f", **{verb[1]}** {_code(loses, 90)}" if loses else "")
         lines.append(f"- {len(jobs)} {state} {does}: {_code(_names([*jobs], 2), 60)}")
     return _capped("**TrainJobs**", lines, len(groups))
+
+
+def _means(rows: Sequence[Row]) -> list[str]:
+    """What the changes mean beside TrainJobs."""
+    lines = [
+        f"- {_code(row.name, _CELL)}: {_code(sentence, _LONG)}"
+        for row in rows
+        for sentence in row.change["means"]
+    ]
+    return _capped("**Rights, and what stays**", lines[:_MOST_MEANT], len(lines))
 
 
 def _granted(change: Change) -> list[str]:
@@ -243,9 +272,7 @@ def _folded(change: Change, rows: Sequence[Row]) -> Iterator[str]:
     for stack in change.stacks:
         if stack.settings:
             details.append(f"stacks/Pulumi.{stack.name}.yaml: changed")
-            details += [
-                f"  {one.path}: {_value(one.before)} -> {_value(one.after)}" for one in stack.settings
-            ]
+            details += [_detail(field) for field in stack.settings]
         whys = (stack.not_compared, stack.not_seen if change.asked else "")
         details += [f"{stack.name}: {' '.join(why.split())}" for why in whys if why]
     if granted := let_through(change):
@@ -259,6 +286,11 @@ def _folded(change: Change, rows: Sequence[Row]) -> Iterator[str]:
     for stack in previewed:
         said = stack.preview.said if stack.preview else ""
         yield _fold(f"What the preview of {stack.name} says", said, share // len(previewed), end=True)
+
+
+def _detail(field: Field) -> str:
+    before, after = shown.apart(_value(field.before), _value(field.after), _FOLDED)
+    return f"  {field.path}: {before} -> {after}"
 
 
 def _capped(title: str, lines: Sequence[str], number: int) -> list[str]:

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from .. import impact
+from .. import consequences, impact, shown
 from ..drift import paths
 from ..drift.comparison import NOT_SHOWN
-from ..drift.differences import Difference, differences
+from ..drift.differences import Absent, Difference, differences
 from ..drift.verdicts import Ref
 from ..objects.annotations import KEPT
 from .events import Op, Step, Violation
@@ -127,12 +127,14 @@ def details(steps: Sequence[Step], effects: Mapping[str, Sequence[impact.Touched
         for step in (one for one in steps if one.op is op):
             yield f"{_MARKS[op]} {step.name}" + (": deleted, and recreated" if op is Op.REPLACE else "")
             yield from _fields(step)
+            yield from _means(step)
             yield from touched(effects.get(step.urn, ()))
     for op in (Op.DELETE, Op.LEAVE, Op.TAKE_OVER, Op.CREATE):
         found = [one for one in steps if one.op is op]
-        touching = [one for one in found if effects.get(one.urn)]
+        touching = [one for one in found if effects.get(one.urn) or any(_means(one))]
         for step in found if len(found) <= _MANY else touching:
             yield _line(step)
+            yield from _means(step)
             yield from touched(effects.get(step.urn, ()))
         if len(found) > _MANY:
             yield by_kind(op, [one for one in found if one not in touching])
@@ -187,6 +189,12 @@ def change(step: Step) -> impact.Change | None:
     return impact.Change(ref, verb, step.before, step.after)
 
 
+def _means(step: Step) -> Iterator[str]:
+    """What it means beside the TrainJobs that it touches."""
+    if (changed := change(step)) is not None:
+        yield from (f"    {sentence}" for sentence in consequences.of(changed))
+
+
 def _line(step: Step) -> str:
     return f"{_MARKS[step.op]} {step.name}{_BESIDE.get(step.op, '')}"
 
@@ -205,14 +213,15 @@ def _fields(step: Step) -> Iterator[str]:
 
 
 def _field(one: Difference, *, hidden: bool) -> str:
-    before, after = (NOT_SHOWN if hidden else _short(value) for value in (one.there, one.git))
+    before, after = (NOT_SHOWN if hidden else _text(value) for value in (one.there, one.git))
+    before, after = shown.apart(before, after, _LONGEST)
     return f"{paths.text(one.path)}: {before} -> {after}"
 
 
-def _short(value: Json) -> str:
-    text = value if isinstance(value, str) else repr(value) if repr(value) == "absent" else json.dumps(value)
-    text = "nothing" if text == "absent" else text
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+def _text(value: Json) -> str:
+    if isinstance(value, Absent):
+        return "nothing"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def touched(jobs: Iterable[impact.Touched]) -> Iterator[str]:

@@ -153,8 +153,8 @@ class Operator(pulumi.ComponentResource):
             yield from _declared(upstream, inside, f"{names.OPERATOR}-kubeflow")
         for namespace, there in args.mpi_namespaces.items() if EVERYWHERE not in args.mpi_namespaces else ():
             opened = pulumi.ResourceOptions(parent=self, depends_on=list(there))
-            secrets = manifests.granted(rbac.SECRETS, namespace, f"{names.OPERATOR}-mpi")
-            yield from _declared(secrets, opened, f"{names.OPERATOR}-mpi-{namespace}")
+            secrets = manifests.mpi(namespace)
+            yield from _declared(secrets, opened, f"{manifests.MPI}-{namespace}")
 
     def _protection(self, args: OperatorArgs, inside: pulumi.ResourceOptions) -> Iterator[pulumi.Resource]:
         of_the_cluster: list[Manifest] = []

@@ -38,6 +38,8 @@ FROM_STACK: Final = {
 DIGEST: Final = "trainyard.dev/configuration"
 """Annotation of the pods: a digest of the configuration, so that a new one means new pods."""
 USER: Final = 65532
+MPI: Final = f"{names.OPERATOR}-mpi"
+"""What lets it keep the keys of MPI jobs in a namespace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,11 @@ def granted(
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), "labels": LABELS}
     subject = rights.account(names.OPERATOR, names.SYSTEM_NAMESPACE)
     return rights.role(metadata, rules), rights.binding(metadata, name, [subject])
+
+
+def mpi(namespace: str) -> tuple[Manifest, Manifest]:
+    """What lets it keep the keys of MPI jobs in a namespace: the role, and its binding."""
+    return granted(rbac.SECRETS, namespace, MPI)
 
 
 def files(process: Process) -> dict[str, str]:

@@ -1,0 +1,31 @@
+"""Two values that differ, side by side and no longer than there is room: pure."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import Final
+
+_CUT: Final = "..."
+
+
+def apart(before: str, after: str, most: int) -> tuple[str, str]:
+    """Both texts with at most so many characters each, cut so that where they differ is in sight.
+
+    Args:
+        before: What was.
+        after: What is to be.
+        most: Characters of each, 16 or more.
+    """
+    longest = max(len(before), len(after))
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    room = most - len(_CUT)
+    if longest <= most or same < room:
+        return _ended(before, most), _ended(after, most)
+    begin = min(same - most // 4, longest - room)
+    shown = (f"{_CUT}{text[begin:]}" for text in (before, after))
+    left, right = (_ended(text, most) for text in shown)
+    return left, right
+
+
+def _ended(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - len(_CUT)] + _CUT
