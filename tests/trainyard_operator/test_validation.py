@@ -121,6 +121,19 @@ def test_a_retention_that_can_be_read_or_was_there_before_is_none(job, old):
     assert validate(job, old, runtime({})).warnings == ()
 
 
+ELASTIC = trainjob(annotations={"kueue.x-k8s.io/elastic-job": "true"})
+
+
+def test_quota_that_would_grow_and_shrink_with_a_job_is_a_warning_when_it_is_sent():
+    rt = runtime({})
+    assert validate(ELASTIC, None, rt).warnings == (
+        "metadata.annotations[kueue.x-k8s.io/elastic-job]: Kueue knows no elastic TrainJob: it starts when "
+        "there is quota for all of its nodes, and keeps that until it ends",
+    )
+    rigid = trainjob(annotations={"kueue.x-k8s.io/elastic-job": "false"})
+    assert validate(ELASTIC, ELASTIC, rt).warnings == validate(rigid, None, rt).warnings == ()
+
+
 QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
 HELD = {"kueue.x-k8s.io/admission-gated-by": "trainyard.dev/sent-suspended"}
 SUSPENDED = trainjob({"suspend": True}, labels=QUEUED)

@@ -106,6 +106,7 @@ def validate(
         *_warnings("Referenced ", runtime),
         *_retention_warnings(job, old),
         *_suspend_warnings(job, old, settings),
+        *_elastic_warnings(job, old),
         *said,
     )
     return Answer(warnings, errors)
@@ -236,6 +237,15 @@ def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -
         yield (
             f"spec.suspend: is true, so this job waits, though queue {queue[:63]} has room, until "
             f"kubectl patch trainjob {job.name} {names.RESUMES}; a queue needs no suspend: true"
+        )
+
+
+def _elastic_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
+    """Where the queue holds TrainJobs, Kueue's webhook refuses it; a JobSet does not get the annotation."""
+    if old is None and job.annotations.get(names.ELASTIC_JOB_ANNOTATION) == "true":
+        yield (
+            f"metadata.annotations[{names.ELASTIC_JOB_ANNOTATION}]: Kueue knows no elastic TrainJob: it "
+            "starts when there is quota for all of its nodes, and keeps that until it ends"
         )
 
 

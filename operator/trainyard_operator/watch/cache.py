@@ -339,7 +339,9 @@ def key_of(runtime: model.Runtime) -> RuntimeKey:
 _READ_AT_EACH_LOOK = frozenset({"runtimeRef", "suspend", "managedBy", "activeDeadlineSeconds"})
 _READ_STATUS = frozenset({"conditions", "jobsStatus", names.STATUS_FIELD})
 _READ_PROGRESS = frozenset({"progressPercentage", "lastUpdatedTime"})
-_READ_ANNOTATIONS = frozenset({names.RETENTION_ANNOTATION, names.MAX_RESTARTS_ANNOTATION})
+_READ_ANNOTATIONS = frozenset(
+    {names.ELASTIC_JOB_ANNOTATION, names.MAX_RESTARTS_ANNOTATION, names.RETENTION_ANNOTATION}
+)
 """Of a TrainJob, beside what Kueue reads. What nobody reads is not kept: annotations and metrics can be
 large too."""
 
