@@ -230,8 +230,9 @@ class StackSettings(Closed):
                 yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
         if self.queues.multi_kueue.is_used and self.queues_hold_jobsets:
             yield (
-                f"queues.multiKueue: needs {Integration.TRAINJOB} in kueue.integrations, since the key and "
-                "the hosts of an MPI job do not travel with its JobSet"
+                f"queues.multiKueue: needs {Integration.TRAINJOB} in kueue.integrations, since what is "
+                "beside a JobSet (the key and the hosts of an MPI job, the PodGroup of a gang) does not "
+                "travel with it"
             )
         for key in self.kueue.useless():
             yield f"kueue.{key}: kueue.controller {self.kueue.controller} has no use for it: remove it"

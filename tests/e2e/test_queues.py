@@ -1,10 +1,12 @@
 """Kueue decides when a TrainJob starts: quota, borrowing, priorities, and what pods carry."""
 
+from typing import Any
+
 import pytest
 import yaml
 
 from tests.support.cluster import UNTIL_TOLD, Cluster, finish, runtime, shows
-from tests.support.patience import eventually
+from tests.support.patience import LEARNED, STARTED, eventually
 
 from .queues import (
     evictions,
@@ -98,6 +100,50 @@ def test_a_running_job_that_its_user_suspends_gives_its_quota_back_until_it_is_r
     assert again["metadata"]["uid"] != first["metadata"]["uid"]
     finish(team_a, again)
     team_a.wait_for_condition("pauses", "Complete")
+
+
+@pytest.mark.long
+def test_an_elastic_job_gets_a_new_pod_for_a_lost_one_within_the_quota_that_it_has(team_a: Cluster) -> None:
+    job = queued("elastic", "100m")
+    job["spec"]["runtimeRef"] = {"name": "torch-elastic"}
+    trainer = {"numNodes": 2, "numProcPerNode": 1, "args": ["--no_python", "sh", "-c", UNTIL_TOLD]}
+    job["spec"]["trainer"] = {**trainer, "resourcesPerNode": {"requests": {"cpu": "100m"}}}
+    team_a.apply(job)
+
+    def both_run() -> dict[str, Any] | None:
+        """The pods by uid, if there are two and both are ready."""
+        pods = {pod["metadata"]["uid"]: pod for pod in team_a.pods("elastic")}
+        ready = [
+            one
+            for pod in pods.values()
+            for one in pod["status"].get("conditions", [])
+            if (one["type"], one["status"]) == ("Ready", "True")
+        ]
+        return pods if len(pods) == len(ready) == 2 else None
+
+    first = eventually("both nodes run", both_run, within=STARTED)
+    held = workload(team_a, "elastic")["metadata"]["uid"]
+    [lost] = [
+        pod
+        for pod in first.values()
+        if pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == "1"
+    ]
+    team_a.kubectl("delete", "pod", lost["metadata"]["name"], "--force", "--grace-period=0")
+    again = eventually(
+        "another pod runs for the lost one",
+        lambda: (pods := both_run()) and lost["metadata"]["uid"] not in pods and pods,
+        within=STARTED,
+    )
+    assert len(first.keys() & again.keys()) == 1, "the other node was left alone"
+    found = workload(team_a, "elastic")
+    assert found["metadata"]["uid"] == held
+    assert "schedulingStats" not in found["status"], "it was never evicted"
+    eventually(
+        "the table says that it runs", lambda: team_a.table("trainjobs")["elastic"]["STATE"] == "Running"
+    )
+    for pod in again.values():
+        finish(team_a, pod)
+    team_a.wait_for_condition("elastic", "Complete", within=LEARNED)
 
 
 def test_a_job_that_counts_as_anothers_part_is_refused(team_a: Cluster) -> None:

@@ -5,15 +5,19 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.support.cluster import Cluster, emptied, shows
+from tests.support.cluster import UNTIL_TOLD, Cluster, Object, emptied, finish, shows
+from tests.support.patience import eventually
+from trainyard_cli.cluster.queued_jobs import CLOSE
 from trainyard_sandbox.paths import PROJECT
 
 from .queues import (
     gives_way_and_goes_on,
     moves_to_another_flavor,
     queued,
+    running,
     two_flavors,
     waits_until_it_is_resumed,
+    workload,
 )
 
 pytestmark = pytest.mark.sandbox(area="queues")
@@ -61,3 +65,44 @@ def test_a_high_priority_takes_the_quota_of_a_low_one_which_goes_on_after_it(
 def test_a_job_that_moves_to_another_flavor_carries_nothing_of_the_first(holding_trainjobs: Cluster) -> None:
     with two_flavors(holding_trainjobs) as mover:
         moves_to_another_flavor(mover)
+
+
+def test_what_the_queues_hold_changes_once_no_job_is_in_them_and_none_comes_meanwhile(
+    holding_trainjobs: Cluster, team_a: Cluster
+) -> None:
+    """The last one here: it leaves the platform with queues that hold JobSets, as its own stack file says."""
+    platform, counted = holding_trainjobs, "count/trainjobs.trainer.kubeflow.org"
+
+    def quota(part: str) -> str:
+        return str((team_a.get("resourcequota", "tenant") or {})[part]["hard"][counted])
+
+    allowed = quota("spec")
+    team_a.apply(queued("runs", "100m", UNTIL_TOLD))
+    pod = running(team_a, "runs")
+    for command in ("preview", "up"):
+        refused = platform.run("trainyard", command, "--stack", "sandbox", check=False)
+        assert refused.returncode == 1, refused.stdout + refused.stderr
+        assert "refused: the queues hold TrainJobs, and would hold JobSets" in refused.stderr
+        assert "With quota: team-a/runs" in refused.stderr
+        assert CLOSE in refused.stderr
+    platform.run("sh", "-c", CLOSE)
+    eventually("the quota is nothing", lambda: quota("status") == "0")
+    late = yaml.safe_dump(queued("late", "100m"))
+    denied = team_a.run("kubectl", "create", "-n", "team-a", "-f", "-", check=False, stdin=late)
+    assert "exceeded quota: tenant" in denied.stderr
+    assert [one["metadata"]["uid"] for one in team_a.pods("runs")] == [pod["metadata"]["uid"]]
+    finish(team_a, pod)
+    team_a.wait_for_condition("runs", "Complete")
+    eventually("its quota is free", lambda: _has_ended(workload(team_a, "runs")))
+    platform.run("trainyard", "up", "--stack", "sandbox")
+    eventually("the quota is as before", lambda: quota("status") == allowed)
+    team_a.apply(queued("after", "100m", UNTIL_TOLD))
+    pod = running(team_a, "after")
+    assert workload(team_a, "after")["metadata"]["ownerReferences"][0]["kind"] == "JobSet"
+    finish(team_a, pod)
+    team_a.wait_for_condition("after", "Complete")
+
+
+def _has_ended(found: Object) -> bool:
+    conditions = found.get("status", {}).get("conditions", [])
+    return any((one["type"], one["status"]) == ("Finished", "True") for one in conditions)

@@ -5,54 +5,108 @@ from typing import Any
 import pytest
 
 from tests.support.fake_api import FakeApi, run
+from tests.support.program import ROOT
 from trainyard_cli.cluster import queued_jobs
 from trainyard_platform.parts.kueue.settings import Integration
 
 TRAINJOB, JOBSET = "trainer.kubeflow.org/trainjob", "jobset.x-k8s.io/jobset"
 
 
-def workload(kind: str, name: str, *, finished: bool = False) -> dict[str, Any]:
+JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets"
+
+
+def workload(kind: str, name: str, **conditions: bool) -> dict[str, Any]:
     return {
         "metadata": {
             "name": f"{kind.lower()}-{name}",
             "namespace": "team",
             "ownerReferences": [{"kind": kind, "name": name}],
         },
-        "status": {"conditions": [{"type": "Finished", "status": str(finished)}]},
+        "status": {"conditions": [{"type": kind, "status": str(told)} for kind, told in conditions.items()]},
     }
 
 
-def refused(integrations: list[str], *workloads: dict[str, Any]) -> list[str]:
+ENDED = (workload("TrainJob", "done", Finished=True), workload("JobSet", "over", Finished=True))
+OPEN = (
+    workload("TrainJob", "old", Finished=False, QuotaReserved=True),
+    workload("TrainJob", "older"),
+    workload("JobSet", "new", QuotaReserved=True),
+    workload("JobSet", "newer", QuotaReserved=False),
+    workload("JobSet", "alone", QuotaReserved=True),
+)
+
+
+def refused(
+    integrations: list[str], *workloads: dict[str, Any], installs: bool = True
+) -> tuple[list[str], FakeApi]:
+    """What is said of these Workloads; the JobSet `alone` is no TrainJob's."""
     api = FakeApi()
     for manifest in workloads:
         api.put(
             f"/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads/{manifest['metadata']['name']}", manifest
         )
+    for name in ("new", "newer"):
+        api.put(f"{JOBSETS}/{name}", {"metadata": {"ownerReferences": [{"kind": "TrainJob", "name": name}]}})
+    api.put(f"{JOBSETS}/alone", {})
 
     async def test() -> list[str]:
         async with api.client() as client:
-            return await queued_jobs.refused(client, [Integration(kind) for kind in integrations])
+            kinds = [Integration(kind) for kind in integrations]
+            return await queued_jobs.refused(client, kinds, installs=installs)
 
-    return run(test)
+    return run(test), api
+
+
+HELD_TRAINJOBS = "With quota: team/old. Waiting: team/older"
+HELD_JOBSETS = "With quota: team/new. Waiting: team/newer"
 
 
 @pytest.mark.parametrize(
-    ("integrations", "jobs"),
+    ("integrations", "installs", "jobs"),
     [
-        ([JOBSET], "team/old"),
-        ([TRAINJOB], "team/new"),
-        ([TRAINJOB, JOBSET], None),
+        pytest.param([JOBSET], True, HELD_TRAINJOBS, id="from TrainJobs to JobSets"),
+        pytest.param([JOBSET, "batch/job"], False, HELD_TRAINJOBS, id="the same of a Kueue that is there"),
+        pytest.param(
+            [TRAINJOB],
+            True,
+            "With quota: team/alone, team/new. Waiting: team/newer",
+            id="no JobSets any more",
+        ),
+        pytest.param([TRAINJOB, JOBSET], True, HELD_JOBSETS, id="JobSets only of people"),
+        pytest.param(
+            [TRAINJOB], False, HELD_JOBSETS, id="a Kueue that is there, whoever says what it queues"
+        ),
     ],
 )
 def test_a_stack_keeps_what_its_queues_hold_while_jobs_are_in_them(
-    integrations: list[str], jobs: str | None
+    integrations: list[str], installs: bool, jobs: str
 ) -> None:
-    ended = (workload("TrainJob", "done", finished=True), workload("JobSet", "over", finished=True))
-    assert refused(integrations, *ended) == []
-    said = (
-        "refused: Kueue would no longer look at these jobs, and their quota would stay taken: "
-        f"{jobs}. Wait until they have ended or delete them, or keep what Kueue queues now: "
-        f"kueue.integrations: [{JOBSET if TRAINJOB in integrations else TRAINJOB}] in the stack file"
-    )
-    open_ones = (workload("TrainJob", "old"), workload("JobSet", "new"))
-    assert refused(integrations, *ended, *open_ones) == ([said] if jobs else [])
+    now, then, way = ("TrainJob", "JobSet", TRAINJOB) if "old" in jobs else ("JobSet", "TrainJob", JOBSET)
+    said, _ = refused(integrations, *ENDED, *OPEN, installs=installs)
+    assert said == [
+        f"refused: the queues hold {now}s, and would hold {then}s: Kueue would stop the jobs that are in "
+        f"them, or keep their quota for ever. {jobs}",
+        f"To leave it as it is, say in the stack file: kueue.integrations: [{way}]",
+        "To change it, let these jobs end, or delete them. So that no new ones come meanwhile, run this; "
+        "make up then gives the tenants their quota back: "
+        "kubectl get namespaces -l trainyard.dev/tenant -o jsonpath='{.items[*].metadata.name}' | xargs -n1 "
+        "kubectl patch resourcequota tenant --type=merge -p "
+        """'{"spec":{"hard":{"count/trainjobs.trainer.kubeflow.org":"0"}}}' -n""",
+    ]
+    assert refused(integrations, *ENDED, installs=installs)[0] == []
+
+
+@pytest.mark.parametrize("integrations", [[JOBSET], [TRAINJOB], [TRAINJOB, JOBSET]])
+def test_a_stack_that_changes_nothing_about_its_queues_is_not_refused(integrations: list[str]) -> None:
+    held = [one for one in OPEN if ("TrainJob" in str(one)) == (TRAINJOB in integrations)]
+    mine = [*held, OPEN[-1]] if JOBSET in integrations else held
+    assert refused(integrations, *mine)[0] == []
+
+
+def test_jobsets_are_looked_at_only_if_a_queue_holds_some() -> None:
+    said, api = refused([TRAINJOB, JOBSET], *OPEN[:2])
+    assert (said, api.requests) == ([], [("GET", "/apis/kueue.x-k8s.io/v1beta2/workloads")])
+
+
+def test_the_guide_has_the_command_that_lets_no_new_jobs_come() -> None:
+    assert f"$ {queued_jobs.CLOSE}\n" in (ROOT / "docs" / "queues-and-tenants.md").read_text()

@@ -379,8 +379,9 @@ def test_multikueue_with_queues_that_hold_jobsets_is_refused() -> None:
         )
     assert str(stopped.value) == (
         "stacks/Pulumi.demo.yaml is not valid:\n"
-        f"  trainyard:platform.queues.multiKueue: needs {TRAINJOB} in kueue.integrations, since the key and "
-        "the hosts of an MPI job do not travel with its JobSet"
+        f"  trainyard:platform.queues.multiKueue: needs {TRAINJOB} in kueue.integrations, since what is "
+        "beside a JobSet (the key and the hosts of an MPI job, the PodGroup of a gang) does not travel with "
+        "it"
     )
 
 

@@ -1,63 +1,112 @@
 """Jobs in queues that would no longer hold them: found before a stack changes what its queues hold.
 
-Called by `rollout`. Queries the cluster, with only read rights.
+Called by `rollout`. Queries the cluster, with only read rights. What Kueue has
+admitted in one way cannot go on in the other (docs/adr/0038).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
+from typing import Any, Final
+
+import msgspec
 
 from trainyard_api import names
 from trainyard_assist.explain import read
 from trainyard_assist.explain.text import listed
-from trainyard_operator.kube.client import Client, NotFoundError
-from trainyard_operator.kube.resources import WORKLOADS
+from trainyard_operator.kube.client import METADATA_OF_ALL, Client, NotFoundError
+from trainyard_operator.kube.resources import JOBSETS, WORKLOADS
 from trainyard_platform.parts.kueue.settings import Integration, holds_jobsets
+from trainyard_platform.parts.tenants.settings import TRAINJOBS
 
 from ..files import stackfile
 from . import connection
-from .lists import everything
+from .lists import everything, undecoded
+
+_NO_NEW_ONES: Final = json.dumps({"spec": {"hard": {TRAINJOBS: "0"}}}, separators=(",", ":"))
+CLOSE: Final = (
+    f"kubectl get namespaces -l {names.TENANT_LABEL} -o jsonpath='{{.items[*].metadata.name}}' | "
+    f"xargs -n1 kubectl patch resourcequota tenant --type=merge -p '{_NO_NEW_ONES}' -n"
+)
+"""The command that lets no new TrainJobs into the tenants' namespaces; `make up` undoes it."""
 
 
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
-    """A sentence if jobs are in queues that would no longer hold them; queries nothing without Kueue.
+    """What to say if jobs are in queues that would no longer hold them; queries nothing without Kueue.
 
     Raises:
         PlatformError: The stack file is invalid.
         ApiError, CredentialsError: The cluster cannot be queried.
     """
     settings = stackfile.read_as_pulumi(stack)
-    if not settings.kueue.installs:
+    if not settings.kueue.enabled:
         return []
+    integrations, installs = settings.integrations, settings.kueue.installs
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
-    return connection.ask(credentials, "preview", lambda client: refused(client, settings.integrations))
+    return connection.ask(
+        credentials, "preview", lambda client: refused(client, integrations, installs=installs)
+    )
 
 
-async def refused(client: Client, integrations: Collection[Integration]) -> list[str]:
-    """The same with the kinds of jobs that the stack's Kueue queues."""
-    others = _no_longer_held(integrations)
-    if not others:
-        return []
-    jobs = set()
+async def refused(client: Client, integrations: Collection[Integration], *, installs: bool) -> list[str]:
+    """The same with the kinds of jobs that Kueue queues, and whether the stack says which."""
     try:
-        async for workload in everything(client, WORKLOADS):
-            owner = next(iter(read.objects(workload, "metadata", "ownerReferences")), {})
-            if owner.get("kind") in others and not read.holds(workload, "Finished"):
-                jobs.add(f"{read.text(workload, 'metadata', 'namespace')}/{read.text(owner, 'name')}")
+        workloads = [one async for one in everything(client, WORKLOADS) if not read.holds(one, "Finished")]
     except NotFoundError:
         return []
-    if not jobs:
+    others = await _no_longer_held(client, workloads, integrations, installs=installs)
+    if not others:
         return []
-    way = Integration.TRAINJOB if holds_jobsets(integrations) else Integration.JOBSET
+    holding = {_job(one) for one in others if read.holds(one, "QuotaReserved")}
+    waiting = {_job(one) for one in others} - holding
+    jobs = [
+        f"{state}: {listed(sorted(those))}"
+        for state, those in (("With quota", holding), ("Waiting", waiting))
+        if those
+    ]
+    is_to_hold_jobsets = holds_jobsets(integrations)
+    now, then = (names.TRAINJOB, names.JOBSET) if is_to_hold_jobsets else (names.JOBSET, names.TRAINJOB)
+    way = Integration.TRAINJOB if is_to_hold_jobsets else Integration.JOBSET
     return [
-        "refused: Kueue would no longer look at these jobs, and their quota would stay taken: "
-        f"{listed(sorted(jobs))}. Wait until they have ended or delete them, or keep what Kueue queues now: "
-        f"kueue.integrations: [{way}] in the stack file"
+        f"refused: the queues hold {now}s, and would hold {then}s: Kueue would stop the jobs that are in "
+        f"them, or keep their quota for ever. {'. '.join(jobs)}",
+        f"To leave it as it is, say in the stack file: kueue.integrations: [{way}]",
+        "To change it, let these jobs end, or delete them. So that no new ones come meanwhile, run this; "
+        f"make up then gives the tenants their quota back: {CLOSE}",
     ]
 
 
-def _no_longer_held(integrations: Collection[Integration]) -> Collection[str]:
-    """The kinds of the owners of Workloads that Kueue will not look at."""
+async def _no_longer_held(
+    client: Client, workloads: list[dict[str, Any]], integrations: Collection[Integration], *, installs: bool
+) -> list[dict[str, Any]]:
+    """The Workloads whose owners Kueue would treat otherwise than it does now."""
+    others = [one for one in workloads if _owner(one) == names.TRAINJOB]
     if holds_jobsets(integrations):
-        return {names.TRAINJOB}
-    return set() if Integration.JOBSET in integrations else {names.JOBSET}
+        return others
+    others = [] if Integration.TRAINJOB in integrations else others
+    of_jobsets = [one for one in workloads if _owner(one) == names.JOBSET]
+    if of_jobsets and (Integration.JOBSET in integrations or not installs):
+        # Those that people send themselves stay where they are.
+        of_trainjobs = await _jobsets_of_trainjobs(client)
+        of_jobsets = [one for one in of_jobsets if _job(one) in of_trainjobs]
+    return [*others, *of_jobsets]
+
+
+async def _jobsets_of_trainjobs(client: Client) -> set[str]:
+    found = [msgspec.json.decode(raw) async for raw in undecoded(client, JOBSETS, accept=METADATA_OF_ALL)]
+    return {
+        f"{read.text(one, 'metadata', 'namespace')}/{read.name(one)}"
+        for one in found
+        if _owner(one) == names.TRAINJOB
+    }
+
+
+def _owner(of: dict[str, Any]) -> str:
+    """The kind of what owns an object."""
+    return read.text(next(iter(read.objects(of, "metadata", "ownerReferences")), {}), "kind")
+
+
+def _job(workload: dict[str, Any]) -> str:
+    owner = next(iter(read.objects(workload, "metadata", "ownerReferences")), {})
+    return f"{read.text(workload, 'metadata', 'namespace')}/{read.text(owner, 'name')}"
