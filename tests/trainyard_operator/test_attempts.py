@@ -177,3 +177,24 @@ def test_a_pod_that_was_deleted_is_behind_a_failure_of_the_same_second_and_befor
     deleted = end(0, 2, exit_code=0, reason="Deleted", container="")
     for other, first in ((end(1, 2.9), 1), (end(1, 1.5, lost_others=True), 0), (end(1, 3), 0)):
         assert [one["index"] for one in attempts.with_ends((), [deleted, other])] == [first]
+
+
+@pytest.mark.parametrize(
+    ("others", "first"),
+    [
+        ([end(1, 17, exit_code=0, reason="Deleted", container="")], 0),
+        ([end(1, 17, exit_code=0, reason="Deleted", container=""), end(2, 4)], 2),
+        ([end(1, 4, exit_code=0, reason="Deleted", container="")], 1),
+    ],
+    ids=["so it is the first", "unless another failed", "not before"],
+)
+def test_a_pod_that_was_deleted_after_one_had_lost_others_was_deleted_because_of_it(
+    others: list[PodEnd], first: int
+) -> None:
+    """As by JobSet's controller, once torchrun has waited for its peers in vain."""
+    ends = [end(0, 5, lost_others=True, rank=0), *others]
+    for seen in (ends, ends[::-1]):
+        noted: tuple[Any, ...] = ()
+        for one_more in seen:
+            noted = attempts.with_ends(noted, [one_more])
+        assert [attempt["index"] for attempt in noted] == [first]

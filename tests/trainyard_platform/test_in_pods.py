@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -194,3 +195,117 @@ def test_a_module_of_its_name_that_it_hides_is_read_all_the_same(tmp_path: Path)
     (other / "sitecustomize.py").write_text("import builtins; builtins.was_read = 'read'")
     said = ended(tmp_path, "raise ValueError(was_read)", also=other)
     assert said[1].splitlines()[-1] == "ValueError: read"
+
+
+AGENT = "torch.distributed.elastic.agent.server.api"
+PATIENT = """
+import os, subprocess, sys, time, types
+class SimpleElasticAgent:
+    def __init__(self, exit_barrier_timeout=300):
+        self._exit_barrier_timeout = exit_barrier_timeout
+    def get_worker_group(self):
+        return types.SimpleNamespace(state=types.SimpleNamespace(name=self.ended))
+    def _exit_barrier(self):
+        print("waits for %s s" % self._exit_barrier_timeout, file=sys.stderr)
+"""
+"""Torchrun's agent, as far as it matters how long it waits: `AGENT` of torch 1.13."""
+WAITS = f"""
+from {AGENT} import SimpleElasticAgent
+class LocalElasticAgent(SimpleElasticAgent):
+    ended = "ENDED"
+LocalElasticAgent()._exit_barrier()
+"""
+
+
+def torch(tmp_path: Path, agent: str = PATIENT) -> Path:
+    """A folder with so much of torch."""
+    api = tmp_path.joinpath("libraries", *f"{AGENT}.py".removesuffix(".py").split(".")).with_suffix(".py")
+    api.parent.mkdir(parents=True)
+    api.write_text(agent)
+    return tmp_path / "libraries"
+
+
+@pytest.mark.parametrize(
+    ("ended_as", "environment", "seconds"),
+    [
+        ("FAILED", {}, "10.0"),
+        ("FAILED", {"TRAINYARD_EXIT_BARRIER_TIMEOUT": "2.5"}, "2.5"),
+        ("FAILED", {"TRAINYARD_EXIT_BARRIER_TIMEOUT": "0"}, "300"),
+        ("FAILED", {"TRAINYARD_EXIT_BARRIER_TIMEOUT": "900"}, "300"),
+        ("FAILED", {"TRAINYARD_EXIT_BARRIER_TIMEOUT": "soon"}, "10.0"),
+        ("FAILED", {"TORCHELASTIC_ERROR_FILE": "error.json"}, "300"),
+        ("SUCCEEDED", {}, "300"),
+    ],
+    ids=["failed", "said", "turned off", "longer", "no number", "a rank's own", "finished"],
+)
+def test_torchrun_waits_for_its_peers_briefly_once_a_rank_of_its_own_has_failed(
+    tmp_path: Path, ended_as: str, environment: dict[str, str], seconds: str
+) -> None:
+    script = WAITS.replace("ENDED", ended_as)
+    waited = ended(tmp_path, script, torch(tmp_path), PET_NNODES="2", **environment)
+    assert waited == (0, f"waits for {seconds} s\n", "")
+
+
+@pytest.mark.parametrize("agent", ["", "SimpleElasticAgent = None"], ids=["without", "another"])
+def test_another_torch_is_imported_as_it_is(tmp_path: Path, agent: str) -> None:
+    script = f"import {AGENT} as api; print(api.__spec__.name, file=__import__('sys').stderr)"
+    assert ended(tmp_path, script, torch(tmp_path, agent), PET_NNODES="2") == (0, f"{AGENT}\n", "")
+
+
+def test_without_torch_nothing_looks_at_what_is_imported(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.stderr.write(str([finder for finder in sys.meta_path if 'Agents' in str(finder)]))"
+    )
+    assert ended(tmp_path, script) == (0, "[]", "")
+
+
+RANK = "import os, sys; sys.stdin.read(1); os.write(1, b'step'); sys.stdin.read()"
+LAUNCHES = f"""
+import subprocess, sys, {AGENT}
+rank = subprocess.Popen([sys.executable, "-S", "-c", {RANK!r}], stdin=0, stdout=subprocess.DEVNULL)
+print(rank.pid, file=sys.stderr)
+sys.exit(rank.wait())
+"""
+
+
+def test_ranks_without_output_and_cpu_are_said_to_be_silent_until_they_no_longer_are(tmp_path: Path) -> None:
+    environment = {"PET_NNODES": "1", "TRAINYARD_SILENT_AFTER": "0.1"}
+    path = os.pathsep.join([str(MODULE.parent), str(torch(tmp_path))])
+    with subprocess.Popen(
+        [sys.executable, "-c", LAUNCHES],
+        env={**os.environ, **environment, "PYTHONPATH": path},
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as torchrun:
+        assert torchrun.stdin is not None
+        assert torchrun.stderr is not None
+        pid = torchrun.stderr.readline().strip()
+        began = torchrun.stderr.readline()
+        torchrun.stdin.write("1")
+        torchrun.stdin.flush()
+        ceased = torchrun.stderr.readline()
+    silent = re.fullmatch(r"trainyard: silent since (\S+): no output and no CPU of PID (\d+)\n", began)
+    assert silent is not None, began
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(silent[1])).total_seconds() < 60
+    assert (silent[2], ceased, torchrun.returncode) == (pid, "trainyard: silent no more\n", 0)
+
+
+KILLED = "import os, signal; {}; os.kill(os.getpid(), signal.SIGUSR1); os.write(2, b'goes on')"
+
+
+def test_sigusr1_has_a_program_print_where_it_is(tmp_path: Path) -> None:
+    code, shown, message = ended(tmp_path, KILLED.format("pass"))
+    first, place, rest = shown.splitlines()
+    assert (code, first.split()[0], place, rest, message) == (
+        0,
+        "Current",
+        '  File "<string>", line 1 in <module>',
+        "goes on",
+        "",
+    )
+
+
+def test_a_handler_of_the_programs_own_is_called_and_no_other(tmp_path: Path) -> None:
+    own = "signal.signal(signal.SIGUSR1, lambda *_: os.write(2, b'own, '))"
+    assert ended(tmp_path, KILLED.format(own)) == (0, "own, goes on", "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from trainyard_api import names
@@ -25,6 +25,8 @@ LAST_WORDS: Final = 2000
 """Characters that a status keeps of a container's termination message."""
 DELETED: Final = "Deleted"
 """The reason of a pod that ended because it was deleted."""
+_SKEW: Final = timedelta(seconds=1)
+"""By how much a node's clock may be behind the API server's, by which pods are deleted."""
 NO_FAILURE: Final = {
     DELETED: "was deleted",
     "EvictionByEvictionAPI": "was evicted",
@@ -77,7 +79,7 @@ def with_ends(known: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]
     for end in ends:
         said = noted(end)
         before = first.get(said["attempt"])
-        if before is None or _order(said) < _order(before):
+        if before is None or _is_before(said, before):
             first[said["attempt"]] = said
     found = [first[number] for number in sorted(first)]
     return tuple(found if len(found) <= KEPT else [found[0], *found[1 - KEPT :]])
@@ -159,12 +161,29 @@ def noted(end: PodEnd) -> Json:
 
 def is_before(one: PodEnd, other: PodEnd) -> bool:
     """Whether the one failed before the other."""
-    return _order(noted(one)) < _order(noted(other))
+    return _is_before(noted(one), noted(other))
+
+
+def _is_before(one: Json, other: Json) -> bool:
+    """By `order`, unless one was deleted well after the other had lost others: that is why it was deleted."""
+    if _is_deleted(one) and other.get("lostOthers"):
+        return _failed_at(one) <= _failed_at(other) + _SKEW
+    if _is_deleted(other) and one.get("lostOthers"):
+        return not _is_before(other, one)
+    return _order(one) < _order(other)
+
+
+def _is_deleted(attempt: Json) -> bool:
+    return bool(attempt["reason"] == DELETED)
+
+
+def _failed_at(attempt: Json) -> datetime:
+    return conditions.moment(attempt["failedAt"])
 
 
 def _order(attempt: Json) -> tuple[Any, ...]:
-    at, lost = conditions.moment(attempt["failedAt"]), attempt.get("lostOthers", False)
-    code = last_words.TERMINATED if attempt["reason"] == DELETED else attempt["exitCode"]
+    at, lost = _failed_at(attempt), attempt.get("lostOthers", False)
+    code = last_words.TERMINATED if _is_deleted(attempt) else attempt["exitCode"]
     return (*order(at, code, lost), attempt["job"], attempt["index"])
 
 

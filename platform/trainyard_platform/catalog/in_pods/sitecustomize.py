@@ -12,6 +12,10 @@ or, if it exits without an exception, what it printed last on stderr:
 both of these in the container's termination message, whose first line says who failed, when and how
 (trainyard_operator.core.last_words reads it). A mistake that would only come again ends with exit
 code 42, by which runtimes know that it is of no use to try again.
+
+Of a job that no longer trains two things are seen to in torchrun (docs/adr/0036): once a rank of its own
+has failed, it waits for its peers no longer than EXIT_BARRIER; and it says in the log since when none of
+its ranks prints or computes. SIGUSR1 has a program print where it is, and changes nothing else.
 """
 
 import atexit
@@ -60,6 +64,13 @@ LOST = (
     "mpi_err_proc_failed",
 )
 """What such an exception says where another rank is gone."""
+AGENT = "torch.distributed.elastic.agent.server.api"
+EXIT_BARRIER = "TRAINYARD_EXIT_BARRIER_TIMEOUT", 10.0
+"""Seconds that torchrun waits for its peers once a rank of its own has failed; 0: as long as by itself."""
+SILENT_AFTER = "TRAINYARD_SILENT_AFTER", 600.0
+"""Seconds without output and CPU after which ranks are silent; 0: they never are."""
+IDLE = 0.05
+"""Of a CPU: what threads use that only look at a clock."""
 LIBRARIES = ("site-packages", "dist-packages", "/lib/python3", "<")
 PID, MAIN = os.getpid(), __import__("_thread").get_ident()
 RECORD = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
@@ -300,6 +311,105 @@ def _forget(file):
         os.remove(file.name)
 
 
+def _show_where_it_is():
+    """On SIGUSR1, which would end it; a handler that the program sets itself takes this one's place."""
+    import faulthandler
+
+    signal = __import__("_signal")  # `signal` takes long to import
+    if signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
+        faulthandler.register(signal.SIGUSR1)
+
+
+class _Agents:
+    """Sees torchrun's agent being imported, by whatever launcher."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != AGENT:
+            return None
+        from importlib.machinery import PathFinder
+
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+            setattr(spec.loader, "exec_module", lambda module: (load(module), _is_torchrun(module)))  # noqa: B010
+        return spec
+
+
+def _is_torchrun(module):
+    try:
+        _bound_the_exit_barrier(module)
+        after = _seconds(*SILENT_AFTER)
+        if after > 0:
+            __import__("_thread").start_new_thread(_watch, (after,))
+    except Exception:  # another torch, no thread to be had: it runs as it would by itself
+        pass
+
+
+def _seconds(name, default):
+    try:
+        return float(os.environ.get(name) or default)
+    except ValueError:
+        return default
+
+
+def _bound_the_exit_barrier(module):
+    class Agent(module.SimpleElasticAgent):
+        def _exit_barrier(self):
+            longest = _seconds(*EXIT_BARRIER)
+            if self.get_worker_group().state.name == "FAILED" and 0 < longest < self._exit_barrier_timeout:
+                self._exit_barrier_timeout = longest
+            super()._exit_barrier()
+
+    module.SimpleElasticAgent = Agent
+
+
+def _watch(after):
+    """Say in the log when all ranks of this torchrun have been silent for so long, and when no more."""
+    since, before, is_told = time.time(), ({}, 0), False
+    pause = min(30.0, after / 4)
+    while True:
+        time.sleep(pause)
+        now = _used()
+        few = pause * IDLE * os.sysconf("SC_CLK_TCK")
+        if not now[0] or now[0] != before[0] or not 0 <= now[1] - before[1] <= few:
+            since = time.time()
+            if is_told:
+                _log("silent no more")
+            is_told = False
+        elif not is_told and time.time() - since >= after:
+            when, pids = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since)), sorted(now[0], key=int)
+            _log("silent since %s: no output and no CPU of PID %s" % (when, " ".join(pids)))
+            is_told = True
+        before = now
+
+
+def _log(text):
+    os.write(2, ("trainyard: %s\n" % text).encode())  # nothing that this program has printed
+
+
+def _used():
+    """What each rank has written so far, by its PID, and the ticks of CPU of all processes below this one."""
+    parents, ticks, written = {}, {}, {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % pid) as file:
+                stat = file.read().rpartition(")")[2].split()
+            parents[int(pid)], ticks[int(pid)] = int(stat[1]), int(stat[11]) + int(stat[12])
+            if int(stat[1]) == PID:
+                with open("/proc/%s/io" % pid) as file:
+                    written[pid] = [line for line in file if line.startswith("wchar")]
+        except (OSError, IndexError):  # it has ended, or belongs to another user
+            pass
+    return written, sum(ticks[pid] for pid in parents if _is_below(pid, parents))
+
+
+def _is_below(pid, parents):
+    while pid in parents and parents[pid] != PID:
+        pid = parents[pid]
+    return pid in parents
+
+
 def _run_the_next():
     """The module of this name that this one hides, if there is one."""
     from importlib.machinery import PathFinder
@@ -326,9 +436,11 @@ _shown, sys.excepthook = sys.excepthook, _raised
 _left_at_once, os._exit, sys.exit = os._exit, _exits_at_once, _exits
 type(__import__("builtins").exit).__call__ = _quits
 atexit.register(_ended)
-for _keep in (_keep_what_is_printed, _keep_faults):
+for _do in (_keep_what_is_printed, _keep_faults, _show_where_it_is):
     try:
-        _keep()
+        _do()
     except Exception:  # no stderr, no folder to write to
         pass
+if not RECORD and "PET_NNODES" in os.environ:
+    sys.meta_path.insert(0, _Agents)
 _run_the_next()
