@@ -1,12 +1,14 @@
 """The rank that failed first is named, whichever it is and however, not one that failed for want of it."""
 
+import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from tests.support.cluster import Cluster, Object, emptied
-from tests.support.patience import STARTED, eventually
+from tests.support.patience import NOTICED, STARTED, eventually
 
 pytestmark = pytest.mark.sandbox(area="explain")
 
@@ -94,3 +96,52 @@ def test_the_rank_that_failed_first_is_named(namespace: Cluster, ranks: int, ran
     if ends == "exception":
         assert first["message"].splitlines()[-1] == "ValueError: no such column"
         assert f'File "/tmp/train.py", line {LINE}, in <module>' in first["message"]
+
+
+HANGS = """
+import datetime, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
+dist.barrier()
+if dist.get_rank() == 1:
+    time.sleep(7200)
+dist.all_reduce(torch.zeros(1))
+"""
+RESTS = "import time\nprint('rests', flush=True)\ntime.sleep(7200)\n"
+LOSES = HANGS.splitlines().index("dist.all_reduce(torch.zeros(1))") + 1
+PATIENCE = 300
+"""Seconds that torchrun waits for its peers by itself, though a rank of its own has failed."""
+
+
+def of_two_nodes(script: str, **environment: str) -> Object:
+    job = sent(2, 0, "exception")
+    job["metadata"]["annotations"] = {"trainyard.dev/max-restarts": "0"}
+    job["spec"]["trainer"]["command"][-1] = script
+    job["spec"]["trainer"]["env"] = [{"name": name, "value": value} for name, value in environment.items()]
+    return job
+
+
+@pytest.mark.long
+def test_a_rank_that_lost_another_ends_its_torchrun_though_the_other_hangs(namespace: Cluster) -> None:
+    namespace.apply(of_two_nodes(HANGS))
+    failed = namespace.wait_for_condition("fails", "Failed", within=NOTICED)
+    assert "rank 0 (node 0) failed first: lost others, exit code 1" in failed["message"]
+    [noted] = (namespace.get("trainjob", "fails") or {})["status"]["trainyard"]["attempts"]
+    assert f"(/tmp/train.py:{LOSES})" in failed["message"]
+    raised, ended = (datetime.fromisoformat(at) for at in (noted["failedAt"], failed["lastTransitionTime"]))
+    assert (ended - raised).total_seconds() < PATIENCE
+
+
+@pytest.mark.long
+def test_ranks_that_hang_are_said_to_be_silent_and_say_where_they_are(namespace: Cluster) -> None:
+    namespace.apply(of_two_nodes(RESTS, TRAINYARD_SILENT_AFTER="20"))
+
+    def told() -> re.Match[str] | None:
+        said = namespace.run("trainyard", "explain", "fails", "-n", "ranks").stdout
+        return re.search(r"silent for .*?: .* kubectl (exec .*) -- sh -c '(kill -USR1 [\d ]+)' ", said)
+
+    silent = eventually("the ranks are silent", told, within=STARTED)
+    _, _, _, pod, *_ = silent[1].split()
+    namespace.kubectl(*silent[1].split(), "--", "sh", "-c", silent[2])
+    place = f'File "/tmp/train.py", line {RESTS.splitlines().index("time.sleep(7200)") + 1} in <module>'
+    eventually("it says where it is", lambda: place in namespace.kubectl("logs", pod))

@@ -27,13 +27,14 @@ from tests.support.explained.objects import (
     owned_by,
     pod,
     terminated,
+    told,
     trainjob,
     workload,
 )
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
-from trainyard_assist.explain.model import Mark, Stage, Unseen
+from trainyard_assist.explain.model import Mark, Silence, Stage, Unseen
 from trainyard_cli.cluster import observe as looks
 from trainyard_cli.commands import explain as command
 from trainyard_cli.main import app
@@ -100,6 +101,59 @@ def test_a_job_that_runs_is_asked_about_once_each_and_nothing_is_written() -> No
     assert api.writes() == []
     assert observation.unseen == {}
     assert [found["metadata"]["name"] for found in observation.pods] == ["tj-node-0-0-x", "tj-node-0-1-x"]
+
+
+SAID = "trainyard: silent since 2026-01-01T11:48:00Z: no output and no CPU of PID {}\n"
+
+
+class Logging(Api):
+    """An API server with logs of its pods."""
+
+    def __init__(self, *logs: str) -> None:
+        super().__init__(*(told(pod(number)) for number in range(len(logs))))
+        self._logs = {f"{PODS}/tj-node-0-{number}-x/log": log for number, log in enumerate(logs)}
+
+    async def _get(self, request: web.Request, body: Any) -> web.Response:
+        if request.path in self._logs:
+            return web.Response(text=self._logs[request.path])
+        return await super()._get(request, body)
+
+    def read(self) -> list[str]:
+        return [path for _, path in self.requests if path.endswith("/log")]
+
+
+def test_that_ranks_are_silent_is_read_in_the_logs_of_their_pods() -> None:
+    api = Logging(f"step 7\n\n{SAID.format('7 8')}", SAID.format("9") + "W0101 a store that is slow\n")
+    since = datetime(2026, 1, 1, 11, 48, tzinfo=UTC)
+    assert api.observe().silences == (
+        Silence("tj-node-0-0-x", since, "7 8"),
+        Silence("tj-node-0-1-x", since, "9"),
+    )
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "step 7\n",
+        "",
+        SAID.format("7") + "\ntrainyard: silent no more\n",
+        "the user says: " + SAID.format("7"),
+        SAID.format("7").replace("-01-01", "-02-31"),
+        SAID.format("$(reboot)"),
+    ],
+    ids=["output", "none", "no more", "within a line", "no time", "no PID"],
+)
+def test_of_a_job_that_is_not_silent_one_log_is_read(log: str) -> None:
+    api = Logging(log, SAID.format("7"))
+    assert api.observe().silences == ()
+    assert api.read() == [f"{PODS}/tj-node-0-0-x/log"]
+
+
+def test_who_may_not_read_logs_is_not_told_of_silence() -> None:
+    api = Logging(SAID.format("7"))
+    api.forbid(f"{PODS}/tj-node-0-0-x/log")
+    observation = api.observe()
+    assert (observation.silences, observation.unseen) == ((), {})
 
 
 class Ahead(Api):

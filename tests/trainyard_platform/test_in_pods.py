@@ -281,10 +281,10 @@ def test_ranks_without_output_and_cpu_are_said_to_be_silent_until_they_no_longer
         assert torchrun.stdin is not None
         assert torchrun.stderr is not None
         pid = torchrun.stderr.readline().strip()
-        began = torchrun.stderr.readline()
+        _, began = torchrun.stderr.readline(), torchrun.stderr.readline()
         torchrun.stdin.write("1")
         torchrun.stdin.flush()
-        ceased = torchrun.stderr.readline()
+        _, ceased = torchrun.stderr.readline(), torchrun.stderr.readline()
     silent = re.fullmatch(r"trainyard: silent since (\S+): no output and no CPU of PID (\d+)\n", began)
     assert silent is not None, began
     assert abs(datetime.now(UTC) - datetime.fromisoformat(silent[1])).total_seconds() < 60

@@ -11,7 +11,7 @@ from trainyard_api.reasons import Reason
 
 from . import read, text, walk
 from .model import Diagnosis, Finding, Json, Observation, State, Subject, Unseen
-from .rules import AFTER_THE_END, BEFORE_THE_END, ELSEWHERE, Rule, attempts, kueue
+from .rules import AFTER_THE_END, BEFORE_THE_END, ELSEWHERE, Rule, attempts, kueue, silence
 from .rules.trainjob import manager_elsewhere, reported_active
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ def _without_cause(o: Observation, state: State) -> str:
     ready = sum(map(read.is_ready, pods))
     if state is State.RUNNING:
         if pods:
-            return f"runs: {ready} of {len(pods)} pods are ready{attempts.which(o)}"
+            return f"runs: {ready} of {len(pods)} pods are ready{attempts.which(o)}{silence.told(o)}"
         cluster = kueue.cluster(o)
         return f"runs in the cluster {cluster}" if cluster else "runs elsewhere"
     if pods:

@@ -9,7 +9,7 @@ from trainyard_api import names
 
 from . import read
 from .model import Json, Observation, Subject
-from .rules import containers, jobset, kueue, pods, scheduling, trainjob
+from .rules import containers, jobset, kueue, pods, scheduling, silence, trainjob
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class FollowUps:
     nodes: tuple[str, ...] = ()
     """Otherwise, the nodes that the pods are on."""
     log: LogOf | None = None
+    silent: tuple[LogOf, ...] = ()
+    """The containers whose logs say whether their ranks are silent."""
     claims: tuple[str, ...] = ()
     """The claims for which normal events matter too, not only warnings."""
     workload: Json | None = None
@@ -72,6 +74,7 @@ def follow_ups(o: Observation) -> FollowUps:
         all_nodes="" in on,
         nodes=tuple(sorted(on - {""})),
         log=log,
+        silent=tuple(LogOf(read.name(pod), names.NODE, previous=False) for pod in silence.pods(o)),
         claims=tuple(read.name(claim) for claim in scheduling.pending_claims(o)),
         workload=kueue.waiting(o),
         preemptor=kueue.preemptor(o),

@@ -58,6 +58,16 @@ class QueuePlace:
     """Whether only the jobs of one namespace could be looked at for that."""
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """That no rank of a pod prints or computes."""
+
+    pod: str
+    since: datetime
+    pids: str
+    """Of its ranks, with a space between them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """Everything observed of a TrainJob and around it, as the API server returns it."""
@@ -91,6 +101,8 @@ class Observation:
     """The warnings of the namespace, and all events about pending claims."""
     log: Sequence[str] = ()
     """The last lines of the container that `follow_ups` asked for."""
+    silences: Sequence[Silence] = ()
+    """Of each pod that `follow_ups` asked for, in their order; none if one is not silent."""
     unseen: Mapping[Subject, str] = field(default_factory=dict)
     """What could not be seen, and why."""
 

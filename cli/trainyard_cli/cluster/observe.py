@@ -18,8 +18,10 @@ import msgspec
 from trainyard_api import names
 from trainyard_assist.explain import FollowUps, Observation, QueuePlace, Subject, follow_ups
 from trainyard_assist.explain import queue_place as places
+from trainyard_assist.explain.follow_ups import LogOf
+from trainyard_assist.explain.model import Silence
 from trainyard_assist.explain.read import name, named_runtime, text, uid
-from trainyard_assist.explain.rules import kueue
+from trainyard_assist.explain.rules import kueue, silence
 from trainyard_assist.explain.text import tail
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_operator.kube.resources import (
@@ -51,10 +53,14 @@ MOST: Final = 2000
 MOST_NODES: Final = 64
 """Nodes that are fetched one by one, at most."""
 MOST_CLAIMS: Final = 8
+MOST_SILENT: Final = 64
+"""Pods whose logs are read, one after the other, as long as their ranks are silent."""
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _LONGEST_NAME: Final = 253
 _LOG_BYTES: Final = 16384
 _LOG_LINES: Final = 20
+_SILENT_LINES: Final = 5
+"""Once ranks are silent, only their launcher may say more."""
 
 _JOBSET_CONTROLLER: Final = ("jobset-system", "jobset-controller")
 
@@ -107,6 +113,7 @@ async def _followed(
         groups = go(look.pod_groups(wanted.pod_groups, name(first.trainjob)))
         nodes = go(look.nodes(wanted))
         log = go(look.log(wanted))
+        silences = go(look.silences(wanted))
         said = go(look.claim_events(wanted.claims))
         queue = go(look.queue(wanted))
         preemptor = go(look.workload_of(wanted.preemptor))
@@ -120,6 +127,7 @@ async def _followed(
         pod_groups=groups.result(),
         nodes=nodes.result(),
         log=log.result(),
+        silences=silences.result(),
         events=(*first.events, *said.result()),
         queue_place=place,
         local_queues=local_queues,
@@ -217,15 +225,30 @@ class _Look:
         """The last lines of the container that failed first."""
         if wanted.log is None:
             return ()
+        said = await self._tried(Subject.LOGS, "get pods/log", self._last_lines(wanted.log, _LOG_LINES))
+        return () if said is None else tail(said)
+
+    async def silences(self, wanted: FollowUps) -> tuple[Silence, ...]:
+        """Of all pods; of a job that is well, the first log says that there are none."""
+        found: list[Silence] = []
+        for log in wanted.silent[:MOST_SILENT]:
+            try:
+                its = silence.of(log.pod, await _in_time(self._last_lines(log, _SILENT_LINES)))
+            except ApiError:
+                return ()
+            if its is None:
+                return ()
+            found.append(its)
+        return tuple(found)
+
+    async def _last_lines(self, log: LogOf, lines: int) -> str:
         params = {
-            "container": wanted.log.container,
-            "previous": str(wanted.log.previous).lower(),
-            "tailLines": str(_LOG_LINES),
+            "container": log.container,
+            "previous": str(log.previous).lower(),
+            "tailLines": str(lines),
             "limitBytes": str(_LOG_BYTES),
         }
-        path = PODS.path(self._namespace, wanted.log.pod, "log")
-        said = await self._tried(Subject.LOGS, "get pods/log", self._client.text(path, params=params))
-        return () if said is None else tail(said)
+        return await self._client.text(PODS.path(self._namespace, log.pod, "log"), params=params)
 
     async def claim_events(self, claims: tuple[str, ...]) -> tuple[Json, ...]:
         """All events about the claims: many are not warnings."""

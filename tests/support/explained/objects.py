@@ -131,6 +131,12 @@ def pod(
     }
 
 
+def told(of: Object) -> Object:
+    """The pod, of a runtime whose pods tell more."""
+    own = {"annotations": {**of["metadata"]["annotations"], "trainyard.dev/sitecustomize.py": "..."}}
+    return {**of, "metadata": of["metadata"] | own}
+
+
 def unready(state: Object, last: Object, restarts: int = 0) -> Object:
     """The first rank, its container not running for long."""
     return pod(0, "Running", condition("Ready", status="False"), statuses=[container(state, last, restarts)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.support.explained.cases import FITS, INSUFFICIENT, PODS, SECOND, SELF
 from tests.support.explained.cases_containers import initializer, of_framework, restarted, tried_again
 from tests.support.explained.objects import (
     HEALTHY,
+    NOW,
     QUEUED,
     ago,
     claim,
@@ -25,6 +27,7 @@ from tests.support.explained.objects import (
     pod,
     seen,
     terminated,
+    told,
     trainjob,
     unbuilt,
     waiting,
@@ -32,7 +35,12 @@ from tests.support.explained.objects import (
 )
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Diagnosis, Finding, Observation, State, Subject, explain
-from trainyard_assist.explain.model import Mark, Stage, Unseen
+from trainyard_assist.explain.model import Mark, Silence, Stage, Unseen
+
+
+def at(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
 
 FINE = {
     "two ranks that run": (HEALTHY, State.RUNNING, "runs: 2 of 2 pods are ready"),
@@ -104,6 +112,26 @@ FINE = {
         ),
         State.RUNNING,
         "runs: 1 of 2 pods are ready",
+    ),
+    "ranks that are silent": (
+        seen(
+            pods=(told(pod(0)), told(pod(1))),
+            silences=(Silence("tj-node-0-0-x", at(720), "7 8"), Silence("tj-node-0-1-x", at(700), "7 9")),
+        ),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready; silent for 11 min: no output and no CPU of any rank since 11:48 UTC. "
+        "kubectl exec -n team tj-node-0-0-x -c node -- sh -c 'kill -USR1 7 8' has the ranks there print "
+        "where they are, into its log",
+    ),
+    "so many of them that not all were looked at": (
+        seen(
+            pods=(told(pod(0)), told(pod(1))),
+            silences=(Silence("tj-node-0-0-x", at(720), "7"),),
+        ),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready; silent for 12 min: no output and no CPU of any rank of 1 of 2 pods "
+        "since 11:48 UTC. kubectl exec -n team tj-node-0-0-x -c node -- sh -c 'kill -USR1 7' has the ranks "
+        "there print where they are, into its log",
     ),
     "an initializer that fetches": (
         seen(

@@ -22,6 +22,7 @@ from tests.support.explained.objects import (
     pod,
     seen,
     terminated,
+    told,
     trainjob,
     unbuilt,
     workload,
@@ -29,12 +30,25 @@ from tests.support.explained.objects import (
 from trainyard_assist.explain import FollowUps, QueuePlace, follow_ups, queue_place
 from trainyard_assist.explain.follow_ups import LogOf
 
+
+def of_rank(rank: int) -> LogOf:
+    return LogOf(f"tj-node-0-{rank}-x", "node", previous=False)
+
+
 LOOKS = {
     "nothing for a finished job": (
         seen(trainjob=trainjob(condition("Complete"))),
         FollowUps(),
     ),
     "the nodes of a job that runs": (HEALTHY, FollowUps(nodes=("n1",))),
+    "the logs of pods that say whether their ranks are silent": (
+        seen(pods=tuple(map(told, (pod(0), pod(1))))),
+        FollowUps(nodes=("n1",), silent=(of_rank(0), of_rank(1))),
+    ),
+    "none of them, as long as one is not ready": (
+        seen(pods=(told(pod(0)), told(pod(1, "Pending")))),
+        FollowUps(nodes=("n1",)),
+    ),
     "the operator and JobSet's controller, as long as there is no JobSet": (
         unbuilt(),
         FollowUps(operator=True, jobset_controller=True),

@@ -16,7 +16,6 @@ PYTHON: Final = "python"
 """The value of the annotation that asks for it."""
 MODULE: Final = Path(__file__).with_name("sitecustomize.py")
 FOLDER: Final = "/etc/trainyard/python"
-_TEXT_ANNOTATION: Final = f"{names.OWN_PREFIX}sitecustomize.py"
 _VOLUME: Final = "trainyard-python"
 _PATH: Final = "PYTHONPATH"
 
@@ -36,7 +35,10 @@ def add(manifest: dict[str, Any]) -> None:
         if not containers:
             continue
         metadata = _mapping(template.get("metadata"))
-        annotations = {**_mapping(metadata.get("annotations")), _TEXT_ANNOTATION: MODULE.read_text("utf-8")}
+        annotations = {
+            **_mapping(metadata.get("annotations")),
+            names.MODULE_ANNOTATION: MODULE.read_text("utf-8"),
+        }
         template["metadata"] = {**metadata, "annotations": annotations}
         template["spec"]["volumes"] = [*_list(template["spec"].get("volumes")), _volume()]
         for container in containers:
@@ -46,7 +48,7 @@ def add(manifest: dict[str, Any]) -> None:
 
 
 def _volume() -> dict[str, Any]:
-    source = {"fieldPath": f"metadata.annotations['{_TEXT_ANNOTATION}']"}
+    source = {"fieldPath": f"metadata.annotations['{names.MODULE_ANNOTATION}']"}
     return {"name": _VOLUME, "downwardAPI": {"items": [{"path": MODULE.name, "fieldRef": source}]}}
 
 

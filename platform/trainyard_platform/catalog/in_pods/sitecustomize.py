@@ -354,7 +354,9 @@ def _seconds(name, default):
 
 
 def _bound_the_exit_barrier(module):
-    class Agent(module.SimpleElasticAgent):
+    class Agent(module.SimpleElasticAgent):  # type: ignore[name-defined, misc]
+        _exit_barrier_timeout: float
+
         def _exit_barrier(self):
             longest = _seconds(*EXIT_BARRIER)
             if self.get_worker_group().state.name == "FAILED" and 0 < longest < self._exit_barrier_timeout:
@@ -365,27 +367,35 @@ def _bound_the_exit_barrier(module):
 
 
 def _watch(after):
+    try:
+        _say_when_silent(after)
+    except Exception:  # no /proc, nobody who reads the log
+        pass
+
+
+def _say_when_silent(after):
     """Say in the log when all ranks of this torchrun have been silent for so long, and when no more."""
-    since, before, is_told = time.time(), ({}, 0), False
-    pause = min(30.0, after / 4)
+    since, before, is_told = time.monotonic(), _used(), False
+    pause = min(30.0, max(after, 0.1) / 4)
+    few = pause * IDLE * os.sysconf("SC_CLK_TCK")
     while True:
         time.sleep(pause)
-        now = _used()
-        few = pause * IDLE * os.sysconf("SC_CLK_TCK")
+        now, seconds = _used(), time.monotonic() - since
         if not now[0] or now[0] != before[0] or not 0 <= now[1] - before[1] <= few:
-            since = time.time()
+            since = time.monotonic()
             if is_told:
                 _log("silent no more")
             is_told = False
-        elif not is_told and time.time() - since >= after:
-            when, pids = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since)), sorted(now[0], key=int)
-            _log("silent since %s: no output and no CPU of PID %s" % (when, " ".join(pids)))
+        elif not is_told and seconds >= after:
+            when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds))
+            pids = " ".join(sorted(now[0], key=int))
+            _log("silent since %s: no output and no CPU of PID %s" % (when, pids))
             is_told = True
         before = now
 
 
 def _log(text):
-    os.write(2, ("trainyard: %s\n" % text).encode())  # nothing that this program has printed
+    os.write(2, ("\ntrainyard: %s\n" % text).encode())  # behind a progress bar, it begins a line
 
 
 def _used():
@@ -399,15 +409,17 @@ def _used():
             if int(stat[1]) == PID:
                 with open("/proc/%s/io" % pid) as file:
                     written[pid] = [line for line in file if line.startswith("wchar")]
-        except (OSError, IndexError):  # it has ended, or belongs to another user
+        except (OSError, ValueError, IndexError):  # it has ended, or belongs to another user
             pass
     return written, sum(ticks[pid] for pid in parents if _is_below(pid, parents))
 
 
 def _is_below(pid, parents):
-    while pid in parents and parents[pid] != PID:
-        pid = parents[pid]
-    return pid in parents
+    for _ in parents:  # not for ever: while they are read, an identifier may become another's
+        pid = parents.get(pid)
+        if pid == PID:
+            return True
+    return False
 
 
 def _run_the_next():

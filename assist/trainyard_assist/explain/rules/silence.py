@@ -1,0 +1,58 @@
+"""Whether all ranks of a job that runs are silent: neither print nor compute.
+
+Where torchrun starts the ranks, it says so in the log of their pod
+(`trainyard_platform.catalog.in_pods.sitecustomize`).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Final
+
+from trainyard_api import names
+
+from .. import read, text
+from ..model import Json, Observation, Silence
+
+_SAID: Final = re.compile(
+    r"trainyard: silent since (?P<since>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): "
+    r"no output and no CPU of PID (?P<pids>[\d ]{1,300})"
+)
+_BEGINS: Final = "trainyard: silent "
+
+
+def pods(o: Observation) -> list[Json]:
+    """The pods whose logs may say so, if all of them are ready."""
+    found = [pod for pod in read.current_pods(o) if _says_so(pod)]
+    return found if all(map(read.is_ready, found)) else []
+
+
+def _says_so(pod: Json) -> bool:
+    return names.MODULE_ANNOTATION in read.texts(pod, "metadata", "annotations")
+
+
+def of(pod: str, log: str) -> Silence | None:
+    """The silence that the end of the pod's log tells of; None if its ranks are not silent."""
+    lines = [line for line in log.splitlines() if line.startswith(_BEGINS)]
+    said = _SAID.fullmatch(lines[-1]) if lines else None
+    if said is None:
+        return None
+    try:
+        return Silence(pod, datetime.fromisoformat(said["since"]), said["pids"].strip())
+    except ValueError:
+        return None
+
+
+def told(o: Observation) -> str:
+    """Since when all ranks are silent and how to look, to append to a state; empty if they are not."""
+    if not o.silences:
+        return ""
+    since, first = max(silence.since for silence in o.silences), o.silences[0]
+    every, looked_at = len(pods(o)), len(o.silences)
+    whose = "any rank" if every == looked_at else f"any rank of {looked_at} of {every} pods"
+    return (
+        f"; silent for {text.duration(read.since(o, since))}: no output and no CPU of {whose} "
+        f"since {since:%H:%M} UTC. kubectl exec -n {read.namespace(o)} {first.pod} -c {names.NODE} -- "
+        f"sh -c 'kill -USR1 {first.pids}' has the ranks there print where they are, into its log"
+    )
