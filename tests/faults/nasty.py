@@ -13,7 +13,16 @@ from typing import Any
 
 from tests.support import generated as api
 from tests.support.nasties import NASTY, nasty
+from trainyard_api.names import RUNTIME_KINDS
+from trainyard_operator.serve.admission import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
 
+ALL = 10_000
+"""Cases of a whole run."""
+OF_TRAINJOBS = (MUTATE_TRAINJOB, HOLD_TRAINJOB, f"{VALIDATE}trainjob", f"{POLICIES}trainjob")
+"""Paths of the webhooks that judge TrainJobs."""
+OF_RUNTIMES = tuple(
+    f"{path}{kind.lower()}" for path in (VALIDATE, POLICIES) for kind in sorted(RUNTIME_KINDS)
+)
 ROOM = 256 * 1024
 """Bytes of JSON that admission allows a TrainJob, and a runtime."""
 HEADROOM = 4096

@@ -35,7 +35,6 @@ from tests.support import live
 from tests.support.live import JOBSET, TRAINER, done
 from trainyard_api import names
 from trainyard_api.configuration import LeaderElection
-from trainyard_operator.serve.admission import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
 from trainyard_platform.parts.operator import memory
 from trainyard_policies import rules
 from trainyard_policies.rule import Level, Subject
@@ -43,10 +42,10 @@ from trainyard_policies.settings import Levels, Policies
 from trainyard_sandbox.supervisor import Plan
 
 from . import lives, nasty, rights
+from .nasty import ALL, OF_RUNTIMES, OF_TRAINJOBS
 from .scene import Direct
 
 SEED = int(os.environ.get("TRAINYARD_FUZZ_SEED", "1"))
-ALL = 10_000
 HOSTILE, HONEST = "fuzz-hostile", "fuzz-honest"
 PAUSE = 0.5
 """Seconds between two honest TrainJobs."""
@@ -64,10 +63,6 @@ SLOWEST = 1.0
 """Seconds from the request to the JobSet, of 99 of 100 honest TrainJobs."""
 LOOK, HELD = 0.2, 0.25
 """Seconds of CPU: of a look at any TrainJob, and for which the loop or another thread may be held."""
-OF_TRAINJOBS = (MUTATE_TRAINJOB, HOLD_TRAINJOB, f"{VALIDATE}trainjob", f"{POLICIES}trainjob")
-OF_RUNTIMES = tuple(
-    f"{path}{kind.lower()}" for path in (VALIDATE, POLICIES) for kind in sorted(names.RUNTIME_KINDS)
-)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from tests.harness.selection import long_unless
 
 from . import nasty
-from .test_fuzz import ALL, OF_RUNTIMES, OF_TRAINJOBS
+from .nasty import ALL, OF_RUNTIMES, OF_TRAINJOBS
 
 
 @pytest.mark.parametrize(

@@ -17,30 +17,36 @@ from .rules.trainjob import manager_elsewhere, reported_active
 T = TypeVar("T")
 
 
-def explain(o: Observation) -> Diagnosis:
+def explain(observation: Observation) -> Diagnosis:
     """Why the TrainJob does not run, or that it does.
 
     Never raises for what the API server can hold. No text in the diagnosis can
     control a terminal, whoever wrote it.
     """
-    finding = _first(o, _rules(o))
-    state = _state(o, finding)
-    o = replace(o, unseen=_unseen(o, finding))
+    finding = _first(observation, _rules(observation))
+    state = _state(observation, finding)
+    observation = replace(observation, unseen=_unseen(observation, finding))
     diagnosis = Diagnosis(
-        trainjob=read.ref(o.trainjob, names.TRAINJOB),
+        trainjob=read.ref(observation.trainjob, names.TRAINJOB),
         state=state,
-        answer=_answer(o, state, finding),
+        answer=_answer(observation, state, finding),
         finding=finding,
-        walk=walk.stages(o, finding),
-        unseen=tuple(Unseen(subject, o.unseen[subject]) for subject in Subject if subject in o.unseen),
+        walk=walk.stages(observation, finding),
+        unseen=tuple(
+            Unseen(subject, observation.unseen[subject])
+            for subject in Subject
+            if subject in observation.unseen
+        ),
     )
     return _cleaned(diagnosis)
 
 
-def _unseen(o: Observation, finding: Finding | None) -> dict[Subject, str]:
+def _unseen(observation: Observation, finding: Finding | None) -> dict[Subject, str]:
     """What could not be seen, and why: nodes, which few may see, only where they could change the answer."""
-    unseen = dict(o.unseen)
-    matter = any(map(_starts, read.current_pods(o))) if finding is None else finding.cause in _OF_NODES
+    unseen = dict(observation.unseen)
+    matter = (
+        any(map(_starts, read.current_pods(observation))) if finding is None else finding.cause in _OF_NODES
+    )
     if (why := unseen.pop(Subject.NODES, None)) is not None and matter:
         unseen[Subject.NODES] = f"{why}; your platform team can tell whether they are ready and have room"
     return unseen
@@ -56,33 +62,37 @@ _OF_NODES: Final = frozenset(
 """Causes that a look at the nodes may make more precise."""
 
 
-def _rules(o: Observation) -> tuple[Rule, ...]:
-    if read.holds(o.trainjob, names.COMPLETE):
+def _rules(observation: Observation) -> tuple[Rule, ...]:
+    if read.holds(observation.trainjob, names.COMPLETE):
         return ()
-    if read.holds(o.trainjob, names.FAILED):
+    if read.holds(observation.trainjob, names.FAILED):
         return AFTER_THE_END
-    return ELSEWHERE if manager_elsewhere(o.trainjob) else BEFORE_THE_END
+    return ELSEWHERE if manager_elsewhere(observation.trainjob) else BEFORE_THE_END
 
 
-def _first(o: Observation, rules: tuple[Rule, ...]) -> Finding | None:
-    return next((finding for rule in rules if (finding := rule(o)) is not None), None)
+def _first(observation: Observation, rules: tuple[Rule, ...]) -> Finding | None:
+    return next((finding for rule in rules if (finding := rule(observation)) is not None), None)
 
 
-def _state(o: Observation, finding: Finding | None) -> State:
-    if read.holds(o.trainjob, names.COMPLETE):
+def _state(observation: Observation, finding: Finding | None) -> State:
+    if read.holds(observation.trainjob, names.COMPLETE):
         return State.COMPLETE
-    if read.holds(o.trainjob, names.FAILED):
+    if read.holds(observation.trainjob, names.FAILED):
         return State.FAILED
     if finding is not None:
         return State.HELD
-    runs = reported_active(o.trainjob) if not o.pods else any(map(read.is_ready, read.current_pods(o)))
+    runs = (
+        reported_active(observation.trainjob)
+        if not observation.pods
+        else any(map(read.is_ready, read.current_pods(observation)))
+    )
     return State.RUNNING if runs else State.STARTING
 
 
-def _answer(o: Observation, state: State, finding: Finding | None) -> str:
-    who = f"TrainJob {read.namespace(o)}/{read.name(o.trainjob)}"
+def _answer(observation: Observation, state: State, finding: Finding | None) -> str:
+    who = f"TrainJob {read.namespace(observation)}/{read.name(observation.trainjob)}"
     if finding is None:
-        return f"{who} {_without_cause(o, state)}."
+        return f"{who} {_without_cause(observation, state)}."
     verb = "has failed" if state is State.FAILED else "is held up"
     ranks = ""
     if finding.ranks:
@@ -91,24 +101,26 @@ def _answer(o: Observation, state: State, finding: Finding | None) -> str:
     return f"{who} {verb}: {finding.cause}: {ranks}{finding.message}"
 
 
-def _without_cause(o: Observation, state: State) -> str:
+def _without_cause(observation: Observation, state: State) -> str:
     if state is State.COMPLETE:
-        said = read.text(read.condition(o.trainjob, names.COMPLETE), "message")
+        said = read.text(read.condition(observation.trainjob, names.COMPLETE), "message")
         return f"is complete: {said}" if said else "is complete"
-    pods = read.current_pods(o)
+    pods = read.current_pods(observation)
     ready = sum(map(read.is_ready, pods))
+    attempt = attempts.which(observation)
     if state is State.RUNNING:
         if pods:
-            return f"runs: {ready} of {len(pods)} pods are ready{attempts.which(o)}{silence.told(o)}"
-        cluster = kueue.cluster(o)
+            return f"runs: {ready} of {len(pods)} pods are ready{attempt}{silence.told(observation)}"
+        cluster = kueue.cluster(observation)
         return f"runs in the cluster {cluster}" if cluster else "runs elsewhere"
     if pods:
-        return f"is starting: {ready} of {len(pods)} pods are ready{attempts.which(o)}"
-    if (seconds := kueue.admitted_for(o)) is not None:
+        return f"is starting: {ready} of {len(pods)} pods are ready{attempt}"
+    if (seconds := kueue.admitted_for(observation)) is not None:
         return f"is being started by Kueue, which admitted it {text.duration(seconds)} ago"
-    if o.jobset is not None:
+    if observation.jobset is not None:
         return "is starting: its JobSet has no pods yet"
-    return f"is starting: it was created {text.duration(read.age(o, o.trainjob))} ago and has no JobSet yet"
+    age = text.duration(read.age(observation, observation.trainjob))
+    return f"is starting: it was created {age} ago and has no JobSet yet"
 
 
 def _cleaned(value: T) -> T:

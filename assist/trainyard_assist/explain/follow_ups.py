@@ -51,38 +51,38 @@ class FollowUps:
     """uid of the job that took its quota; empty if none did."""
 
 
-def follow_ups(o: Observation) -> FollowUps:
+def follow_ups(observation: Observation) -> FollowUps:
     """What the answer still depends on; nothing for a TrainJob that is complete."""
-    if read.holds(o.trainjob, names.COMPLETE):
+    if read.holds(observation.trainjob, names.COMPLETE):
         return FollowUps()
-    failure = containers.first_failure(o)
+    failure = containers.first_failure(observation)
     log = None
     if failure is not None:
         log = LogOf(read.name(failure.pod), failure.container, failure.running)
-    elif (initializer := pods.running_initializer(o)) is not None:
+    elif (initializer := pods.running_initializer(observation)) is not None:
         first = next(iter(read.objects(initializer, "spec", "containers")), None)
         log = LogOf(read.name(initializer), read.text(first, "name"), previous=False)
-    if read.holds(o.trainjob, names.FAILED):
+    if read.holds(observation.trainjob, names.FAILED):
         return FollowUps(log=log)
-    on = {read.text(pod, "spec", "nodeName") for pod in o.pods}
+    on = {read.text(pod, "spec", "nodeName") for pod in observation.pods}
     return FollowUps(
-        runtimes=o.runtime is None and Subject.RUNTIME not in o.unseen,
-        operator=trainjob.needs_operator(o) or kueue.is_needed(o),
-        jobset_controller=not jobset.is_served(o),
-        kueue=kueue.is_needed(o),
-        pod_groups=tuple(_gang_schedulers(o)),
+        runtimes=observation.runtime is None and Subject.RUNTIME not in observation.unseen,
+        operator=trainjob.needs_operator(observation) or kueue.is_needed(observation),
+        jobset_controller=not jobset.is_served(observation),
+        kueue=kueue.is_needed(observation),
+        pod_groups=tuple(_gang_schedulers(observation)),
         all_nodes="" in on,
         nodes=tuple(sorted(on - {""})),
         log=log,
-        silent=tuple(LogOf(read.name(pod), names.NODE, previous=False) for pod in silence.pods(o)),
-        claims=tuple(read.name(claim) for claim in scheduling.pending_claims(o)),
-        workload=kueue.waiting(o),
-        preemptor=kueue.preemptor(o),
+        silent=tuple(LogOf(read.name(pod), names.NODE, previous=False) for pod in silence.pods(observation)),
+        claims=tuple(read.name(claim) for claim in scheduling.pending_claims(observation)),
+        workload=kueue.waiting(observation),
+        preemptor=kueue.preemptor(observation),
     )
 
 
-def _gang_schedulers(o: Observation) -> Iterator[str]:
-    pods = [read.at(job, "spec", "template") for job in o.jobs]
+def _gang_schedulers(observation: Observation) -> Iterator[str]:
+    pods = [read.at(job, "spec", "template") for job in observation.jobs]
     if any(names.VOLCANO_GROUP_ANNOTATION in read.texts(p, "metadata", "annotations") for p in pods):
         yield names.VOLCANO_API_VERSION
     if any(names.COSCHEDULING_GROUP_LABEL in read.texts(p, "metadata", "labels") for p in pods):

@@ -74,14 +74,14 @@ def moment(value: Any, *path: str) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def age(o: Observation, of: Json) -> float:
+def age(observation: Observation, of: Json) -> float:
     """Seconds since it was created."""
-    return (o.now - moment(of, "metadata", "creationTimestamp")).total_seconds()
+    return (observation.now - moment(of, "metadata", "creationTimestamp")).total_seconds()
 
 
-def since(o: Observation, moment_of: datetime) -> float:
+def since(observation: Observation, moment_of: datetime) -> float:
     """Seconds since the moment."""
-    return (o.now - moment_of).total_seconds()
+    return (observation.now - moment_of).total_seconds()
 
 
 def condition(of: Json | None, kind: str) -> Json | None:
@@ -99,9 +99,9 @@ def deleting(of: Json) -> bool:
     return bool(at(of, "metadata", "deletionTimestamp"))
 
 
-def namespace(o: Observation) -> str:
+def namespace(observation: Observation) -> str:
     """The TrainJob's namespace."""
-    return text(o.trainjob, "metadata", "namespace")
+    return text(observation.trainjob, "metadata", "namespace")
 
 
 def suspended(of: Json) -> bool:
@@ -109,52 +109,54 @@ def suspended(of: Json) -> bool:
     return at(of, "spec", "suspend") is True
 
 
-def named_runtime(o: Observation) -> Ref:
+def named_runtime(observation: Observation) -> Ref:
     """What the TrainJob's runtimeRef names."""
-    spec = at(o.trainjob, "spec")
+    spec = at(observation.trainjob, "spec")
     named = runtime_ref.of(spec if isinstance(spec, Mapping) else {})
-    return Ref(named.kind, named.name, named.namespace(namespace(o)))
+    return Ref(named.kind, named.name, named.namespace(namespace(observation)))
 
 
-def own_jobset(o: Observation) -> Json | None:
+def own_jobset(observation: Observation) -> Json | None:
     """The JobSet, if it belongs to this TrainJob."""
-    owners = objects(o.jobset, "metadata", "ownerReferences")
-    return o.jobset if any(owner.get("uid") == uid(o.trainjob) for owner in owners) else None
+    owners = objects(observation.jobset, "metadata", "ownerReferences")
+    return (
+        observation.jobset if any(owner.get("uid") == uid(observation.trainjob) for owner in owners) else None
+    )
 
 
-def is_held(o: Observation, lease: Json) -> bool:
+def is_held(observation: Observation, lease: Json) -> bool:
     """Whether somebody holds the Lease, and has renewed it in time."""
     lasts = number(lease, "spec", "leaseDurationSeconds", default=15)
     renewed = moment(lease, "spec", "renewTime")
-    return bool(text(lease, "spec", "holderIdentity")) and since(o, renewed) <= lasts
+    return bool(text(lease, "spec", "holderIdentity")) and since(observation, renewed) <= lasts
 
 
 # --- the queue ----------------------------------------------------------------
 
 
-def queue(o: Observation) -> str:
+def queue(observation: Observation) -> str:
     """The LocalQueue that it is in: by its own label, or by that of its JobSet; empty if it is in none."""
-    named = texts(o.trainjob, "metadata", "labels").get(names.QUEUE_LABEL, "")
-    return named or queue_of_jobset(o)
+    named = texts(observation.trainjob, "metadata", "labels").get(names.QUEUE_LABEL, "")
+    return named or queue_of_jobset(observation)
 
 
-def queue_of_jobset(o: Observation) -> str:
+def queue_of_jobset(observation: Observation) -> str:
     """The LocalQueue that holds its JobSet; empty if none does."""
-    return texts(own_jobset(o), "metadata", "labels").get(names.QUEUE_LABEL, "")
+    return texts(own_jobset(observation), "metadata", "labels").get(names.QUEUE_LABEL, "")
 
 
-def held_back(o: Observation) -> bool:
+def held_back(observation: Observation) -> bool:
     """Whether it is suspended, by its user or by the queue that holds it or its JobSet."""
-    jobset = own_jobset(o)
-    waits = jobset is not None and bool(queue_of_jobset(o)) and suspended(jobset)
-    return suspended(o.trainjob) or waits
+    jobset = own_jobset(observation)
+    waits = jobset is not None and bool(queue_of_jobset(observation)) and suspended(jobset)
+    return suspended(observation.trainjob) or waits
 
 
-def gates(o: Observation) -> list[str]:
+def gates(observation: Observation) -> list[str]:
     """Who keeps its queue from admitting it."""
     noted = ",".join(
         texts(of, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
-        for of in (o.trainjob, own_jobset(o))
+        for of in (observation.trainjob, own_jobset(observation))
     )
     return list(dict.fromkeys(gate for gate in noted.split(",") if gate))
 
@@ -162,11 +164,11 @@ def gates(o: Observation) -> list[str]:
 # --- events -------------------------------------------------------------------
 
 
-def warnings(o: Observation, of: Json, *reasons: str) -> list[Json]:
+def warnings(observation: Observation, of: Json, *reasons: str) -> list[Json]:
     """The events about exactly this object with one of the reasons, the newest last."""
     found = [
         event
-        for event in o.events
+        for event in observation.events
         if at(event, "involvedObject", "uid") == uid(of) and event.get("reason") in reasons
     ]
     return sorted(found, key=_said_at)
@@ -190,17 +192,17 @@ def index(pod: Json) -> int | None:
     return int(found) if found.isdecimal() else None
 
 
-def job_of(o: Observation, pod: Json) -> Json | None:
+def job_of(observation: Observation, pod: Json) -> Json | None:
     """The Job that the pod belongs to."""
     owners = {text(owner, "uid") for owner in objects(pod, "metadata", "ownerReferences")}
-    return next((job for job in o.jobs if uid(job) in owners), None)
+    return next((job for job in observation.jobs if uid(job) in owners), None)
 
 
-def current_pods(o: Observation) -> list[Json]:
+def current_pods(observation: Observation) -> list[Json]:
     """The newest pod of each index of each Job, without those that are being deleted."""
     newest: dict[tuple[str, int | str], Json] = {}
-    for pod in sorted(o.pods, key=lambda p: moment(p, "metadata", "creationTimestamp")):
-        job = job_of(o, pod)
+    for pod in sorted(observation.pods, key=lambda p: moment(p, "metadata", "creationTimestamp")):
+        job = job_of(observation, pod)
         if job is None or deleting(pod):
             continue
         place = index(pod)
@@ -208,9 +210,9 @@ def current_pods(o: Observation) -> list[Json]:
     return sorted(newest.values(), key=name)
 
 
-def pending(o: Observation) -> list[Json]:
+def pending(observation: Observation) -> list[Json]:
     """The current pods that have not started."""
-    return [pod for pod in current_pods(o) if text(pod, "status", "phase") == "Pending"]
+    return [pod for pod in current_pods(observation) if text(pod, "status", "phase") == "Pending"]
 
 
 def is_ready(pod: Json) -> bool:
@@ -257,27 +259,29 @@ def done(job: Json) -> frozenset[int]:
     return frozenset(found)
 
 
-def rank(o: Observation, pod: Json) -> int | None:
+def rank(observation: Observation, pod: Json) -> int | None:
     """Which rank the pod is; None if it is not one of several."""
-    job = job_of(o, pod)
+    job = job_of(observation, pod)
     return index(pod) if job is not None and is_trainer(job) and ranks(job) > 1 else None
 
 
-def absent(o: Observation, job: Json) -> tuple[int, ...]:
+def absent(observation: Observation, job: Json) -> tuple[int, ...]:
     """The ranks of the Job that have no pod, if another has one that is Ready and so waits for them."""
-    pods = [pod for pod in current_pods(o) if job_of(o, pod) is job]
+    pods = [pod for pod in current_pods(observation) if job_of(observation, pod) is job]
     if not is_trainer(job) or not any(map(is_ready, pods)):
         return ()
     there = {index(pod) for pod in pods} | done(job)
     return tuple(rank for rank in range(ranks(job)) if rank not in there)
 
 
-def waiting_for(o: Observation, held: Sequence[Json]) -> tuple[int, ...]:
+def waiting_for(observation: Observation, held: Sequence[Json]) -> tuple[int, ...]:
     """The ranks of the pods, if another pod of the same Job is Ready and so waits for them."""
     found = set()
-    ready = {uid(job) for pod in current_pods(o) if is_ready(pod) and (job := job_of(o, pod))}
+    ready = {
+        uid(job) for pod in current_pods(observation) if is_ready(pod) and (job := job_of(observation, pod))
+    }
     for pod in held:
-        job, place = job_of(o, pod), rank(o, pod)
+        job, place = job_of(observation, pod), rank(observation, pod)
         if place is not None and job is not None and uid(job) in ready:
             found.add(place)
     return tuple(sorted(found))

@@ -14,13 +14,13 @@ from .rules import attempts, kueue
 Teller = Callable[[Observation], str]
 
 
-def stages(o: Observation, finding: Finding | None) -> tuple[Stage, ...]:
+def stages(observation: Observation, finding: Finding | None) -> tuple[Stage, ...]:
     """The stages that concern this TrainJob, in order."""
     held = None if finding is None else TABLE[finding.cause].at
-    return tuple(_stages(o, held))
+    return tuple(_stages(observation, held))
 
 
-def _stages(o: Observation, held: At | None) -> Iterator[Stage]:
+def _stages(observation: Observation, held: At | None) -> Iterator[Stage]:
     tellers: tuple[tuple[At, Subject | None, Teller], ...] = (
         (At.TRAINJOB, None, _trainjob),
         (At.RUNTIME, Subject.RUNTIME, _runtime),
@@ -33,40 +33,45 @@ def _stages(o: Observation, held: At | None) -> Iterator[Stage]:
         (At.NODES, Subject.NODES, _nodes),
     )
     for at, subject, tell in tellers:
-        said = tell(o)
+        said = tell(observation)
         if at is held:
             yield Stage(at, Mark.HELD, said or "none")
         elif said:
             yield Stage(at, Mark.FINE, said)
-        elif subject is not None and subject in o.unseen:
+        elif subject is not None and subject in observation.unseen:
             yield Stage(at, Mark.UNSEEN, "not seen")
-        elif _belongs(at, o):
+        elif _belongs(at, observation):
             yield Stage(at, Mark.ABSENT, "none")
 
 
-def _belongs(at: At, o: Observation) -> bool:
+def _belongs(at: At, observation: Observation) -> bool:
     """Whether the stage is one that this TrainJob should have."""
     if at is At.WORKLOAD:
-        return bool(read.queue(o))
+        return bool(read.queue(observation))
     if at is At.NODES:  # else they were not seen, and change nothing
-        return not _assigned(o)
+        return not _assigned(observation)
     return at not in (At.ATTEMPTS, At.GANG)
 
 
-def _trainjob(o: Observation) -> str:
-    said = [f"{read.name(o.trainjob)}, created {text.duration(read.age(o, o.trainjob))} ago"]
-    if read.suspended(o.trainjob):
+def _trainjob(observation: Observation) -> str:
+    age = text.duration(read.age(observation, observation.trainjob))
+    said = [f"{read.name(observation.trainjob)}, created {age} ago"]
+    if read.suspended(observation.trainjob):
         said.append("suspended")
-    said += [kind for kind in (names.BLOCKED, names.COMPLETE, names.FAILED) if read.holds(o.trainjob, kind)]
+    said += [
+        kind
+        for kind in (names.BLOCKED, names.COMPLETE, names.FAILED)
+        if read.holds(observation.trainjob, kind)
+    ]
     return ", ".join(said)
 
 
-def _runtime(o: Observation) -> str:
-    return "" if o.runtime is None else str(read.named_runtime(o))
+def _runtime(observation: Observation) -> str:
+    return "" if observation.runtime is None else str(read.named_runtime(observation))
 
 
-def _workload(o: Observation) -> str:
-    workload = kueue.current(o) or next(iter(o.workloads), None)
+def _workload(observation: Observation) -> str:
+    workload = kueue.current(observation) or next(iter(observation.workloads), None)
     if workload is None:
         return ""
     steps = ("Finished", "Admitted", "QuotaReserved")
@@ -74,20 +79,20 @@ def _workload(o: Observation) -> str:
     return f"{read.name(workload)} in LocalQueue {read.text(workload, 'spec', 'queueName')}: {reached}"
 
 
-def _jobset(o: Observation) -> str:
-    if o.jobset is None:
+def _jobset(observation: Observation) -> str:
+    if observation.jobset is None:
         return ""
-    said = [read.name(o.jobset)]
-    if read.suspended(o.jobset):
+    said = [read.name(observation.jobset)]
+    if read.suspended(observation.jobset):
         said.append("suspended")
-    if restarts := read.number(o.jobset, "status", "restarts"):
+    if restarts := read.number(observation.jobset, "status", "restarts"):
         said.append(f"{restarts} restarts")
-    said += [kind for kind in ("Completed", "Failed") if read.holds(o.jobset, kind)]
+    said += [kind for kind in ("Completed", "Failed") if read.holds(observation.jobset, kind)]
     return ", ".join(said)
 
 
-def _jobs(o: Observation) -> str:
-    return text.listed(_job(job) for job in sorted(o.jobs, key=read.name))
+def _jobs(observation: Observation) -> str:
+    return text.listed(_job(job) for job in sorted(observation.jobs, key=read.name))
 
 
 def _job(job: Json) -> str:
@@ -97,14 +102,15 @@ def _job(job: Json) -> str:
     return said + (f", {failed} failed" if failed else "")
 
 
-def _pod_groups(o: Observation) -> str:
+def _pod_groups(observation: Observation) -> str:
     return text.listed(
-        f"{read.name(group)}, {read.text(group, 'status', 'phase') or 'no phase'}" for group in o.pod_groups
+        f"{read.name(group)}, {read.text(group, 'status', 'phase') or 'no phase'}"
+        for group in observation.pod_groups
     )
 
 
-def _pods(o: Observation) -> str:
-    pods = read.current_pods(o)
+def _pods(observation: Observation) -> str:
+    pods = read.current_pods(observation)
     if not pods:
         return ""
     ready = sum(map(read.is_ready, pods))
@@ -112,15 +118,15 @@ def _pods(o: Observation) -> str:
     return f"{ready} of {len(pods)} ready" + (f"; {text.listed(others)}" if others else "")
 
 
-def _nodes(o: Observation) -> str:
-    on = _assigned(o)
+def _nodes(observation: Observation) -> str:
+    on = _assigned(observation)
     return text.listed(
         f"{read.name(node)} {'Ready' if read.holds(node, 'Ready') else 'not Ready'}"
-        for node in o.nodes
+        for node in observation.nodes
         if read.name(node) in on
     )
 
 
-def _assigned(o: Observation) -> set[str]:
+def _assigned(observation: Observation) -> set[str]:
     """The nodes that its pods are on."""
-    return {read.text(pod, "spec", "nodeName") for pod in read.current_pods(o)} - {""}
+    return {read.text(pod, "spec", "nodeName") for pod in read.current_pods(observation)} - {""}

@@ -73,16 +73,16 @@ def is_failure(attempt: Json) -> bool:
     return attempt["reason"] not in NO_FAILURE
 
 
-def with_ends(known: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]:
-    """The known attempts and those seen now: for each, the pod that failed first."""
-    first = {attempt["attempt"]: attempt for attempt in known}
+def with_ends(before: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]:
+    """The attempts that are known and those seen now: for each, the pod that failed first."""
+    first = {attempt["attempt"]: attempt for attempt in before}
     for end in ends:
-        said = noted(end)
-        before = first.get(said["attempt"])
-        if before is None or _is_before(said, before):
-            first[said["attempt"]] = said
-    found = [first[number] for number in sorted(first)]
-    return tuple(found if len(found) <= KEPT else [found[0], *found[1 - KEPT :]])
+        attempt = noted(end)
+        earlier = first.get(attempt["attempt"])
+        if earlier is None or _is_before(attempt, earlier):
+            first[attempt["attempt"]] = attempt
+    attempts = [first[number] for number in sorted(first)]
+    return tuple(attempts if len(attempts) <= KEPT else [attempts[0], *attempts[1 - KEPT :]])
 
 
 def sentence(attempt: Json) -> str:
@@ -137,7 +137,7 @@ _KINDS: Final = {True: ("Warning", Reason.ATTEMPT_FAILED), False: ("Normal", Rea
 
 def noted(end: PodEnd) -> Json:
     """An attempt as the status keeps it, of the pod that failed first in it."""
-    said: dict[str, Any] = {
+    attempt: dict[str, Any] = {
         "attempt": end.attempt + 1,
         "job": end.job,
         "index": end.index,
@@ -149,28 +149,28 @@ def noted(end: PodEnd) -> Json:
         "failedAt": end.at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
     }
     if end.rank is not None:
-        said["rank"] = end.rank
+        attempt["rank"] = end.rank
     if end.lost_others:
-        said["lostOthers"] = True
+        attempt["lostOthers"] = True
     if end.signal:
-        said["signal"] = end.signal
+        attempt["signal"] = end.signal
     if end.message:
-        said["message"] = end.message[-LAST_WORDS:]
-    return said
+        attempt["message"] = end.message[-LAST_WORDS:]
+    return attempt
 
 
-def is_before(one: PodEnd, other: PodEnd) -> bool:
-    """Whether the one failed before the other."""
-    return _is_before(noted(one), noted(other))
+def is_before(end: PodEnd, other: PodEnd) -> bool:
+    """Whether the one pod failed before the other."""
+    return _is_before(noted(end), noted(other))
 
 
-def _is_before(one: Json, other: Json) -> bool:
-    """By `order`, unless one was deleted well after the other had lost others: that is why it was deleted."""
-    if _is_deleted(one) and other.get("lostOthers"):
-        return _failed_at(one) <= _failed_at(other) + _SKEW
-    if _is_deleted(other) and one.get("lostOthers"):
+def _is_before(attempt: Json, other: Json) -> bool:
+    """By `order`, unless one pod was deleted well after the other had lost others: that is why it was deleted."""
+    if _is_deleted(attempt) and other.get("lostOthers"):
+        return _failed_at(attempt) <= _failed_at(other) + _SKEW
+    if _is_deleted(other) and attempt.get("lostOthers"):
         return not _is_before(other, one)
-    return _order(one) < _order(other)
+    return _order(attempt) < _order(other)
 
 
 def _is_deleted(attempt: Json) -> bool:

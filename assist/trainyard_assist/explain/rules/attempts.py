@@ -32,17 +32,17 @@ _KINDS: Final[dict[str, type]] = {
 }
 
 
-def last_failed(o: Observation) -> Finding | None:
+def last_failed(observation: Observation) -> Finding | None:
     """The last attempt has failed, and none of its pods says more."""
-    noted = of(o)
-    return failed(o, noted[-1]) if noted else None
+    noted = of(observation)
+    return failed(observation, noted[-1]) if noted else None
 
 
-def failed(o: Observation, attempt: Json) -> Finding:
+def failed(observation: Observation, attempt: Json) -> Finding:
     """How the attempt failed, as a finding."""
-    about = Ref("Pod", attempt["pod"], read.namespace(o))
+    about = Ref("Pod", attempt["pod"], read.namespace(observation))
     log = text.tail(read.text(attempt, "message"))
-    return found(o, Reason.ATTEMPT_FAILED, about, sentence(attempt), log=log)
+    return found(observation, Reason.ATTEMPT_FAILED, about, sentence(attempt), log=log)
 
 
 def sentence(attempt: Json) -> str:
@@ -51,21 +51,21 @@ def sentence(attempt: Json) -> str:
     return f"{counted}{attempts.sentence(attempt)}"
 
 
-def of_now(o: Observation) -> Json | None:
+def of_now(observation: Observation) -> Json | None:
     """What is noted of the attempt that the JobSet is in; None if nothing is."""
-    return next((noted for noted in of(o) if noted["attempt"] == now(o)), None)
+    return next((noted for noted in of(observation) if noted["attempt"] == now(observation)), None)
 
 
-def now(o: Observation) -> int:
+def now(observation: Observation) -> int:
     """Which attempt it is in, counted from 1."""
-    if o.jobset is None:
-        return max((noted["attempt"] for noted in of(o)), default=1)
-    return read.number(o.jobset, "status", "restarts") + 1
+    if observation.jobset is None:
+        return max((noted["attempt"] for noted in of(observation)), default=1)
+    return read.number(observation.jobset, "status", "restarts") + 1
 
 
-def of(o: Observation) -> list[Json]:
+def of(observation: Observation) -> list[Json]:
     """The noted attempts, each with every field that a sentence needs."""
-    noted = read.objects(o.trainjob, "status", names.STATUS_FIELD, "attempts")
+    noted = read.objects(observation.trainjob, "status", names.STATUS_FIELD, "attempts")
     return list(attempts.counted([_whole(attempt) for attempt in noted]))
 
 
@@ -74,12 +74,12 @@ def _whole(noted: Json) -> Json:
     return {**_UNKNOWN, **known}
 
 
-def which(o: Observation) -> str:
+def which(observation: Observation) -> str:
     """Which attempt it is in and how the one before ended, to append to a state; empty in the first."""
-    current = now(o)
+    current = now(observation)
     if current == 1:
         return ""
-    before = next((noted for noted in of(o) if noted["attempt"] == current - 1), None)
+    before = next((noted for noted in of(observation) if noted["attempt"] == current - 1), None)
     return f", attempt {current}" + (f"; {_ended(before)}" if before is not None else "")
 
 
@@ -90,9 +90,9 @@ def _ended(attempt: Json) -> str:
     return f"{which} ended because its pod {attempts.NO_FAILURE[attempt['reason']]}; nothing to do"
 
 
-def told(o: Observation) -> str:
+def told(observation: Observation) -> str:
     """Each attempt in a few words."""
-    return "; ".join(f"{attempt['attempt']}: {_briefly(attempt)}" for attempt in of(o))
+    return "; ".join(f"{attempt['attempt']}: {_briefly(attempt)}" for attempt in of(observation))
 
 
 def _briefly(attempt: Json) -> str:

@@ -42,33 +42,37 @@ class Failure:
         return last_words.of(read.number(self.ended, "exitCode"), read.text(self.ended, "message"))
 
 
-def oom_killed(o: Observation) -> Finding | None:
+def oom_killed(observation: Observation) -> Finding | None:
     """The first that failed was killed for its memory."""
-    first = first_failure(o)
+    first = first_failure(observation)
     if first is None or read.text(first.ended, "reason") != _OOM:
         return None
     limit = first.limit or "none is set"
     message = f"container {first.container} used more than its memory limit ({limit}){_restarted(first)}"
     about = read.ref(first.pod, "Pod")
-    return found(o, Reason.OOM_KILLED, about, message, pods=[first.pod], log=o.log, limit=limit)
+    return found(
+        observation, Reason.OOM_KILLED, about, message, pods=[first.pod], log=observation.log, limit=limit
+    )
 
 
-def exited(o: Observation) -> Finding | None:
+def exited(observation: Observation) -> Finding | None:
     """The first that failed ended by itself."""
-    first = first_failure(o)
+    first = first_failure(observation)
     if first is None:
         return None
     words = first.words
     finding = found(
-        o,
+        observation,
         Reason.CONTAINER_EXITED,
         read.ref(first.pod, "Pod"),
-        _by_container(first, words) if words is None or words.rank is None else _by_rank(o, first, words),
+        _by_container(first, words)
+        if words is None or words.rank is None
+        else _by_rank(observation, first, words),
         pods=[first.pod],
-        log=text.tail(words.said) if words is not None and words.said else o.log,
+        log=text.tail(words.said) if words is not None and words.said else observation.log,
         pod=read.name(first.pod),
         container=first.container,
-        namespace=read.namespace(o),
+        namespace=read.namespace(observation),
     )
     # Without --previous, kubectl shows the log of the restarted container.
     return replace(finding, next_step=f"{finding.next_step} --previous") if first.running else finding
@@ -83,12 +87,12 @@ def _by_container(failure: Failure, words: last_words.LastWords | None) -> str:
     return f"{message}{_restarted(failure)}{f': {said}' if said else ''}"
 
 
-def _by_rank(o: Observation, failure: Failure, words: last_words.LastWords) -> str:
+def _by_rank(observation: Observation, failure: Failure, words: last_words.LastWords) -> str:
     # The words of the operator's record: the launcher's own exit code would only stand beside the rank's.
     end = PodEnd(
         job=read.texts(failure.pod, "metadata", "labels").get(names.REPLICATED_JOB_LABEL, ""),
         index=read.index(failure.pod) or 0,
-        attempt=recorded.now(o) - 1,
+        attempt=recorded.now(observation) - 1,
         pod=read.name(failure.pod),
         node=read.text(failure.pod, "spec", "nodeName"),
         container=failure.container,
@@ -104,18 +108,18 @@ def _by_rank(o: Observation, failure: Failure, words: last_words.LastWords) -> s
     return restarted + recorded.sentence(attempts.noted(end))
 
 
-def another_failed_first(o: Observation) -> Finding | None:
+def another_failed_first(observation: Observation) -> Finding | None:
     """Another pod than those that are left failed first, as the operator noted it."""
-    first = first_failure(o)
-    noted = recorded.of_now(o)
+    first = first_failure(observation)
+    noted = recorded.of_now(observation)
     if first is None or noted is None or noted["pod"] == read.name(first.pod):
         return None
-    return recorded.failed(o, noted)
+    return recorded.failed(observation, noted)
 
 
-def first_failure(o: Observation) -> Failure | None:
+def first_failure(observation: Observation) -> Failure | None:
     """The container that failed first, of those of the current pods that do not run."""
-    return min(_failures(o), key=_order, default=None)
+    return min(_failures(observation), key=_order, default=None)
 
 
 def _order(failure: Failure) -> tuple[Any, ...]:
@@ -125,22 +129,22 @@ def _order(failure: Failure) -> tuple[Any, ...]:
     return attempts.order(words.at or at, words.exit_code, words.lost_others)
 
 
-def _failures(o: Observation) -> Iterator[Failure]:
-    for pod in read.current_pods(o):
+def _failures(observation: Observation) -> Iterator[Failure]:
+    for pod in read.current_pods(observation):
         for status, spec in read.containers(pod):
             ended = read.at(status, "state", "terminated")
             running = read.at(status, "state", "running")
             restarts = read.number(status, "restartCount")
-            if ended is None and (running is None or _flaps(o, restarts, running)):
+            if ended is None and (running is None or _flaps(observation, restarts, running)):
                 ended = read.at(status, "lastState", "terminated")
             if ended is not None and read.number(ended, "exitCode") != 0:
                 limit = read.text(spec, "resources", "limits", "memory")
                 yield Failure(pod, read.text(status, "name"), ended, limit, restarts, running is not None)
 
 
-def _flaps(o: Observation, restarts: int, running: Json) -> bool:
+def _flaps(observation: Observation, restarts: int, running: Json) -> bool:
     """Whether it restarted so recently, and so often, that it probably fails again."""
-    return restarts > 1 and read.since(o, read.moment(running, "startedAt")) < _AGAIN
+    return restarts > 1 and read.since(observation, read.moment(running, "startedAt")) < _AGAIN
 
 
 def _meaning(failure: Failure, code: int) -> str:

@@ -14,7 +14,7 @@ from ..model import Finding, Json, Observation, Ref
 
 
 def found(
-    o: Observation,
+    observation: Observation,
     cause: Reason,
     about: Ref,
     message: str,
@@ -28,19 +28,21 @@ def found(
     `pods` are those that the cause holds up; if others wait for them, the finding names them as ranks.
     """
     step = TABLE[cause].next_step.format(**words)
-    if lost := _goes_with_it(o) if _AGAIN.search(step) else "":
+    if lost := _goes_with_it(observation) if _AGAIN.search(step) else "":
         step += f". {lost}"
-    return Finding(cause, about, message, step, read.waiting_for(o, pods), tuple(log))
+    return Finding(cause, about, message, step, read.waiting_for(observation, pods), tuple(log))
 
 
 _AGAIN: Final = re.compile(r"\bcreate\b.*\bagain\b")
 
 
-def _goes_with_it(o: Observation) -> str:
+def _goes_with_it(observation: Observation) -> str:
     """What somebody loses who deletes the TrainJob, as one does to create it again; empty if nothing."""
     lost = text.listed(
         read.text(template, "metadata", "name")
-        for policy in read.objects(o.jobset or o.runtime, *_POLICIES[o.jobset is None])
+        for policy in read.objects(
+            observation.jobset or observation.runtime, *_POLICIES[observation.jobset is None]
+        )
         if read.text(policy, "retentionPolicy", "whenDeleted") != "Retain"
         for template in read.objects(policy, "templates")
     )

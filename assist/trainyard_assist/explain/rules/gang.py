@@ -18,10 +18,10 @@ from .found import found
 _WAITING: Final = frozenset({"", "Pending", "Inqueue", "Scheduling", "Unknown"})
 
 
-def incomplete(o: Observation) -> Finding | None:
+def incomplete(observation: Observation) -> Finding | None:
     """Some pods of the gang have no node, and the scheduler has said that it cannot place all."""
-    waiting = [pod for pod in read.pending(o) if not read.text(pod, "spec", "nodeName")]
-    for group in o.pod_groups:
+    waiting = [pod for pod in read.pending(observation) if not read.text(pod, "spec", "nodeName")]
+    for group in observation.pod_groups:
         if not waiting or read.text(group, "status", "phase") not in _WAITING:
             continue
         if message := _said(group, waiting):
@@ -29,7 +29,7 @@ def incomplete(o: Observation) -> Finding | None:
             about = read.ref(group, names.POD_GROUP)
             queue = read.text(group, "spec", "queue") or "default"
             message = f"{len(waiting)} of its {wanted} pods have no node: {message}"
-            return found(o, Reason.GANG_INCOMPLETE, about, message, pods=waiting, queue=queue)
+            return found(observation, Reason.GANG_INCOMPLETE, about, message, pods=waiting, queue=queue)
     return None
 
 

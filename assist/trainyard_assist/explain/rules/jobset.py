@@ -19,66 +19,80 @@ _REFUSALS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCr
 _NAMESPACE: Final = "jobset-system"
 
 
-def controller_down(o: Observation) -> Finding | None:
+def controller_down(observation: Observation) -> Finding | None:
     """No controller creates the JobSet's Jobs, or serves the webhook when a JobSet is created."""
-    if is_served(o):
+    if is_served(observation):
         return None
-    seen = o.jobset_controller
+    seen = observation.jobset_controller
     if seen is not None:
         if read.number(seen, "status", "availableReplicas") > 0:
             return None
         wanted = read.number(seen, "spec", "replicas", default=1)
         message = f"it has no available pods, of {wanted} wanted"
         about, within = read.ref(seen, "Deployment"), read.text(seen, "metadata", "namespace")
-        return found(o, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
-    if o.jobset is None or read.age(o, o.jobset) < _PATIENCE:
+        return found(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
+    if observation.jobset is None or read.age(observation, observation.jobset) < _PATIENCE:
         return None
-    message = f"it was created {read.age(o, o.jobset):.0f} s ago, and its controller has not acted on it"
-    about = read.ref(o.jobset, names.JOBSET)
-    return found(o, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
+    age = read.age(observation, observation.jobset)
+    message = f"it was created {age:.0f} s ago, and its controller has not acted on it"
+    about = read.ref(observation.jobset, names.JOBSET)
+    return found(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
 
 
-def not_created(o: Observation) -> Finding | None:
+def not_created(observation: Observation) -> Finding | None:
     """There is no JobSet, though nothing known prevents it."""
-    if read.own_jobset(o) is not None or Subject.JOBSET in o.unseen:
+    if read.own_jobset(observation) is not None or Subject.JOBSET in observation.unseen:
         return None
-    if read.age(o, o.trainjob) < _PATIENCE:
+    if read.age(observation, observation.trainjob) < _PATIENCE:
         return None
-    message = f"there is no JobSet {read.age(o, o.trainjob):.0f} s after the TrainJob was created"
-    return found(o, Reason.JOBSET_NOT_CREATED, read.ref(o.trainjob, names.TRAINJOB), message)
+    age = read.age(observation, observation.trainjob)
+    message = f"there is no JobSet {age:.0f} s after the TrainJob was created"
+    return found(
+        observation, Reason.JOBSET_NOT_CREATED, read.ref(observation.trainjob, names.TRAINJOB), message
+    )
 
 
-def jobs_refused(o: Observation) -> Finding | None:
+def jobs_refused(observation: Observation) -> Finding | None:
     """Admission refused a Job, the Service or a claim of the JobSet."""
-    if o.jobset is None or o.jobs or read.suspended(o.jobset):
+    if observation.jobset is None or observation.jobs or read.suspended(observation.jobset):
         return None
-    for event in reversed(read.warnings(o, o.jobset, *refusals.JOBSET_EVENTS)):
-        about = read.ref(o.jobset, names.JOBSET)
-        return stepped(o, found(o, Reason.JOBS_REFUSED, about, read.text(event, "message")))
+    for event in reversed(read.warnings(observation, observation.jobset, *refusals.JOBSET_EVENTS)):
+        about = read.ref(observation.jobset, names.JOBSET)
+        return stepped(
+            observation, found(observation, Reason.JOBS_REFUSED, about, read.text(event, "message"))
+        )
     return None
 
 
-def has_failed(o: Observation) -> Finding | None:
+def has_failed(observation: Observation) -> Finding | None:
     """The TrainJob has failed with the JobSet's own reason."""
-    condition = read.condition(o.trainjob, names.FAILED)
+    condition = read.condition(observation.trainjob, names.FAILED)
     reason, message = read.text(condition, "reason"), read.text(condition, "message")
-    about = read.ref(o.trainjob, names.TRAINJOB)
-    if o.jobset is not None:
-        about = read.ref(o.jobset, names.JOBSET)
+    about = read.ref(observation.trainjob, names.TRAINJOB)
+    if observation.jobset is not None:
+        about = read.ref(observation.jobset, names.JOBSET)
     said = [f"{reason}: {message}"]
-    for job in o.jobs:
+    for job in observation.jobs:
         if failed := read.condition(job, "Failed"):
             said.append(
                 f"Job {read.name(job)}: {read.text(failed, 'reason')}: {read.text(failed, 'message')}"
             )
     return found(
-        o, Reason.JOBSET_FAILED, about, "; ".join(said[:3]), name=about.name, namespace=read.namespace(o)
+        observation,
+        Reason.JOBSET_FAILED,
+        about,
+        "; ".join(said[:3]),
+        name=about.name,
+        namespace=read.namespace(observation),
     )
 
 
-def is_served(o: Observation) -> bool:
+def is_served(observation: Observation) -> bool:
     """Whether JobSet's controller has acted on the JobSet, or that cannot be known."""
-    if o.jobset is None:
-        return Subject.JOBSET in o.unseen
-    said = read.warnings(o, o.jobset, *refusals.JOBSET_EVENTS)
-    return bool(o.jobs or said or read.at(o.jobset, "status")) or Subject.JOBS in o.unseen
+    if observation.jobset is None:
+        return Subject.JOBSET in observation.unseen
+    said = read.warnings(observation, observation.jobset, *refusals.JOBSET_EVENTS)
+    return (
+        bool(observation.jobs or said or read.at(observation.jobset, "status"))
+        or Subject.JOBS in observation.unseen
+    )

@@ -38,116 +38,142 @@ _PREEMPTOR: Final = re.compile(r"a workload \(UID: [^,()]*, JobUID: ([0-9a-f-]{3
 """How Kueue names the job that took the quota."""
 
 
-def held(o: Observation) -> Finding | None:
+def held(observation: Observation) -> Finding | None:
     """It was created suspended with a queue, and nobody has resumed it."""
-    queue = read.queue(o)
-    if not queue or not read.suspended(o.trainjob) or names.SENT_SUSPENDED not in read.gates(o):
+    queue = read.queue(observation)
+    if (
+        not queue
+        or not read.suspended(observation.trainjob)
+        or names.SENT_SUSPENDED not in read.gates(observation)
+    ):
         return None
     message = f"LocalQueue {queue} does not admit it before it is resumed"
-    name, within = read.name(o.trainjob), read.namespace(o)
-    return found(o, Reason.HELD, read.ref(o.trainjob, names.TRAINJOB), message, name=name, namespace=within)
+    name, within = read.name(observation.trainjob), read.namespace(observation)
+    return found(
+        observation,
+        Reason.HELD,
+        read.ref(observation.trainjob, names.TRAINJOB),
+        message,
+        name=name,
+        namespace=within,
+    )
 
 
-def down(o: Observation) -> Finding | None:
+def down(observation: Observation) -> Finding | None:
     """It waits for Kueue, which does not run: what Kueue said last may be long past."""
-    if not is_needed(o) or Subject.KUEUE in o.unseen:
+    if not is_needed(observation) or Subject.KUEUE in observation.unseen:
         return None
     about = Ref("Deployment", NAME, NAMESPACE)
-    if o.kueue is not None:
-        if read.number(o.kueue, "status", "availableReplicas") > 0:
+    if observation.kueue is not None:
+        if read.number(observation.kueue, "status", "availableReplicas") > 0:
             return None
-        wanted = read.number(o.kueue, "spec", "replicas", default=1)
+        wanted = read.number(observation.kueue, "spec", "replicas", default=1)
         message = f"it has no available pods, of {wanted} wanted"
-        return found(o, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
+        return found(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
     # Without it, Kueue may run under another name. If the operator does not run either, the platform is gone.
-    if Subject.OPERATOR_LEASE in o.unseen or any(read.is_held(o, lease) for lease in o.leases):
+    if Subject.OPERATOR_LEASE in observation.unseen or any(
+        read.is_held(observation, lease) for lease in observation.leases
+    ):
         return None
     message = "it is not there, and no operator runs: the platform has been removed, or is being installed"
-    return found(o, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
+    return found(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
 
 
-def is_needed(o: Observation) -> bool:
+def is_needed(observation: Observation) -> bool:
     """Whether the job goes on only by what Kueue does."""
-    if not read.queue(o) or not read.held_back(o) or names.SENT_SUSPENDED in read.gates(o):
+    if (
+        not read.queue(observation)
+        or not read.held_back(observation)
+        or names.SENT_SUSPENDED in read.gates(observation)
+    ):
         return False
-    return not (read.suspended(o.trainjob) and read.queue_of_jobset(o))  # its user has suspended it
+    return not (
+        read.suspended(observation.trainjob) and read.queue_of_jobset(observation)
+    )  # its user has suspended it
 
 
-def gated(o: Observation) -> Finding | None:
+def gated(observation: Observation) -> Finding | None:
     """Somebody else keeps its queue from admitting it."""
-    workload = waiting(o)
-    if workload is None or not (gates := read.gates(o)):
+    workload = waiting(observation)
+    if workload is None or not (gates := read.gates(observation)):
         return None
     message = "it may not be admitted yet"
-    return found(o, Reason.GATED, _ref(workload), message, gates=text.listed(gates))
+    return found(observation, Reason.GATED, _ref(workload), message, gates=text.listed(gates))
 
 
-def workload_missing(o: Observation) -> Finding | None:
+def workload_missing(observation: Observation) -> Finding | None:
     """A queue is named, nothing runs, and there is no Workload."""
-    queue = read.queue(o)
-    if not queue or not read.held_back(o) or o.workloads or Subject.WORKLOADS in o.unseen:
+    queue = read.queue(observation)
+    if (
+        not queue
+        or not read.held_back(observation)
+        or observation.workloads
+        or Subject.WORKLOADS in observation.unseen
+    ):
         return None
-    if read.age(o, o.trainjob) < _PATIENCE:
+    if read.age(observation, observation.trainjob) < _PATIENCE:
         return None
     message = f"it names LocalQueue {queue}, and has no Workload"
-    return found(o, Reason.WORKLOAD_MISSING, Ref("LocalQueue", queue, read.namespace(o)), message)
+    return found(
+        observation, Reason.WORKLOAD_MISSING, Ref("LocalQueue", queue, read.namespace(observation)), message
+    )
 
 
-def workload_unseen(o: Observation) -> Finding | None:
+def workload_unseen(observation: Observation) -> Finding | None:
     """It waits in a queue, and the user may not see its Workload."""
-    queue = read.queue(o)
-    if not queue or not read.held_back(o) or Subject.WORKLOADS not in o.unseen:
+    queue = read.queue(observation)
+    if not queue or not read.held_back(observation) or Subject.WORKLOADS not in observation.unseen:
         return None
     message = f"it is suspended until LocalQueue {queue} admits it"
-    about = Ref("LocalQueue", queue, read.namespace(o))
-    return found(o, Reason.WORKLOAD_UNSEEN, about, message, namespace=read.namespace(o))
+    about = Ref("LocalQueue", queue, read.namespace(observation))
+    return found(observation, Reason.WORKLOAD_UNSEEN, about, message, namespace=read.namespace(observation))
 
 
-def workload_inactive(o: Observation) -> Finding | None:
+def workload_inactive(observation: Observation) -> Finding | None:
     """Kueue or a person has deactivated it."""
-    workload = current(o)
+    workload = current(observation)
     if workload is None or read.at(workload, "spec", "active") is not False:
         return None
     message = _said(workload, "Evicted") or "its spec.active is false"
-    name, within = read.name(workload), read.namespace(o)
-    return found(o, Reason.WORKLOAD_INACTIVE, _ref(workload), message, name=name, namespace=within)
+    name, within = read.name(workload), read.namespace(observation)
+    return found(observation, Reason.WORKLOAD_INACTIVE, _ref(workload), message, name=name, namespace=within)
 
 
-def workload_inadmissible(o: Observation) -> Finding | None:
+def workload_inadmissible(observation: Observation) -> Finding | None:
     """It will not get quota by waiting."""
-    workload = waiting(o)
+    workload = waiting(observation)
     if workload is None:
         return None
     message, queue = _said(workload, "QuotaReserved"), _queue(workload)
     reason = read.text(read.condition(workload, "QuotaReserved"), "reason")
     if not quota.is_never(reason, message):
         return None
-    hint = "" if queue in o.local_queues else similar.hint(queue, o.local_queues)
-    return found(o, Reason.WORKLOAD_INADMISSIBLE, _ref(workload), message + hint, queue=queue)
+    hint = "" if queue in observation.local_queues else similar.hint(queue, observation.local_queues)
+    return found(observation, Reason.WORKLOAD_INADMISSIBLE, _ref(workload), message + hint, queue=queue)
 
 
-def quota_short(o: Observation) -> Finding | None:
+def quota_short(observation: Observation) -> Finding | None:
     """It waits in its queue."""
-    workload = waiting(o)
+    workload = waiting(observation)
     if workload is None:
         return None
     said = _said(workload, "QuotaReserved")
-    if not said and read.age(o, workload) < _EVALUATING:
+    if not said and read.age(observation, workload) < _EVALUATING:
         return None
     message = said or "Kueue has not looked at it yet"
     evicted = read.condition(workload, "Evicted")
     if evicted is not None and read.holds(workload, "Evicted"):
-        said = _PREEMPTOR.sub(lambda _: _job(o.preemptor), read.text(evicted, "message"))
+        said = _PREEMPTOR.sub(lambda _: _job(observation.preemptor), read.text(evicted, "message"))
         message += f"; it was evicted before ({read.text(evicted, 'reason')}: {said})"
-    if o.queue_place is not None:
-        message = f"{_where(o, o.queue_place)}: {message}"
+    if observation.queue_place is not None:
+        message = f"{_where(observation, observation.queue_place)}: {message}"
     queue = _queue(workload)
-    finding = found(o, Reason.QUOTA_SHORT, _ref(workload), message, queue=queue)
-    is_first = o.queue_place is not None and o.queue_place.position == 1
+    finding = found(observation, Reason.QUOTA_SHORT, _ref(workload), message, queue=queue)
+    is_first = observation.queue_place is not None and observation.queue_place.position == 1
     return replace(finding, next_step=_AS_FIRST.format(queue=queue)) if is_first else finding
 
 
-def _where(o: Observation, place: QueuePlace) -> str:
+def _where(observation: Observation, place: QueuePlace) -> str:
     """Its place in the queue, who is before it, and for whom it waits."""
     said = f"it is number {place.position} in {place.queue}"
     said += " of those that can be seen" if place.partial else ""
@@ -155,7 +181,7 @@ def _where(o: Observation, place: QueuePlace) -> str:
         said += f", behind {_first_of(place.before, place.position - 1)}"
     if place.holders:
         holders = [
-            f"{holder.job} (runs for {text.duration(read.since(o, holder.since))})"
+            f"{holder.job} (runs for {text.duration(read.since(observation, holder.since))})"
             for holder in place.holders
         ]
         said += f", and waits for {_first_of(holders, len(holders))}"
@@ -170,44 +196,52 @@ def _first_of(words: Sequence[str], total: int) -> str:
     return ", ".join(shown) + more
 
 
-def admission_check_pending(o: Observation) -> Finding | None:
+def admission_check_pending(observation: Observation) -> Finding | None:
     """It has quota, and somebody else must agree."""
-    workload = current(o)
+    workload = current(observation)
     if workload is None or not read.holds(workload, "QuotaReserved") or read.holds(workload, "Admitted"):
         return None
     for check in read.objects(workload, "status", "admissionChecks"):
         if check.get("state") != "Ready":
             name = read.text(check, "name")
             message = f"it is {read.text(check, 'state')}: {read.text(check, 'message') or 'no message'}"
-            return found(o, Reason.ADMISSION_CHECK, Ref("AdmissionCheck", name), message, check=name)
+            return found(
+                observation, Reason.ADMISSION_CHECK, Ref("AdmissionCheck", name), message, check=name
+            )
     return None
 
 
-def not_resumed(o: Observation) -> Finding | None:
+def not_resumed(observation: Observation) -> Finding | None:
     """It is admitted, and Kueue has not resumed it."""
-    workload, seconds = current(o), admitted_for(o)
+    workload, seconds = current(observation), admitted_for(observation)
     if workload is None or seconds is None or seconds < _RESUMES_WITHIN:
         return None
-    of = "the JobSet's " if read.queue_of_jobset(o) else ""
-    return found(o, Reason.NOT_RESUMED, _ref(workload), f"it is Admitted, and {of}spec.suspend is still true")
+    of = "the JobSet's " if read.queue_of_jobset(observation) else ""
+    return found(
+        observation, Reason.NOT_RESUMED, _ref(workload), f"it is Admitted, and {of}spec.suspend is still true"
+    )
 
 
-def admitted_for(o: Observation) -> float | None:
+def admitted_for(observation: Observation) -> float | None:
     """Seconds since Kueue admitted it, which has not resumed it yet; None if it waits for something else."""
-    admitted = read.condition(current(o), "Admitted")
-    if admitted is None or not read.holds(current(o), "Admitted") or not read.held_back(o):
+    admitted = read.condition(current(observation), "Admitted")
+    if (
+        admitted is None
+        or not read.holds(current(observation), "Admitted")
+        or not read.held_back(observation)
+    ):
         return None
-    return read.since(o, read.moment(admitted, "lastTransitionTime"))
+    return read.since(observation, read.moment(admitted, "lastTransitionTime"))
 
 
-def before_admission(o: Observation) -> Finding | None:
+def before_admission(observation: Observation) -> Finding | None:
     """What keeps it in its queue."""
-    return next((finding for rule in BEFORE_ADMISSION if (finding := rule(o)) is not None), None)
+    return next((finding for rule in BEFORE_ADMISSION if (finding := rule(observation)) is not None), None)
 
 
-def preemptor(o: Observation) -> str:
+def preemptor(observation: Observation) -> str:
     """uid of the job that took its quota, according to Kueue; empty if none did."""
-    workload = waiting(o)
+    workload = waiting(observation)
     if workload is None or not read.holds(workload, "Evicted"):
         return ""
     said = _PREEMPTOR.search(read.text(read.condition(workload, "Evicted"), "message"))
@@ -230,21 +264,21 @@ def concerns(trainjob: Json, jobset: Json | None) -> bool:
     return named or read.suspended(trainjob)
 
 
-def current(o: Observation) -> Json | None:
+def current(observation: Observation) -> Json | None:
     """The newest Workload of the TrainJob that has not finished."""
-    unfinished = [w for w in o.workloads if not read.holds(w, "Finished")]
+    unfinished = [w for w in observation.workloads if not read.holds(w, "Finished")]
     return max(unfinished, key=lambda w: read.moment(w, "metadata", "creationTimestamp"), default=None)
 
 
-def cluster(o: Observation) -> str:
+def cluster(observation: Observation) -> str:
     """The cluster that MultiKueue has sent it to; empty if none yet."""
-    return read.text(current(o), "status", "clusterName")
+    return read.text(current(observation), "status", "clusterName")
 
 
-def waiting(o: Observation) -> Json | None:
+def waiting(observation: Observation) -> Json | None:
     """The Workload, if the TrainJob waits for its quota."""
-    workload = current(o)
-    return workload if workload is not None and _waits(workload) and read.held_back(o) else None
+    workload = current(observation)
+    return workload if workload is not None and _waits(workload) and read.held_back(observation) else None
 
 
 def _waits(workload: Json) -> bool:

@@ -25,95 +25,114 @@ _TRIES_AGAIN: Final = "; trying again in "
 _QUOTA: Final = re.compile(r"exceeded quota: ([\w.-]+)")
 
 
-def over_quota(o: Observation) -> Finding | None:
+def over_quota(observation: Observation) -> Finding | None:
     """A ResourceQuota refuses the pods of a Job."""
-    for job, message in _refusals(o):
+    for job, message in _refusals(observation):
         if quota := _QUOTA.search(message):
-            about = Ref("ResourceQuota", quota[1], read.namespace(o))
+            about = Ref("ResourceQuota", quota[1], read.namespace(observation))
             said = f"Job {read.name(job)}: {message}"
-            return _refused(o, Reason.PODS_OVER_QUOTA, about, job, said, quota=quota[1])
+            return _refused(observation, Reason.PODS_OVER_QUOTA, about, job, said, quota=quota[1])
     return None
 
 
-def refused(o: Observation) -> Finding | None:
+def refused(observation: Observation) -> Finding | None:
     """Admission refuses the pods of a Job."""
-    for job, message in _refusals(o):
-        return stepped(o, _refused(o, Reason.PODS_REFUSED, read.ref(job, "Job"), job, message))
+    for job, message in _refusals(observation):
+        return stepped(
+            observation, _refused(observation, Reason.PODS_REFUSED, read.ref(job, "Job"), job, message)
+        )
     return None
 
 
-def image_not_pulled(o: Observation) -> Finding | None:
+def image_not_pulled(observation: Observation) -> Finding | None:
     """A container's image cannot be pulled."""
-    for pod, status, _ in _waiting(o):
+    for pod, status, _ in _waiting(observation):
         if _reason(status) in nodes.IMAGE:
             image = read.text(status, "image")
             message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
             if image.startswith(_OF_A_SANDBOX):
                 message += ". On a sandbox, `trainyard sandbox up --with all` brings it"
             return _about_pod(
-                o, Reason.IMAGE_NOT_PULLED, pod, message, lambda s: _reason(s) in nodes.IMAGE, image=image
+                observation,
+                Reason.IMAGE_NOT_PULLED,
+                pod,
+                message,
+                lambda s: _reason(s) in nodes.IMAGE,
+                image=image,
             )
     return None
 
 
-def secret_missing(o: Observation) -> Finding | None:
+def secret_missing(observation: Observation) -> Finding | None:
     """A Secret that a container or a volume needs does not exist."""
-    for pod in read.pending(o):
-        for message in _config_problems(o, pod):
+    for pod in read.pending(observation):
+        for message in _config_problems(observation, pod):
             name = nodes.SECRET.search(message)
             if name and "not found" in message:
-                held = [p for p in read.pending(o) if any(name[0] in m for m in _config_problems(o, p))]
-                about = Ref("Secret", name[1], read.namespace(o))
+                held = [
+                    p
+                    for p in read.pending(observation)
+                    if any(name[0] in m for m in _config_problems(observation, p))
+                ]
+                about = Ref("Secret", name[1], read.namespace(observation))
                 said = f"Pod {read.name(pod)}: {message}"
-                return found(o, Reason.SECRET_MISSING, about, said, pods=held, secret=name[1])
+                return found(observation, Reason.SECRET_MISSING, about, said, pods=held, secret=name[1])
     return None
 
 
-def config_missing(o: Observation) -> Finding | None:
+def config_missing(observation: Observation) -> Finding | None:
     """A container cannot be configured."""
-    for pod, status, _ in _waiting(o):
+    for pod, status, _ in _waiting(observation):
         if _reason(status) == nodes.CONFIG:
             message = f"container {read.text(status, 'name')}: {_message(status)}"
-            return _about_pod(o, Reason.CONFIG_MISSING, pod, message, lambda s: _reason(s) == nodes.CONFIG)
+            return _about_pod(
+                observation, Reason.CONFIG_MISSING, pod, message, lambda s: _reason(s) == nodes.CONFIG
+            )
     return None
 
 
-def volume_not_mounted(o: Observation) -> Finding | None:
+def volume_not_mounted(observation: Observation) -> Finding | None:
     """A volume of a pod that has a node cannot be attached or mounted."""
-    for pod in read.pending(o):
-        for event in reversed(read.warnings(o, pod, *nodes.MOUNT)):
+    for pod in read.pending(observation):
+        for event in reversed(read.warnings(observation, pod, *nodes.MOUNT)):
             about = read.ref(pod, "Pod")
-            return found(o, Reason.VOLUME_NOT_MOUNTED, about, read.text(event, "message"), pods=[pod])
+            return found(
+                observation, Reason.VOLUME_NOT_MOUNTED, about, read.text(event, "message"), pods=[pod]
+            )
     return None
 
 
-def sandbox_not_made(o: Observation) -> Finding | None:
+def sandbox_not_made(observation: Observation) -> Finding | None:
     """A node cannot create the sandbox that the containers of a pod run in."""
-    for pod in read.pending(o):
+    for pod in read.pending(observation):
         small = text.listed(_small_limits(pod))
         # The limit applies to volumes in memory too, such as that of the pod's token.
         reasons = ("FailedCreatePodSandBox", "FailedMount") if small else ("FailedCreatePodSandBox",)
-        for event in reversed(read.warnings(o, pod, *reasons)):
+        for event in reversed(read.warnings(observation, pod, *reasons)):
             limits = small or "none of them is small"
             node = read.text(pod, "spec", "nodeName")
             about, said = read.ref(pod, "Pod"), read.text(event, "message")
-            return found(o, Reason.SANDBOX_NOT_MADE, about, said, pods=[pod], limits=limits, node=node)
+            return found(
+                observation, Reason.SANDBOX_NOT_MADE, about, said, pods=[pod], limits=limits, node=node
+            )
     return None
 
 
-def initializer_retries(o: Observation) -> Finding | None:
+def initializer_retries(observation: Observation) -> Finding | None:
     """An initializer's last log line says that it retries."""
-    pod = running_initializer(o)
-    said = next(iter(o.log[-1:]), "")
+    pod = running_initializer(observation)
+    said = next(iter(observation.log[-1:]), "")
     if pod is None or _TRIES_AGAIN not in said:
         return None
-    return found(o, Reason.INITIALIZER_RETRIES, read.ref(pod, "Pod"), said, pods=[pod], log=o.log)
+    return found(
+        observation, Reason.INITIALIZER_RETRIES, read.ref(pod, "Pod"), said, pods=[pod], log=observation.log
+    )
 
 
-def running_initializer(o: Observation) -> Json | None:
+def running_initializer(observation: Observation) -> Json | None:
     """A pod that fetches a dataset or a model."""
-    for pod in read.current_pods(o):
-        job = read.job_of(o, pod)
+    for pod in read.current_pods(observation):
+        job = read.job_of(observation, pod)
         if job is not None and read.is_initializer(job) and read.text(pod, "status", "phase") == "Running":
             return pod
     return None
@@ -131,77 +150,88 @@ def _small_limits(pod: Json) -> Iterator[str]:
             yield f"memory {limit} of {read.text(container, 'name')}"
 
 
-def cannot_start(o: Observation) -> Finding | None:
+def cannot_start(observation: Observation) -> Finding | None:
     """The runtime cannot start a container: no such command, no such folder."""
-    for pod, status, _ in _waiting(o):
+    for pod, status, _ in _waiting(observation):
         ended = read.at(status, "lastState", "terminated")
         waits = _reason(status) in nodes.START
         if waits or (ended and read.text(ended, "reason") in _START_ENDED):
             message = _message(status) if waits else read.text(ended, "message")
-            return _cannot_start(o, pod, status, message)
-    for pod in read.current_pods(o):
+            return _cannot_start(observation, pod, status, message)
+    for pod in read.current_pods(observation):
         for status, _ in read.containers(pod):
             ended = read.at(status, "state", "terminated")
             if read.text(ended, "reason") in _START_ENDED:
-                return _cannot_start(o, pod, status, read.text(ended, "message"))
+                return _cannot_start(observation, pod, status, read.text(ended, "message"))
     return None
 
 
-def evicted(o: Observation) -> Finding | None:
+def evicted(observation: Observation) -> Finding | None:
     """The node has evicted a pod; how its containers ended is then not the cause."""
-    for pod in read.current_pods(o):
+    for pod in read.current_pods(observation):
         if read.text(pod, "status", "reason") == "Evicted":
             node, said = read.text(pod, "spec", "nodeName"), read.text(pod, "status", "message")
-            return found(o, Reason.EVICTED, read.ref(pod, "Pod"), f"node {node}: {said}", pods=[pod])
+            return found(
+                observation, Reason.EVICTED, read.ref(pod, "Pod"), f"node {node}: {said}", pods=[pod]
+            )
     return None
 
 
-def _cannot_start(o: Observation, pod: Json, status: Json, message: str) -> Finding:
+def _cannot_start(observation: Observation, pod: Json, status: Json, message: str) -> Finding:
     container = read.text(status, "name")
     message = f"container {container}: {message}"
-    return found(o, Reason.CANNOT_START, read.ref(pod, "Pod"), message, pods=[pod], container=container)
+    return found(
+        observation, Reason.CANNOT_START, read.ref(pod, "Pod"), message, pods=[pod], container=container
+    )
 
 
-def _refusals(o: Observation) -> Iterator[tuple[Json, str]]:
+def _refusals(observation: Observation) -> Iterator[tuple[Json, str]]:
     """The Jobs that have fewer pods than they should, and why."""
-    for job in o.jobs:
+    for job in observation.jobs:
         wanted = min(
             read.number(job, "spec", "parallelism", default=1), read.ranks(job) - len(read.done(job))
         )
-        there = sum(read.job_of(o, pod) is job for pod in read.current_pods(o))
+        there = sum(read.job_of(observation, pod) is job for pod in read.current_pods(observation))
         if read.suspended(job) or there >= wanted:
             continue
-        for event in reversed(read.warnings(o, job, "FailedCreate")):
+        for event in reversed(read.warnings(observation, job, "FailedCreate")):
             yield job, refusals.SAID_OF_A_JOB.sub("", read.text(event, "message"))
             break
 
 
-def _refused(o: Observation, cause: Reason, about: Ref, job: Json, message: str, **words: Any) -> Finding:
-    there = [pod for pod in read.current_pods(o) if read.job_of(o, pod) is job]
+def _refused(
+    observation: Observation, cause: Reason, about: Ref, job: Json, message: str, **words: Any
+) -> Finding:
+    there = [pod for pod in read.current_pods(observation) if read.job_of(observation, pod) is job]
     if there:
         message = f"{len(there)} of {read.ranks(job)} pods exist: {message}"
-    return replace(found(o, cause, about, message, **words), ranks=read.absent(o, job))
+    return replace(found(observation, cause, about, message, **words), ranks=read.absent(observation, job))
 
 
-def _waiting(o: Observation) -> Iterator[tuple[Json, Json, Json]]:
-    for pod in read.current_pods(o):
+def _waiting(observation: Observation) -> Iterator[tuple[Json, Json, Json]]:
+    for pod in read.current_pods(observation):
         for status, spec in read.containers(pod):
             if read.at(status, "state", "waiting") is not None:
                 yield pod, status, spec
 
 
 def _about_pod(
-    o: Observation, cause: Reason, pod: Json, message: str, same: Callable[[Json], bool], **words: Any
+    observation: Observation,
+    cause: Reason,
+    pod: Json,
+    message: str,
+    same: Callable[[Json], bool],
+    **words: Any,
 ) -> Finding:
-    held = [p for p, status, _ in _waiting(o) if same(status)]
-    return found(o, cause, read.ref(pod, "Pod"), message, pods=held, **words)
+    held = [p for p, status, _ in _waiting(observation) if same(status)]
+    return found(observation, cause, read.ref(pod, "Pod"), message, pods=held, **words)
 
 
-def _config_problems(o: Observation, pod: Json) -> Iterator[str]:
+def _config_problems(observation: Observation, pod: Json) -> Iterator[str]:
     for status, _ in read.containers(pod):
         if _reason(status) == nodes.CONFIG:
             yield _message(status)
-    for event in reversed(read.warnings(o, pod, "FailedMount")):
+    for event in reversed(read.warnings(observation, pod, "FailedMount")):
         yield read.text(event, "message")
 
 

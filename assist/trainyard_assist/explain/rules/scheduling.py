@@ -16,12 +16,12 @@ _PATIENCE: Final = 5.0
 """Seconds in which a scheduler looks at a new pod."""
 
 
-def node_lost(o: Observation) -> Finding | None:
+def node_lost(observation: Observation) -> Finding | None:
     """A node with pods is not ready, or no longer exists."""
-    nodes = {read.name(node): node for node in o.nodes}
-    for pod in _unfinished(o):
+    nodes = {read.name(node): node for node in observation.nodes}
+    for pod in _unfinished(observation):
         name = read.text(pod, "spec", "nodeName")
-        if not name or Subject.NODES in o.unseen:
+        if not name or Subject.NODES in observation.unseen:
             continue
         node = nodes.get(name)
         if node is None:
@@ -31,102 +31,108 @@ def node_lost(o: Observation) -> Finding | None:
             message = f"it is not Ready: {read.text(ready, 'reason')}: {read.text(ready, 'message')}"
         else:
             continue
-        there = [p for p in _unfinished(o) if read.text(p, "spec", "nodeName") == name]
+        there = [p for p in _unfinished(observation) if read.text(p, "spec", "nodeName") == name]
         message = f"{message}; on it: {text.listed(map(read.name, there))}"
-        return found(o, Reason.NODE_LOST, Ref("Node", name), message, pods=there, node=f"Node {name}")
+        return found(
+            observation, Reason.NODE_LOST, Ref("Node", name), message, pods=there, node=f"Node {name}"
+        )
     return None
 
 
-def claim_missing(o: Observation) -> Finding | None:
+def claim_missing(observation: Observation) -> Finding | None:
     """A pod names a claim that does not exist."""
-    if Subject.CLAIMS in o.unseen:
+    if Subject.CLAIMS in observation.unseen:
         return None
-    known = {read.name(claim) for claim in o.claims}
-    for pod in read.pending(o):
+    known = {read.name(claim) for claim in observation.claims}
+    for pod in read.pending(observation):
         for claim in claims_of(pod):
             if claim not in known:
-                about = Ref("PersistentVolumeClaim", claim, read.namespace(o))
+                about = Ref("PersistentVolumeClaim", claim, read.namespace(observation))
                 message = f"{_pod(pod)} needs it, and it does not exist"
-                return found(o, Reason.CLAIM_MISSING, about, message, pods=[pod], claim=claim)
+                return found(observation, Reason.CLAIM_MISSING, about, message, pods=[pod], claim=claim)
     return None
 
 
-def claim_pending(o: Observation) -> Finding | None:
+def claim_pending(observation: Observation) -> Finding | None:
     """A claim that a pod waits for has no volume."""
-    for claim in pending_claims(o):
-        waiting = [pod for pod in read.pending(o) if read.name(claim) in claims_of(pod)]
-        said = read.warnings(o, claim, "ProvisioningFailed", "FailedBinding")
+    for claim in pending_claims(observation):
+        waiting = [pod for pod in read.pending(observation) if read.name(claim) in claims_of(pod)]
+        said = read.warnings(observation, claim, "ProvisioningFailed", "FailedBinding")
         if not said and not any("olume" in _unscheduled(pod) for pod in waiting):
             continue
         storage_class = read.text(claim, "spec", "storageClassName")
         message = read.text(said[-1], "message") if said else "no volume is bound to it"
         return found(
-            o,
+            observation,
             Reason.CLAIM_PENDING,
             read.ref(claim, "PersistentVolumeClaim"),
             f"{text.listed(map(_pod, waiting))} waits for it: {message}",
             pods=waiting,
             claim=read.name(claim),
             storage_class=storage_class or "(none is named)",
-            namespace=read.namespace(o),
+            namespace=read.namespace(observation),
         )
     return None
 
 
-def gated(o: Observation) -> Finding | None:
+def gated(observation: Observation) -> Finding | None:
     """A pod has scheduling gates."""
-    for pod in read.pending(o):
+    for pod in read.pending(observation):
         gates = [read.text(gate, "name") for gate in read.objects(pod, "spec", "schedulingGates")]
         if gates:
             names = text.listed(gates)
             message = f"it is held by the scheduling gate {names}"
-            return found(o, Reason.SCHEDULING_GATED, read.ref(pod, "Pod"), message, pods=[pod], gates=names)
+            return found(
+                observation, Reason.SCHEDULING_GATED, read.ref(pod, "Pod"), message, pods=[pod], gates=names
+            )
     return None
 
 
-def no_scheduler(o: Observation) -> Finding | None:
+def no_scheduler(observation: Observation) -> Finding | None:
     """No scheduler has looked at a pod without a node."""
-    for pod in _without_node(o):
-        if read.condition(pod, "PodScheduled") is None and read.age(o, pod) >= _PATIENCE:
+    for pod in _without_node(observation):
+        if read.condition(pod, "PodScheduled") is None and read.age(observation, pod) >= _PATIENCE:
             scheduler = read.text(pod, "spec", "schedulerName") or "default-scheduler"
-            message = f"{scheduler} has said nothing about it for {text.duration(read.age(o, pod))}"
+            message = f"{scheduler} has said nothing about it for {text.duration(read.age(observation, pod))}"
             about = read.ref(pod, "Pod")
-            return found(o, Reason.NO_SCHEDULER, about, message, pods=[pod], scheduler=scheduler)
+            return found(observation, Reason.NO_SCHEDULER, about, message, pods=[pod], scheduler=scheduler)
     return None
 
 
-def no_device(o: Observation) -> Finding | None:
+def no_device(observation: Observation) -> Finding | None:
     """A pod asks for a device that no node that it may run on offers."""
-    if Subject.NODES in o.unseen:
+    if Subject.NODES in observation.unseen:
         return None
-    for pod in _without_node(o):
-        nodes = fit.selected(pod, o.nodes)
+    for pod in _without_node(observation):
+        nodes = fit.selected(pod, observation.nodes)
         for resource in fit.devices(_unscheduled(pod)):
             if nodes and not any(fit.offers(node, resource) for node in nodes):
                 message = f"it asks for {resource}, which {_none_of(nodes)}"
-                held = [p for p in _without_node(o) if resource in fit.devices(_unscheduled(p))]
+                held = [p for p in _without_node(observation) if resource in fit.devices(_unscheduled(p))]
                 about = read.ref(pod, "Pod")
-                return found(o, Reason.NO_DEVICE, about, message, pods=held, resource=resource)
+                return found(observation, Reason.NO_DEVICE, about, message, pods=held, resource=resource)
     return None
 
 
-def no_node_fits(o: Observation) -> Finding | None:
+def no_node_fits(observation: Observation) -> Finding | None:
     """The scheduler has looked, and found no node for a pod."""
-    for pod in _without_node(o):
+    for pod in _without_node(observation):
         if said := _unscheduled(pod):
-            more = fit.misfits(said, pod, o.nodes)
+            more = fit.misfits(said, pod, observation.nodes)
             # The rest is about preemption: why no other pod makes room.
             message = said.split(" preemption:")[0].removesuffix(" no new claims to deallocate,")
-            held = [p for p in _without_node(o) if _unscheduled(p)]
+            held = [p for p in _without_node(observation) if _unscheduled(p)]
             message = f"{message} ({more})" if more else message
-            return found(o, Reason.NO_NODE_FITS, read.ref(pod, "Pod"), message, pods=held)
+            return found(observation, Reason.NO_NODE_FITS, read.ref(pod, "Pod"), message, pods=held)
     return None
 
 
-def pending_claims(o: Observation) -> list[Json]:
+def pending_claims(observation: Observation) -> list[Json]:
     """The claims without a volume that pending pods name."""
-    wanted = {claim for pod in read.pending(o) for claim in claims_of(pod)}
-    return [c for c in o.claims if read.name(c) in wanted and read.text(c, "status", "phase") != "Bound"]
+    wanted = {claim for pod in read.pending(observation) for claim in claims_of(pod)}
+    return [
+        c for c in observation.claims if read.name(c) in wanted and read.text(c, "status", "phase") != "Bound"
+    ]
 
 
 def claims_of(pod: Json) -> Iterator[str]:
@@ -142,8 +148,8 @@ def _none_of(nodes: list[Json]) -> str:
     return f"node {read.name(nodes[0])}, the only one that it may run on, does not offer"
 
 
-def _without_node(o: Observation) -> list[Json]:
-    return [pod for pod in read.pending(o) if not read.text(pod, "spec", "nodeName")]
+def _without_node(observation: Observation) -> list[Json]:
+    return [pod for pod in read.pending(observation) if not read.text(pod, "spec", "nodeName")]
 
 
 def _unscheduled(pod: Json) -> str:
@@ -153,9 +159,11 @@ def _unscheduled(pod: Json) -> str:
     return read.text(condition, "message")
 
 
-def _unfinished(o: Observation) -> list[Json]:
+def _unfinished(observation: Observation) -> list[Json]:
     """The unfinished pods, also those that are being deleted: on a lost node they never go away."""
-    return [p for p in o.pods if read.text(p, "status", "phase") in ("Pending", "Running", "Unknown")]
+    return [
+        p for p in observation.pods if read.text(p, "status", "phase") in ("Pending", "Running", "Unknown")
+    ]
 
 
 def _pod(pod: Json) -> str:

@@ -22,9 +22,9 @@ _SAID: Final = re.compile(
 _BEGINS: Final = "trainyard: silent "
 
 
-def pods(o: Observation) -> list[Json]:
+def pods(observation: Observation) -> list[Json]:
     """The pods whose logs may say so, if all of them are ready."""
-    found = [pod for pod in read.current_pods(o) if _says_so(pod)]
+    found = [pod for pod in read.current_pods(observation) if _says_so(pod)]
     return found if all(map(read.is_ready, found)) else []
 
 
@@ -44,15 +44,16 @@ def of(pod: str, log: str) -> Silence | None:
         return None
 
 
-def told(o: Observation) -> str:
+def told(observation: Observation) -> str:
     """Since when all ranks are silent and how to look, to append to a state; empty if they are not."""
-    if not o.silences:
+    if not observation.silences:
         return ""
-    since, first = max(silence.since for silence in o.silences), o.silences[0]
-    every, looked_at = len(pods(o)), len(o.silences)
+    since, first = max(silence.since for silence in observation.silences), observation.silences[0]
+    every, looked_at = len(pods(observation)), len(observation.silences)
     whose = "any rank" if every == looked_at else f"any rank of {looked_at} of {every} pods"
     return (
-        f"; silent for {text.duration(read.since(o, since))}: no output and no CPU of {whose} "
-        f"since {since:%H:%M} UTC. kubectl exec -n {read.namespace(o)} {first.pod} -c {names.NODE} -- "
+        f"; silent for {text.duration(read.since(observation, since))}: no output and no CPU of {whose} "
+        f"since {since:%H:%M} UTC. "
+        f"kubectl exec -n {read.namespace(observation)} {first.pod} -c {names.NODE} -- "
         f"sh -c 'kill -USR1 {first.pids}' has the ranks there print where they are, into its log"
     )
