@@ -197,5 +197,8 @@ class Configuration(Part):
     suspended_condition: SuspendedCondition = "whileTrue"
     """The condition Suspended of a TrainJob of a queue: whileTrue, it is there only while it is true;
     upstream, it stays as False once the TrainJob is resumed, as with Kubeflow Trainer."""
+    last_lines: int = Field(default=0, ge=0, le=1000)
+    """So many lines of each node's log are kept when a job fails, in a ConfigMap beside the TrainJob; 0
+    keeps nothing."""
     retention: Retention | None = None
     """Deletes finished TrainJobs; if left out, all stay."""

@@ -71,4 +71,5 @@ class Reason(StrEnum):
     RUNTIME_RENEWED = "RuntimeRenewed"
     RUNTIME_REVISION_LOST = "RuntimeRevisionLost"
     UNSCHEDULABLE = "Unschedulable"
+    LAST_LINES_NOT_KEPT = "LastLinesNotKept"
     WRITE_UNDONE = "WriteUndone"

@@ -47,6 +47,7 @@ from .work.controller import Controller, SweptRuntimes, SweptTrainJobs
 from .work.election import Election
 from .work.events import Events
 from .work.jobs import Jobs
+from .work.last_lines import LastLines
 from .work.lease import Timing, Upstream
 from .work.measured import measured
 from .work.memory import Memories
@@ -71,6 +72,8 @@ STUCK_AFTER = 600.0
 """Seconds that the work on one TrainJob may take: its requests have much lower bounds."""
 COLLECT_INTERVAL = 30.0
 """Seconds between two looks for revisions to collect. A look at the cache; most lead to no request."""
+READERS = 3
+"""Failed attempts whose logs are read at a time."""
 ELECTION_CONNECTIONS = 2
 """One for the request under way, one for the request that follows a broken one."""
 
@@ -107,6 +110,7 @@ class Wiring:
         companions = Companions(client)
         jobs = Jobs(client)
         self.queues = Queues(client)
+        events = Events(client, now=client.time.now)
         self.controller = Controller(
             cache=cache,
             queue=self.queue,
@@ -117,7 +121,7 @@ class Wiring:
             jobs=jobs,
             refusals=Refusals(client, jobs),
             queues=self.queues,
-            events=Events(client, now=client.time.now),
+            events=events,
             pods=Pods(client, now=client.time.now),
             pod_ends=self.pod_ends,
             metrics=self.metrics,
@@ -130,6 +134,11 @@ class Wiring:
         self.workers = Workers(
             self.queue, self.controller.reconcile, self._failed, count=settings.controller.concurrency
         )
+        self.last_lines = LastLines(
+            client, cache, events, lines=settings.last_lines, leading=lambda: self.elector.safe
+        )
+        self.pod_ends.failed, self.pod_ends.over = self.last_lines.failed, self.last_lines.over
+        self.readers = Workers(self.last_lines.queue, self.last_lines.work, self._failed, count=READERS)
         self.authorities = Authorities(
             cache,
             memories,
@@ -408,6 +417,7 @@ class Wiring:
         self.controller.since = await self._present()
         self.queue.clear()
         self.workers.start()
+        self.readers.start()
         self.controller.everything()
         self.authorities.begin_to_lead()
         logger.info(
@@ -426,6 +436,7 @@ class Wiring:
     async def _follow(self) -> None:
         if self._starting is not None:
             self._starting.cancel()
+        await self.readers.stop()
         await self.workers.stop(GRACE if self.stopping.is_set() else 0.0)
         self.queue.clear()
 

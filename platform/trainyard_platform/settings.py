@@ -43,7 +43,7 @@ from .parts.kueue.settings import (
 from .parts.node_pools import settings as clouds
 from .parts.observability.settings import Observability
 from .parts.operator import memory
-from .parts.operator.settings import MPI_NAMESPACE, Operator
+from .parts.operator.settings import NAMESPACE, Operator
 from .parts.queues.settings import Queues
 from .parts.storage.settings import Storage
 from .parts.tenants import settings as tenancy
@@ -63,7 +63,7 @@ _PATTERN_WORDS = {
     KUBERNETES: "must be a minor version such as '1.35', in quotes",
     DURATION: "must be a duration such as 30m or 1h30m",
     NAME: "must be a name of small letters, digits and hyphens, such as team-a",
-    MPI_NAMESPACE: 'must be the name of a namespace, such as team-a, or "*" for all of them',
+    NAMESPACE: 'must be the name of a namespace, such as team-a, or "*" for all of them',
     QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
     **clouds.PATTERN_WORDS,
     **NAME_WORDS,

@@ -42,7 +42,7 @@ VIEWER = {("get", "pods/log"), *product(LOOK, SEEN)}
 WRITE = ("create", "update", "patch", "delete")
 DATA_SCIENTIST = VIEWER | {
     *product(WRITE, ("trainjobs",)),
-    *product((*LOOK, *WRITE), ("configmaps", "secrets")),
+    *product((*LOOK, *WRITE), ("configmaps", "persistentvolumeclaims", "secrets")),
     *product(("get", "create"), ("pods/exec", "pods/portforward")),
     ("delete", "pods"),
 }

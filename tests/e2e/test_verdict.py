@@ -101,6 +101,46 @@ def test_a_container_that_is_started_again_where_it_is_leaves_its_last_words_too
     assert noted["message"].splitlines()[-1] == "ValueError: no such column"
 
 
+TALK = """
+import time
+import torch.distributed as dist
+dist.init_process_group("gloo")
+print(f"rank {dist.get_rank()} has begun", flush=True)
+dist.barrier()
+if dist.get_rank() == 1:
+    raise ValueError("no such column")
+time.sleep(600)
+"""
+
+
+@pytest.mark.long
+def test_what_each_node_printed_last_is_known_when_its_pods_are_gone(team_a: Cluster) -> None:
+    job = of_torch("lines", *script(TALK))
+    job["metadata"]["annotations"] = {"trainyard.dev/max-restarts": "0"}
+    team_a.apply(job)
+    team_a.wait_for_condition("lines", "Failed")
+    eventually("they are kept", lambda: len(kept(team_a, "lines")) == 3)
+    team_a.kubectl("delete", "pods", "--all", "--wait")
+    answer = team_a.run("trainyard", "explain", "lines", "-n", "team-a", "--logs", check=False)
+    assert answer.returncode == 1
+    _, waited, failed = answer.stdout.split("\nLast lines of ")
+    assert waited.startswith("node 0 in attempt 1, pod lines-node-0-0-")
+    assert "rank 0 has begun" in waited
+    first, *lines = failed.splitlines()
+    assert first.startswith("node 1 in attempt 1, pod lines-node-0-1-")
+    assert first.endswith(", which failed first:")
+    assert "rank 1 has begun" in failed
+    assert any(line.endswith("ValueError: no such column") for line in lines), failed
+    team_a.kubectl("delete", "trainjob", "lines", "--wait")
+    eventually("they go with it", lambda: kept(team_a, "lines") == {})
+
+
+def kept(namespace: Cluster, job: str) -> Object:
+    """What the ConfigMap with the last lines of a job has; nothing if there is none."""
+    found: Object = (namespace.get("configmap", f"{job}-last-lines") or {}).get("data", {})
+    return found
+
+
 def told(namespace: Cluster, job: str) -> list[str]:
     found = namespace.list("events")
     about = [event for event in found if event["involvedObject"]["name"] == job]

@@ -10,6 +10,7 @@ GROUP = "rbac.authorization.k8s.io"
 CLUSTER = (
     rbac.CLUSTER
     + rbac.SECRETS
+    + rbac.LAST_LINES
     + rbac.ADMISSION
     + rbac.TRIALS
     + rbac.REPORTS

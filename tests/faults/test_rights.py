@@ -76,6 +76,7 @@ ANYWHERE = {
         "create": "elsewhere: tests/e2e/test_operator.py, who reads metrics"
     },
     "/pods": {**WATCHED, "get": "elsewhere: tests/e2e/test_operator.py, a job reports its own progress"},
+    "/pods/log": {"get": "elsewhere: tests/e2e/test_verdict.py, what the ranks of a failed job printed last"},
     "coordination.k8s.io/leases": {"get": "whether upstream's controller lives"},
 }
 """By `group/resource`, each verb and what for."""

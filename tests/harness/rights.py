@@ -22,7 +22,7 @@ HOME = "trainyard-system"
 USER = f"system:serviceaccount:{HOME}:trainyard-operator"
 CLUSTER = [
     *(rbac.CLUSTER + rbac.ADMISSION + rbac.TRIALS),
-    *(rbac.REPORTS + rbac.METRICS + rbac.RETENTION + rbac.SECRETS),
+    *(rbac.REPORTS + rbac.METRICS + rbac.RETENTION + rbac.SECRETS + rbac.LAST_LINES),
 ]
 OWN = rbac.OWN_NAMESPACE + rbac.CERTIFICATE
 

@@ -80,6 +80,8 @@ class FakeApi:
         self.stripped: set[str] = set()
         """Plurals of what loses its annotations on each write, as to a mutating admission policy."""
         self.missing: set[str] = set()
+        self.logs: dict[str, str] = {}
+        """By the path of a pod's log."""
         self.tokens: dict[str, tuple[str, dict[str, Any]]] = {}
         """By token: whom it is meant for, and whose it is; a TokenReview of any other fails."""
         self.readers: set[str] = set()
@@ -217,6 +219,8 @@ class FakeApi:
         return web.json_response(body, status=status)
 
     async def _get(self, request: web.Request, _: Any) -> web.Response:
+        if request.path in self.logs:
+            return web.Response(text=_end_of(self.logs[request.path], request.query))
         if request.path in self.objects:
             return self._object(request, self.objects[request.path])
         if request.path == "/version":
@@ -376,6 +380,12 @@ def _merged(live: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
         else:
             merged[name] = value
     return merged
+
+
+def _end_of(log: str, query: Mapping[str, str]) -> str:
+    """As kubelet does: the last lines, and of these the first bytes."""
+    lines = log.splitlines(keepends=True)[-int(query["tailLines"]) :]
+    return "".join(lines).encode()[: int(query["limitBytes"])].decode(errors="ignore")
 
 
 def _answer(body: dict[str, Any]) -> web.Response:

@@ -35,9 +35,11 @@ from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
 from trainyard_assist.explain.model import Mark, Silence, Stage, Unseen
+from trainyard_cli.cluster import last_lines
 from trainyard_cli.cluster import observe as looks
 from trainyard_cli.commands import explain as command
 from trainyard_cli.main import app
+from trainyard_operator.core.last_lines import Kept, Lines
 
 TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/tj"
 RUNTIME = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/rt"
@@ -48,6 +50,7 @@ CLAIMS = "/api/v1/namespaces/team/persistentvolumeclaims"
 EVENTS = "/api/v1/namespaces/team/events"
 NODES = "/api/v1/nodes"
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads"
+LAST_LINES = "/api/v1/namespaces/team/configmaps/tj-last-lines"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/trainyard-system/leases/trainyard-operator"
 UPSTREAM_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kubeflow-system/leases/trainer.kubeflow.org"
 CONTROLLER = "/apis/apps/v1/namespaces/jobset-system/deployments/jobset-controller"
@@ -360,6 +363,80 @@ def test_the_json_has_the_documented_shape() -> None:
         ],
         "unseen": [{"what": "nodes", "why": "you are not allowed to list nodes"}],
     }
+
+
+KEPT = Kept(
+    "js",
+    2,
+    "node-1",
+    {
+        "node-0": Lines("tj-node-0-0-x", "node", text="step 1\n  \x1b[31mlost\x1b[0m"),
+        "node-1": Lines("tj-node-0-1-x", "node", ended=True, text="ValueError: no"),
+        "node-10": Lines("tj-node-0-10-x", "node", ended=True, missing="the pod was gone"),
+        "node-2": Lines("tj-node-0-2-x", "node", ended=True),
+    },
+    3,
+)
+
+
+def test_with_logs_it_ends_with_what_each_node_printed_last_and_with_the_one_that_failed_first() -> None:
+    assert command.as_text(DIAGNOSIS, KEPT) == command.as_text(DIAGNOSIS) + (
+        "\n"
+        "Last lines of node 0 in attempt 2, pod tj-node-0-0-x, which still ran then:\n"
+        "  | step 1\n"
+        "  |   lost\n"
+        "Last lines of node 2 in attempt 2, pod tj-node-0-2-x:\n"
+        "  | (it has printed nothing)\n"
+        "Last lines of node 10 in attempt 2, pod tj-node-0-10-x:\n"
+        "  | (the pod was gone)\n"
+        "Last lines of node 1 in attempt 2, pod tj-node-0-1-x, which failed first:\n"
+        "  | ValueError: no\n"
+        "Nothing is kept of 3 further nodes.\n"
+    )
+    assert command.as_text(DIAGNOSIS, "nothing is kept").endswith("\n\nLast lines: nothing is kept\n")
+
+
+def test_with_logs_the_json_has_them_too() -> None:
+    whole = json.loads(command.as_json(DIAGNOSIS, KEPT))
+    found = whole.pop("lastLines")
+    assert whole == json.loads(command.as_json(DIAGNOSIS))
+    assert (found["attempt"], found["leftOut"]) == (2, 3)
+    assert [node["index"] for node in found["nodes"]] == [0, 2, 10, 1]
+    assert found["nodes"][0] == {
+        "job": "node",
+        "index": 0,
+        "pod": "tj-node-0-0-x",
+        "container": "node",
+        "failedFirst": False,
+        "ended": False,
+        "missing": "",
+        "lines": ["step 1", "  lost"],
+    }
+    assert json.loads(command.as_json(DIAGNOSIS, "none"))["lastLines"] == {"missing": "none"}
+
+
+def kept(api: Api) -> Kept | str:
+    async def look() -> Kept | str:
+        async with api.client() as client:
+            return await last_lines.kept(client, api.objects[TRAINJOB])
+
+    return run(look)
+
+
+def test_what_is_kept_is_read_from_the_trainjobs_own_config_map() -> None:
+    api = Api()
+    assert kept(api) == last_lines.NOTHING
+    owner = {"uid": api.objects[TRAINJOB]["metadata"]["uid"], "controller": True}
+    about = '{"jobset":"js","attempt":1,"pods":{"node-0":{"pod":"p"}}}'
+    made = {"metadata": {"ownerReferences": [owner]}, "data": {"attempt.json": about, "node-0": "x"}}
+    api.put(LAST_LINES, made)
+    assert kept(api) == Kept("js", 1, pods={"node-0": Lines("p", text="x")})
+    api.put(LAST_LINES, {**made, "data": {}})
+    assert kept(api) == "ConfigMap tj-last-lines cannot be read: somebody has changed it"
+    api.put(LAST_LINES, {**made, "metadata": {"ownerReferences": []}})
+    assert kept(api) == "ConfigMap tj-last-lines is not this TrainJob's"
+    api.forbid(LAST_LINES)
+    assert kept(api) == "you are not allowed to get ConfigMap tj-last-lines"
 
 
 def test_nobody_to_ask_is_exit_code_2_and_one_line(tmp_path: Path) -> None:

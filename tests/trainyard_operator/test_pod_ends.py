@@ -253,3 +253,19 @@ def test_what_no_controller_writes_is_no_number() -> None:
         "batch.kubernetes.io/job-completion-index": "one",
     }
     assert noted(foreign) == [end(index=0)]
+
+
+def test_each_failed_pod_of_a_trainjob_that_has_not_ended_is_told_and_its_end_too() -> None:
+    cache = Cache()
+    cache.trainjobs.observe(KEY, trainjob())
+    ends = PodEnds(cache)
+    failed: list[tuple[Key, str, str]] = []
+    over: list[Key] = []
+    ends.failed = lambda key, jobset, end: failed.append((key, jobset, end.pod))
+    ends.over = over.append
+    for name in ("first", "second"):
+        ends.upsert(*ends.decode(msgspec.json.encode(pod(name))))
+    assert failed == [(KEY, "js-uid", "first"), (KEY, "js-uid", "second")]
+    cache.trainjobs.remove(KEY)
+    ends.upsert(*ends.decode(msgspec.json.encode(pod("third"))))
+    assert (len(failed), over) == (2, [KEY])

@@ -238,7 +238,7 @@ def test_the_operator_comes_after_what_it_needs_and_goes_before_it(graph: Graph)
         for one in graph.values()
         if one.type.startswith("kubernetes:rbac") and one.name.startswith("trainyard")
     ]
-    assert len(rights) == 14
+    assert len(rights) == 22
     assert set(rights) <= needs
 
 
@@ -623,6 +623,29 @@ def test_keys_of_mpi_jobs_are_made_everywhere_only_where_the_stack_says_so(tmp_p
     key = ("", "secrets", "", "create,get")
     assert [key in rules(one, "ClusterRole", "trainyard-operator") for one in graphs] == [True, False]
     assert [[key for key in one if "Role trainyard-operator-mpi" in key] for one in graphs] == [[], []]
+
+
+def test_logs_are_read_in_tenants_namespaces_and_where_the_stack_says(graph: Graph, tmp_path: Any) -> None:
+    found = {
+        role.inputs["metadata"]["namespace"]: (role.inputs["rules"], role.inputs["metadata"]["name"])
+        for role in of_type(graph, "kubernetes:rbac.authorization.k8s.io/v1:Role")
+        if role.name.startswith("trainyard-operator-last-lines")
+    }
+    rule = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
+    there = ("default", "gpus", "team-a", "team-b")
+    assert found == dict.fromkeys(there, ([rule], "trainyard-operator-last-lines"))
+    assert told(graph, tmp_path).last_lines == 200
+
+
+@pytest.mark.usefixtures("pins")
+def test_no_log_is_read_where_no_lines_are_kept(tmp_path: Any) -> None:
+    off = {"operator": {**MINIMAL["operator"], "lastLines": {"lines": 0, "namespaces": ["*"]}}}
+    anywhere = {"operator": {**MINIMAL["operator"], "lastLines": {"namespaces": ["*"]}}}
+    graphs = [stack(tmp_path / name, given) for name, given in (("off", off), ("all", anywhere))]
+    read = ("", "pods/log", "", "get")
+    assert [read in rules(graph, "ClusterRole", "trainyard-operator") for graph in graphs] == [False, True]
+    assert [told(graph, tmp_path).last_lines for graph in graphs] == [0, 200]
+    assert [[key for key in graph if "last-lines" in key] for graph in graphs] == [[], []]
 
 
 @pytest.mark.usefixtures("pins")

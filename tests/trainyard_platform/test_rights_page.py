@@ -20,6 +20,7 @@ WHERE = {
     "`operator.metricsAuthentication`": rbac.METRICS,
     "`operator.retention`": rbac.RETENTION,
     "tenants' namespaces, `operator.mpiNamespaces`": rbac.SECRETS,
+    "tenants' namespaces, `operator.lastLines.namespaces`": rbac.LAST_LINES,
     OWN: rbac.OWN_NAMESPACE,
     f"{OWN}, unless cert-manager makes the certificate": rbac.CERTIFICATE,
     "`kubeflow-system`": rbac.UPSTREAM,

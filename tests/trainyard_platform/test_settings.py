@@ -66,8 +66,8 @@ CASES = [
         given={"operator": {**OPERATOR, "imagePullpolicy": "Always"}},
         message="trainyard:platform.operator.imagePullpolicy: there is no such key "
         "(allowed here: args, certificates, controller, disruptionBudget, featureGates, flowSchemas, image, "
-        "imagePullPolicy, kubeflowNamespace, limits, metricsAuthentication, mpiNamespaces, priorityClass, "
-        "replicas, resources, retention, suspendedCondition); "
+        "imagePullPolicy, kubeflowNamespace, lastLines, limits, metricsAuthentication, mpiNamespaces, "
+        "priorityClass, replicas, resources, retention, suspendedCondition); "
         "did you mean 'imagePullPolicy'?",
     ),
     Case(
@@ -75,8 +75,8 @@ CASES = [
         given={"operator": {**OPERATOR, "kubeflow_namespace": "absent"}},
         message="trainyard:platform.operator.kubeflow_namespace: there is no such key "
         "(allowed here: args, certificates, controller, disruptionBudget, featureGates, flowSchemas, image, "
-        "imagePullPolicy, kubeflowNamespace, limits, metricsAuthentication, mpiNamespaces, priorityClass, "
-        "replicas, resources, retention, suspendedCondition); "
+        "imagePullPolicy, kubeflowNamespace, lastLines, limits, metricsAuthentication, mpiNamespaces, "
+        "priorityClass, replicas, resources, retention, suspendedCondition); "
         "did you mean 'kubeflowNamespace'?",
     ),
     Case(

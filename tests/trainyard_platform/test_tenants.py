@@ -139,6 +139,8 @@ def test_what_limits_and_protects_the_jobs() -> None:
                 "hard": {
                     "count/configmaps": "1000",
                     "count/secrets": "1000",
+                    "persistentvolumeclaims": "1000",
+                    "requests.storage": "10Ti",
                     "count/trainjobs.trainer.kubeflow.org": "500",
                     "count/trainingruntimes.trainer.kubeflow.org": "20",
                     "requests.nvidia.com/gpu": "16",
@@ -189,6 +191,8 @@ def test_a_stack_can_count_more_trainjobs() -> None:
         "hard": {
             "count/configmaps": "1000",
             "count/secrets": "1000",
+            "persistentvolumeclaims": "1000",
+            "requests.storage": "10Ti",
             "count/trainjobs.trainer.kubeflow.org": "5k",
             "count/trainingruntimes.trainer.kubeflow.org": "20",
         }
@@ -281,6 +285,7 @@ def test_by_default_they_may_do_what_the_guides_ask_of_them() -> None:
     role, *_ = [one for one in tenant_manifests.bindings("team", tenant()) if one["kind"] == "Role"]
     assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
         (["configmaps"], KEEP),
+        (["persistentvolumeclaims"], KEEP),
         (["pods"], ["delete"]),
         (["pods/exec"], ["create", "get"]),
         (["pods/portforward"], ["create", "get"]),

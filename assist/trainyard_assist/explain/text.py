@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Final
+
+from trainyard_api.printable import printable
 
 LONGEST: Final = 1000
 """Characters of a message."""
@@ -14,34 +14,17 @@ LONGEST_LINE: Final = 300
 LINES: Final = 10
 """Lines of a log."""
 
-_ESCAPES: Final = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|\x1b[\]PX^_].*?(?:\x1b\\|\x07|$)"  # OSC, DCS: titles, links, answers typed for the user
-    r"|\x1b[ -/]*[0-~]?",
-    re.DOTALL,
-)
-_UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-"""Unicode categories: controls, invisible formats such as bidirectional overrides, line separators."""
-_SPACES: Final = str.maketrans("\n\r\t", "   ")
-
 
 def clean(text: str, longest: int = LONGEST) -> str:
     """The text on one line, without terminal controls, cut to `longest` characters."""
-    shown = _printable(text[: longest * 4]).rstrip()
+    shown = printable(text[: longest * 4]).rstrip()
     return shown if len(shown) <= longest else shown[: longest - 3] + "..."
 
 
 def tail(text: str) -> tuple[str, ...]:
     """The last lines of a log that are not empty, cleaned, with their indentation."""
-    lines = (_printable(line).rstrip()[:LONGEST_LINE] for line in text.splitlines()[-4 * LINES :])
+    lines = (printable(line).rstrip()[:LONGEST_LINE] for line in text.splitlines()[-4 * LINES :])
     return tuple(line for line in lines if line)[-LINES:]
-
-
-def _printable(text: str) -> str:
-    if text.isprintable():  # most lines are, and Python sees that at once
-        return text
-    spaced = _ESCAPES.sub("", text).translate(_SPACES)
-    return "".join(c for c in spaced if unicodedata.category(c) not in _UNPRINTABLE)
 
 
 def listed(items: Iterable[object], most: int = 5) -> str:

@@ -70,7 +70,7 @@ async def observe(client: Client, namespace: str, job: str, operator_namespace: 
 
     Raises the client's errors if the TrainJob itself cannot be seen.
     """
-    trainjob = await _in_time(client.get(TRAINJOBS.path(namespace, job)))
+    trainjob = await in_time(client.get(TRAINJOBS.path(namespace, job)))
     look = _Look(client, namespace)
     own = {"labelSelector": f"{names.JOBSET_NAME_LABEL}={job}"}
     runtime = named_runtime(Observation(now=client.time.now(), trainjob=trainjob))
@@ -192,7 +192,7 @@ class _Look:
             path = kind.path(self._namespace if kind.namespaced else None)
             with contextlib.suppress(ApiError):
                 # Items of a list do not include their kind.
-                found += [{**one, "kind": kind.kind} for one in await _in_time(self._pages(path, {}))]
+                found += [{**one, "kind": kind.kind} for one in await in_time(self._pages(path, {}))]
         return tuple(found)
 
     async def leases(self, namespace: str | None) -> tuple[Json, ...]:
@@ -233,7 +233,7 @@ class _Look:
         found: list[Silence] = []
         for log in wanted.silent[:MOST_SILENT]:
             try:
-                its = silence.of(log.pod, await _in_time(self._last_lines(log, _SILENT_LINES)))
+                its = silence.of(log.pod, await in_time(self._last_lines(log, _SILENT_LINES)))
             except ApiError:
                 return ()
             if its is None:
@@ -325,7 +325,7 @@ class _Look:
     async def _quietly(self, asked: Awaitable[T]) -> T | None:
         """The answer; None if there is none or the user may not see it: another look says as much."""
         try:
-            return await _in_time(asked)
+            return await in_time(asked)
         except ApiError:
             return None
 
@@ -334,12 +334,12 @@ class _Look:
         mine = {"labelSelector": f"{names.JOB_UID_LABEL}={job_uid}"}
         for within in (None, self._namespace) if job_uid else ():
             with contextlib.suppress(ApiError):
-                return next(iter(await _in_time(self._pages(WORKLOADS.path(within), mine))), None)
+                return next(iter(await in_time(self._pages(WORKLOADS.path(within), mine))), None)
         return None
 
     async def _tried(self, subject: Subject, what: str, asked: Awaitable[T]) -> T | None:
         try:
-            return await _in_time(asked)
+            return await in_time(asked)
         except NotFoundError:
             return None
         except ApiError as error:
@@ -353,7 +353,8 @@ def is_name(text: str) -> bool:
     return len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None
 
 
-async def _in_time(asked: Awaitable[T]) -> T:
+async def in_time(asked: Awaitable[T]) -> T:
+    """The answer; raises `ApiError` if there is none within `PATIENCE` seconds."""
     try:
         async with asyncio.timeout(PATIENCE):
             return await asked

@@ -18,13 +18,15 @@ import typer
 from trainyard_api import names
 from trainyard_assist.explain import Diagnosis, State, explain
 from trainyard_assist.explain.text import clean
+from trainyard_operator.core.last_lines import Kept
 from trainyard_operator.kube.client import ApiError, NotFoundError
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
 
 from ..answers import CANNOT_ASK, FINE, REFUSED, Output
-from ..cluster import connection
+from ..cluster import connection, last_lines
 from ..cluster.observe import is_name, observe
 from ..options import Context, Kubeconfig, Printed
+from . import explain_logs
 
 API_VERSION: Final = "explain.trainyard.dev/v1alpha1"
 _MARKS: Final = {"fine": "ok", "held": "!!", "unseen": "??", "absent": "--"}
@@ -38,13 +40,15 @@ def run(
     context: str | None = None,
     operator_namespace: str = names.SYSTEM_NAMESPACE,
     output: Output = Output.TEXT,
+    logs: bool = False,
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
     """Print why the TrainJob does not run; returns the exit code.
 
     0: nothing is wrong; 1: something holds it up, or it has failed; 2: the
-    cluster could not be queried, which goes to `err`.
+    cluster could not be queried, which goes to `err`. With `logs`, what is kept
+    of the last failed attempt's logs is printed too.
     """
     out, err = out or sys.stdout, err or sys.stderr
     for name in (job, namespace):
@@ -53,12 +57,12 @@ def run(
             return CANNOT_ASK
     try:
         found = connection.load_or_sandbox(kubeconfig, context)
-        diagnosis = asyncio.run(_diagnose(found, namespace or found.namespace, job, operator_namespace))
+        where = namespace or found.namespace
+        diagnosis, kept = asyncio.run(_diagnose(found, where, job, operator_namespace, logs=logs))
     except CredentialsError as error:
         print(clean(str(error)), file=err)
         return CANNOT_ASK
     except NotFoundError as error:
-        where = namespace or found.namespace
         what = (
             "the cluster does not know TrainJobs"
             if error.resource_missing
@@ -69,18 +73,26 @@ def run(
     except ApiError as error:
         print(clean(f"{found.source}: {error}"), file=err)
         return CANNOT_ASK
-    out.write(as_json(diagnosis) if output is Output.JSON else as_text(diagnosis))
+    out.write(as_json(diagnosis, kept) if output is Output.JSON else as_text(diagnosis, kept))
     return FINE if diagnosis.state in (State.COMPLETE, State.RUNNING, State.STARTING) else REFUSED
 
 
-async def _diagnose(found: Credentials, namespace: str, job: str, operator_namespace: str) -> Diagnosis:
+async def _diagnose(
+    found: Credentials, namespace: str, job: str, operator_namespace: str, *, logs: bool
+) -> tuple[Diagnosis, Kept | str | None]:
     async with connection.client(found, "explain") as client:
-        return explain(await observe(client, namespace, job, operator_namespace))
+        observation = await observe(client, namespace, job, operator_namespace)
+        lines = await last_lines.kept(client, observation.trainjob) if logs else None
+        return explain(observation), lines
 
 
-def as_text(diagnosis: Diagnosis) -> str:
-    """The answer first, then its object and next step, the walk, and what could not be seen."""
-    return "".join(f"{line}\n" for line in _lines(diagnosis))
+def as_text(diagnosis: Diagnosis, kept: Kept | str | None = None) -> str:
+    """The answer first, then its object and next step, the walk, what could not be seen, and the logs.
+
+    `kept` is what is kept of its logs, or why nothing is; None if nobody asked.
+    """
+    lines = [*_lines(diagnosis), *(() if kept is None else ("", *explain_logs.lines(kept)))]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[str]:
@@ -98,9 +110,10 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (f"Could not see the {unseen.what}: {unseen.why}" for unseen in diagnosis.unseen)
 
 
-def as_json(diagnosis: Diagnosis) -> str:
+def as_json(diagnosis: Diagnosis, kept: Kept | str | None = None) -> str:
     """The diagnosis as JSON, in the format that docs/explain.md describes."""
-    return json.dumps(document(diagnosis), indent=2) + "\n"
+    logs = {} if kept is None else {"lastLines": explain_logs.document(kept)}
+    return json.dumps({**document(diagnosis), **logs}, indent=2) + "\n"
 
 
 def document(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -140,6 +153,10 @@ def command(
         str, typer.Option(help="Namespace of the operator and its Lease.")
     ] = names.SYSTEM_NAMESPACE,
     output: Printed = Output.TEXT,
+    logs: Annotated[
+        bool,
+        typer.Option("--logs", help="Also what each node of the last failed attempt printed last."),
+    ] = False,
 ) -> None:
     """Say why a TrainJob does not run: the first cause, and the next step.
 
@@ -158,5 +175,6 @@ def command(
             context=context,
             operator_namespace=operator_namespace,
             output=output,
+            logs=logs,
         )
     )

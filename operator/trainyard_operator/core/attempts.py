@@ -165,11 +165,11 @@ def is_before(end: PodEnd, other: PodEnd) -> bool:
 
 
 def _is_before(attempt: Json, other: Json) -> bool:
-    """By `order`, unless one pod was deleted well after the other had lost others: that is why it was deleted."""
+    """By `order`, unless the one was deleted well after the other had lost others, and so because of it."""
     if _is_deleted(attempt) and other.get("lostOthers"):
         return _failed_at(attempt) <= _failed_at(other) + _SKEW
     if _is_deleted(other) and attempt.get("lostOthers"):
-        return not _is_before(other, one)
+        return not _is_before(other, attempt)
     return _order(attempt) < _order(other)
 
 

@@ -8,7 +8,7 @@ or is gone.
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -25,7 +25,6 @@ FAILED: Final = "status.phase=Failed"
 
 SELECTOR: Final = names.JOBSET_UID_LABEL
 
-_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
 _DISRUPTED: Final = "DisruptionTarget"
 _UNKNOWN: Final = "ContainerStatusUnknown"
 """The kubelet's reason for a container that did not exist when its pod ended."""
@@ -105,6 +104,10 @@ class PodEnds:
     """
 
     def __init__(self, cache: Cache) -> None:
+        self.failed: Callable[[Key, str, model.PodEnd], None] = lambda key, jobset, end: None
+        """Called for each failed pod of a TrainJob that has not ended, more than once for some."""
+        self.over: Callable[[Key], None] = lambda key: None
+        """Called when a TrainJob has ended or is gone."""
         self._cache = cache
         cache.trainjob_over = self.forget
         self._first: dict[Key, dict[tuple[str, int], model.PodEnd]] = {}
@@ -122,6 +125,7 @@ class PodEnds:
     def forget(self, key: Key) -> None:
         """The TrainJob has ended or is gone."""
         self._first.pop(key, None)
+        self.over(key)
 
     def decode(self, raw: msgspec.Raw | bytes) -> tuple[Key, Found]:
         """See `Informed`."""
@@ -143,6 +147,7 @@ class PodEnds:
         of, uid, end = value
         if not self._cache.is_unfinished(of):
             return
+        self.failed(of, uid, end)
         found = self._first.setdefault(of, {})
         before = found.get((uid, end.attempt))
         if before is None or _is_after_a_pause(end, before) or attempts.is_before(end, before):
@@ -202,8 +207,8 @@ def _place(pod: _Pod) -> dict[str, Any]:
     labels = pod.metadata.labels
     return {
         "job": labels.get(names.REPLICATED_JOB_LABEL, ""),
-        "index": _number(labels.get(names.JOB_COMPLETION_INDEX_LABEL)),
-        "attempt": _number(labels.get(_ATTEMPT)),
+        "index": number(labels.get(names.JOB_COMPLETION_INDEX_LABEL)),
+        "attempt": number(labels.get(names.RESTART_ATTEMPT_LABEL)),
         "pod": pod.metadata.name,
         "node": pod.spec.node_name,
         "born": pod.metadata.creation_timestamp,
@@ -264,5 +269,6 @@ def _last_change(pod: _Pod) -> datetime:
     return max(changes, default=pod.metadata.creation_timestamp)
 
 
-def _number(text: str | None) -> int:
+def number(text: str | None) -> int:
+    """The number that a label has; 0 if it has none, or one that no status accepts."""
     return int(text) if text is not None and text.isdecimal() and len(text) <= _DIGITS else 0

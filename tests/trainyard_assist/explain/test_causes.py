@@ -26,6 +26,7 @@ OPERATOR_SAYS = {
 """Causes that only the operator's condition `Blocked` names."""
 NOT_OF_EXPLAIN = {
     Reason.ATTEMPT_ENDED,
+    Reason.LAST_LINES_NOT_KEPT,
     Reason.RUNTIME_NOT_SUPPORTED,
     Reason.RUNTIME_RENEWED,
     Reason.RUNTIME_REVISION_LOST,

@@ -36,6 +36,8 @@ class OperatorArgs:
     process: Process
     mpi_namespaces: Mapping[str, Sequence[pulumi.Resource]] = field(default_factory=dict)
     """Where it may create the keys of MPI jobs, and what must exist first."""
+    log_namespaces: Mapping[str, Sequence[pulumi.Resource]] = field(default_factory=dict)
+    """Where it may read the logs of failed jobs, and what must exist first."""
     kubeflow_namespace: str | None = None
     """Namespace where upstream's controller would hold its Lease; None if the cluster has none."""
     disruption_budget: bool = True
@@ -68,6 +70,7 @@ class OperatorArgs:
             ),
             controller=operator.controller,
             feature_gates=operator.feature_gates,
+            last_lines=operator.last_lines.lines,
             limits=operator.limits,
             metrics=Metrics(
                 authentication=operator.metrics_authentication, secure_port=names.SECURE_METRICS_PORT
@@ -76,6 +79,8 @@ class OperatorArgs:
             retention=operator.retention,
             suspended_condition=operator.suspended_condition,
         )
+        theirs = {name: [namespace] for name, namespace in tenants.items()}
+        logs = operator.last_lines
         return cls(
             process=Process(
                 image=operator.image,
@@ -91,10 +96,8 @@ class OperatorArgs:
                 priority_class=operator.priority_class,
                 controllers=controllers,
             ),
-            mpi_namespaces={
-                **dict.fromkeys(operator.mpi_namespaces, ()),
-                **{name: [namespace] for name, namespace in tenants.items()},
-            },
+            mpi_namespaces={**dict.fromkeys(operator.mpi_namespaces, ()), **theirs},
+            log_namespaces={**dict.fromkeys(logs.namespaces, ()), **theirs} if logs.lines else {},
             kubeflow_namespace=None if absent else names.KUBEFLOW_NAMESPACE,
             disruption_budget=operator.disruption_budget,
             flow_schemas=operator.flow_schemas,
@@ -139,8 +142,13 @@ class Operator(pulumi.ComponentResource):
     def _rights(self, args: OperatorArgs, inside: pulumi.ResourceOptions) -> Iterator[pulumi.Resource]:
         """What it may do: in the cluster, in its own namespace, and in those of others."""
         everywhere = manifests.cluster_rules(args.process)
-        if EVERYWHERE in args.mpi_namespaces:
-            everywhere += rbac.SECRETS
+        inside_others = (
+            (manifests.MPI, rbac.SECRETS, args.mpi_namespaces),
+            (manifests.LAST_LINES, rbac.LAST_LINES, args.log_namespaces),
+        )
+        for _, rules, namespaces in inside_others:
+            if EVERYWHERE in namespaces:
+                everywhere += rules
         if not args.kubeflow_namespace:
             # A missing namespace cannot have a Role: the one Lease is then
             # allowed by its name, wherever it is.
@@ -151,10 +159,11 @@ class Operator(pulumi.ComponentResource):
         if args.kubeflow_namespace:
             upstream = manifests.granted(rbac.UPSTREAM, args.kubeflow_namespace)
             yield from _declared(upstream, inside, f"{names.OPERATOR}-kubeflow")
-        for namespace, there in args.mpi_namespaces.items() if EVERYWHERE not in args.mpi_namespaces else ():
-            opened = pulumi.ResourceOptions(parent=self, depends_on=list(there))
-            secrets = manifests.mpi(namespace)
-            yield from _declared(secrets, opened, f"{manifests.MPI}-{namespace}")
+        for name, rules, namespaces in inside_others:
+            for namespace, there in namespaces.items() if EVERYWHERE not in namespaces else ():
+                opened = pulumi.ResourceOptions(parent=self, depends_on=list(there))
+                granted = manifests.granted(rules, namespace, name)
+                yield from _declared(granted, opened, f"{name}-{namespace}")
 
     def _protection(self, args: OperatorArgs, inside: pulumi.ResourceOptions) -> Iterator[pulumi.Resource]:
         of_the_cluster: list[Manifest] = []

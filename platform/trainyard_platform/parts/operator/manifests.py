@@ -28,6 +28,7 @@ FROM_STACK: Final = {
     "cert_management",
     "controller",
     "feature_gates",
+    "last_lines",
     "limits",
     "metrics",
     "queue_holds",
@@ -40,6 +41,8 @@ DIGEST: Final = "trainyard.dev/configuration"
 USER: Final = 65532
 MPI: Final = f"{names.OPERATOR}-mpi"
 """What lets it keep the keys of MPI jobs in a namespace."""
+LAST_LINES: Final = f"{names.OPERATOR}-last-lines"
+"""What lets it read the logs of failed jobs in a namespace."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,6 +55,9 @@ SECRETS: Rules = [
 ]
 """MPI's key, created once and never changed: bound in the namespaces where MPI jobs may run."""
 
+LAST_LINES: Rules = [{"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}]
+"""To keep what the pods of a failed attempt printed last: bound in the namespaces where that is kept."""
+
 OWN_NAMESPACE: Rules = [
     # A rule with names cannot allow a create: the name is not known yet.
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},

@@ -12,8 +12,8 @@ from ...model import Image, PullPolicy
 from ..tenants.settings import NAME
 
 EVERYWHERE = "*"
-MPI_NAMESPACE = rf"{NAME}|^\*$"
-MpiNamespace = Annotated[str, Field(pattern=MPI_NAMESPACE)]
+NAMESPACE = rf"{NAME}|^\*$"
+Namespace = Annotated[str, Field(pattern=NAMESPACE)]
 
 
 class Certificates(StrEnum):
@@ -39,6 +39,16 @@ class Resources(Closed):
     memory: Quantity | None = None
     """Requested memory, and its limit. If left out, it requests 256Mi, and its limit is what the TrainJobs
     and TrainingRuntimes need that the tenants' quotas allow."""
+
+
+class LastLines(Closed):
+    """What the operator keeps of a failed job's logs, in a ConfigMap beside the TrainJob."""
+
+    lines: int = Field(default=200, ge=0, le=1000)
+    """Lines of each node; 0 keeps nothing, and the operator may then read no log."""
+    namespaces: tuple[Namespace, ...] = ()
+    """Namespaces beside the tenants' where they are kept. The operator may read the logs of pods there and in
+    the tenants' namespaces, and nowhere else. "*" allows it everywhere."""
 
 
 class Operator(Closed):
@@ -67,7 +77,9 @@ class Operator(Closed):
     suspended_condition: SuspendedCondition = "whileTrue"
     """The condition Suspended of a TrainJob of a queue: whileTrue, it is there only while it is true;
     upstream, it stays as False once the TrainJob is resumed, as with Kubeflow Trainer."""
-    mpi_namespaces: tuple[MpiNamespace, ...] = ()
+    last_lines: LastLines = LastLines()
+    """What is kept of a failed job's logs."""
+    mpi_namespaces: tuple[Namespace, ...] = ()
     """Namespaces beside the tenants' where MPI jobs may run. The operator may read and create Secrets there
     and in the tenants' namespaces, and nowhere else. "*" allows it everywhere."""
     metrics_authentication: bool = True

@@ -110,7 +110,14 @@ class Right(StrEnum):
     PORT_FORWARD = "pods/portforward"
 
 
-GUIDED: Final = (Right.CONFIG_MAPS, Right.SECRETS, Right.PODS, Right.EXEC, Right.PORT_FORWARD)
+GUIDED: Final = (
+    Right.CONFIG_MAPS,
+    Right.CLAIMS,
+    Right.SECRETS,
+    Right.PODS,
+    Right.EXEC,
+    Right.PORT_FORWARD,
+)
 """What data scientists need for the guides."""
 
 
@@ -119,11 +126,13 @@ TRAINING_RUNTIMES: Final = f"count/trainingruntimes.{names.TRAINER_GROUP}"
 COUNTED: Final = {
     "count/configmaps": "1000",
     "count/secrets": "1000",
+    "persistentvolumeclaims": "1000",
+    "requests.storage": "10Ti",
     TRAINJOBS: "500",
     TRAINING_RUNTIMES: "20",
 }
-"""The most that a namespace may hold of what the operator keeps in memory, and of what is large and
-would be unlimited; the stack file takes precedence."""
+"""The most that a namespace may hold of what the operator keeps in memory, and of what is large or costs
+and would be unlimited; the stack file takes precedence."""
 
 
 class Account(Closed):
@@ -145,7 +154,8 @@ class Tenant(Closed):
     resource_quota: dict[str, Quantity] = Field(default={"pods": "1000"})
     """The most that its namespace holds at once, in the words of a ResourceQuota. TrainJobs and
     TrainingRuntimes are always counted: at most 500 and 20, unless `count/trainjobs.trainer.kubeflow.org` and
-    `count/trainingruntimes.trainer.kubeflow.org` say otherwise."""
+    `count/trainingruntimes.trainer.kubeflow.org` say otherwise. So are volumes: at most 1000
+    `persistentvolumeclaims` with 10Ti of `requests.storage` in all."""
     container_defaults: ContainerDefaults = ContainerDefaults()
     """What a container gets that says nothing itself."""
     pod_security: PodSecurity = PodSecurity.BASELINE

@@ -1,0 +1,34 @@
+"""What the operator has kept of a failed job's logs, as its user may see it: docs/adr/0037."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trainyard_assist.explain.read import name, text, uid
+from trainyard_operator.core import last_lines
+from trainyard_operator.core.last_lines import Kept
+from trainyard_operator.kube.client import ApiError, Client, NotFoundError
+from trainyard_operator.kube.resources import CONFIGMAPS
+
+from .observe import in_time
+
+NOTHING: Final = (
+    "nothing is kept: no attempt of it has failed, or no lines are kept in this namespace "
+    "(operator.lastLines of the stack file)"
+)
+
+
+async def kept(client: Client, trainjob: Mapping[str, Any]) -> Kept | str:
+    """The last lines of the TrainJob's last failed attempt, or why there are none to see."""
+    config_map = last_lines.name_of(name(trainjob))
+    path = CONFIGMAPS.path(text(trainjob, "metadata", "namespace"), config_map)
+    try:
+        live = await in_time(client.get(path))
+    except NotFoundError:
+        return NOTHING
+    except ApiError as error:
+        return f"you are not allowed to get ConfigMap {config_map}" if error.code == 403 else str(error)
+    if not last_lines.is_of(live, uid(trainjob)):
+        return f"ConfigMap {config_map} is not this TrainJob's"
+    return last_lines.read(live) or f"ConfigMap {config_map} cannot be read: somebody has changed it"
