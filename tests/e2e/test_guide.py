@@ -1,4 +1,4 @@
-"""The guide for data scientists, each of its commands run by one, in their order."""
+"""The guides for data scientists, each of their commands run by one, in their order."""
 
 import re
 import subprocess
@@ -14,7 +14,9 @@ from trainyard_sandbox.paths import PROJECT
 pytestmark = pytest.mark.sandbox(area="tenants")
 
 GUIDE = (PROJECT / "docs" / "data-scientists.md").read_text(encoding="utf-8")
+RESULTS = (PROJECT / "docs" / "results.md").read_text(encoding="utf-8")
 SAID = {
+    "cat accuracy": r"^0\.97$",
     "kubectl get trainjobs": "hello",
     "python examples/digits/submit.py": r"TrainJob \w+ is Complete:",
     "kubectl logs -l jobset.sigs.k8s.io/jobset-name=hello --prefix": r"rank 1 of 2 says hello",
@@ -24,32 +26,34 @@ SAID = {
 """What a command says, by how it begins."""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
+def blocks(guide: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
 
 
-def commands() -> Iterator[str]:
-    """Those after the one with which somebody becomes a data scientist."""
-    found = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
-    begins = next(number for number, command in enumerate(found) if command.endswith("-- bash"))
-    yield from found[begins + 1 :]
+def commands(guide: str) -> list[str]:
+    """Those after the one with which somebody becomes a data scientist, if there is one."""
+    shown = [line for block in blocks(guide, "console") for line in block.splitlines()]
+    found = [line[2:] for line in shown if line.startswith("$ ")]
+    begins = [number + 1 for number, command in enumerate(found) if command.endswith("-- bash")]
+    return found[max(begins, default=0) :]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, team_a: Cluster) -> Iterator[Path]:
     """With the files that the guide shows, and the examples."""
-    for block in blocks("yaml"):
+    for block in (*blocks(GUIDE, "yaml"), *blocks(RESULTS, "yaml")):
         name = re.match(r"# (\S+\.yaml)\n", block)
         assert name, block
         (tmp_path / name[1]).write_text(block)
     (tmp_path / "examples").symlink_to(PROJECT / "examples")
     yield tmp_path
     team_a.kubectl("delete", "secret", "hub", "--ignore-not-found")
+    team_a.kubectl("delete", "pvc", "results", "--ignore-not-found", "--wait=false")
 
 
-def test_each_command_of_the_guide_works(team_a: Cluster, folder: Path) -> None:
+def follow(guide: str, team_a: Cluster, folder: Path) -> None:
     ada = {**team_a.sandbox.environment("ada", "team-a"), "HOME": str(folder)}
-    for command in commands():
+    for command in commands(guide):
         answer = subprocess.run(
             ["bash", "-c", command],
             cwd=folder,
@@ -64,7 +68,16 @@ def test_each_command_of_the_guide_works(team_a: Cluster, folder: Path) -> None:
         assert re.search(wanted, answer.stdout), f"{command}\n{answer.stdout}"
         if created := re.match(r"kubectl create -f (\S+)\.yaml", command):
             team_a.wait_for_condition(created[1], "Complete", within=LEARNED)
+
+
+def test_each_command_of_the_guide_works(team_a: Cluster, folder: Path) -> None:
+    follow(GUIDE, team_a, folder)
     assert team_a.logs("with-secret") == {"with-secret-node-0-0": "a token of 6 characters\n"}
+
+
+@pytest.mark.long
+def test_each_command_of_the_page_on_results_works(team_a: Cluster, folder: Path) -> None:
+    follow(RESULTS, team_a, folder)
 
 
 def test_a_user_is_who_the_sandbox_says_and_no_path(team_a: Cluster) -> None:
