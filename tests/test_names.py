@@ -52,7 +52,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "examples": GOAL,
     "initializers": GOAL,
     "operator": 38,
-    "platform": 44,
+    "platform": 42,
     "policies": GOAL,
     "sandbox": GOAL,
 }

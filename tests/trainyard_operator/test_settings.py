@@ -51,6 +51,7 @@ featureGates: {{TrainJobStatus: true}}
 limits: {{maxNodes: 5, maxTrainjobBytes: 2048, maxRuntimeBytes: 1024, maxJobsetBytes: 4096}}
 queueHolds: JobSet
 suspendedCondition: upstream
+lastLines: 200
 retention: {{afterFinished: 1d12h, maxFinishedPerNamespace: 7}}
 """
     told = parse(["--config", written(tmp_path, text)])
@@ -79,6 +80,7 @@ retention: {{afterFinished: 1d12h, maxFinishedPerNamespace: 7}}
         },
         "queue_holds": "JobSet",
         "suspended_condition": "upstream",
+        "last_lines": 200,
         "retention": {"after_finished": "129600s", "max_finished_per_namespace": 7},
     }
     assert told.retention is not None

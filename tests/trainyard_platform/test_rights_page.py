@@ -77,7 +77,14 @@ def test_the_security_policy_says_what_data_scientists_may_do_unless_a_stack_giv
     """One phrase for each right that a stack gives by itself."""
     rights = "delete its pods, open a shell in them and connect to their ports"
     assert (
-        f"read and write its ConfigMaps and Secrets, {rights}"
+        f"read and write its ConfigMaps, Secrets and PersistentVolumeClaims, {rights}"
         in (PAGE.parents[1] / "SECURITY.md").read_text()
     )
-    assert set(GUIDED) == {"configmaps", "secrets", "pods", "pods/exec", "pods/portforward"}
+    assert set(GUIDED) == {
+        "configmaps",
+        "secrets",
+        "persistentvolumeclaims",
+        "pods",
+        "pods/exec",
+        "pods/portforward",
+    }

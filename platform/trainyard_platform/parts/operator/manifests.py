@@ -41,7 +41,7 @@ DIGEST: Final = "trainyard.dev/configuration"
 USER: Final = 65532
 MPI: Final = f"{names.OPERATOR}-mpi"
 """What lets it keep the keys of MPI jobs in a namespace."""
-LAST_LINES: Final = f"{names.OPERATOR}-last-lines"
+LAST_LINES: Final = names.OPERATOR + names.LAST_LINES_SUFFIX
 """What lets it read the logs of failed jobs in a namespace."""
 
 
