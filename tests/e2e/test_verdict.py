@@ -123,11 +123,11 @@ def test_what_each_node_printed_last_is_known_when_its_pods_are_gone(team_a: Clu
     team_a.kubectl("delete", "pods", "--all", "--wait")
     answer = team_a.run("trainyard", "explain", "lines", "-n", "team-a", "--logs", check=False)
     assert answer.returncode == 1
-    _, waited, failed = answer.stdout.split("\nLast lines of ")
-    assert waited.startswith("node 0 in attempt 1, pod lines-node-0-0-")
+    _, waited, failed = answer.stdout.split("\nLast lines of node ")
+    assert waited.startswith("0 in attempt 1, pod lines-node-0-0-")
     assert "rank 0 has begun" in waited
     first, *lines = failed.splitlines()
-    assert first.startswith("node 1 in attempt 1, pod lines-node-0-1-")
+    assert first.startswith("1 in attempt 1, pod lines-node-0-1-")
     assert first.endswith(", which failed first:")
     assert "rank 1 has begun" in failed
     assert any(line.endswith("ValueError: no such column") for line in lines), failed
