@@ -183,10 +183,11 @@ def test_a_pod_that_was_deleted_is_behind_a_failure_of_the_same_second_and_befor
     ("others", "first"),
     [
         ([end(1, 17, exit_code=0, reason="Deleted", container="")], 0),
+        ([end(1, 17, exit_code=143)], 0),
         ([end(1, 17, exit_code=0, reason="Deleted", container=""), end(2, 4)], 2),
         ([end(1, 4, exit_code=0, reason="Deleted", container="")], 1),
     ],
-    ids=["so it is the first", "unless another failed", "not before"],
+    ids=["so it is the first", "it may have ended by itself", "unless another failed", "not before"],
 )
 def test_a_pod_that_was_deleted_after_one_had_lost_others_was_deleted_because_of_it(
     others: list[PodEnd], first: int

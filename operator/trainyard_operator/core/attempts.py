@@ -165,16 +165,17 @@ def is_before(end: PodEnd, other: PodEnd) -> bool:
 
 
 def _is_before(attempt: Json, other: Json) -> bool:
-    """By `order`, unless the one was deleted well after the other had lost others, and so because of it."""
-    if _is_deleted(attempt) and other.get("lostOthers"):
+    """By `order`, unless the one was told to end well after the other had lost others: because of it."""
+    if _is_told_to_end(attempt) and other.get("lostOthers"):
         return _failed_at(attempt) <= _failed_at(other) + _SKEW
-    if _is_deleted(other) and attempt.get("lostOthers"):
+    if _is_told_to_end(other) and attempt.get("lostOthers"):
         return not _is_before(other, attempt)
     return _order(attempt) < _order(other)
 
 
-def _is_deleted(attempt: Json) -> bool:
-    return bool(attempt["reason"] == DELETED)
+def _is_told_to_end(attempt: Json) -> bool:
+    """By a deletion, whether its container had the time to end of itself or not."""
+    return bool(attempt["reason"] == DELETED or attempt["exitCode"] == last_words.TERMINATED)
 
 
 def _failed_at(attempt: Json) -> datetime:
@@ -183,7 +184,7 @@ def _failed_at(attempt: Json) -> datetime:
 
 def _order(attempt: Json) -> tuple[Any, ...]:
     at, lost = _failed_at(attempt), attempt.get("lostOthers", False)
-    code = last_words.TERMINATED if _is_deleted(attempt) else attempt["exitCode"]
+    code = last_words.TERMINATED if _is_told_to_end(attempt) else attempt["exitCode"]
     return (*order(at, code, lost), attempt["job"], attempt["index"])
 
 
