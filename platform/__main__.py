@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pulumi
 
-from trainyard_platform import cluster, settings, versions
+from trainyard_platform import cluster, versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.assembly import Assembly
 from trainyard_platform.catalog import installed
@@ -29,6 +29,7 @@ from trainyard_platform.parts.storage import component as storage
 from trainyard_platform.parts.system import component as system
 from trainyard_platform.parts.tenants import component as tenants
 from trainyard_platform.parts.volcano import component as volcano
+from trainyard_platform.stack import settings
 
 PARTS = (
     accelerators,

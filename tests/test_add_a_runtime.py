@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from trainyard_cli import main
 from trainyard_cli.commands import lint, runtimes, runtimes_diff, runtimes_new
-from trainyard_platform import settings
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import header as catalog_header
 from trainyard_platform.catalog import in_pods
+from trainyard_platform.stack import settings
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs" / "add-a-runtime.md").read_text()

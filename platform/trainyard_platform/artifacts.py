@@ -19,9 +19,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from . import settings
 from .errors import PlatformError
-from .settings import ArtifactSource
+from .stack import settings
+from .stack.settings import ArtifactSource
 
 _DIGEST = r"^sha256:[0-9a-f]{64}$"
 _TIMEOUT_SECONDS = 60

@@ -16,7 +16,7 @@ from trainyard_policies.settings import Policies
 from .artifacts import Artifacts
 from .catalog.files import Runtime
 from .objects.protection import Ports
-from .settings import StackSettings
+from .stack.settings import StackSettings
 
 Part = TypeVar("Part", bound=pulumi.Resource)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from . import pulumi_state
-from .settings import Cluster
+from .stack import settings
+from .stack.settings import Cluster
 
 
 def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kubernetes.Provider:
@@ -21,9 +21,9 @@ def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kube
     the temporary folder, credentials included, and never removes it.
     """
     if render_to is not None:
-        return kubernetes.Provider(pulumi_state.CLUSTER, render_yaml_to_directory=render_to)
+        return kubernetes.Provider(settings.CLUSTER, render_yaml_to_directory=render_to)
     return kubernetes.Provider(
-        pulumi_state.CLUSTER,
+        settings.CLUSTER,
         cluster_identifier=cluster.identifier or stack,
         kubeconfig=str(Path(cluster.kubeconfig).expanduser()) if cluster.kubeconfig else "",
         context=cluster.context,

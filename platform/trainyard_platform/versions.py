@@ -7,7 +7,7 @@ from typing import Final
 from trainyard_api.compatibility import Table
 
 from .artifacts import Artifacts
-from .settings import CONFIG_KEY, InvalidStackError, StackSettings
+from .stack.settings import CONFIG_KEY, InvalidStackError, StackSettings
 
 _CHOSEN_BY: Final = {"kubernetes": "cluster.version", "jobset": "jobset.image", "kueue": "kueue.image"}
 """Where a stack file sets the version of a part; the others are pinned."""

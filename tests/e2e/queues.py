@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, emptied, finish, shows, trainjob
 from tests.support.patience import eventually
 from trainyard_platform.parts.queues import manifests as queue_manifests
-from trainyard_platform.parts.queues.settings import Queues
+from trainyard_platform.stack.queues import Queues
 
 GATES = "kueue.x-k8s.io/admission-gated-by"
 

@@ -12,7 +12,7 @@ import yaml
 
 from tests.support.cluster import UNTIL_TOLD, Cluster, Object, sandbox_of_its_own, trainjob
 from tests.support.patience import eventually
-from trainyard_platform import plain
+from trainyard_delivery import plain_manifests
 from trainyard_sandbox.paths import PROJECT
 
 from .life import taken
@@ -142,7 +142,7 @@ def test_plain_manifests_are_all_that_pulumi_installs_and_no_secret(
     platform: Cluster, rendered: Path
 ) -> None:
     exported = json.loads(platform.pulumi("stack", "export", "--stack", "sandbox").stdout)
-    installed = {identity(one.manifest): one.manifest for one in plain.waves(exported)}
+    installed = {identity(one.manifest): one.manifest for one in plain_manifests.waves(exported)}
     found = {identity(one): one for one in manifests(rendered)}
     assert set(found) == set(installed)
     assert len(found) > 100

@@ -14,7 +14,7 @@ import yaml
 from tests.support.cluster import UNTIL_TOLD, Cluster, Object, emptied, trainjob
 from tests.support.patience import STARTED, eventually
 from trainyard_platform.parts.observability import manifests as monitoring_manifests
-from trainyard_platform.parts.observability.settings import Observability
+from trainyard_platform.stack.observability import Observability
 
 from .prometheus import SYSTEM, Prometheus, operator_metrics, tool, watching
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.support.cluster import Cluster, Object, sandbox_of_its_own
-from trainyard_platform.charts import values as chart_values
+from trainyard_platform.stack import chart_values
 from trainyard_sandbox.paths import PROJECT
 
 pytestmark = pytest.mark.sandbox(area="platform")

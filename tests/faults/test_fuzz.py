@@ -35,7 +35,7 @@ from tests.support import live
 from tests.support.live import JOBSET, TRAINER, done
 from trainyard_api import names
 from trainyard_api.configuration import LeaderElection
-from trainyard_platform.parts.operator import memory
+from trainyard_platform.stack import operator_memory
 from trainyard_policies import rules
 from trainyard_policies.rule import Level, Subject
 from trainyard_policies.settings import Levels, Policies
@@ -57,7 +57,7 @@ LEAST_ROOM = 512
 """Bytes; what is rejected even so is rejected for what it is, not for its size."""
 COMPACTED = 30.0
 """Seconds between two compactions of etcd, whose quota is 2 GB, history included."""
-MEMORY = memory.LEAST * memory.MIB
+MEMORY = operator_memory.LEAST * operator_memory.MIB
 LEASE = LeaderElection().lease_duration
 SLOWEST = 1.0
 """Seconds from the request to the JobSet, of 99 of 100 honest TrainJobs."""

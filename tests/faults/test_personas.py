@@ -13,7 +13,7 @@ import pytest
 from tests.support.live import JOBSET, TRAINER, Api, at_once, done
 from tests.support.patience import eventually
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
-from trainyard_platform.parts.tenants.settings import Subject, SubjectKind, Tenant
+from trainyard_platform.stack.tenants import Subject, SubjectKind, Tenant
 
 from . import gaps, lives, rights
 from .hostile import told

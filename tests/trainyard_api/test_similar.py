@@ -8,7 +8,7 @@ from tests.support import cost
 from trainyard_api.similar import hint, nearest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("api", "assist", "cli", "initializers", "operator", "platform", "policies", "sandbox")
+ROOMS = ("api", "assist", "cli", "delivery", "initializers", "operator", "platform", "policies", "sandbox")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 from trainyard_cli.cluster import connection
 from trainyard_cli.cluster.workloads import Seen
 from trainyard_cli.commands import destroy
+from trainyard_delivery.impact import Job, Ref, State
 from trainyard_operator.kube.client import ApiError, NotFoundError
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
-from trainyard_platform.impact import Job, Ref, State
 
 STACK = """
 config:

@@ -17,12 +17,12 @@ from trainyard_cli.cluster import drift_judge
 from trainyard_cli.cluster.drift_unmanaged import Beside
 from trainyard_cli.commands import drift as command
 from trainyard_cli.files import rendering
-from trainyard_platform.drift import writers
-from trainyard_platform.drift.comparison import Row
-from trainyard_platform.drift.differences import ABSENT
-from trainyard_platform.drift.ownership import Writer
-from trainyard_platform.drift.unmanaged import RBAC, Unmanaged
-from trainyard_platform.drift.verdicts import Ref, State, Verdict, exit_code
+from trainyard_delivery.drift import writers
+from trainyard_delivery.drift.comparison import Row
+from trainyard_delivery.drift.differences import ABSENT
+from trainyard_delivery.drift.ownership import Writer
+from trainyard_delivery.drift.unmanaged import RBAC, Unmanaged
+from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code
 
 MAPS = "/api/v1/namespaces/team-a/configmaps"
 PATH = f"{MAPS}/one"

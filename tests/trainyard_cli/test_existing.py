@@ -2,7 +2,7 @@
 
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_cli.cluster.existing import Existing, look
-from trainyard_platform.drift.verdicts import Ref
+from trainyard_delivery.drift.verdicts import Ref
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CRD = Ref("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "trainjobs.trainer.kubeflow.org")

@@ -13,8 +13,8 @@ from tests.support.program import ROOT
 from trainyard_cli.answers import Output
 from trainyard_cli.cluster.workloads import Seen
 from trainyard_cli.commands import impact as command
-from trainyard_platform.impact import Change, Field, Job, Ref, State, Verb
-from trainyard_platform.settings import StackSettings, of
+from trainyard_delivery.impact import Change, Field, Job, Ref, State, Verb
+from trainyard_platform.stack.settings import StackSettings, of
 
 RUNTIME = Ref("ClusterTrainingRuntime", "", "plain")
 TENANT = {"trainyard.dev/tenant": "vision"}

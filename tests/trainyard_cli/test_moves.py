@@ -6,10 +6,10 @@ import pytest
 
 from trainyard_cli.cluster import connection, moves
 from trainyard_cli.files import rendering, stackfile
+from trainyard_delivery.replacements import Move
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.replacements import Move
-from trainyard_platform.settings import StackSettings
+from trainyard_platform.stack.settings import StackSettings
 
 FILE = "/files/prod"
 URN = "urn:pulumi:prod::trainyard::pulumi:providers:kubernetes::cluster"

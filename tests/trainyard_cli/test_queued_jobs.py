@@ -7,7 +7,7 @@ import pytest
 from tests.support.fake_api import FakeApi, run
 from tests.support.program import ROOT
 from trainyard_cli.cluster import queued_jobs
-from trainyard_platform.parts.kueue.settings import Integration
+from trainyard_platform.stack.kueue import Integration
 
 TRAINJOB, JOBSET = "trainer.kubeflow.org/trainjob", "jobset.x-k8s.io/jobset"
 

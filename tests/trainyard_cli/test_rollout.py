@@ -23,12 +23,12 @@ from trainyard_cli.cluster import (
 )
 from trainyard_cli.commands import drift, rollout, rollout_progress
 from trainyard_cli.files.stackfile import STACKS
+from trainyard_delivery.drift.verdicts import Ref
+from trainyard_delivery.replacements import Move
 from trainyard_operator.kube.credentials import Credentials
-from trainyard_platform.drift.verdicts import Ref
 from trainyard_platform.objects.annotations import KEPT
 from trainyard_platform.objects.declared import annotated
 from trainyard_platform.parts.tenants import owners as namespace_owners
-from trainyard_platform.replacements import Move
 
 QUEUE = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from trainyard_cli.commands import impact
 from trainyard_cli.files import stackfile
 from trainyard_cli.main import app
-from trainyard_platform.impact import Ref
+from trainyard_delivery.impact import Ref
 
 STACK = "two-servers"
 GIVEN = {"since": "HEAD"}

@@ -8,7 +8,7 @@ from tests.support import objects
 from tests.support.fake_api import FakeApi, run
 from trainyard_api import names
 from trainyard_cli.cluster.workloads import Seen, look
-from trainyard_platform.impact import Job, Ref, State
+from trainyard_delivery.impact import Job, Ref, State
 
 
 def gang(*schedulers: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 from trainyard_operator.watch.cache import REVISIONS_BYTES
 from trainyard_operator.watch.packed import Contents, Packed
-from trainyard_platform.parts.operator import memory
+from trainyard_platform.stack import operator_memory
 
 SMALL = {"suspend": False, "trainer": {"numNodes": 2}}
 LARGE = {"suspend": True, "trainer": {"args": ["x" * 100] * 100}}
@@ -115,5 +115,5 @@ def test_a_tenant_that_fills_its_quota_fits_into_the_memory_that_the_platform_gi
     assert 0.8 * LIMIT < size <= LIMIT
     fill = [sys.executable, "-c", textwrap.dedent(FILL), "200"]
     done = subprocess.run(fill, input=json.dumps(spec), capture_output=True, text=True, check=True)
-    assert float(done.stdout) < memory.needed(520) - memory.BASE
-    assert memory.REVISIONS == REVISIONS_BYTES // 1024 // 1024
+    assert float(done.stdout) < operator_memory.needed(520) - operator_memory.BASE
+    assert operator_memory.REVISIONS == REVISIONS_BYTES // 1024 // 1024

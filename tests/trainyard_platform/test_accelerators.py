@@ -8,12 +8,12 @@ import pytest
 from tests.support import program
 from trainyard_api import names
 from trainyard_api.pools import NodePool
-from trainyard_platform import settings
+from trainyard_platform.catalog import equipment
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.parts.accelerators import manifests as accelerator_manifests
-from trainyard_platform.parts.accelerators import settings as accelerators
-from trainyard_platform.parts.accelerators.settings import Accelerator, AcceleratorKind
+from trainyard_platform.stack import accelerators, settings
+from trainyard_platform.stack.accelerators import Accelerator, AcceleratorKind
 
 NVIDIA, AMD = AcceleratorKind.NVIDIA, AcceleratorKind.AMD
 MIXED = {"mig": {"strategy": "mixed", "profiles": ["1g.10gb", "3g.40gb"]}}
@@ -146,13 +146,13 @@ def test_containers_that_train_are_told_what_their_accelerator_needs() -> None:
     )
     nvidia = {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility", "NCCL_DEBUG": "WARN"}
     amd = {"HSA_NO_SCRATCH_RECLAIM": "1"}
-    assert accelerator_manifests.equipped(given, stack) == runtime(
+    assert equipment.equipped(given, stack) == runtime(
         asks(**nvidia, **amd),
         asks("nvidia.com/gpu", **nvidia),
         asks("amd.com/gpu", **amd),
         asks("nvidia.com/gpu", NCCL_DEBUG="INFO", NVIDIA_DRIVER_CAPABILITIES="compute,utility"),
     )
-    assert accelerator_manifests.equipped(given, {}) == given
+    assert equipment.equipped(given, {}) == given
 
 
 @pytest.mark.usefixtures("pins")

@@ -9,8 +9,8 @@ from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
 from trainyard_platform.parts.admission import manifests
 from trainyard_platform.parts.admission.manifests import Asked
-from trainyard_platform.parts.kueue.settings import OF_TENANTS
 from trainyard_platform.parts.operator import rbac
+from trainyard_platform.stack.kueue import OF_TENANTS
 from trainyard_policies.settings import Policies
 
 

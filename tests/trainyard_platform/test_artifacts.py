@@ -9,7 +9,7 @@ from tests.support import program
 from trainyard_platform import artifacts
 from trainyard_platform.artifacts import Artifacts, Chart
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import Artifacts as Source
+from trainyard_platform.stack.settings import Artifacts as Source
 
 UPSTREAM = Source()
 MIRROR = Source.model_validate(

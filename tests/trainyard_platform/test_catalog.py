@@ -11,8 +11,8 @@ from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 from tests.support.program import ROOT
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import in_pods
-from trainyard_platform.catalog.overlay import RuntimeOverlay
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.stack.runtimes import RuntimeOverlay
 
 CATALOG = sorted((ROOT / "runtimes").glob("*/*.yaml"))
 TORCH = "torch/torch-distributed.yaml"

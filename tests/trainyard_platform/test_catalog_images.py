@@ -8,9 +8,9 @@ import pytest
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
-from trainyard_platform.catalog.overlay import RuntimeOverlay
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import Artifacts as Source
+from trainyard_platform.stack.runtimes import RuntimeOverlay
+from trainyard_platform.stack.settings import Artifacts as Source
 
 DIGEST = "sha256:" + "0" * 64
 BUSYBOX = "docker.io/library/busybox:1.37"

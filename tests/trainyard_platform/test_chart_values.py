@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import settings
-from trainyard_platform.charts import values as chart_values
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.stack import chart_values, settings
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 

@@ -9,8 +9,8 @@ from trainyard_api.compatibility import Table
 from trainyard_platform import artifacts
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import Artifacts as Source
-from trainyard_platform.settings import StackSettings
+from trainyard_platform.stack.settings import Artifacts as Source
+from trainyard_platform.stack.settings import StackSettings
 from trainyard_platform.versions import check, used
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}

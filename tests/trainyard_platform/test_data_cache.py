@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import program
 from tests.support.program import Registered
+from trainyard_platform.catalog import equipment
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.parts.data_cache import manifests
 
@@ -28,7 +29,7 @@ def runtime(name: str, *env: str) -> Runtime:
 
 def test_runtimes_that_start_a_cache_are_told_apart_by_the_image_that_they_name() -> None:
     cached, plain = runtime("cached", "CACHE_IMAGE", "TRAIN_JOB_NAME"), runtime("plain", "TRAIN_JOB_NAME")
-    assert manifests.without_cache([cached, plain]) == ([plain], ["cached"])
+    assert equipment.without_cache([cached, plain]) == ([plain], ["cached"])
 
 
 def test_an_initializer_may_make_what_a_cache_is_of_and_nothing_else() -> None:

@@ -9,8 +9,8 @@ from trainyard_api import names
 from trainyard_platform.parts.kueue import manifests as kueue
 from trainyard_platform.parts.observability import dashboards, manifests
 from trainyard_platform.parts.observability.component import SERVICE
-from trainyard_platform.parts.observability.settings import Observability, Scraper
 from trainyard_platform.parts.operator import endpoints as operator
+from trainyard_platform.stack.observability import Observability, Scraper
 
 SETTINGS = Observability(enabled=True, labels={"release": "prometheus"}, scrape_interval="15s")
 EVERYTHING = ["admission", "kueue"]

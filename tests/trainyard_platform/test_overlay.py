@@ -9,7 +9,8 @@ import pytest
 from tests.support.program import ROOT
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import overlay
-from trainyard_platform.catalog.overlay import RuntimeOverlay
+from trainyard_platform.stack import runtimes
+from trainyard_platform.stack.runtimes import RuntimeOverlay
 
 IMAGE = "docker.io/a/b:1"
 
@@ -109,7 +110,7 @@ def test_a_topology_takes_the_place_of_the_catalogs() -> None:
 def test_a_topology_is_required_or_preferred() -> None:
     for wrong in ({}, {"required": "a", "preferred": "b"}):
         with pytest.raises(ValueError, match="needs one of the keys 'required' and 'preferred'"):
-            overlay.Placement.model_validate(wrong)
+            runtimes.Placement.model_validate(wrong)
 
 
 def test_changes_reach_the_launcher_and_the_workers_of_mpi() -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from tests.support import program
 from trainyard_api.pools import NodePool, Provider
-from trainyard_platform import settings
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.parts.node_pools import component as providers
 from trainyard_platform.parts.node_pools import manifests as pool_manifests
-from trainyard_platform.parts.node_pools import settings as clouds
 from trainyard_platform.parts.queues import manifests as queue_manifests
-from trainyard_platform.parts.queues.settings import Queues
+from trainyard_platform.stack import node_pools as clouds
+from trainyard_platform.stack import settings
+from trainyard_platform.stack.queues import Queues
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 KWOK: dict[str, Any] = {

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform import settings
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.parts.kueue.settings import Integration
 from trainyard_platform.parts.queues import manifests as queue_manifests
 from trainyard_platform.parts.queues import multikueue_manifests
-from trainyard_platform.parts.queues.settings import Queues
+from trainyard_platform.stack import settings
+from trainyard_platform.stack.kueue import Integration
+from trainyard_platform.stack.queues import Queues
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 QUOTA = {"resources": {"cpu": {"nominal": "4"}}}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trainyard_platform.parts.operator import rbac
-from trainyard_platform.parts.tenants.settings import GUIDED
+from trainyard_platform.stack.tenants import GUIDED
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- begin table -->\n", "<!-- end table -->\n"

@@ -8,10 +8,9 @@ import pytest
 import yaml
 
 from tests.support.program import ROOT
-from trainyard_platform import schema, settings
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.parts.operator import memory
-from trainyard_platform.settings import StackSettings
+from trainyard_platform.stack import operator_memory, schema, settings
+from trainyard_platform.stack.settings import StackSettings
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 DURATION = "must be a duration such as 30m or 1h30m"
@@ -271,7 +270,7 @@ def test_every_stack_file_is_valid_and_holds_no_secret(path: Any) -> None:
 
 def test_the_checked_in_schema_is_current() -> None:
     checked_in = (ROOT / "stacks/schema.json").read_text()
-    assert checked_in == schema.text(), "run: python -m trainyard_platform.schema > stacks/schema.json"
+    assert checked_in == schema.text(), "run: python -m trainyard_platform.stack.schema > stacks/schema.json"
 
 
 def test_the_schema_describes_every_key() -> None:
@@ -295,5 +294,5 @@ def test_the_memory_that_the_operator_may_use_grows_with_what_the_tenants_may_ho
 ) -> None:
     teams = {f"team-{number}": {"clusterQueue": "q"} for number in range(tenants)}
     stack = StackSettings.model_validate({"operator": OPERATOR, "tenants": teams})
-    assert memory.limit(stack.held) == limit
-    assert memory.needed(stack.held) <= limit
+    assert operator_memory.limit(stack.held) == limit
+    assert operator_memory.needed(stack.held) <= limit

@@ -3,7 +3,7 @@
 import pytest
 
 from trainyard_cli.files import stackfile
-from trainyard_platform import delivery
+from trainyard_delivery import stack_names
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
@@ -13,7 +13,7 @@ from trainyard_platform.catalog.images import Images
 CATALOG = stackfile.PROJECT / "runtimes"
 
 
-@pytest.mark.parametrize("name", delivery.stacks(stackfile.STACKS))
+@pytest.mark.parametrize("name", stack_names.stacks(stackfile.STACKS))
 def test_a_runtime_alone_is_as_it_is_among_all(name: str) -> None:
     stack = stackfile.read(name, stackfile.STACKS)
     registry = Artifacts(stack.artifacts, stackfile.PROJECT).registry

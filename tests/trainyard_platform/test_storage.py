@@ -7,12 +7,13 @@ import pytest
 
 from tests.support.program import ROOT
 from trainyard_api import names
-from trainyard_platform import settings
+from trainyard_platform.catalog import equipment
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.parts.storage import manifests as storage_manifests
-from trainyard_platform.parts.storage.settings import Storage
+from trainyard_platform.stack import settings
+from trainyard_platform.stack.storage import Storage
 
 EFS = {
     "provisioner": "efs.csi.aws.com",
@@ -87,7 +88,7 @@ def test_claims_get_the_class_of_their_role_and_others_stay_as_they_are() -> Non
         claim("shared", storageClassName="cluster-default"),
     ]
     has = storage(shared=EFS, scratch={"className": "local-path"})
-    assert storage_manifests.stored(runtime(claims, []), has) == runtime(
+    assert equipment.stored(runtime(claims, []), has) == runtime(
         [
             claim("shared", storageClassName="trainyard-shared"),
             claim("scratch", storageClassName="local-path"),
@@ -100,12 +101,12 @@ def test_claims_get_the_class_of_their_role_and_others_stay_as_they_are() -> Non
 
 def test_a_role_that_the_stack_says_nothing_about_is_the_default_storage_class() -> None:
     asks = runtime([claim("shared"), claim("scratch")], [])
-    assert storage_manifests.stored(asks, storage()) == asks
+    assert equipment.stored(asks, storage()) == asks
 
 
 def test_a_role_that_there_is_not_is_refused() -> None:
     with pytest.raises(PlatformError) as stopped:
-        storage_manifests.stored(runtime([claim("sharde")], []), storage())
+        equipment.stored(runtime([claim("sharde")], []), storage())
     assert str(stopped.value) == (
         "the runtime 'r': the claim 'data' has the annotation trainyard.dev/storage: sharde; "
         "the roles are shared and scratch; did you mean 'shared'?"
@@ -120,7 +121,7 @@ def test_the_object_store_is_told_in_the_words_of_whoever_asks_it() -> None:
         job("node", None, own),
         job("sidekick", None),
     ]
-    told = storage_manifests.stored(runtime([], jobs), storage(objectStore=STORE))
+    told = equipment.stored(runtime([], jobs), storage(objectStore=STORE))
     endpoint = "https://s3.example.com"
     assert told == runtime(
         [],

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from trainyard_api import names
-from trainyard_platform import settings
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.parts.accelerators import component as accelerators
 from trainyard_platform.parts.coscheduling import component as coscheduling
@@ -15,8 +14,9 @@ from trainyard_platform.parts.jobset.component import JobSetArgs
 from trainyard_platform.parts.kueue import manifests as kueue
 from trainyard_platform.parts.operator import endpoints as operator
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
-from trainyard_platform.parts.tenants.settings import Tenant
 from trainyard_platform.parts.volcano import manifests as volcano
+from trainyard_platform.stack import settings
+from trainyard_platform.stack.tenants import Tenant
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 TEAM = {

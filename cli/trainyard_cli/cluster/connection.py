@@ -14,7 +14,7 @@ from trainyard_operator.kube import credentials
 from trainyard_operator.kube.client import Client
 from trainyard_operator.kube.credentials import Credentials, NoKubeconfigError
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import Cluster
+from trainyard_platform.stack.settings import Cluster
 from trainyard_sandbox.paths import Instance
 
 from .exec_plugin import Credential

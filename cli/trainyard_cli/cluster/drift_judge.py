@@ -1,7 +1,7 @@
 """Judges each object of a stack: reads it, and replaces it in a dry run with what git says.
 
 Called by `drift`, which may also repair what differs: then the same replace is
-not a dry run. `trainyard_platform.drift` decides what follows from the answers.
+not a dry run. `trainyard_delivery.drift` decides what follows from the answers.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
+from trainyard_delivery.drift import comparison, writers
+from trainyard_delivery.drift.comparison import Row
+from trainyard_delivery.drift.verdicts import Ref, State, Verdict, consequence, going
 from trainyard_operator.kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
-from trainyard_platform.drift import comparison, writers
-from trainyard_platform.drift.comparison import Row
-from trainyard_platform.drift.verdicts import Ref, State, Verdict, consequence, going
 
 Json = Mapping[str, Any]
 

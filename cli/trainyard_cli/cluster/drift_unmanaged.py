@@ -1,6 +1,6 @@
 """What a cluster has outside a stack that may reach into it; needs only read rights.
 
-Called by `drift`. `trainyard_platform.drift.unmanaged` decides what counts.
+Called by `drift`. `trainyard_delivery.drift.unmanaged` decides what counts.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard_delivery.drift.unmanaged import LISTED, Unmanaged, unmanaged
 from trainyard_operator.kube.client import ApiError, Client
-from trainyard_platform.drift.settings import Drift
-from trainyard_platform.drift.unmanaged import LISTED, Unmanaged, unmanaged
+from trainyard_platform.stack.drift import Drift
 
 from .drift_judge import Kinds
 from .lists import everything

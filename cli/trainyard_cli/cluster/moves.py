@@ -6,10 +6,10 @@ the file has got another kubeconfig or context since, it reads the old cluster.
 
 from __future__ import annotations
 
+from trainyard_delivery import pulumi_state
+from trainyard_delivery.replacements import Move
 from trainyard_operator.kube.credentials import CredentialsError
-from trainyard_platform import pulumi_state
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.replacements import Move
 
 from ..files import rendering, stackfile
 from . import connection

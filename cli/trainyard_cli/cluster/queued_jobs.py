@@ -17,8 +17,8 @@ from trainyard_assist.explain import read
 from trainyard_assist.explain.text import listed
 from trainyard_operator.kube.client import METADATA_OF_ALL, Client, NotFoundError
 from trainyard_operator.kube.resources import JOBSETS, WORKLOADS
-from trainyard_platform.parts.kueue.settings import Integration, holds_jobsets
-from trainyard_platform.parts.tenants.settings import TRAINJOBS
+from trainyard_platform.stack.kueue import Integration, holds_jobsets
+from trainyard_platform.stack.tenants import TRAINJOBS
 
 from ..files import stackfile
 from . import connection

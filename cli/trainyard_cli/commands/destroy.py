@@ -1,7 +1,7 @@
 """`trainyard destroy`: remove a stack's platform from its cluster, after saying what stays.
 
 Called by `main`, which adds `command` to the application. Runs Pulumi as `rollout`
-does, and queries the cluster for TrainJobs; `trainyard_platform.rollout.removal`
+does, and queries the cluster for TrainJobs; `trainyard_delivery.rollout.removal`
 decides what there is to say.
 """
 
@@ -14,12 +14,12 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from trainyard_assist.explain.text import clean
+from trainyard_delivery import pulumi_state
+from trainyard_delivery.rollout import removal, words
+from trainyard_delivery.rollout.events import Step, Violation
 from trainyard_operator.kube.client import ApiError, NotFoundError
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
-from trainyard_platform import pulumi_state
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.rollout import removal, words
-from trainyard_platform.rollout.events import Step, Violation
 
 from ..answers import CANNOT_ASK, FINE, REFUSED
 from ..cluster import connection

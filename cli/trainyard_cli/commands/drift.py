@@ -19,15 +19,15 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_assist.explain.text import clean
+from trainyard_delivery import shown
+from trainyard_delivery.drift import expected, writers
+from trainyard_delivery.drift.comparison import Row
+from trainyard_delivery.drift.differences import ABSENT
+from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
-from trainyard_platform import shown
-from trainyard_platform.drift import expected, writers
-from trainyard_platform.drift.comparison import Row
-from trainyard_platform.drift.differences import ABSENT
-from trainyard_platform.drift.settings import Drift
-from trainyard_platform.drift.verdicts import Ref, State, Verdict, exit_code
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.stack.drift import Drift
 
 from ..answers import CANNOT_ASK, Output, write_json
 from ..cluster import connection, drift_unmanaged

@@ -1,7 +1,7 @@
 """`trainyard impact`: what a change of runtimes or stacks does to existing TrainJobs.
 
 Called by `main`, which adds `command` to the application. Queries git and the
-cluster, and prints; `trainyard_platform.impact` decides what follows from it.
+cluster, and prints; `trainyard_delivery.impact` decides what follows from it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_assist.explain.text import clean
+from trainyard_delivery import consequences, shown
+from trainyard_delivery import impact as core
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import Credentials, CredentialsError
-from trainyard_platform import consequences, shown
-from trainyard_platform import impact as core
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import installed as stack_runtimes
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import StackSettings
+from trainyard_platform.stack.settings import StackSettings
 from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left, root
 
 from ..answers import CANNOT_ASK, FINE, Output, write_json

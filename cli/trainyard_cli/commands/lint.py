@@ -28,7 +28,7 @@ from trainyard_platform.catalog import judge as catalog_judge
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.catalog.images import Images
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import CONFIG_KEY, StackSettings
+from trainyard_platform.stack.settings import CONFIG_KEY, StackSettings
 from trainyard_policies import engine, rules
 from trainyard_policies.engine import Said, Violation
 from trainyard_policies.lint import files as found

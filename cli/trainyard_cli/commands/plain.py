@@ -1,7 +1,7 @@
 """`trainyard manifests`: a stack as plain YAML, for Argo CD, Flux or kubectl.
 
 Called by `main`, which adds `command` to the application. Runs Pulumi on a
-temporary state of its own, without a cluster; `trainyard_platform.plain` makes
+temporary state of its own, without a cluster; `trainyard_delivery.plain_manifests` makes
 the manifests from that state.
 """
 
@@ -17,7 +17,7 @@ from typing import Annotated, TextIO
 import typer
 
 from trainyard_api import documents
-from trainyard_platform import plain
+from trainyard_delivery import plain_manifests
 from trainyard_platform.errors import PlatformError
 
 from ..answers import CANNOT_ASK, FINE
@@ -33,9 +33,13 @@ def run(stack: str, target: Path, *, out: TextIO | None = None, err: TextIO | No
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        plain.check(stackfile.read(stack, STACKS))  # reports mistakes without Pulumi's words around them
+        plain_manifests.check(
+            stackfile.read(stack, STACKS)
+        )  # reports mistakes without Pulumi's words around them
         with TemporaryDirectory() as folder:
-            placed = plain.waves(rendering.state(stack, STACKS / f"Pulumi.{stack}.yaml", Path(folder)))
+            placed = plain_manifests.waves(
+                rendering.state(stack, STACKS / f"Pulumi.{stack}.yaml", Path(folder))
+            )
         _write(placed, target)
     except PlatformError as error:
         print(error, file=err)
@@ -63,7 +67,7 @@ def command(
     raise typer.Exit(run(stack, output))
 
 
-def _write(placed: Sequence[plain.Placed], target: Path) -> None:
+def _write(placed: Sequence[plain_manifests.Placed], target: Path) -> None:
     for old in target.glob("wave-*"):
         shutil.rmtree(old)
     for one in placed:

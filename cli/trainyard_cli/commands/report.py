@@ -21,11 +21,11 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.documents import DocumentError, parse
-from trainyard_platform import delivery
-from trainyard_platform import impact as core
+from trainyard_delivery import impact as core
+from trainyard_delivery import stack_names
+from trainyard_delivery.replacements import of_stack
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.replacements import of_stack
-from trainyard_platform.settings import StackSettings
+from trainyard_platform.stack.settings import StackSettings
 from trainyard_policies.lint import granted
 from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left
 from trainyard_policies.settings import Policies
@@ -75,11 +75,11 @@ def run(
     today = today or date.today()
     try:
         changed = changes(since)
-        names_of = [name for name in delivery.stacks(stacks_folder) if name != verify.SANDBOX]
+        names_of = [name for name in stack_names.stacks(stacks_folder) if name != verify.SANDBOX]
         found, _ = verify.look(
             since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
         )
-        stacks = [_stack(name, since, results, today) for name in delivery.touched(names_of, changed)]
+        stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
         change = Change(
             found,
             stacks,
@@ -212,7 +212,7 @@ def _policies(fields: Iterable[core.Field]) -> tuple[str, ...]:
 
 def _gone(changed: Sequence[str], folder: Path) -> list[str]:
     """Stacks whose files a change removes."""
-    there = delivery.stacks(folder)
+    there = stack_names.stacks(folder)
     files = [Path(path).name for path in changed if Path(path).parent.name == folder.name]
     found = [name[len("Pulumi.") : -len(".yaml")] for name in files if fnmatch(name, "Pulumi.*.yaml")]
     return sorted({*found} - {*there})

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard_platform.impact import Field, Ref
-from trainyard_platform.rollout import words
+from trainyard_delivery.impact import Field, Ref
+from trainyard_delivery.rollout import words
 from trainyard_policies.lint.report import Report
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard_assist.explain.text import clean
-from trainyard_platform import shown
-from trainyard_platform.impact import Field
+from trainyard_delivery import shown
+from trainyard_delivery.impact import Field
 from trainyard_policies.lint import formats
 from trainyard_policies.lint.report import Report
 

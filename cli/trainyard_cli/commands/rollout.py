@@ -2,7 +2,7 @@
 
 Called by `main`, which adds both to the application. Runs Pulumi, follows its
 events, queries the cluster for the TrainJobs that a change reaches, and prints;
-`trainyard_platform.rollout` interprets the events. An `up` is a preview, then
+`trainyard_delivery.rollout` interprets the events. An `up` is a preview, then
 an update that only looks at the cluster again if there is something to change
 (docs/adr/0029), then, if asked for, the repair of `drift`.
 """
@@ -17,12 +17,12 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from trainyard_assist.explain.text import clean
+from trainyard_delivery import impact, pulumi_state, replacements
+from trainyard_delivery.rollout import words
+from trainyard_delivery.rollout.events import Op, Step, Violation
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import CredentialsError
-from trainyard_platform import impact, pulumi_state, replacements
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.rollout import words
-from trainyard_platform.rollout.events import Op, Step, Violation
 
 from ..answers import CANNOT_ASK
 from ..cluster import connection, existing, foreign_namespaces, moves, queued_jobs, runtime_trials

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple, TextIO
 
 from trainyard_api.pools import NODE_GROUPS
 from trainyard_assist.explain.text import clean
+from trainyard_delivery.rollout import events, words
+from trainyard_delivery.rollout.events import Op, Severity, Step, Violation
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.rollout import events, words
-from trainyard_platform.rollout.events import Op, Severity, Step, Violation
 
 from ..cluster import connection
 from ..files import stackfile

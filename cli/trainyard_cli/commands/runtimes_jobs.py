@@ -14,12 +14,12 @@ import typer
 
 from trainyard_api import names
 from trainyard_assist.explain.text import clean
+from trainyard_delivery.impact import Job, Ref
 from trainyard_operator.core import revisions
 from trainyard_operator.kube.client import ApiError, Client, NotFoundError
 from trainyard_operator.kube.credentials import CredentialsError
 from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.impact import Job, Ref
 
 from ..answers import CANNOT_ASK, FINE, Output, write_json, write_table
 from ..cluster import connection

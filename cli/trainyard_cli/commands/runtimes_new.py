@@ -16,14 +16,14 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from trainyard_api.documents import Document, parse
-from trainyard_platform import delivery
+from trainyard_delivery import stack_names
 from trainyard_platform.artifacts import ImagePin
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
 from trainyard_platform.catalog import new as catalog_new
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.model import IMAGE
+from trainyard_platform.stack.value_types import IMAGE
 from trainyard_policies import exceptions, manifest
 from trainyard_policies.lint import granted
 
@@ -212,7 +212,7 @@ def _refused(
     """What the rules of stacks refuse, with their names, and why stacks cannot install it at all."""
     refused: dict[str, list[str]] = {}
     unfit: list[str] = []
-    for stack in delivery.stacks(stacks_folder):
+    for stack in stack_names.stacks(stacks_folder):
         try:
             settings = stackfile.read(stack, stacks_folder)
         except PlatformError:

@@ -1,7 +1,7 @@
 """`trainyard stacks`: the stacks that a change touches, for pipelines.
 
 Called by `main`, which adds `command` to the application. Queries git and
-prints; `trainyard_platform.delivery` decides what touches what.
+prints; `trainyard_delivery.stack_names` decides what touches what.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, TextIO
 import typer
 
 from trainyard_api import similar
-from trainyard_platform import delivery
+from trainyard_delivery import stack_names
 from trainyard_platform.errors import PlatformError
 from trainyard_policies.lint.files import CannotLintError, changes
 
@@ -38,12 +38,12 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        names = delivery.stacks(folder)
+        names = stack_names.stacks(folder)
         for name in without:
             _require(name, names)
         chosen = [name for name in names if name not in without]
         if since is not None:
-            chosen = list(delivery.touched(chosen, changes(since)))
+            chosen = list(stack_names.touched(chosen, changes(since)))
     except (CannotLintError, PlatformError) as error:
         print(error, file=err)
         return CANNOT_ASK

@@ -19,13 +19,13 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from trainyard_api.documents import Document, DocumentError, Position, parse
-from trainyard_platform import delivery, replacements
+from trainyard_delivery import replacements, stack_names
 from trainyard_platform.artifacts import Artifacts, ImagePin
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
 from trainyard_platform.catalog import installed as stack_runtimes
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import CONFIG_KEY, StackSettings
+from trainyard_platform.stack.settings import CONFIG_KEY, StackSettings
 from trainyard_policies import engine
 from trainyard_policies.lint import files as linted
 from trainyard_policies.lint import formats, report
@@ -90,7 +90,7 @@ def look(
     that have not changed since is left out. Raises `CannotLintError` or
     `PlatformError` if git or the folders could not be read.
     """
-    names = [name for name in delivery.stacks(stacks_folder) if name != SANDBOX]
+    names = [name for name in stack_names.stacks(stacks_folder) if name != SANDBOX]
     paths = linted.find([near(path) for path in sorted(catalog_folder.glob("*/*.yaml"))])
     everything = [*paths, *(near(stacks_folder / f"Pulumi.{name}.yaml") for name in names)]
     changed = frozenset(map(str, () if since is None else linted.touched(everything, since)))

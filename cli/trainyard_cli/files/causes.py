@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_api.documents import Position
-from trainyard_platform import impact
-from trainyard_platform.catalog.overlay import RuntimeOverlay
+from trainyard_delivery import impact
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.parts.storage.settings import Storage
-from trainyard_platform.settings import Artifacts, StackSettings
+from trainyard_platform.stack.runtimes import RuntimeOverlay
+from trainyard_platform.stack.settings import Artifacts, StackSettings
+from trainyard_platform.stack.storage import Storage
 from trainyard_policies.engine import Said, Violation
 from trainyard_policies.lint.report import Entry
 from trainyard_policies.parameters import Parameters

@@ -15,7 +15,7 @@ from trainyard_platform.artifacts import Artifacts, ImagePin
 from trainyard_platform.catalog import installed as stack_runtimes
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.catalog.images import Images
-from trainyard_platform.settings import StackSettings
+from trainyard_platform.stack.settings import StackSettings
 from trainyard_policies import engine
 from trainyard_policies.engine import Violation
 from trainyard_policies.settings import Policies

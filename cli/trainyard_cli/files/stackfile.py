@@ -17,10 +17,11 @@ import yaml
 
 from trainyard_api.closed import nearest
 from trainyard_api.documents import DocumentError
-from trainyard_platform import settings, versions, yamlfile
+from trainyard_platform import versions, yamlfile
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.settings import Cluster, InvalidStackError, StackSettings
+from trainyard_platform.stack import settings
+from trainyard_platform.stack.settings import Cluster, InvalidStackError, StackSettings
 from trainyard_policies.lint.files import at_revision, left
 
 from .manifests import CATALOG

@@ -17,12 +17,12 @@ from trainyard_api.closed import nearest
 
 from .. import yamlfile
 from ..errors import PlatformError
-from ..settings import CONFIG_KEY
+from ..stack.runtimes import RuntimeOverlay
+from ..stack.settings import CONFIG_KEY
 from . import images as catalog_images
 from . import in_pods, judge
 from . import overlay as overlays
 from .images import Images
-from .overlay import RuntimeOverlay
 
 AS_WRITTEN: Final = Images()
 """Images as the files name them."""

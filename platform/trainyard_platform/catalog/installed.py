@@ -3,14 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ..parts.accelerators import manifests as accelerator_manifests
-from ..parts.data_cache import manifests as data_cache_manifests
-from ..parts.storage import manifests as storage_manifests
-from ..settings import StackSettings
-from . import files, users
+from ..stack.runtimes import RuntimeOverlay
+from ..stack.settings import StackSettings
+from . import equipment, files, users
 from .files import Runtime
 from .images import Images
-from .overlay import RuntimeOverlay
 
 
 def load(
@@ -34,7 +31,7 @@ def load(
     """
     runtimes = list(files.load(folder, stack.runtimes, registry))
     if not stack.data_cache.enabled:
-        runtimes, left_out = data_cache_manifests.without_cache(runtimes)
+        runtimes, left_out = equipment.without_cache(runtimes)
         for name in left_out:
             tell(f"the runtime {name} starts a data cache and is left out: dataCache.enabled is false")
     if stack.cluster.assigns_users:
@@ -58,12 +55,12 @@ def one(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | Non
         return None
     kept = [files.adapt(runtime, change or RuntimeOverlay(), images)]
     if not stack.data_cache.enabled:
-        kept, _ = data_cache_manifests.without_cache(kept)
+        kept, _ = equipment.without_cache(kept)
     if stack.cluster.assigns_users:
         kept = list(users.left_to_the_cluster(kept))
     return _equipped(kept[0], stack) if kept else None
 
 
 def _equipped(runtime: Runtime, stack: StackSettings) -> Runtime:
-    stored = storage_manifests.stored(runtime, stack.storage)
-    return accelerator_manifests.equipped(stored, stack.accelerators)
+    stored = equipment.stored(runtime, stack.storage)
+    return equipment.equipped(stored, stack.accelerators)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import PlatformError
-from ..settings import CONFIG_KEY
+from ..stack.settings import CONFIG_KEY
 from .files import Runtime
 
 _GROUPS = frozenset({"fsGroup", "runAsGroup", "supplementalGroups"})

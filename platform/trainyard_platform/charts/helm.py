@@ -17,10 +17,11 @@ from pulumi_kubernetes.helm.v4 import Chart as HelmChart
 from pulumi_kubernetes.helm.v4 import PostRendererArgs, RepositoryOptsArgs
 
 from ..artifacts import Chart
-from ..controllers import Controllers
-from ..model import ComputeResources
-from ..settings import CONFIG_KEY
-from . import order, values
+from ..stack import chart_values as values
+from ..stack.controllers import Controllers
+from ..stack.settings import CONFIG_KEY
+from ..stack.value_types import ComputeResources
+from . import order
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..controllers import Controllers
+from ..stack.controllers import Controllers
 from .manifest import Manifest
 
 RESTRICTED_CONTAINER: Final[Manifest] = {

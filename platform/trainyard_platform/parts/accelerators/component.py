@@ -14,12 +14,12 @@ from trainyard_api.pools import NodePool
 from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly
 from ...charts import helm
-from ...controllers import Controllers
 from ...objects import manifest
 from ...objects.declared import declare
-from ...settings import StackSettings
+from ...stack.accelerators import Accelerator, AcceleratorKind, DevicePlugin, facts
+from ...stack.controllers import Controllers
+from ...stack.settings import StackSettings
 from . import manifests
-from .settings import Accelerator, AcceleratorKind, DevicePlugin, facts
 
 NAMESPACE = "trainyard-accelerators"
 

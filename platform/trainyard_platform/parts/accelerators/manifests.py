@@ -1,17 +1,14 @@
 """From a stack's accelerators to the values of their charts, and to runtimes prepared for them: pure."""
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
-from trainyard_api import names, pools
+from trainyard_api import pools
 from trainyard_api.pools import NodePool, Provider
 
-from ...catalog.files import Runtime
+from ...stack import accelerators
+from ...stack.accelerators import Accelerator, AcceleratorKind
 from ..node_pools import manifests as pool_manifests
-from . import settings
-from .settings import Accelerator, AcceleratorKind
 
 Values = dict[str, Any]
 
@@ -27,7 +24,7 @@ def values(
         image: Repository and tag.
         declared: The stack's pools.
     """
-    offered = settings.resources(kind, accelerator)
+    offered = accelerators.resources(kind, accelerator)
     having = {
         name: pool
         for name, pool in declared.items()
@@ -35,38 +32,6 @@ def values(
         and pool.provider is not Provider.KWOK  # which has no devices
     }
     return _VALUES[kind](kind, accelerator, image, having)
-
-
-def equipped(runtime: Runtime, stack: Mapping[AcceleratorKind, Accelerator]) -> Runtime:
-    """The runtime, with what their accelerators need in the environment of the training containers.
-
-    A container that asks for none may get any from its TrainJob, and so gets it for all.
-    """
-    manifest = copy.deepcopy(runtime.manifest)
-    for container in _training(manifest["spec"]["template"]["spec"]["replicatedJobs"]):
-        asked = set((container.get("resources") or {}).get("limits") or {})
-        everything = [
-            one for kind, accelerator in stack.items() for one in settings.resources(kind, accelerator)
-        ]
-        told: dict[str, str] = {}
-        for kind, accelerator in stack.items():
-            if not asked.intersection(everything) or asked.intersection(
-                settings.resources(kind, accelerator)
-            ):
-                told |= {**settings.facts()[kind].environment, **accelerator.environment}
-        known = {entry["name"] for entry in container.get("env", [])}
-        added = [{"name": name, "value": value} for name, value in told.items() if name not in known]
-        if added:
-            container["env"] = [*container.get("env", []), *added]
-    return replace(runtime, manifest=manifest)
-
-
-def _training(jobs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for job in jobs:
-        template = job["template"]
-        step = template.get("metadata", {}).get("labels", {}).get(names.ANCESTOR_LABEL)
-        if step == names.ANCESTOR_TRAINER or job["name"] == names.NODE:
-            yield from template["spec"]["template"]["spec"]["containers"]
 
 
 def _nvidia(
@@ -79,7 +44,7 @@ def _nvidia(
                 {"key": key, "operator": "In", "values": [value]} for key, value in selector.items()
             ]
         }
-        for selector in selectors or [settings.facts()[kind].node_labels]
+        for selector in selectors or [accelerators.facts()[kind].node_labels]
     ]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     repository, tag = image
@@ -124,7 +89,7 @@ _VALUES = {AcceleratorKind.NVIDIA: _nvidia, AcceleratorKind.AMD: _amd, Accelerat
 
 def _tolerations(kind: AcceleratorKind, having: Mapping[str, NodePool]) -> list[dict[str, str]]:
     """Of the pools' taints, and of the usual one for nodes with accelerators."""
-    found = [{"key": settings.facts()[kind].resource, "operator": "Exists"}]
+    found = [{"key": accelerators.facts()[kind].resource, "operator": "Exists"}]
     for pool in having.values():
         for toleration in pool_manifests.tolerations(pool):
             said = toleration.model_dump(by_alias=True, mode="json")

@@ -16,8 +16,8 @@ from trainyard_api import names
 
 from ...assembly import Assembly
 from ...objects.declared import declare
+from ...stack.operator import Certificates
 from ..operator.component import Operator
-from ..operator.settings import Certificates
 from . import manifests
 from .manifests import CA_BUNDLES, Asked
 

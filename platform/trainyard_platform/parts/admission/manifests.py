@@ -6,9 +6,9 @@ from typing import Final
 
 from trainyard_api import names
 
-from ...model import LabelSelector
 from ...objects.annotations import KEPT
 from ...objects.manifest import Manifest
+from ...stack.value_types import LabelSelector
 from ..operator import cert_manager
 from ..operator import endpoints as operator
 

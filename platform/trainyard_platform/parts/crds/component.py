@@ -16,9 +16,9 @@ from ...assembly import Assembly
 from ...objects import kept
 from ...objects.annotations import KEPT, RETAINED
 from ...objects.declared import annotated, declare
-from ...settings import StackSettings
+from ...stack.observability import MonitoringCrds
+from ...stack.settings import StackSettings
 from ..kueue import manifests as kueue
-from ..observability.settings import MonitoringCrds
 from . import pods, runtimes, trainjob
 
 API_VERSION = "apiextensions.k8s.io/v1"

@@ -8,14 +8,14 @@ import pulumi
 from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly
 from ...charts import helm
-from ...controllers import Controllers
 from ...objects import manifest
 from ...objects.declared import declare
-from ...settings import StackSettings
+from ...stack.controllers import Controllers
+from ...stack.data_cache import DataCache as Settings
+from ...stack.settings import StackSettings
 from ..crds.component import Crds
 from ..tenants.component import Tenants
 from . import manifests
-from .settings import DataCache as Settings
 
 RELEASE = "lws"
 NAMESPACE = "lws-system"

@@ -1,33 +1,10 @@
 """What a cache's initializer may do, and which runtimes start one: pure."""
 
-from collections.abc import Iterable
-
 from trainyard_api import names
 
-from ...catalog.files import Runtime
 from ...objects import rights
 from ...objects.manifest import Manifest
-from .settings import ACCOUNT
-
-CACHE_IMAGE = "CACHE_IMAGE"
-"""Variable with the cache's image for such an initializer."""
-
-
-def starts_cache(runtime: Runtime) -> bool:
-    """Whether the runtime's initializer starts a cache in the cluster."""
-    return any(
-        entry.get("name") == CACHE_IMAGE
-        for job in runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"]
-        for container in job["template"]["spec"]["template"]["spec"]["containers"]
-        for entry in container.get("env") or []
-    )
-
-
-def without_cache(runtimes: Iterable[Runtime]) -> tuple[list[Runtime], list[str]]:
-    """The runtimes that a cluster without a data cache can have, and the names of the others."""
-    runtimes = list(runtimes)
-    kept = [runtime for runtime in runtimes if not starts_cache(runtime)]
-    return kept, [runtime.name for runtime in runtimes if starts_cache(runtime)]
+from ...stack.data_cache import ACCOUNT
 
 
 def role() -> Manifest:

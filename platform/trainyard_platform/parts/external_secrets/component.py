@@ -6,7 +6,8 @@ import pulumi
 
 from ...assembly import Assembly
 from ...objects.declared import declare
-from .settings import ExternalSecret, manifest
+from ...stack.external_secrets import ExternalSecret
+from .manifests import manifest
 
 
 class ExternalSecrets(pulumi.ComponentResource):

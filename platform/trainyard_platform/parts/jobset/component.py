@@ -13,12 +13,12 @@ import pulumi
 from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly, Served
 from ...charts import helm
-from ...controllers import Controllers
-from ...model import ComputeResources, PullPolicy
 from ...objects import manifest
 from ...objects.declared import declare
 from ...objects.protection import Ports
-from ...settings import StackSettings
+from ...stack.controllers import Controllers
+from ...stack.settings import StackSettings
+from ...stack.value_types import ComputeResources, PullPolicy
 from ..crds.component import Crds
 
 RELEASE = "jobset"

@@ -16,7 +16,7 @@ from ...artifacts import Artifacts
 from ...assembly import Assembly
 from ...objects import kept
 from ...objects.declared import declare
-from ..operator.settings import KubeflowNamespace, Operator
+from ...stack.operator import KubeflowNamespace, Operator
 from . import manifests
 
 

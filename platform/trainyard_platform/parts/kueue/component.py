@@ -14,15 +14,15 @@ import yaml
 from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly, Served
 from ...charts import helm
-from ...controllers import Controllers
 from ...objects import manifest
 from ...objects.declared import declare
-from ...settings import StackSettings
+from ...stack.controllers import Controllers
+from ...stack.kueue import Integration
+from ...stack.kueue import Kueue as Settings
+from ...stack.settings import StackSettings
 from ..crds.component import Crds
 from . import manifests
 from .manifests import NAMESPACE, PORTS, RELEASE
-from .settings import Integration
-from .settings import Kueue as Settings
 
 _OTHER_JOBS = (
     *("jaxjob", "leaderworkerset", "mpijob", "paddlejob", "pytorchjob", "raycluster", "rayjob"),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...objects.protection import Ports
-from .settings import KUEUE_NAMESPACE, Integration, Kueue
+from ...stack.kueue import KUEUE_NAMESPACE, Integration, Kueue
 
 RELEASE = "kueue"
 NAMESPACE = KUEUE_NAMESPACE

@@ -12,7 +12,7 @@ from pulumi_azure import containerservice, proximity
 
 from trainyard_api.pools import NVIDIA_GPU, CapacityType, GpuDriver, NodePool, Taint, disk_gib, labels, taints
 
-from .settings import Aks
+from ...stack.node_pools import Aks
 
 WHATEVER_IT_COSTS = -1.0
 """Azure's way to say: spot nodes are evicted for capacity, never for their price."""

@@ -14,9 +14,9 @@ from trainyard_api.pools import NODE_GROUPS, NodePool, Provider
 
 from ...assembly import Assembly
 from ...errors import PlatformError
+from ...stack.node_pools import Clouds
 from .karpenter import KarpenterPool, KarpenterPoolArgs
 from .kwok import KwokPool, KwokPoolArgs
-from .settings import Clouds
 
 
 def install(assembly: Assembly) -> None:

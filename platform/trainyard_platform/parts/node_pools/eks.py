@@ -12,7 +12,7 @@ from pulumi_aws import ec2, eks
 
 from trainyard_api.pools import NVIDIA_GPU, CapacityType, NodePool, disk_gib, interfaces, labels, taints
 
-from .settings import Eks
+from ...stack.node_pools import Eks
 
 IMAGES = {NVIDIA_GPU: "AL2023_x86_64_NVIDIA", "aws.amazon.com/neuron": "AL2023_x86_64_NEURON"}
 """AMI types with the drivers of an accelerator."""

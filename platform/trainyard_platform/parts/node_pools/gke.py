@@ -9,7 +9,7 @@ from pulumi_gcp import container
 from trainyard_api import durations
 from trainyard_api.pools import NVIDIA_GPU, CapacityType, GpuDriver, NodePool, disk_gib, labels, taints
 
-from .settings import Gke
+from ...stack.node_pools import Gke
 
 RESERVATION = "compute.googleapis.com/reservation-name"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)

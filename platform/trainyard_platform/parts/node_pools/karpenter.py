@@ -14,8 +14,8 @@ from trainyard_api.pools import NodePool
 
 from ...objects.annotations import KEPT
 from ...objects.declared import annotated, declare
+from ...stack.node_pools import Karpenter
 from . import karpenter_manifests
-from .settings import Karpenter
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from trainyard_api import names
 from trainyard_api.pools import NodePool, labels, taints
 
 from ...objects.manifest import Manifest
-from .settings import Karpenter
+from ...stack.node_pools import Karpenter
 
 API_VERSION: Final = "karpenter.sh/v1"
 CLASS_GROUP: Final = "karpenter.k8s.aws"

@@ -6,7 +6,7 @@ from typing import Any
 from trainyard_api import names, quantity
 from trainyard_api.pools import NodePool, Provider, TopologyLevel, labels, resources, selector, taints
 
-from ..queues.settings import (
+from ...stack.queues import (
     ClusterQueue,
     Flavor,
     FlavorQuota,

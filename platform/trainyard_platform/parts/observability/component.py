@@ -14,7 +14,8 @@ from trainyard_api import names
 from ...assembly import Assembly
 from ...objects.declared import declare
 from ...objects.manifest import Manifest
-from ...settings import StackSettings
+from ...stack.observability import Observability as Settings
+from ...stack.settings import StackSettings
 from ..crds.component import Crds
 from ..kueue import manifests as kueue
 from ..kueue.component import Kueue
@@ -22,7 +23,6 @@ from ..operator import endpoints as operator
 from ..operator.component import Operator
 from . import manifests
 from .manifests import Certificate
-from .settings import Observability as Settings
 
 SERVICE = f"{names.OPERATOR}-metrics"
 

@@ -12,8 +12,8 @@ from trainyard_api import names
 
 from ...objects import rights
 from ...objects.manifest import Manifest
+from ...stack.observability import Observability, Scraper
 from . import dashboards
-from .settings import Observability, Scraper
 
 MONITORING = "monitoring.coreos.com/v1"
 NAME = "trainyard-metrics"

@@ -10,23 +10,24 @@ from trainyard_api.configuration import CertManagement, Configuration, Metrics, 
 from trainyard_policies.settings import Policies
 
 from ...assembly import Assembly, Served
-from ...controllers import Controllers
 from ...objects import protection
 from ...objects.declared import declare
 from ...objects.manifest import Manifest
-from ...settings import Cluster
-from ..admission.settings import Admission
+from ...stack import operator_memory
+from ...stack.admission import Admission
+from ...stack.controllers import Controllers
+from ...stack.operator import EVERYWHERE, Certificates, KubeflowNamespace
+from ...stack.operator import Operator as Settings
+from ...stack.settings import Cluster
 from ..catalog.component import Catalog
 from ..crds.component import Crds
 from ..jobset.component import JobSet
 from ..kubeflow import component as kubeflow
 from ..system.component import System
 from ..tenants.component import Tenants
-from . import cert_manager, manifests, memory, rbac
+from . import cert_manager, manifests, rbac
 from .endpoints import LABELS, served_ports
 from .manifests import CERTIFICATE_FOLDER, CONFIGURATION_FOLDER, POLICIES, USER, Process
-from .settings import EVERYWHERE, Certificates, KubeflowNamespace
-from .settings import Operator as Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +88,8 @@ class OperatorArgs:
                 image_pull_policy=operator.image_pull_policy,
                 replicas=operator.replicas,
                 cpu=operator.resources.cpu,
-                memory=operator.resources.memory or f"{memory.LEAST}Mi",
-                memory_limit=operator.resources.memory or f"{memory.limit(held)}Mi",
+                memory=operator.resources.memory or f"{operator_memory.LEAST}Mi",
+                memory_limit=operator.resources.memory or f"{operator_memory.limit(held)}Mi",
                 configuration=configuration,
                 user=None if cluster.assigns_users else USER,
                 arguments=operator.args,

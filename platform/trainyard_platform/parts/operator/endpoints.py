@@ -3,10 +3,10 @@
 from trainyard_api import names
 
 from ...objects.protection import Ports
-from ...settings import StackSettings
+from ...stack.operator import Certificates
+from ...stack.settings import StackSettings
 from ..observability.manifests import Certificate
 from . import cert_manager
-from .settings import Certificates
 
 LABELS = {"app.kubernetes.io/name": names.OPERATOR, "app.kubernetes.io/part-of": "trainyard"}
 REPORTING = {

@@ -9,11 +9,11 @@ from trainyard_api import documents, names
 from trainyard_api.configuration import Configuration
 from trainyard_policies.settings import Policies
 
-from ...controllers import Controllers
-from ...model import PullPolicy
 from ...objects import pods, rights
 from ...objects.annotations import FORCE
 from ...objects.manifest import Manifest
+from ...stack.controllers import Controllers
+from ...stack.value_types import PullPolicy
 from . import cert_manager, rbac
 from .endpoints import LABELS
 

@@ -16,12 +16,12 @@ from ...objects import kept
 from ...objects.annotations import KEPT
 from ...objects.declared import annotated, declare
 from ...objects.manifest import Manifest
+from ...stack.kueue import Integration
+from ...stack.queues import Queues as Settings
 from ..crds.component import Crds
 from ..kueue.component import Kueue
-from ..kueue.settings import Integration
 from ..node_pools import manifests as pool_manifests
 from . import gate, manifests, multikueue_manifests
-from .settings import Queues as Settings
 
 _ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
 

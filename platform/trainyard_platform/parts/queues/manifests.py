@@ -6,8 +6,7 @@ from typing import Any
 from trainyard_api import names
 
 from ...objects.manifest import Manifest
-from . import multikueue_manifests
-from .settings import (
+from ...stack.queues import (
     AdmissionCheck,
     ClusterQueue,
     Cohort,
@@ -20,6 +19,7 @@ from .settings import (
     StopPolicy,
     Topology,
 )
+from . import multikueue_manifests
 
 
 def manifests(queues: Queues) -> list[Manifest]:

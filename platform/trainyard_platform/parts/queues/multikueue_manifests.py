@@ -7,8 +7,8 @@ from trainyard_api import names
 
 from ...objects import rights
 from ...objects.manifest import Manifest
-from ..kueue.settings import Integration
-from .multikueue import MultiKueue
+from ...stack.kueue import Integration
+from ...stack.multikueue import MultiKueue
 
 ACCOUNT = "trainyard-multikueue"
 """The ServiceAccount of a manager in a worker."""

@@ -11,8 +11,8 @@ import pulumi
 
 from ...assembly import Assembly
 from ...objects.declared import declare
+from ...stack.storage import Storage as Settings
 from . import manifests
-from .settings import Storage as Settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,10 @@ from ...assembly import Assembly
 from ...objects import kept
 from ...objects.annotations import KEPT
 from ...objects.declared import annotated, declare
+from ...stack.tenants import Tenant
 from ..operator import endpoints as operator
 from ..queues.component import Queues
 from . import manifests
-from .settings import Tenant
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ from trainyard_api import names
 
 from ...objects import rights
 from ...objects.manifest import Manifest
-from ..external_secrets import settings as external_secrets
+from ...stack.queues import LocalQueue
+from ...stack.tenants import DEFAULT_ACCOUNT, Account, Egress, Right, Subject, Tenant
+from ..external_secrets import manifests
 from ..queues import manifests as queue_manifests
-from ..queues.settings import LocalQueue
-from .settings import DEFAULT_ACCOUNT, Account, Egress, Right, Subject, Tenant
 
 DATA_SCIENTIST = "trainyard-data-scientist"
 VIEWER = "trainyard-viewer"
@@ -108,7 +108,7 @@ def contents(
 def secrets(name: str, tenant: Tenant) -> Iterator[Manifest]:
     """The objects that fetch the tenant's Secrets."""
     for secret_name, secret in tenant.external_secrets.items():
-        yield external_secrets.manifest(secret_name, name, secret, {names.TENANT_LABEL: name})
+        yield manifests.manifest(secret_name, name, secret, {names.TENANT_LABEL: name})
 
 
 def bindings(name: str, tenant: Tenant) -> Iterator[Manifest]:

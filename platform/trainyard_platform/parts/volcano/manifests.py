@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from ...controllers import Controllers
-from ...model import PullPolicy
 from ...objects import pods, rights
 from ...objects.manifest import Manifest
+from ...stack.controllers import Controllers
+from ...stack.value_types import PullPolicy
 
 NAMESPACE: Final = "volcano-system"
 SERVICE: Final = "volcano-admission-service"

@@ -1,0 +1,7 @@
+"""What a change of a stack does, and whether its cluster is what git says: pure.
+
+`pulumi up` runs nothing of it. `drift` compares the cluster with git, `rollout`
+and `replacements` say what a preview or an update does, `impact` which TrainJobs
+it affects; `plain_manifests` makes a stack's plain YAML, and `stack_names` says
+which stacks a change in git touches.
+"""

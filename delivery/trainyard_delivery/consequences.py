@@ -1,0 +1,75 @@
+"""What a change of a stack means beside the TrainJobs that it touches: whose rights change, and what stays.
+
+Called by `impact`, `report` and the preview of `rollout`, with an object that
+the stack asks for differently than before. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trainyard_api import names
+from trainyard_platform.parts.operator.manifests import MPI
+from trainyard_platform.parts.tenants import manifests as tenants
+
+from .impact import NAMESPACE, ROLE_BINDING, Change, Verb
+
+Json = Mapping[str, Any]
+_RIGHTS: Final = {
+    tenants.DATA_SCIENTIST: "send, change, delete and see TrainJobs in {namespace}, and read their logs",
+    tenants.VIEWER: "see TrainJobs in {namespace}, and read their logs",
+    tenants.FURTHER_RIGHTS: "do in {namespace} what the tenant's rights allow beside TrainJobs",
+}
+"""By the role that a binding gives."""
+_MOST: Final = 3
+
+
+def of(change: Change) -> tuple[str, ...]:
+    """What the change means, a sentence each; empty for most."""
+    if change.ref.kind == NAMESPACE and change.verb is Verb.LEFT and _is_tenants(change.before):
+        return ("its TrainJobs, volume claims and Secrets stay in it: a tenant with another name gets none",)
+    if change.ref.kind != ROLE_BINDING:
+        return ()
+    if change.ref.name == MPI:
+        return tuple(_of_mpi(change))
+    return tuple(_of_people(change))
+
+
+def _of_mpi(change: Change) -> Iterator[str]:
+    if change.verb is Verb.REMOVED:
+        yield (
+            f"MPI jobs can no longer start in {change.ref.namespace} (Blocked, Forbidden): the operator may "
+            "not create their keys there; operator.mpiNamespaces allows it"
+        )
+
+
+def _of_people(change: Change) -> Iterator[str]:
+    may = _RIGHTS.get((change.after or change.before).get("roleRef", {}).get("name", ""))
+    if may is None:
+        return
+    before, after = _people(change.before), _people(change.after)
+    for verb, people in (
+        ("can no longer", [one for one in before if one not in after]),
+        ("can now", [one for one in after if one not in before]),
+    ):
+        if people:
+            yield f"{_listed(people)} {verb} {may.format(namespace=change.ref.namespace)}"
+
+
+def _people(binding: Json) -> list[str]:
+    return [_who(subject) for subject in binding.get("subjects") or ()]
+
+
+def _who(subject: Json) -> str:
+    place = f"{subject['namespace']}/" if subject.get("namespace") else ""
+    return f"{subject.get('kind')} {place}{subject.get('name')}"
+
+
+def _is_tenants(namespace: Json) -> bool:
+    return names.TENANT_LABEL in (namespace.get("metadata", {}).get("labels") or {})
+
+
+def _listed(people: list[str]) -> str:
+    more = len(people) - _MOST
+    return ", ".join(people[:_MOST]) + (f" and {more} more" if more > 0 else "")

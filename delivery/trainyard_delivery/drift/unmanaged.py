@@ -1,0 +1,321 @@
+"""Objects outside git that grant access to the stack's: reported, never removed.
+
+What counts is what an object reaches, not who created it or its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from trainyard_platform.stack.drift import Known
+
+from .selectors import selects
+from .verdicts import Ref
+
+Json = Mapping[str, Any]
+
+RBAC: Final = "rbac.authorization.k8s.io/v1"
+ADMISSION: Final = "admissionregistration.k8s.io/v1"
+LISTED: Final = (
+    (RBAC, "ClusterRole"),
+    (RBAC, "ClusterRoleBinding"),
+    (RBAC, "Role"),
+    (RBAC, "RoleBinding"),
+    (ADMISSION, "MutatingWebhookConfiguration"),
+    (ADMISSION, "ValidatingWebhookConfiguration"),
+    (ADMISSION, "ValidatingAdmissionPolicy"),
+    (ADMISSION, "ValidatingAdmissionPolicyBinding"),
+    (ADMISSION, "MutatingAdmissionPolicy"),
+    (ADMISSION, "MutatingAdmissionPolicyBinding"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("v1", "ServiceAccount"),
+)
+"""What is checked: apiVersion and kind. A cluster need not have all of them."""
+_EVERYBODY: Final = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts")
+_ACCOUNTS: Final = "system:serviceaccounts:"
+_ACCOUNT: Final = "system:serviceaccount:"
+_KUBERNETES: Final[Mapping[str, frozenset[str]]] = {
+    "system:basic-user": frozenset({"system:authenticated"}),
+    "system:discovery": frozenset({"system:authenticated"}),
+    "system:public-info-viewer": frozenset({"system:authenticated", "system:unauthenticated"}),
+    "system:service-account-issuer-discovery": frozenset({"system:serviceaccounts"}),
+}
+"""ClusterRoleBindings of Kubernetes itself to everybody, each to the ClusterRole of its name."""
+_AGGREGATED: Final = "rbac.authorization.k8s.io/aggregate-to-"
+_TO_ALL: Final = ("admin", "edit", "view")
+"""ClusterRoles of Kubernetes itself that collect others by a label."""
+_OF_KUBERNETES: Final = ("edit", "view", *(f"system:aggregate-to-{role}" for role in _TO_ALL))
+_STRONG: Final = frozenset({"escalate", "bind", "impersonate", "*"})
+_DELICATE: Final = frozenset(
+    {
+        "*",
+        "nodes/proxy",
+        "pods/attach",
+        "pods/ephemeralcontainers",
+        "pods/exec",
+        "secrets",
+        "serviceaccounts/token",
+    }
+)
+"""Of the core group: each leads to what a pod holds, or to an account."""
+_MAKES_PODS: Final = (
+    ("", "pods"),
+    ("", "replicationcontrollers"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "cronjobs"),
+    ("batch", "jobs"),
+)
+"""API group and resource. Whoever writes them runs as any account of the namespace; `edit` may by itself."""
+_WRITES: Final = frozenset({"create", "patch", "update", "*"})
+_EVERYTHING: Final = "cluster-admin"
+_LEAST_KNOWN: Final = ("system:anonymous", "system:bootstrappers", "system:node:", "system:nodes")
+"""Beginnings of what Kubernetes calls those who are nobody in particular, and its nodes, which run anybody's
+pods: none of them has all rights in any cluster by itself."""
+_OF_THE_CLUSTER: Final = "kube-system"
+"""Its accounts are those of Kubernetes and of its distribution."""
+_MADE: Final[Mapping[str, frozenset[str]]] = {
+    "": frozenset({"configmaps", "pods", "secrets", "serviceaccounts"}),
+    "apps": frozenset({"controllerrevisions"}),
+    "batch": frozenset({"jobs"}),
+}
+"""By API group, what jobs are made of and run with, beside the kinds of the stack's CRDs."""
+_SAME_IN_EACH: Final = frozenset({"default"})
+"""ServiceAccounts that Kubernetes itself creates in each namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unmanaged:
+    """An object that git does not have, and what it reaches."""
+
+    ref: Ref
+    why: str
+
+
+def unmanaged(git: Sequence[Json], there: Iterable[Json], known: Sequence[Known] = ()) -> list[Unmanaged]:
+    """Those that reach into the stack, by kind, namespace and name.
+
+    Args:
+        git: What the stack asks for.
+        there: What the cluster has of the kinds of `LISTED`.
+        known: What is not reported.
+    """
+    stack = _Stack(git)
+    found = [
+        Unmanaged(Ref.of(one), why)
+        for one in there
+        if not stack.has(Ref.of(one)) and not any(_is(each, Ref.of(one)) for each in known)
+        for why in stack.reach(one)
+    ]
+    return sorted(found, key=lambda one: one.ref[1:])
+
+
+def _is(known: Known, one: Ref) -> bool:
+    return (known.kind, known.name) == (one.kind, one.name) and known.namespace in ("", one.namespace)
+
+
+class _Object(NamedTuple):
+    """An object of the stack, as admission sees it."""
+
+    group: str
+    resource: str
+    namespace: str
+    """A Namespace is in itself: its own labels are selected by."""
+    labels: Mapping[str, str]
+
+
+def _object(manifest: Json) -> _Object:
+    metadata, kind = manifest["metadata"], manifest["kind"]
+    namespace = metadata["name"] if kind == "Namespace" else metadata.get("namespace") or ""
+    group = manifest["apiVersion"].rpartition("/")[0]
+    return _Object(group, _plural(kind), namespace, metadata.get("labels") or {})
+
+
+def _plural(kind: str) -> str:
+    """The resource of a kind, by the rule that all kinds of a stack follow."""
+    name = kind.lower()
+    if name.endswith("y"):
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith(("s", "x", "ch")) else f"{name}s"
+
+
+class _Stack:
+    """What the stack has that something can reach."""
+
+    def __init__(self, git: Sequence[Json]) -> None:
+        self._refs = frozenset(map(Ref.of, git))
+        self._objects = tuple(map(_object, git))
+        self._of_the_cluster = {(one.kind, one.name) for one in self._refs}
+        self._namespaces = {
+            one["metadata"]["name"]: {
+                "kubernetes.io/metadata.name": one["metadata"]["name"],
+                **(one["metadata"].get("labels") or {}),
+            }
+            for one in git
+            if one["kind"] == "Namespace"
+        }
+        self._groups = {one["spec"]["group"] for one in git if one["kind"] == "CustomResourceDefinition"}
+        self._selectors = [
+            (one["metadata"]["name"], selector)
+            for one in git
+            if one["kind"] == "ClusterRole"
+            for selector in (one.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+        ]
+        self._policies = {
+            one["metadata"]["name"] for one in git if str(one["kind"]).endswith("AdmissionPolicy")
+        }
+
+    def has(self, one: Ref) -> bool:
+        """Whether it belongs to the stack; some charts give cluster-scoped objects a namespace."""
+        return one in self._refs or (not one.namespace and (one.kind, one.name) in self._of_the_cluster)
+
+    def reach(self, one: Json) -> Iterator[str]:
+        """How an object reaches into the stack, in one sentence; nothing if it does not."""
+        kind = one["kind"]
+        if kind in ("ClusterRoleBinding", "RoleBinding"):
+            yield from self._bound(one)
+        elif kind == "ClusterRole":
+            yield from self._collected(one)
+        elif kind.endswith("WebhookConfiguration"):
+            yield from self._sent(one)
+        elif kind.endswith("AdmissionPolicyBinding"):
+            if one["spec"].get("policyName") in self._policies:
+                yield f"binds the stack's policy {one['spec']['policyName']} again"
+        elif kind.endswith("AdmissionPolicy"):
+            constraints = one["spec"].get("matchConstraints") or {}
+            yield from self._judged(kind, constraints)
+        elif one["metadata"].get("namespace") in self._namespaces and not _is_made_by_kubernetes(one):
+            yield f"is in {one['metadata']['namespace']}, which belongs to the stack"
+
+    def _bound(self, one: Json) -> Iterator[str]:
+        role, namespace = one["roleRef"], one["metadata"].get("namespace") or ""
+        name = one["metadata"]["name"]
+        is_kubernetes = not namespace and role["name"] == name
+        expected = _KUBERNETES.get(name, frozenset()) if is_kubernetes else frozenset()
+        subjects = [
+            subject
+            for subject in one.get("subjects") or ()
+            if not (subject["kind"] == "Group" and subject["name"] in expected)
+        ]
+        of_the_stack = Ref(RBAC, role["kind"], namespace if role["kind"] == "Role" else "", role["name"])
+        if namespace not in self._namespaces and not self.has(of_the_stack):
+            all_rights = not namespace and role["name"] == _EVERYTHING
+            subjects = [
+                subject
+                for subject in subjects
+                if self._is_ours(subject, namespace) or (all_rights and _is_a_strangers(subject))
+            ]
+        if subjects:
+            where = f" in {namespace}" if namespace else ""
+            to = ", ".join(_subject(subject, namespace) for subject in subjects)
+            yield f"gives {role['kind']} {role['name']}{where} to {to}"
+
+    def _is_ours(self, subject: Json, namespace: str) -> bool:
+        name = subject["name"]
+        if subject["kind"] == "ServiceAccount":
+            return (subject.get("namespace") or namespace) in self._namespaces
+        if subject["kind"] == "Group":
+            of_a_namespace = name.startswith(_ACCOUNTS) and name.removeprefix(_ACCOUNTS) in self._namespaces
+            return name in _EVERYBODY or of_a_namespace
+        return name.startswith(_ACCOUNT) and name.split(":")[2] in self._namespaces
+
+    def _collected(self, one: Json) -> Iterator[str]:
+        labels = one["metadata"].get("labels") or {}
+        rules = one.get("rules") or ()
+        into = []
+        if one["metadata"]["name"] not in _OF_KUBERNETES:
+            into = [role for role in _TO_ALL if labels.get(f"{_AGGREGATED}{role}") == "true"]
+            delicate = any(map(self._is_delicate, rules)) or ("view" in into and any(map(_makes_pods, rules)))
+            into = into if delicate else []
+        into += [name for name, selector in self._selectors if selects(selector, labels)]
+        if into:
+            yield f"its rules are aggregated into ClusterRole {', '.join(into)}"
+
+    def _is_delicate(self, rule: Json) -> bool:
+        groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
+        verbs = set(rule.get("verbs") or ())
+        core = bool(groups & {"", "*"}) and bool(resources & _DELICATE)
+        return core or bool(groups & {*self._groups, "*"}) or bool(verbs & _STRONG)
+
+    def _sent(self, one: Json) -> Iterator[str]:
+        webhooks = one.get("webhooks") or ()
+        yield from _sentence(one["kind"], set().union(*map(self._seen, webhooks)))
+
+    def _judged(self, kind: str, constraints: Json) -> Iterator[str]:
+        seen = {**constraints, "rules": constraints.get("resourceRules")}
+        yield from _sentence(kind, self._seen(seen))
+
+    def _seen(self, webhook: Json) -> set[str]:
+        """The namespaces in which it sees what jobs are made of, or objects of the stack; "" for none."""
+        rules = webhook.get("rules") or ()
+        namespaces = self._selected(webhook.get("namespaceSelector"))
+        if any(map(self._is_about_us, rules)):
+            return namespaces
+        return {
+            one.namespace
+            for one in self._objects
+            if one.namespace in (*namespaces, "")
+            and selects(webhook.get("objectSelector"), one.labels)
+            and any(_sees(rule, one) for rule in rules)
+        }
+
+    def _is_about_us(self, rule: Json) -> bool:
+        groups = set(rule.get("apiGroups") or ())
+        plurals = {resource.split("/")[0] for resource in rule.get("resources") or ()}
+        made = any(
+            groups & {group, "*"} and plurals & {*resources, "*"} for group, resources in _MADE.items()
+        )
+        return made or bool(groups & self._groups)
+
+    def _selected(self, selector: Json | None) -> set[str]:
+        return {name for name, labels in self._namespaces.items() if selects(selector, labels)}
+
+
+def _sees(rule: Json, one: _Object) -> bool:
+    groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
+    return bool(groups & {one.group, "*"}) and bool(resources & {one.resource, "*", "*/*"})
+
+
+def _sentence(kind: str, namespaces: set[str]) -> Iterator[str]:
+    what = "change" if kind.startswith("Mutating") else "refuse"
+    if first_and_others := sorted(namespaces - {""}):
+        first, *others = first_and_others
+        more = f" and {len(others)} more namespaces" if others else ""
+        yield f"may {what} objects in {first}{more}"
+    elif namespaces:
+        yield f"may {what} objects of the stack that are in no namespace"
+
+
+def _makes_pods(rule: Json) -> bool:
+    groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
+    if not _WRITES & set(rule.get("verbs") or ()):
+        return False
+    return any(groups & {group, "*"} and resource in resources for group, resource in _MAKES_PODS)
+
+
+def _is_a_strangers(subject: Json) -> bool:
+    """Whether no cluster gives it all rights by itself; groups of people are not told."""
+    kind, name = subject["kind"], str(subject["name"])
+    if kind != "ServiceAccount" and name.startswith(_LEAST_KNOWN):
+        return True
+    if kind == "ServiceAccount":
+        return str(subject.get("namespace")) != _OF_THE_CLUSTER
+    if kind == "Group":
+        return name.startswith(_ACCOUNTS) and name != f"{_ACCOUNTS}{_OF_THE_CLUSTER}"
+    if name.startswith(_ACCOUNT):
+        return not name.startswith(f"{_ACCOUNT}{_OF_THE_CLUSTER}:")
+    return not name.startswith("system:")
+
+
+def _is_made_by_kubernetes(one: Json) -> bool:
+    return one["kind"] == "ServiceAccount" and one["metadata"]["name"] in _SAME_IN_EACH
+
+
+def _subject(subject: Json, namespace: str) -> str:
+    if subject["kind"] == "ServiceAccount":
+        return f"ServiceAccount {subject.get('namespace') or namespace}/{subject['name']}"
+    return f"{subject['kind']} {subject['name']}"

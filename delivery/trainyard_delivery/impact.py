@@ -1,0 +1,337 @@
+"""What a change of stacks and runtimes does to existing TrainJobs: pure.
+
+Called by `trainyard impact` with what a stack asked for before and asks for
+now, and with the state of the cluster. Says for each TrainJob that a change
+affects what it keeps and what it loses, as the operator and Kueue treat it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from trainyard_api import names, quantity
+from trainyard_api.pools import Provider
+from trainyard_platform.catalog.files import Runtime
+from trainyard_platform.objects.manifest import Manifest
+from trainyard_platform.parts.node_pools import manifests as pool_manifests
+from trainyard_platform.parts.operator import manifests as operator_manifests
+from trainyard_platform.parts.queues import manifests as queue_manifests
+from trainyard_platform.parts.tenants import manifests as tenant_manifests
+from trainyard_platform.stack.operator import EVERYWHERE
+from trainyard_platform.stack.settings import StackSettings
+from trainyard_platform.stack.tenants import Tenant
+
+Json = Mapping[str, Any]
+NODE_POOL: Final = "NodePool"
+GANG_SCHEDULER: Final = "GangScheduler"
+SCHEDULERS: Final = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
+"""Parts of a stack that schedule gangs, and what pods name each as their schedulerName."""
+NAMESPACE: Final = "Namespace"
+ROLE_BINDING: Final = "RoleBinding"
+_KUEUE: Final = "Kueue"
+
+
+class Ref(NamedTuple):
+    """An object that a stack asks for; the namespace is empty for a cluster-scoped one."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+class Verb(StrEnum):
+    """What happens to an object."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+    LEFT = "left in the cluster"
+    """The stack no longer has it, and nobody deletes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field that differs; None stands for its absence."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An object that a stack asks for differently than before."""
+
+    ref: Ref
+    verb: Verb
+    before: Json
+    after: Json
+    fields: tuple[Field, ...] = ()
+
+
+class State(StrEnum):
+    """How far an unfinished TrainJob is."""
+
+    RUNNING = "running"
+    QUEUED = "queued"
+    """It waits: for quota, or for its first JobSet."""
+    SUSPENDED = "suspended"
+    """Somebody has suspended it, and it waits until somebody resumes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An unfinished TrainJob, and what it depends on."""
+
+    namespace: str
+    name: str
+    state: State
+    runtime: Ref
+    started: bool
+    """Whether it has a JobSet, whose runtime is kept for it."""
+    local_queue: str = ""
+    cluster_queue: str = ""
+    flavors: frozenset[str] = frozenset()
+    """Flavors that its pods were admitted to."""
+    pools: frozenset[str] = frozenset()
+    """Pools on whose nodes it has pods."""
+    priority_class: str = ""
+    revision: str = ""
+    """Which content of its runtime it has; empty if that is not decided yet."""
+    requests: Mapping[str, str] = field(default_factory=dict)
+    """What it asks its queue for, by resource, while it waits; empty once it has quota."""
+    held_by_kueue: bool = False
+    """Whether a queue holds the TrainJob itself, and not its JobSet."""
+    schedulers: frozenset[str] = frozenset()
+    """What its JobSet's pods name as their schedulerName."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a change does to a TrainJob."""
+
+    job: Job
+    keeps: str
+    loses: str = ""
+
+
+def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json]:
+    """What a stack asks for of the kinds that TrainJobs depend on."""
+    found: dict[Ref, Json] = {
+        Ref(names.CLUSTER_TRAINING_RUNTIME, "", one.name): {
+            "metadata": one.manifest["metadata"],
+            "spec": one.manifest["spec"],
+        }
+        for one in runtimes
+    }
+    if stack.kueue.enabled:
+        held = names.JOBSET if stack.queues_hold_jobsets else names.TRAINJOB
+        found[Ref(_KUEUE, "", "queues")] = {"hold": held}
+    for name, pool in stack.node_pools.items():
+        found[Ref(NODE_POOL, "", name)] = pool.model_dump(by_alias=True, mode="json")
+    queues = queue_manifests.manifests(pool_manifests.with_pools(stack.queues, stack.node_pools))
+    for part in SCHEDULERS:
+        if getattr(stack, part).enabled:
+            found[Ref(GANG_SCHEDULER, "", part)] = {"enabled": True}
+    for name, tenant in stack.tenants.items():
+        namespace = tenant_manifests.namespace(name, tenant)
+        found[Ref(NAMESPACE, "", name)] = {"metadata": {"labels": namespace["metadata"]["labels"]}}
+    inside = [manifest for name, tenant in stack.tenants.items() for manifest in _inside(name, tenant)]
+    for manifest in [*queues, *inside, *_of_mpi(stack)]:
+        metadata = manifest["metadata"]
+        content = {
+            key: value for key, value in manifest.items() if key not in ("apiVersion", "kind", "metadata")
+        }
+        found[Ref(manifest["kind"], metadata.get("namespace", ""), metadata["name"])] = content
+    return found
+
+
+def _inside(name: str, tenant: Tenant) -> Iterator[Manifest]:
+    """A tenant's queue, and who may do what in its namespace."""
+    for manifest in (*tenant_manifests.contents(name, tenant), *tenant_manifests.bindings(name, tenant)):
+        if manifest["kind"] in ("LocalQueue", ROLE_BINDING):
+            yield manifest
+
+
+def _of_mpi(stack: StackSettings) -> Iterator[Manifest]:
+    """What lets the operator keep the keys of MPI jobs in a namespace."""
+    namespaces = {*stack.operator.mpi_namespaces, *stack.tenants}
+    for namespace in sorted(namespaces) if EVERYWHERE not in namespaces else ():
+        _, binding = operator_manifests.mpi(namespace)
+        yield binding
+
+
+def changes(before: Mapping[Ref, Json], after: Mapping[Ref, Json]) -> tuple[Change, ...]:
+    """What differs, in the order of kinds and names."""
+    found = []
+    for ref in sorted({*before, *after}):
+        old, new = before.get(ref), after.get(ref)
+        if old is None and new is not None:
+            found.append(Change(ref, Verb.ADDED, {}, new))
+        elif new is None and old is not None:
+            found.append(Change(ref, Verb.LEFT if _is_left(ref, after) else Verb.REMOVED, old, {}))
+        elif old is not None and new is not None and (fields := differences(old, new)):
+            found.append(Change(ref, Verb.CHANGED, old, new, fields))
+    return tuple(found)
+
+
+def differences(before: Json, after: Json) -> tuple[Field, ...]:
+    """The fields in which two objects differ, in the order of their paths."""
+    return tuple(_differences("", before, after))
+
+
+def _is_left(ref: Ref, after: Mapping[Ref, Json]) -> bool:
+    """A namespace holds jobs: it stays, with everything in it but people's rights (`parts.tenants`)."""
+    if ref.kind == ROLE_BINDING:
+        return False
+    return ref.kind == NAMESPACE or bool(ref.namespace and Ref(NAMESPACE, "", ref.namespace) not in after)
+
+
+def touched(change: Change, jobs: Sequence[Job]) -> tuple[Touched, ...]:
+    """The TrainJobs that a change affects; an addition affects none."""
+    if change.verb is Verb.ADDED:
+        return ()
+    return tuple(one for job in jobs if (one := _touched(change, job)) is not None)
+
+
+def _touched(change: Change, job: Job) -> Touched | None:
+    kind, _, name = change.ref
+    match kind:
+        case names.CLUSTER_TRAINING_RUNTIME if job.runtime == change.ref:
+            return _by_runtime(change, job)
+        case "ClusterQueue" if job.cluster_queue == name:
+            return _by_queue(change, job)
+        case "LocalQueue" if (job.namespace, job.local_queue) == change.ref[1:]:
+            return _by_local_queue(change, job)
+        case "Kueue" if job.local_queue and change.verb is Verb.CHANGED:
+            return Touched(job, "all that it has: make up refuses this until it has ended, or is deleted")
+        case "GangScheduler" if SCHEDULERS[name] in job.schedulers:
+            return _by_scheduler(job)
+        case "ResourceFlavor" if name in job.flavors:
+            return Touched(job, "its nodes and its quota, until it is evicted or ends")
+        case "NodePool" if name in job.pools | job.flavors:
+            return _by_pool(change, job)
+        case "WorkloadPriorityClass" if job.priority_class == name:
+            return Touched(job, "the priority that it has had since it was created")
+    return None
+
+
+def _by_runtime(change: Change, job: Job) -> Touched:
+    gone = change.verb is Verb.REMOVED
+    if job.state is State.RUNNING and job.held_by_kueue and not gone:
+        # Kueue compares the runtime as it is now with what it has admitted (ADR 30).
+        return Touched(
+            job, "its TrainJob", "its pods: Kueue stops them at its next event, and starts it anew"
+        )
+    if job.started:
+        again = "its runtime for a later run: it cannot be created again" if gone else ""
+        return Touched(job, "the runtime that it started with, whatever becomes of its pods", again)
+    if gone:
+        return Touched(job, _waiting(job, "its place"), "its runtime: it will be Blocked (RuntimeNotFound)")
+    return Touched(
+        job, _waiting(job, "its place"), "the runtime as it was: its pods will be built from the changed one"
+    )
+
+
+_IN_QUEUE: Final = "its place in the queue"
+
+
+def _waiting(job: Job, place: str) -> str:
+    """What a job that waits keeps: its place, unless it is suspended and has none."""
+    return place if job.state is State.QUEUED else "its TrainJob"
+
+
+def _by_queue(change: Change, job: Job) -> Touched:
+    if change.verb is Verb.REMOVED:
+        if job.state is State.RUNNING:
+            return Touched(job, "its pods and its quota: Kueue holds the queue until it ends")
+        return Touched(job, "nothing", "its queue: it is no longer admitted")
+    policy = change.after.get("spec", {}).get("stopPolicy")
+    if policy != change.before.get("spec", {}).get("stopPolicy"):
+        if policy == "HoldAndDrain" and job.state is State.RUNNING:
+            return Touched(job, "its place in the queue", "its pods: Kueue suspends it")
+        if policy in ("Hold", "HoldAndDrain"):
+            return Touched(job, "its pods" if job.state is State.RUNNING else _waiting(job, _IN_QUEUE))
+    gone = _flavors(change.before) - _flavors(change.after)
+    if job.state is State.RUNNING:
+        if lost := sorted(gone & job.flavors):
+            back = f"the way back: once evicted it is not admitted to {', '.join(lost)} again"
+            return Touched(job, "its pods and its quota until it is evicted or ends", back)
+        return Touched(job, "its pods and its quota; more than the queue's own share may be taken back")
+    if short := _never_given(change.after.get("spec", {}), job.requests):
+        return Touched(job, _waiting(job, _IN_QUEUE), f"its start: {short}")
+    return Touched(job, _waiting(job, _IN_QUEUE), f"flavor {', '.join(sorted(gone))}" if gone else "")
+
+
+def _never_given(queue: Json, requests: Mapping[str, str]) -> str:
+    """What of the requests a queue can never give; empty if that depends on what others lend it."""
+    for resource, asked in sorted(requests.items()):
+        quotas = [
+            quota
+            for group in queue.get("resourceGroups", ())
+            for flavor in group["flavors"]
+            for quota in flavor["resources"]
+            if quota["name"] == resource
+        ]
+        if not quotas or (queue.get("cohortName") and any("borrowingLimit" not in quota for quota in quotas)):
+            continue
+        amounts = [quota.get(name) or 0 for quota in quotas for name in ("nominalQuota", "borrowingLimit")]
+        most = sum(map(quantity.parse, amounts), quantity.ZERO)
+        if quantity.parse(asked).nano > most.nano:
+            return f"it asks for {asked} of {resource}, and the queue has {most} at most"
+    return ""
+
+
+def _by_scheduler(job: Job) -> Touched:
+    if job.state is State.RUNNING:
+        return Touched(job, "its pods", "its scheduler: recreated pods stay Pending")
+    return Touched(job, _waiting(job, _IN_QUEUE), "its scheduler: its pods will stay Pending")
+
+
+def _by_local_queue(change: Change, job: Job) -> Touched:
+    if change.verb is Verb.LEFT:
+        rights = "the rights of its team, which can no longer see or stop it"
+        return Touched(job, "its queue, which stays with the namespace", rights)
+    if job.state is State.RUNNING:
+        return Touched(job, "its pods and its quota until it is evicted or ends")
+    if change.verb is Verb.REMOVED:
+        return Touched(job, "nothing", "its queue: it is no longer admitted")
+    queue = change.after.get("spec", {}).get("clusterQueue", "")
+    return Touched(job, f"its queue, which now belongs to ClusterQueue {queue}")
+
+
+_OF_NODES: Final = ("machine", "accelerator", "compactPlacement", "networks", "maintenance")
+"""Fields of a pool that its nodes have from the start: a change recreates them."""
+
+
+def _by_pool(change: Change, job: Job) -> Touched:
+    by = Provider(change.before["provider"])
+    fewer = change.verb is Verb.REMOVED or change.after.get("nodes", 0) < change.before["nodes"]
+    if by is Provider.EXISTING:
+        return Touched(job, "its pods: the stack removes no nodes that it did not create")
+    replaced = any(change.before.get(part) != change.after.get(part) for part in _OF_NODES)
+    if fewer or replaced:
+        return Touched(
+            job, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies"
+        )
+    return Touched(job, "its pods")
+
+
+def _flavors(queue: Json) -> frozenset[str]:
+    groups = queue.get("spec", {}).get("resourceGroups", ())
+    return frozenset(flavor["name"] for group in groups for flavor in group["flavors"])
+
+
+def _differences(path: str, old: Any, new: Any) -> Iterator[Field]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from _differences(f"{path}.{key}" if path else key, old.get(key), new.get(key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(f"{path}[{index}]", one, other)
+    elif old != new:
+        yield Field(path, old, new)

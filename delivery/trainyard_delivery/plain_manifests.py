@@ -1,0 +1,122 @@
+"""A stack as plain manifests in waves, from the state that Pulumi keeps of it: pure.
+
+Called by `trainyard manifests`, which has Pulumi's provider write files instead
+of calling a cluster. The state knows what depends on what; an object's wave is
+one more than the latest of those it waits for.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from trainyard_api.pools import NODE_GROUPS
+from trainyard_platform.errors import PlatformError
+from trainyard_platform.stack.settings import CONFIG_KEY, StackSettings
+
+from . import pulumi_state
+
+Json = Mapping[str, Any]
+
+WAVE: Final = "argocd.argoproj.io/sync-wave"
+_FOR_PULUMI: Final = ("pulumi.com/", "config.kubernetes.io/depends-on")
+"""Prefixes of annotations that only Pulumi reads: to wait, to force, to order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A manifest, and when it is applied: after all of the waves before it."""
+
+    wave: int
+    manifest: Json
+
+    @property
+    def file(self) -> str:
+        """Its file's name, below its wave's folder."""
+        metadata = self.manifest["metadata"]
+        parts = [self.manifest["kind"], metadata.get("namespace", ""), metadata["name"]]
+        name = "-".join(part for part in parts if part).lower().replace(":", "-")
+        return f"wave-{self.wave:02}/{name}.yaml"
+
+
+def check(stack: StackSettings) -> None:
+    """Raises `PlatformError` if a stack is more than manifests: rendering it would create the rest."""
+    for name, pool in stack.node_pools.items():
+        if pool.provider in NODE_GROUPS:
+            raise PlatformError(
+                f"{CONFIG_KEY}.nodePools.{name}.provider: {pool.provider} makes node groups in the cloud, "
+                "which are not manifests; create them without this stack, and use `existing` or `karpenter`"
+            )
+
+
+def waves(state: Json) -> list[Placed]:
+    """The objects in an export of a stack, in the order in which they are applied.
+
+    Raises `PlatformError` if a Secret among them is not empty.
+    """
+    resources = {one["urn"]: one for one in state["deployment"]["resources"]}
+    level = _Levels(resources)
+    objects = list(pulumi_state.objects(state))
+    # A component's own level is not a wave: the levels in use become 0, 1, 2 and so on.
+    used = {number: wave for wave, number in enumerate(sorted({level.of(one["urn"]) for one in objects}))}
+    placed = [_placed(one["inputs"], used[level.of(one["urn"])]) for one in objects]
+    if full := [one.manifest["metadata"]["name"] for one in placed if _holds_a_secret(one.manifest)]:
+        raise PlatformError(
+            f"Secret {', '.join(sorted(full))}: plain manifests are kept in git, and a secret must not be; "
+            "have it created in the cluster"
+        )
+    return sorted(placed, key=lambda one: (one.wave, one.file))
+
+
+class _Levels:
+    """How many steps a resource is from the first ones."""
+
+    def __init__(self, resources: Mapping[str, Json]) -> None:
+        self._resources = resources
+        self._children: dict[str, list[str]] = {}
+        for urn, resource in resources.items():
+            self._children.setdefault(resource.get("parent", ""), []).append(urn)
+        self.of = cache(self._of)
+
+    def _of(self, urn: str) -> int:
+        before = [self.of(other) for other in self._before(urn)]
+        return 1 + max(before, default=-1)
+
+    def _before(self, urn: str) -> set[str]:
+        """What it and the components that contain it wait for."""
+        found: set[str] = set()
+        at = urn
+        lineage = set()
+        while at in self._resources:
+            lineage.add(at)
+            for named in self._resources[at].get("dependencies") or ():
+                found |= set(self._parts(named))
+            at = self._resources[at].get("parent", "")
+        return found - lineage
+
+    def _parts(self, urn: str) -> Iterator[str]:
+        """The resource, or all parts of a component."""
+        if urn not in self._resources:
+            return
+        if self._resources[urn].get("custom"):
+            yield urn
+        for child in self._children.get(urn, ()):
+            yield from self._parts(child)
+
+
+def _placed(inputs: Json, wave: int) -> Placed:
+    metadata = {key: value for key, value in inputs["metadata"].items() if key != "annotations"}
+    annotations = {
+        key: value
+        for key, value in (inputs["metadata"].get("annotations") or {}).items()
+        if not key.startswith(_FOR_PULUMI)
+    }
+    metadata["annotations"] = {**annotations, WAVE: str(wave)}
+    return Placed(wave, {**inputs, "metadata": metadata})
+
+
+def _holds_a_secret(manifest: Json) -> bool:
+    values: Iterable[object] = ()
+    if manifest["kind"] == "Secret":
+        values = (*(manifest.get("data") or {}).values(), *(manifest.get("stringData") or {}).values())
+    return any(values)

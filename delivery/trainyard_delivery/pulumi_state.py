@@ -1,0 +1,50 @@
+"""What Pulumi's state says about a stack, as `pulumi stack export` prints it: pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainyard_platform.stack.settings import CLUSTER
+
+Json = Mapping[str, Any]
+
+_PREFIX: Final = "kubernetes:"
+_PROVIDER: Final = "pulumi:providers:kubernetes"
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """How a stack was connected to its cluster when it was rolled out last; None where nobody said it."""
+
+    urn: str
+    kubeconfig: str | None
+    context: str | None
+
+
+def objects(state: Json) -> Iterator[Json]:
+    """The resources that are objects of a cluster, in the order of the state."""
+    return (one for one in state["deployment"]["resources"] if _is_object(one))
+
+
+def deleted_with(state: Json) -> Mapping[str, str]:
+    """By URN, the resource whose deletion deletes it, such as a namespace."""
+    resources = state["deployment"].get("resources") or ()
+    return {each["urn"]: each["deletedWith"] for each in resources if each.get("deletedWith")}
+
+
+def provider(state: Json) -> Provider | None:
+    """The provider of the stack's cluster; None before the first roll-out."""
+    for resource in state["deployment"].get("resources") or ():
+        urn = str(resource["urn"])
+        if resource["type"] == _PROVIDER and urn.endswith(f"::{CLUSTER}"):
+            inputs = resource.get("inputs") or {}
+            return Provider(urn, inputs.get("kubeconfig") or None, inputs.get("context") or None)
+    return None
+
+
+def _is_object(resource: Json) -> bool:
+    return (
+        bool(resource.get("custom"))
+        and str(resource["type"]).startswith(_PREFIX)
+        and "kind" in (resource.get("inputs") or {})
+    )

@@ -1,0 +1,100 @@
+"""Changes that create what a stack has in its cluster anew, and that nobody makes on purpose: pure.
+
+Pulumi replaces a resource by creating it anew and deleting the old one. Two
+resources of a stack can be one object of the cluster: then the deletion takes
+what was just created, and with it jobs and quotas.
+
+Called with two versions of a stack file by `report` and `verify`, and with the
+steps of a preview by `rollout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trainyard_api import names
+from trainyard_platform.stack.settings import StackSettings
+
+from .rollout.events import Op, Step
+
+HOLDING: Final = frozenset(
+    {
+        *("CustomResourceDefinition", "Namespace"),
+        *("AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology"),
+        *("WorkloadPriorityClass", names.CLUSTER_TRAINING_RUNTIME),
+    }
+)
+"""Kinds of objects with which jobs or quotas go."""
+ALL: Final = "all"
+MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A stack whose file names another cluster than the one to which it was rolled out."""
+
+    provider: str
+    """URN of the provider in Pulumi's state."""
+    fields: tuple[str, ...]
+    """What differs in the file."""
+    before: str
+    after: str
+
+    def allowed(self, named: Collection[str]) -> bool:
+        """Whether all that differs is named; `ALL` is about objects, and not enough."""
+        return set(self.fields) <= set(named)
+
+    def __str__(self) -> str:
+        fields = " and ".join(self.fields)
+        return (
+            f"refused: {fields} of the stack file differs from the last roll-out, which went to "
+            f"{self.before}; now it is {self.after}. Pulumi would compare with the old cluster, and take "
+            f"what is there for what the new one has. If the stack has not moved, change {fields} back. To "
+            f'move it, run `up` with --replace "{" ".join(self.fields)}": what it has in the old cluster '
+            "stays there, and nothing manages it"
+        )
+
+
+def of_stack(name: str, before: StackSettings, after: StackSettings) -> Iterator[str]:
+    """What a change of a stack's file does to the whole stack, a sentence each that begins with the field."""
+    was, becomes = (settings.cluster.identifier or name for settings in (before, after))
+    if was != becomes:
+        yield (
+            f"cluster.identifier: {was} -> {becomes} makes Pulumi create every object of the stack anew and "
+            "then delete it: in the cluster they are the same objects, and queues, tenants and quotas go"
+        )
+    for field in ("kubeconfig", "context"):
+        old, new = (getattr(settings.cluster, field) for settings in (before, after))
+        if old != new:
+            yield (
+                f"cluster.{field}: {old or 'none'} -> {new or 'none'} moves the stack, if that is another "
+                "cluster: what it has in the old one stays there, and nothing manages it"
+            )
+
+
+def not_allowed(steps: Iterable[Step], allowed: Collection[str]) -> list[str]:
+    """What a preview would replace of what holds something, without anybody having allowed it, by name.
+
+    Args:
+        steps: All of a preview.
+        allowed: What may be replaced, as `Kind/name` or `Kind/namespace/name`, or `ALL`.
+    """
+    planned = [step.ref.key for step in steps if step.op is Op.REPLACE and step.ref is not None]
+    held = sorted(name for name in planned if name.partition("/")[0] in HOLDING)
+    return [] if ALL in allowed else [name for name in held if name not in allowed]
+
+
+def refusal(objects: Sequence[str]) -> str:
+    """The sentence that refuses to replace these."""
+    return (
+        f"refused: Pulumi would create {_listed(objects)} anew and then delete them, and in the cluster the "
+        "new object is the old one. If cluster.identifier has changed, change it back. To replace all the "
+        f'same, add --replace "{" ".join(objects) if len(objects) <= MOST_NAMED else ALL}"'
+    )
+
+
+def _listed(objects: Sequence[str]) -> str:
+    more = len(objects) - MOST_NAMED
+    return ", ".join(objects[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

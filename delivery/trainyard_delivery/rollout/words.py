@@ -1,0 +1,232 @@
+"""What a preview or an update does, as people read it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from trainyard_platform.objects.annotations import KEPT
+
+from .. import consequences, impact, shown
+from ..drift import paths
+from ..drift.comparison import NOT_SHOWN
+from ..drift.differences import Absent, Difference, differences
+from ..drift.verdicts import Ref
+from .events import Op, Step, Violation
+
+Json = Any
+
+_MARKS: Final = {
+    Op.CREATE: "+",
+    Op.TAKE_OVER: "*",
+    Op.UPDATE: "~",
+    Op.REPLACE: "±",
+    Op.DELETE: "-",
+    Op.LEAVE: "=",
+}
+_BESIDE: Final = {Op.LEAVE: ": stays in the cluster", Op.TAKE_OVER: ": exists already, and is taken over"}
+_COUNTED: Final = {
+    Op.CREATE: "to create",
+    Op.TAKE_OVER: "to take over",
+    Op.UPDATE: "to change",
+    Op.REPLACE: "to replace",
+    Op.DELETE: "to delete",
+    Op.LEAVE: "to leave in the cluster",
+    Op.SAME: "unchanged",
+}
+_MANY: Final = 20
+"""Created or deleted objects that are listed one by one; more are counted by kind."""
+_MOST_FIELDS: Final = 20
+_FEW: Final = 3
+"""Objects that one policy advises against, shown with its messages; of more, only the names."""
+_LONGEST: Final = 120
+"""Characters of a value that is shown."""
+_PULUMIS: Final = "pulumi.com/"
+_ROLLED: Final = ("Deployment", "DaemonSet", "StatefulSet")
+_SECRET: Final = ("data", "stringData")
+
+
+def left(steps: Sequence[Step], deleted_with: Mapping[str, str]) -> Iterator[Step]:
+    """The steps, with those that Pulumi calls a deletion but that delete nothing reported as such.
+
+    What is deleted with something else, Pulumi does not delete itself: it
+    stays if that stays, or if it is not inside of that.
+
+    Args:
+        steps: All of a preview.
+        deleted_with: By the URN of a resource, that of its `deletedWith`.
+    """
+    deleted = {step.urn: step for step in steps if step.op is Op.DELETE}
+
+    def stays(step: Step) -> bool:
+        host = deleted.get(deleted_with.get(step.urn, ""))
+        if step.retained or host is None:
+            return step.retained
+        inside = step.ref is not None and host.ref is not None and step.ref.namespace == host.ref.name
+        return host.retained or not inside
+
+    for step in steps:
+        is_left = step.urn in deleted and stays(step)
+        yield Step(step.urn, Op.LEAVE, step.before, {}) if is_left else step
+
+
+def may_exist(steps: Iterable[Step]) -> frozenset[Ref]:
+    """What a preview would create and the cluster may have: it stays when a stack is removed."""
+    return frozenset(
+        step.ref
+        for step in steps
+        if step.op is Op.CREATE
+        and step.ref is not None
+        and KEPT.items() <= step.after["metadata"].get("annotations", {}).items()
+    )
+
+
+def taken_over(steps: Iterable[Step], existing: Collection[Ref]) -> Iterator[Step]:
+    """The steps, with the creation of what exists in the cluster reported as what it is."""
+    for step in steps:
+        exists = step.op is Op.CREATE and step.ref in existing
+        yield Step(step.urn, Op.TAKE_OVER, {}, step.after) if exists else step
+
+
+def summary(stack: str, steps: Iterable[Step]) -> str:
+    """How many steps there are of each kind."""
+    counted = Counter(step.op for step in steps)
+    found = [f"{counted[op]} {words}" for op, words in _COUNTED.items() if counted[op]]
+    return f"{stack}: {', '.join(found) or 'nothing in it'}"
+
+
+def outcome(said: str, stack: str) -> tuple[str, tuple[str, ...]]:
+    """From what a preview has printed: its `summary` without the stack's name, and refusals and errors.
+
+    The summary is empty if there is none, for example because the preview broke off.
+    """
+    lines = said.splitlines()
+    told = [line.removeprefix(f"{stack}: ") for line in lines if line.startswith(f"{stack}: ")]
+    worst = tuple(line for line in lines if line.startswith(("refused by ", "error: ")))
+    return told[-1] if told else "", worst
+
+
+def changing(steps: Iterable[Step]) -> int:
+    """How many of them change something."""
+    return sum(step.op is not Op.SAME for step in steps)
+
+
+def details(steps: Sequence[Step], effects: Mapping[str, Sequence[impact.Touched]]) -> Iterator[str]:
+    """A paragraph for each object that changes.
+
+    Args:
+        steps: All of a preview.
+        effects: What a step does to TrainJobs, by its URN.
+    """
+    steps = sorted(steps, key=lambda one: one.name)
+    for step in (one for one in steps if one.going and one.op in (Op.SAME, Op.UPDATE)):
+        yield f"! {step.name}: is being deleted {step.going}"
+        yield "    Kubernetes deletes it as soon as nothing holds it. Then roll out again to recreate it."
+    for op in (Op.REPLACE, Op.UPDATE):
+        for step in (one for one in steps if one.op is op):
+            yield f"{_MARKS[op]} {step.name}" + (": deleted, and recreated" if op is Op.REPLACE else "")
+            yield from _fields(step)
+            yield from _means(step)
+            yield from touched(effects.get(step.urn, ()))
+    for op in (Op.DELETE, Op.LEAVE, Op.TAKE_OVER, Op.CREATE):
+        found = [one for one in steps if one.op is op]
+        touching = [one for one in found if effects.get(one.urn) or any(_means(one))]
+        for step in found if len(found) <= _MANY else touching:
+            yield _line(step)
+            yield from _means(step)
+            yield from touched(effects.get(step.urn, ()))
+        if len(found) > _MANY:
+            yield by_kind(op, [one for one in found if one not in touching])
+
+
+def by_kind(op: Op, steps: Iterable[Step]) -> str:
+    """How many objects of each kind have such a step."""
+    kinds = Counter(step.name.partition(" ")[0] for step in steps)
+    return f"{_MARKS[op]} " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+
+
+def violations(found: Sequence[Violation], steps: Iterable[Step]) -> Iterator[str]:
+    """What policies say: each refusal, advice on what changes, and the amount of advice on the rest."""
+    by_urn = {step.urn: step for step in steps}
+
+    def about(one: Violation) -> str:
+        return f"{by_urn[one.urn].name}: " if one.urn in by_urn else ""
+
+    for one in sorted((one for one in found if one.mandatory), key=lambda one: (one.policy, about(one))):
+        yield f"refused by {one.policy}: {about(one)}{_flat(one.text)}"
+    advice = [one for one in found if not one.mandatory]
+    unchanged = [one for one in advice if one.urn in by_urn and by_urn[one.urn].op is Op.SAME]
+    on_changes = [one for one in advice if one not in unchanged]
+    for policy in sorted({one.policy for one in on_changes}):
+        of_policy = sorted((one for one in on_changes if one.policy == policy), key=about)
+        if len(of_policy) <= _FEW:
+            yield from (f"advised against by {policy}: {about(one)}{_flat(one.text)}" for one in of_policy)
+        else:
+            named = list(dict.fromkeys(about(one).removesuffix(": ") for one in of_policy))
+            more = f" and {len(named) - _FEW} more" if named[_FEW:] else ""
+            yield f"advised against by {policy}: {', '.join(named[:_FEW])}{more}: VERBOSE=1 says what"
+    if unchanged:
+        number = len({one.urn for one in unchanged})
+        many = f"{number} object{'' if number == 1 else 's'}"
+        yield f"advice on what does not change, {many}: VERBOSE=1 has it"
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def change(step: Step) -> impact.Change | None:
+    """The change in `impact`'s terms; None for steps that TrainJobs do not depend on."""
+    verb = {
+        Op.UPDATE: impact.Verb.CHANGED,
+        Op.DELETE: impact.Verb.REMOVED,
+        Op.LEAVE: impact.Verb.LEFT,
+    }.get(step.op)
+    if step.ref is None or verb is None:
+        return None
+    ref = impact.Ref(step.ref.kind, step.ref.namespace, step.ref.name)
+    return impact.Change(ref, verb, step.before, step.after)
+
+
+def _means(step: Step) -> Iterator[str]:
+    """What it means beside the TrainJobs that it touches."""
+    if (changed := change(step)) is not None:
+        yield from (f"    {sentence}" for sentence in consequences.of(changed))
+
+
+def _line(step: Step) -> str:
+    return f"{_MARKS[step.op]} {step.name}{_BESIDE.get(step.op, '')}"
+
+
+def _fields(step: Step) -> Iterator[str]:
+    found = [one for one in differences(step.after, step.before) if _PULUMIS not in paths.text(one.path)]
+    secret = step.ref is not None and step.ref.kind == "Secret"
+    for one in found[:_MOST_FIELDS]:
+        hidden = secret and one.path[0] in _SECRET
+        yield f"    {_field(one, hidden=hidden)}"
+    if found[_MOST_FIELDS:]:
+        yield f"    and {len(found) - _MOST_FIELDS} more fields: VERBOSE=1 has them"
+    rolls = step.ref is not None and step.ref.kind in _ROLLED
+    if rolls and any(paths.text(one.path).startswith("spec.template.") for one in found):
+        yield "    its pods are recreated, one after the other"
+
+
+def _field(one: Difference, *, hidden: bool) -> str:
+    before, after = (NOT_SHOWN if hidden else _text(value) for value in (one.there, one.git))
+    before, after = shown.apart(before, after, _LONGEST)
+    return f"{paths.text(one.path)}: {before} -> {after}"
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, Absent):
+        return "nothing"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def touched(jobs: Iterable[impact.Touched]) -> Iterator[str]:
+    """A line for each TrainJob: what it keeps and loses."""
+    for one in jobs:
+        loses = f"; loses {one.loses}" if one.loses else ""
+        yield f"    {one.job.namespace}/{one.job.name} ({one.job.state}) keeps {one.keeps}{loses}"

@@ -1,0 +1,47 @@
+"""Which stacks exist, and which of them a change in git affects.
+
+Called by `trainyard stacks`, from which a pipeline derives its jobs.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from trainyard_platform.errors import PlatformError
+
+EVERY_STACK_DEPENDS_ON: Final = frozenset(
+    {"Pulumi.yaml", "api", "platform", "policies", "pyproject.toml", "requirements", "runtimes"}
+)
+"""Top-level folders and files; a change in one affects all stacks."""
+
+# As in Pulumi; so a name is safe in a shell, in JSON and as a file name.
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+def stacks(folder: Path) -> tuple[str, ...]:
+    """The stacks with a file in a folder, sorted; raises `PlatformError` for a name that Pulumi refuses."""
+    found = []
+    for path in sorted(folder.glob("Pulumi.*.yaml")):
+        name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+        if not _NAME.fullmatch(name):
+            raise PlatformError(
+                f"{path}: a stack's name has letters, digits, hyphens, underscores and periods, "
+                "at most 100; rename the file"
+            )
+        found.append(name)
+    return tuple(found)
+
+
+def touched(names: Iterable[str], changes: Iterable[str]) -> tuple[str, ...]:
+    """The stacks that the changed files affect.
+
+    Args:
+        names: The existing stacks.
+        changes: Paths from the top of the repository; of removed files too.
+    """
+    changed = [Path(change).parts for change in changes]
+    if any(parts[0] in EVERY_STACK_DEPENDS_ON for parts in changed):
+        return tuple(names)
+    files = {parts[1] for parts in changed if parts[0] == "stacks" and len(parts) == 2}
+    return tuple(name for name in names if f"Pulumi.{name}.yaml" in files)

@@ -1,0 +1,132 @@
+"""Runtimes with what a stack has for them: StorageClasses, accelerators, a data cache; pure."""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trainyard_api import names
+from trainyard_api.closed import nearest
+from trainyard_api.names import StorageRole
+
+from ..errors import PlatformError
+from ..objects.manifest import Manifest
+from ..stack import accelerators
+from ..stack.accelerators import Accelerator, AcceleratorKind
+from ..stack.storage import ObjectStore, Storage, class_name
+from .files import Runtime
+
+
+def stored(runtime: Runtime, storage: Storage) -> Runtime:
+    """The runtime with the StorageClass of each claim's role, and the object store in its containers.
+
+    Raises:
+        PlatformError: If a claim names a role that does not exist.
+    """
+    manifest = copy.deepcopy(runtime.manifest)
+    jobset = manifest["spec"]["template"]["spec"]
+    for claim in _claims(jobset):
+        role = _role(runtime.name, claim)
+        settings = storage.of(role) if role else None
+        if role and settings:
+            claim["spec"] = {**claim.get("spec", {}), "storageClassName": class_name(role, settings)}
+    if storage.object_store:
+        for container, step in _containers(jobset):
+            _tell(container, _variables(storage.object_store, step))
+    return replace(runtime, manifest=manifest)
+
+
+def _claims(jobset: Manifest) -> Iterator[Manifest]:
+    for policy in jobset.get("volumeClaimPolicies", []):
+        yield from policy.get("templates", [])
+
+
+def _role(runtime: str, claim: Manifest) -> StorageRole | None:
+    metadata = claim.get("metadata", {})
+    role = metadata.get("annotations", {}).get(names.STORAGE_ANNOTATION)
+    if role is None:
+        return None
+    roles = [str(one) for one in StorageRole]
+    if role not in roles:
+        raise PlatformError(
+            f"the runtime {runtime!r}: the claim {metadata.get('name')!r} has the annotation "
+            f"{names.STORAGE_ANNOTATION}: {role}; the roles are {' and '.join(roles)}{nearest(role, roles)}"
+        )
+    return StorageRole(role)
+
+
+def _containers(jobset: Manifest) -> Iterator[tuple[Manifest, str | None]]:
+    """The containers that load or train, with their step."""
+    for job in jobset["replicatedJobs"]:
+        template = job["template"]
+        step = template.get("metadata", {}).get("labels", {}).get(names.ANCESTOR_LABEL)
+        if step or job["name"] == names.NODE:
+            for container in template["spec"]["template"]["spec"]["containers"]:
+                yield container, step
+
+
+def _variables(store: ObjectStore, step: str | None) -> dict[str, str]:
+    """The variables for a container: initializers have names of their own, trainers those of the AWS SDKs."""
+    initializes = step in names.INITIALIZERS
+    endpoint, region = ("ENDPOINT", "REGION") if initializes else ("AWS_ENDPOINT_URL_S3", "AWS_REGION")
+    return {endpoint: store.endpoint, **({region: store.region} if store.region else {})}
+
+
+def _tell(container: Manifest, variables: Mapping[str, str]) -> None:
+    known = {entry["name"] for entry in container.get("env", [])}
+    added = [{"name": name, "value": value} for name, value in variables.items() if name not in known]
+    if added:
+        container["env"] = [*container.get("env", []), *added]
+
+
+def equipped(runtime: Runtime, stack: Mapping[AcceleratorKind, Accelerator]) -> Runtime:
+    """The runtime, with what their accelerators need in the environment of the training containers.
+
+    A container that asks for none may get any from its TrainJob, and so gets it for all.
+    """
+    manifest = copy.deepcopy(runtime.manifest)
+    for container in _training(manifest["spec"]["template"]["spec"]["replicatedJobs"]):
+        asked = set((container.get("resources") or {}).get("limits") or {})
+        everything = [
+            one for kind, accelerator in stack.items() for one in accelerators.resources(kind, accelerator)
+        ]
+        told: dict[str, str] = {}
+        for kind, accelerator in stack.items():
+            if not asked.intersection(everything) or asked.intersection(
+                accelerators.resources(kind, accelerator)
+            ):
+                told |= {**accelerators.facts()[kind].environment, **accelerator.environment}
+        known = {entry["name"] for entry in container.get("env", [])}
+        added = [{"name": name, "value": value} for name, value in told.items() if name not in known]
+        if added:
+            container["env"] = [*container.get("env", []), *added]
+    return replace(runtime, manifest=manifest)
+
+
+def _training(jobs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for job in jobs:
+        template = job["template"]
+        step = template.get("metadata", {}).get("labels", {}).get(names.ANCESTOR_LABEL)
+        if step == names.ANCESTOR_TRAINER or job["name"] == names.NODE:
+            yield from template["spec"]["template"]["spec"]["containers"]
+
+
+CACHE_IMAGE = "CACHE_IMAGE"
+"""Variable with the cache's image for such an initializer."""
+
+
+def starts_cache(runtime: Runtime) -> bool:
+    """Whether the runtime's initializer starts a cache in the cluster."""
+    return any(
+        entry.get("name") == CACHE_IMAGE
+        for job in runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+        for container in job["template"]["spec"]["template"]["spec"]["containers"]
+        for entry in container.get("env") or []
+    )
+
+
+def without_cache(runtimes: Iterable[Runtime]) -> tuple[list[Runtime], list[str]]:
+    """The runtimes that a cluster without a data cache can have, and the names of the others."""
+    runtimes = list(runtimes)
+    kept = [runtime for runtime in runtimes if not starts_cache(runtime)]
+    return kept, [runtime.name for runtime in runtimes if starts_cache(runtime)]

@@ -1,0 +1,172 @@
+"""Settings of accelerators: which kinds a stack has, and who tells the kubelet about them.
+
+What is known of each kind is data, `accelerators.yaml`.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic.alias_generators import to_camel
+
+from trainyard_api.closed import Closed, nearest
+from trainyard_api.pools import NodePool, Provider
+
+from .value_types import Image
+
+PROFILE = r"^[1-7]g\.[0-9]+gb(\+me)?$"
+
+
+class AcceleratorKind(StrEnum):
+    """Whose accelerator it is; EFA, AWS's network between nodes, is found and offered like one."""
+
+    NVIDIA = "nvidia"
+    AMD = "amd"
+    INTEL = "intel"
+    TPU = "tpu"
+    EFA = "efa"
+
+
+class DevicePlugin(StrEnum):
+    """Where the device plugin comes from, which tells kubelet what a node has."""
+
+    INSTALL = "install"
+    SHIPPED = "shipped"
+
+
+_SHIPPED_BY_GKE = frozenset({AcceleratorKind.NVIDIA, AcceleratorKind.TPU})
+"""Kinds whose device plugin GKE runs on the nodes that it makes."""
+
+
+class MigStrategy(StrEnum):
+    """How parts of a GPU are offered, in the words of NVIDIA's device plugin."""
+
+    SINGLE = "single"
+    MIXED = "mixed"
+
+
+class Mig(Closed):
+    """GPUs that are partitioned; who partitions them is the node image, or NVIDIA's MIG manager."""
+
+    strategy: MigStrategy
+    """single: each part counts as a nvidia.com/gpu; mixed: as a nvidia.com/mig-<profile>."""
+    profiles: tuple[Annotated[str, Field(pattern=PROFILE)], ...] = ()
+    """Profiles that there are with strategy mixed, such as 1g.10gb."""
+
+    @model_validator(mode="after")
+    def _profiles_are_of_mixed(self) -> "Mig":
+        if (self.strategy is MigStrategy.MIXED) is not bool(self.profiles):
+            raise ValueError("strategy mixed needs `profiles`, and single has no use for them")
+        return self
+
+
+class Accelerator(Closed):
+    """One kind of accelerator in the cluster."""
+
+    device_plugin: DevicePlugin = DevicePlugin.INSTALL
+    """install: by the platform; shipped: it comes with the node image, the cloud or another operator."""
+    image: Image | None = None
+    """Image of the device plugin; the pinned one from the artifacts' source if left out."""
+    environment: dict[str, str] = Field(default={})
+    """What containers of the catalog that train are told, beside what is the kind's default."""
+    mig: Mig | None = None
+    """How NVIDIA's GPUs are partitioned; whole ones if left out."""
+
+
+class Facts(BaseModel):
+    """What is known of a kind."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+
+    resource: str
+    partition: str | None = None
+    node_labels: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    artifact: str | None = None
+    shipped: str | None = None
+
+
+@cache
+def facts() -> Mapping[AcceleratorKind, Facts]:
+    """What is known of each kind."""
+    text = Path(__file__).with_name("accelerators.yaml").read_text(encoding="utf-8")
+    return TypeAdapter(dict[AcceleratorKind, Facts]).validate_python(yaml.safe_load(text))
+
+
+def resources(kind: AcceleratorKind, accelerator: Accelerator) -> tuple[str, ...]:
+    """The resources that pods can ask for."""
+    known = facts()[kind]
+    profiles = accelerator.mig.profiles if accelerator.mig else ()
+    return (known.resource, *((known.partition or "").format(profile=profile) for profile in profiles))
+
+
+def problems(
+    accelerators: Mapping[AcceleratorKind, Accelerator], pools: Mapping[str, NodePool]
+) -> Iterator[str]:
+    """What is wrong with them by themselves or with the pools, each with its path."""
+    for kind, accelerator in accelerators.items():
+        known = facts()[kind]
+        if accelerator.device_plugin is DevicePlugin.INSTALL and known.artifact is None:
+            yield f"accelerators.{kind}.devicePlugin: must be `shipped`: it comes from {known.shipped}"
+        if accelerator.mig and known.partition is None:
+            yield f"accelerators.{kind}.mig: only NVIDIA's accelerators have it"
+    for name, pool in pools.items():
+        if pool.accelerator:
+            place = f"nodePools.{name}.accelerator.resource"
+            yield from _of_pool(name, place, pool.provider, pool.accelerator.resource, accelerators)
+        for resource in pool.machine.resources:
+            if kind_of(resource):  # where others come from is not checked
+                place = f"nodePools.{name}.machine.resources"
+                yield from _of_pool(name, place, pool.provider, resource, accelerators)
+
+
+def kind_of(resource: str) -> AcceleratorKind | None:
+    """The kind of accelerator that offers the resource; None for an unknown one."""
+    for kind, known in facts().items():
+        part = known.partition and known.partition.partition("{")[0]
+        if resource == known.resource or (part and resource.startswith(part)):
+            return kind
+    return None
+
+
+def _of_pool(
+    name: str,
+    place: str,
+    provider: Provider,
+    resource: str,
+    accelerators: Mapping[AcceleratorKind, Accelerator],
+) -> Iterator[str]:
+    """What is wrong with one kind of accelerator that a pool has."""
+    offered = [one for kind, accelerator in accelerators.items() for one in resources(kind, accelerator)]
+    kind = kind_of(resource)
+    by_gke = provider is Provider.GKE and kind in _SHIPPED_BY_GKE
+    if kind is not None and kind not in accelerators:
+        if provider is not Provider.KWOK and not by_gke:  # simulated nodes have what they say
+            why = f"no device plugin offers {resource}, so its nodes would offer none"
+            yield f"{place}: {why}: {_to_add(resource, kind)}"
+    elif offered and resource not in offered:
+        yield (
+            f"{place}: no accelerator of this stack offers {resource} "
+            f"(they offer {', '.join(offered)}){nearest(resource, offered)}"
+        )
+    elif by_gke and kind is not None and accelerators[kind].device_plugin is DevicePlugin.INSTALL:
+        yield f"accelerators.{kind}.devicePlugin: must be `shipped`: GKE ships it with nodePools.{name}"
+
+
+def _to_add(resource: str, kind: AcceleratorKind) -> str:
+    """The missing line of a stack file."""
+    known = facts()[kind]
+    if known.artifact is None:
+        return f"add `accelerators: {{{kind}: {{devicePlugin: shipped}}}}`; it comes from {known.shipped}"
+    part = known.partition and known.partition.partition("{")[0]
+    says = "{devicePlugin: install}"
+    if part and resource.startswith(part):
+        says = f"{{mig: {{strategy: mixed, profiles: [{resource.removeprefix(part)}]}}}}"
+    return (
+        f"add `accelerators: {{{kind}: {says}}}`, or with `devicePlugin: shipped` if the node image, "
+        "the cloud or another operator brings its device plugin"
+    )

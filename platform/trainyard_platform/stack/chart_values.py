@@ -1,0 +1,123 @@
+"""Values that a stack gives to upstream's charts, besides what the platform sets: pure, except `main`.
+
+No chart here has a schema of its own, so each is checked against its own
+`values.yaml`: the keys in it, and whether each is a mapping, a list, true or
+false, or one number or text. A key named like a part of a pod, such as
+`resources`, is left to Kubernetes. They are kept in `chart_values.yaml`, so that a
+stack file is checked without the chart.
+
+    python -m trainyard_platform.stack.chart_values .sandbox/artifacts
+
+writes that file again, from the charts of the pinned versions.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from trainyard_api.closed import nearest
+
+CHARTS: Final = ("jobset", "kueue", "volcano", "scheduler-plugins")
+"""Artifacts whose charts accept values from a stack."""
+_FILE: Final = Path(__file__).with_name("chart_values.yaml")
+_ANY: Final = "any"
+_SCALAR: Final = "a number or text"
+_KINDS: Final = {bool: "true or false", int: _SCALAR, float: _SCALAR, str: _SCALAR, list: "a list"}
+_OF_PODS: Final = re.compile(
+    r"(securityContext|_c?sc|probe|resources|affinity|nodeSelector|annotations|labels|capabilities)$", re.I
+)
+"""Names of what a chart passes to Kubernetes unchanged."""
+_HEADER: Final = "# The values that upstream's charts know, as chart_values.py has found them. Do not edit.\n"
+
+Tree = Mapping[str, Any]
+
+
+@cache
+def known() -> Mapping[str, Tree]:
+    """By artifact, the values of its chart: a mapping for those with keys, else the kind of value."""
+    document: Mapping[str, Tree] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return document
+
+
+def problems(artifact: str, values: Mapping[str, Any], place: str) -> Iterator[str]:
+    """Where the chart knows no such value, or knows another kind, each with its path.
+
+    Args:
+        artifact: Whose chart it is.
+        values: What the stack says.
+        place: Path of the values in the stack's settings.
+    """
+    yield from _problems(values, known()[artifact], place)
+
+
+def merged(given: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """What the stack gives, overridden by what the platform sets."""
+    both = {
+        key: merged(given[key], ours[key])
+        for key in given.keys() & ours.keys()
+        if isinstance(given[key], Mapping) and isinstance(ours[key], Mapping)
+    }
+    return {**given, **ours, **both}
+
+
+def overruled(given: Mapping[str, Any], ours: Mapping[str, Any], place: str) -> Iterator[str]:
+    """Paths of what the stack sets without effect, because the platform sets it otherwise."""
+    for key in sorted(given.keys() & ours.keys()):
+        path = f"{place}.{key}"
+        if isinstance(given[key], Mapping) and isinstance(ours[key], Mapping):
+            yield from overruled(given[key], ours[key], path)
+        elif given[key] != ours[key]:
+            yield path
+
+
+def tree(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a chart's `values.yaml`, with the kind of each value that has no keys."""
+    return {str(key): _tree(str(key), value) for key, value in values.items()}
+
+
+def _tree(key: str, value: Any) -> Any:
+    if _OF_PODS.search(key):
+        return _ANY
+    return tree(value) if value and isinstance(value, dict) else _kind(value)
+
+
+def _problems(values: Mapping[str, Any], there: Tree, place: str) -> Iterator[str]:
+    for key, value in values.items():
+        path = f"{place}.{key}"
+        wanted = there.get(key)
+        if wanted is None:
+            yield f"{path}: the chart has no such value{nearest(str(key), list(there))}"
+        elif isinstance(wanted, Mapping):
+            if isinstance(value, Mapping):
+                yield from _problems(value, wanted, path)
+            elif value is not None:
+                yield f"{path}: must be a mapping, of {', '.join(sorted(wanted))}; is {value!r}"
+        elif wanted != _ANY and value is not None and _kind(value) != wanted:
+            yield f"{path}: must be {wanted}; is {value!r}"
+
+
+def _kind(value: Any) -> str:
+    return _KINDS.get(type(value), _ANY)
+
+
+def main(folder: Path) -> None:
+    """Write the file from a folder with the charts."""
+    found = {}
+    for artifact in CHARTS:
+        (chart,) = folder.glob(f"{artifact}/*/chart/values.yaml")
+        found[artifact] = tree(yaml.safe_load(chart.read_text(encoding="utf-8")))
+    _FILE.write_text(text(found), encoding="utf-8")
+
+
+def text(found: Mapping[str, Tree]) -> str:
+    """The file's content."""
+    return _HEADER + yaml.safe_dump(dict(found), sort_keys=True, width=110)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,324 @@
+"""What a stack may set: the typed form of `trainyard:platform` in `stacks/Pulumi.<stack>.yaml`.
+
+`__main__.py` reads it once, with `load`, and passes values to the components;
+nothing else reads Pulumi's configuration. Unknown keys and invalid values end
+the program with one message that names all of them, so that a typo never
+reaches a cluster.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field, ValidationError, model_validator
+
+from trainyard_api import closed, quantity
+from trainyard_api.closed import QUANTITY, Closed, nearest
+from trainyard_api.pools import NodePool
+from trainyard_policies import queues as policies_queues
+from trainyard_policies.settings import Policies
+
+from ..errors import PlatformError
+from . import accelerators, chart_values, operator_memory
+from . import node_pools as clouds
+from . import tenants as tenancy
+from .accelerators import Accelerator, AcceleratorKind
+from .admission import Admission
+from .controllers import Controllers
+from .coscheduling import Coscheduling
+from .data_cache import DataCache
+from .drift import Drift
+from .external_secrets import KEY_WORDS
+from .jobset import JobSet
+from .kueue import KUEUE_NAMESPACE, OPENSHIFTS_KUEUE, OPENSHIFTS_LABEL, Integration, Kueue, holds_jobsets
+from .observability import Observability
+from .operator import NAMESPACE, Operator
+from .queues import Queues
+from .runtimes import RuntimeOverlay
+from .storage import Storage
+from .tenants import NAME, Tenant
+from .value_types import DURATION, IMAGE, NAME_WORDS
+from .volcano import Volcano
+
+CONFIG_KEY = "trainyard:platform"
+CLUSTER: Final = "cluster"
+"""The name of the provider; see `trainyard_platform.cluster`."""
+KUBERNETES = r"^1\.[0-9]+$"
+
+
+TenantName = Annotated[str, Field(pattern=NAME)]
+
+_PINNED = (
+    "a stack cannot choose it: platform/trainyard_platform/artifacts.yaml pins one version for all stacks"
+)
+_PATTERN_WORDS = {
+    KUBERNETES: "must be a minor version such as '1.35', in quotes",
+    DURATION: "must be a duration such as 30m or 1h30m",
+    NAME: "must be a name of small letters, digits and hyphens, such as team-a",
+    NAMESPACE: 'must be the name of a namespace, such as team-a, or "*" for all of them',
+    QUANTITY: "must be a Kubernetes quantity such as 500m or 2Gi",
+    **clouds.PATTERN_WORDS,
+    **NAME_WORDS,
+    **KEY_WORDS,
+    IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
+}
+
+
+class ArtifactSource(StrEnum):
+    """Where the charts and manifests of upstream projects come from."""
+
+    UPSTREAM = "upstream"
+    MIRROR = "mirror"
+    FOLDER = "folder"
+
+
+_CHARTS: Final = {
+    "jobset": "jobset",
+    "kueue": "kueue",
+    "volcano": "volcano",
+    "coscheduling": "scheduler-plugins",
+}
+"""Parts of a stack that accept further chart values, and the artifact of the chart."""
+
+
+class Distribution(StrEnum):
+    """What kind of Kubernetes a cluster is, where that matters."""
+
+    KUBERNETES = "kubernetes"
+    OPENSHIFT = "openshift"
+
+
+class Cluster(clouds.Clouds):
+    """The cluster that the stack is applied to."""
+
+    distribution: Distribution = Distribution.KUBERNETES
+    """openshift assigns the users that containers run as: then nothing here names one."""
+    version: str | None = Field(default=None, pattern=KUBERNETES)
+    """Its Kubernetes, such as 1.35: preview then refuses what does not work on it."""
+    identifier: str | None = Field(default=None, min_length=1)
+    """Name of the cluster, by default the stack's. Never change it: that would replace everything."""
+    kubeconfig: str | None = Field(default=None, min_length=1)
+    """Path of a kubeconfig; if left out, $KUBECONFIG, then ~/.kube/config."""
+    context: str | None = Field(default=None, min_length=1)
+    """Context in the kubeconfig; its current one if left out."""
+
+    @property
+    def assigns_users(self) -> bool:
+        """Whether it chooses the users of containers, and refuses those that name a user or a group."""
+        return self.distribution is Distribution.OPENSHIFT
+
+    @property
+    def dns_ports(self) -> tuple[int, ...]:
+        """The ports on which its DNS answers: in OpenShift, its pods use another one than their Service."""
+        return (53, 5353) if self.distribution is Distribution.OPENSHIFT else (53,)
+
+
+class Artifacts(Closed):
+    """Source of the charts, manifests and images that `artifacts.yaml` pins."""
+
+    source: ArtifactSource = ArtifactSource.UPSTREAM
+    """upstream: the projects' own addresses; mirror: registry and file server; folder: local files."""
+    registry: str | None = Field(default=None, min_length=1, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
+    """With source mirror: prefix, without a scheme, under which the registry keeps upstream's paths."""
+    manifests: str | None = Field(default=None, pattern=r"^https://\S+[^/]$")
+    """With source mirror: address under which manifests lie as <artifact>/<version>/<path>."""
+    folder: str | None = Field(default=None, min_length=1)
+    """With source folder: folder with <artifact>/<version>/<path>; a relative one starts at Pulumi.yaml."""
+
+    @model_validator(mode="after")
+    def _source_is_complete(self) -> "Artifacts":
+        needed = {
+            ArtifactSource.UPSTREAM: (),
+            ArtifactSource.MIRROR: ("registry", "manifests"),
+            ArtifactSource.FOLDER: ("folder",),
+        }[self.source]
+        for key in ("registry", "manifests", "folder"):
+            if key in needed and getattr(self, key) is None:
+                raise ValueError(f"source {self.source} needs the key {key!r}")
+            if key not in needed and getattr(self, key) is not None:
+                raise ValueError(f"source {self.source} has no use for the key {key!r}: remove it")
+        return self
+
+
+class StackSettings(Closed):
+    """Everything that a stack says about the platform."""
+
+    cluster: Cluster = Cluster()
+    """Which cluster."""
+    artifacts: Artifacts = Artifacts()
+    """Where upstream's charts, manifests and images come from."""
+    controllers: Controllers = Controllers()
+    """Where the platform's own pods run, and how their images are pulled."""
+    jobset: JobSet = Field(default=JobSet(), alias="jobset")
+    """JobSet's controller."""
+    kueue: Kueue = Kueue()
+    """Kueue, which decides when a TrainJob may start."""
+    volcano: Volcano = Volcano()
+    """Volcano, a scheduler that starts the pods of a gang together or not at all."""
+    coscheduling: Coscheduling = Coscheduling()
+    """Coscheduling, which does the same with less beside it."""
+    queues: Queues = Queues()
+    """Quota, and who gets it; needs Kueue."""
+    node_pools: dict[str, NodePool] = Field(default={})
+    """Pools of nodes, by name; each is a flavor of Kueue's too."""
+    accelerators: dict[AcceleratorKind, Accelerator] = Field(default={})
+    """Kinds of accelerators that the cluster has, with their device plugins."""
+    tenants: dict[TenantName, Tenant] = Field(default={})
+    """Teams, by the name of their namespace; need Kueue."""
+    operator: Operator
+    """Trainyard's operator."""
+    admission: Admission = Admission()
+    """Whether TrainJobs and runtimes are checked before they are stored."""
+    network_policies: bool = True
+    """Whether the platform's own pods are reached at the ports that they serve, and at no others."""
+    storage: Storage = Storage()
+    """StorageClasses for the claims of the catalog, by role, and the object store."""
+    data_cache: DataCache = DataCache()
+    """What runtimes need that stream a table from a cache."""
+    observability: Observability = Observability()
+    """Monitors, alerts and dashboards."""
+    runtimes: dict[str, RuntimeOverlay] = Field(default={})
+    """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
+    policies: Policies = Policies()
+    """Levels and parameters of the rules that runtimes and TrainJobs are held to."""
+    drift: Drift = Drift()
+    """What a comparison of the cluster with git is told."""
+
+    @property
+    def kueue_namespace(self) -> str:
+        """The namespace of Kueue's controller."""
+        theirs = OPENSHIFTS_KUEUE if self.cluster.distribution is Distribution.OPENSHIFT else KUEUE_NAMESPACE
+        return KUEUE_NAMESPACE if self.kueue.installs else self.kueue.namespace or theirs
+
+    @property
+    def integrations(self) -> tuple[Integration, ...]:
+        """The kinds of jobs that Kueue queues."""
+        if self.kueue.integrations is not None:
+            return self.kueue.integrations
+        by_trainjob = not self.kueue.installs or self.queues.multi_kueue.is_used
+        return (Integration.TRAINJOB if by_trainjob else Integration.JOBSET,)
+
+    @property
+    def queues_hold_jobsets(self) -> bool:
+        """Whether queues hold the JobSets of TrainJobs, and not the TrainJobs."""
+        return self.kueue.enabled and holds_jobsets(self.integrations)
+
+    @property
+    def rules(self) -> Policies:
+        """The rules as every gate enforces them: with the stack's pools, and its Kueue."""
+        queues = policies_queues.Queues.of(self.queues.model_dump(by_alias=True))
+        return self.policies.with_pools(self.node_pools, queues).with_kueue(self.kueue_namespace)
+
+    @property
+    def labels_of_tenants(self) -> dict[str, str]:
+        """Labels of their namespaces, by which the cluster's own tools find them."""
+        by_label = self.kueue_namespace == OPENSHIFTS_KUEUE
+        return {OPENSHIFTS_LABEL: "true"} if by_label else {}
+
+    def problems(self) -> Iterator[str]:
+        """What is valid by itself but not with the rest, each with its path."""
+        for part, used in (("queues", not self.queues.is_empty), ("tenants", bool(self.tenants))):
+            if used and not self.kueue.enabled:
+                yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
+        if self.queues.multi_kueue.is_used and self.queues_hold_jobsets:
+            yield (
+                f"queues.multiKueue: needs {Integration.TRAINJOB} in kueue.integrations, since what is "
+                "beside a JobSet (the key and the hosts of an MPI job, the PodGroup of a gang) does not "
+                "travel with it"
+            )
+        for key in self.kueue.useless():
+            yield f"kueue.{key}: kueue.controller {self.kueue.controller} has no use for it: remove it"
+        for problem in tenancy.problems(self.tenants):
+            yield f"tenants.{problem}"
+        yield from self._problems_of_memory()
+        for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
+            yield f"queues.{problem}"
+        for part, artifact in _CHARTS.items():
+            yield from chart_values.problems(artifact, getattr(self, part).values, f"{part}.values")
+        yield from accelerators.problems(self.accelerators, self.node_pools)
+        yield from clouds.problems(self.node_pools, self.cluster)
+        queues = list(self.queues.cluster_queues)
+        for place, queue in self._users_of_queues():
+            if queue not in queues:
+                yield f"{place}: there is no cluster queue {queue!r}{nearest(queue, queues)}"
+
+    @property
+    def held(self) -> int:
+        """How many TrainJobs and TrainingRuntimes the tenants may have together."""
+        return sum(tenant.held for tenant in self.tenants.values())
+
+    def _problems_of_memory(self) -> Iterator[str]:
+        needed, given = operator_memory.needed(self.held), self.operator.resources.memory
+        if self.tenants and given is not None and quantity.parse(given).ceil() < needed * operator_memory.MIB:
+            yield (
+                f"operator.resources.memory: {given} is too little for what the tenants may hold: "
+                f"{self.held} TrainJobs and TrainingRuntimes need up to {needed}Mi in each replica; leave it "
+                f"out, say {needed}Mi or more, or lower {tenancy.TRAINJOBS} and {tenancy.TRAINING_RUNTIMES} "
+                "in tenants.<name>.resourceQuota"
+            )
+
+    def advice(self) -> dict[str, str]:
+        """What is valid but of no use, as a sentence with the way out, by its path."""
+        if not (self.kueue.enabled and self.queues.cluster_queues):
+            return {}
+        named = self.queues.flavors_with_quota
+        return {
+            f"nodePools.{name}": f"no cluster queue has quota for its {pool.nodes} nodes, so no job of a "
+            f"queue can use them: give the pool to a queue with nodePools.{name}.quota"
+            for name, pool in self.node_pools.items()
+            if pool.nodes and name not in named and not any(map(pool.nodes_of, pool.quota))
+        }
+
+    def _users_of_queues(self) -> Iterator[tuple[str, str]]:
+        for name, pool in self.node_pools.items():
+            for position, quota in enumerate(pool.quota):
+                yield f"nodePools.{name}.quota[{position}].clusterQueue", quota.cluster_queue
+        for name, tenant in self.tenants.items():
+            yield f"tenants.{name}.clusterQueue", tenant.cluster_queue
+
+
+class InvalidStackError(PlatformError):
+    """A stack's settings are invalid, perhaps in several places."""
+
+    def __init__(self, stack: str, problems: Sequence[str]) -> None:
+        super().__init__("\n".join([f"{_file(stack)} is not valid:", *(f"  {one}" for one in problems)]))
+        self.problems = tuple(problems)
+        """A sentence each, that begins with the place: `trainyard:platform.key[0].key: `."""
+
+
+def load(text: str | None, stack: str) -> StackSettings:
+    """Read the value of `trainyard:platform` (JSON, as Pulumi passes it), or end with one message."""
+    if text is None:
+        raise PlatformError(
+            f"{_file(stack)}: the key {CONFIG_KEY} is missing; "
+            "see stacks/Pulumi.onprem.yaml for a short example"
+        )
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        value = text
+    return of(value, stack)
+
+
+def of(value: object, stack: str) -> StackSettings:
+    """The settings in the value of `trainyard:platform`, or one message with everything that is wrong."""
+    try:
+        stack_settings = StackSettings.model_validate(value, by_alias=True, by_name=False)
+        problems = [f"{CONFIG_KEY}.{problem}" for problem in stack_settings.problems()]
+    except ValidationError as error:
+        problems = [
+            f"{closed.path(CONFIG_KEY, location)}: {_PINNED if _is_version(location) else sentence}"
+            for location, sentence in closed.sentences(error, StackSettings, _PATTERN_WORDS)
+        ]
+    if problems:
+        raise InvalidStackError(stack, problems)
+    return stack_settings
+
+
+def _is_version(location: closed.Location) -> bool:
+    return location[-1:] == ("version",) and location[0] not in ("cluster", "nodePools")
+
+
+def _file(stack: str) -> str:
+    return f"stacks/Pulumi.{stack}.yaml"

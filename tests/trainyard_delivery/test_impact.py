@@ -1,0 +1,295 @@
+"""What a change of a stack does to TrainJobs: which objects differ, and what each job keeps and loses."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trainyard_delivery import impact
+from trainyard_delivery.impact import Change, Field, Job, Ref, State, Touched, Verb
+from trainyard_platform.catalog.files import Runtime
+from trainyard_platform.stack import settings
+
+POOL: dict[str, Any] = {
+    "provider": "kwok",
+    "nodes": 2,
+    "machine": {"cpu": "96", "memory": "1Ti"},
+    "accelerator": {"type": "nvidia-h100", "count": 8},
+    "quota": [{"clusterQueue": "team-a"}],
+}
+CPU = {"flavors": [{"name": "cpu", "resources": {"cpu": {"nominal": "4"}}}]}
+STACK: dict[str, Any] = {
+    "operator": {"image": "docker.io/trainyard/operator:1"},
+    "kueue": {"enabled": True},
+    "queues": {
+        "flavors": {"cpu": {}},
+        "clusterQueues": {"team-a": {"resourceGroups": [CPU]}},
+        "priorities": {"low": {"value": -1, "description": "Can wait."}},
+    },
+    "nodePools": {"gpu": POOL},
+    "tenants": {"a": {"clusterQueue": "team-a"}},
+    "volcano": {"enabled": True},
+}
+JOB = Job(
+    namespace="a",
+    name="job",
+    state=State.RUNNING,
+    runtime=Ref("ClusterTrainingRuntime", "", "torch"),
+    started=True,
+    local_queue="default",
+    cluster_queue="team-a",
+    flavors=frozenset({"gpu"}),
+    pools=frozenset({"gpu"}),
+    priority_class="low",
+)
+WAITS = replace(JOB, state=State.QUEUED, started=False, flavors=frozenset(), pools=frozenset())
+OTHER = Job("b", "other", State.RUNNING, Ref("TrainingRuntime", "b", "torch"), True)
+GANG = replace(OTHER, name="gang", schedulers=frozenset({"volcano"}))
+GANG_WAITS = replace(GANG, state=State.QUEUED)
+
+
+def runtime(name: str = "torch", image: str = "a") -> Runtime:
+    manifest = {"metadata": {"name": name}, "spec": {"template": {"containers": [{"image": image}]}}}
+    return Runtime(name=name, framework="torch", manifest=manifest)
+
+
+def asked(*runtimes: Runtime, **parts: Any) -> dict[Ref, Any]:
+    stack = settings.of({**STACK, **parts}, "test")
+    return impact.objects(stack, runtimes or (runtime(),))
+
+
+def only(changes: tuple[Change, ...], kind: str) -> Change:
+    [change] = [one for one in changes if one.ref.kind == kind]
+    return change
+
+
+def test_nothing_differs_from_itself() -> None:
+    assert impact.changes(asked(), asked()) == ()
+
+
+def test_a_field_that_differs_is_named_with_both_values() -> None:
+    [change] = impact.changes(asked(), asked(runtime(image="b")))
+    assert change.ref == Ref("ClusterTrainingRuntime", "", "torch")
+    assert (change.verb, change.fields) == (
+        Verb.CHANGED,
+        (Field("spec.template.containers[0].image", "a", "b"),),
+    )
+
+
+def test_a_pool_that_goes_takes_its_flavor_and_its_quota_with_it() -> None:
+    queue = {**STACK["queues"]}
+    found = impact.changes(asked(), asked(nodePools={}, queues=queue))
+    assert {(str(change.ref), change.verb.value) for change in found} == {
+        ("NodePool gpu", "removed"),
+        ("ResourceFlavor gpu", "removed"),
+        ("ClusterQueue team-a", "changed"),
+    }
+
+
+def test_what_is_only_added_touches_nobody() -> None:
+    [change] = impact.changes(asked(), asked(runtime(), runtime("new")))
+    assert (change.verb, impact.touched(change, [JOB, WAITS])) == (Verb.ADDED, ())
+
+
+RUNS_ON = "the runtime that it started with, whatever becomes of its pods"
+LEFT_ALONE = "the rights of its team, which can no longer see or stop it"
+STOPPED = {"clusterQueues": {"team-a": {"resourceGroups": [CPU], "stopPolicy": "HoldAndDrain"}}}
+CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
+    "a runtime is changed: what has started keeps it, what has not gets the new one": (
+        asked(runtime(image="b")),
+        "ClusterTrainingRuntime",
+        [
+            Touched(JOB, RUNS_ON),
+            Touched(WAITS, "its place", "the runtime as it was: its pods will be built from the changed one"),
+        ],
+    ),
+    "a runtime is removed: what has not started is blocked": (
+        asked(runtime("else")),
+        "ClusterTrainingRuntime",
+        [
+            Touched(JOB, RUNS_ON, "its runtime for a later run: it cannot be created again"),
+            Touched(WAITS, "its place", "its runtime: it will be Blocked (RuntimeNotFound)"),
+        ],
+    ),
+    "a queue loses a flavor": (
+        asked(nodePools={"gpu": {**POOL, "quota": []}}),
+        "ClusterQueue",
+        [
+            Touched(
+                JOB,
+                "its pods and its quota until it is evicted or ends",
+                "the way back: once evicted it is not admitted to gpu again",
+            ),
+            Touched(WAITS, "its place in the queue", "flavor gpu"),
+        ],
+    ),
+    "a queue is drained": (
+        asked(queues={**STACK["queues"], **STOPPED}),
+        "ClusterQueue",
+        [
+            Touched(JOB, "its place in the queue", "its pods: Kueue suspends it"),
+            Touched(WAITS, "its place in the queue"),
+        ],
+    ),
+    "a tenant goes: its namespace stays, and its queue in it": (
+        asked(tenants={}),
+        "LocalQueue",
+        [
+            Touched(JOB, "its queue, which stays with the namespace", LEFT_ALONE),
+            Touched(WAITS, "its queue, which stays with the namespace", LEFT_ALONE),
+        ],
+    ),
+    "the queues are to hold what they do not hold now": (
+        asked(kueue={"enabled": True, "integrations": ["trainer.kubeflow.org/trainjob"]}),
+        "Kueue",
+        [
+            Touched(JOB, "all that it has: make up refuses this until it has ended, or is deleted"),
+            Touched(WAITS, "all that it has: make up refuses this until it has ended, or is deleted"),
+        ],
+    ),
+    "a gang's scheduler goes": (
+        asked(volcano={"enabled": False}),
+        "GangScheduler",
+        [
+            Touched(GANG, "its pods", "its scheduler: recreated pods stay Pending"),
+            Touched(GANG_WAITS, "its place in the queue", "its scheduler: its pods will stay Pending"),
+        ],
+    ),
+    "a pool gets smaller": (
+        asked(nodePools={"gpu": {**POOL, "nodes": 1}}),
+        "NodePool",
+        [Touched(JOB, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies")],
+    ),
+    "a pool grows": (asked(nodePools={"gpu": {**POOL, "nodes": 3}}), "NodePool", [Touched(JOB, "its pods")]),
+    "a priority changes": (
+        asked(queues={**STACK["queues"], "priorities": {"low": {"value": -2, "description": "Can wait."}}}),
+        "WorkloadPriorityClass",
+        [
+            Touched(JOB, "the priority that it has had since it was created"),
+            Touched(WAITS, "the priority that it has had since it was created"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("quota", "cohort", "loses"),
+    [
+        ({"nominal": "2"}, {}, "its start: it asks for 4 of cpu, and the queue has 2 at most"),
+        ({"nominal": "4"}, {}, ""),
+        ({"nominal": "2"}, {"cohort": "all"}, ""),
+        (
+            {"nominal": "2", "borrowingLimit": "1"},
+            {"cohort": "all"},
+            "its start: it asks for 4 of cpu, and the queue has 3 at most",
+        ),
+    ],
+)
+def test_a_quota_that_becomes_too_small_for_a_job_that_waits_is_told(
+    quota: dict[str, str], cohort: dict[str, str], loses: str
+) -> None:
+    group = {"flavors": [{"name": "cpu", "resources": {"cpu": quota}}]}
+    queues = {**STACK["queues"], "clusterQueues": {"team-a": {"resourceGroups": [group], **cohort}}}
+    queues["cohorts"] = {"all": {}}
+    change = only(impact.changes(asked(), asked(queues=queues, nodePools={})), "ClusterQueue")
+    waits = replace(WAITS, requests={"cpu": "4"})
+    assert impact.touched(change, [waits])[0].loses.replace("flavor gpu", "") == loses
+
+
+def test_where_the_queue_holds_trainjobs_a_changed_runtime_starts_what_runs_anew() -> None:
+    held = replace(JOB, held_by_kueue=True)
+    change = only(impact.changes(asked(), asked(runtime(image="b"))), "ClusterTrainingRuntime")
+    loses = "its pods: Kueue stops them at its next event, and starts it anew"
+    assert impact.touched(change, [held]) == (Touched(held, "its TrainJob", loses),)
+    waits = replace(WAITS, held_by_kueue=True)
+    assert impact.touched(change, [waits]) == (
+        Touched(waits, "its place", "the runtime as it was: its pods will be built from the changed one"),
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_trainjob_keeps_and_loses(case: str) -> None:
+    after, kind, expected = CASES[case]
+    changes = impact.changes(asked(), after)
+    chosen = [one for one in changes if one.ref.kind == kind and one.verb is not Verb.ADDED]
+    assert len(chosen) == 1, changes
+    assert list(impact.touched(chosen[0], [JOB, WAITS, OTHER, GANG, GANG_WAITS])) == expected
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "a runtime is changed: what has started keeps it, what has not gets the new one",
+        "a runtime is removed: what has not started is blocked",
+        "a queue loses a flavor",
+        "a queue is drained",
+        "a gang's scheduler goes",
+    ],
+)
+def test_a_job_that_somebody_has_suspended_has_no_place_in_a_queue_to_keep(case: str) -> None:
+    after, kind, _ = CASES[case]
+    held = replace(WAITS, state=State.SUSPENDED, schedulers=frozenset({"volcano"}))
+    [chosen] = [
+        one for one in impact.changes(asked(), after) if one.ref.kind == kind and one.verb is not Verb.ADDED
+    ]
+    [touched] = impact.touched(chosen, [held])
+    assert touched.keeps == "its TrainJob"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"networks": ["a"]}, {"compactPlacement": True}, {"maintenance": {}}],
+    ids=["other networks", "side by side", "upkeep"],
+)
+def test_nodes_of_a_cloud_that_are_made_anew_take_their_pods_with_them(changed: dict[str, Any]) -> None:
+    networks = {"a": {"network": "a", "subnetwork": "a"}}
+    cluster = {"gke": {"project": "p", "location": "europe-west4", "name": "c", "networks": networks}}
+    machine = {**POOL["machine"], "type": "a3-highgpu-8g"}
+    pool = {**POOL, "provider": "gke", "zones": ["europe-west4-a"], "machine": machine}
+    before = asked(cluster=cluster, nodePools={"gpu": pool})
+    after = asked(cluster=cluster, nodePools={"gpu": {**pool, **changed}})
+    assert list(impact.touched(only(impact.changes(before, after), "NodePool"), [JOB])) == [
+        Touched(JOB, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies")
+    ]
+
+
+def test_what_of_a_tenant_that_goes_stays_is_not_called_removed() -> None:
+    found = impact.changes(asked(), asked(tenants={}))
+    assert {(str(change.ref), change.verb) for change in found} == {
+        ("LocalQueue a/default", Verb.LEFT),
+        ("Namespace a", Verb.LEFT),
+        ("RoleBinding a/trainyard-operator-mpi", Verb.REMOVED),
+    }
+
+
+def test_who_has_rights_in_a_tenants_namespace_is_asked_for_and_goes_with_the_tenant() -> None:
+    people = {"dataScientists": [{"name": "vision"}], "viewers": [{"kind": "User", "name": "eve"}]}
+    before = asked(tenants={"a": {"clusterQueue": "team-a", **people}})
+    gone = impact.changes(before, asked(tenants={}))
+    assert {change.ref.name for change in gone if change.verb is Verb.REMOVED} == {
+        "trainyard-data-scientist",
+        "trainyard-data-scientist-further",
+        "trainyard-operator-mpi",
+        "trainyard-viewer",
+    }
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "bound"),
+    [([], {"a"}), (["b", "a"], {"a", "b"}), (["*"], set())],
+    ids=["of tenants", "and of others", "everywhere, by a role of the whole cluster"],
+)
+def test_where_mpi_jobs_may_run_is_asked_for(namespaces: list[str], bound: set[str]) -> None:
+    found = asked(operator={**STACK["operator"], "mpiNamespaces": namespaces})
+    assert {ref.namespace for ref in found if ref.name == "trainyard-operator-mpi"} == bound
+
+
+def test_nodes_that_are_not_the_stacks_stay() -> None:
+    labels = {"provider": "existing", "nodeLabels": {"pool": "gpu"}}
+    existing = {"gpu": {**POOL, **labels}}
+    shipped = {"nvidia": {"devicePlugin": "shipped"}}
+    before = asked(nodePools=existing, accelerators=shipped)
+    change = only(impact.changes(before, asked(nodePools={}, accelerators=shipped)), "NodePool")
+    assert impact.touched(change, [JOB]) == (
+        Touched(JOB, "its pods: the stack removes no nodes that it did not create"),
+    )
