@@ -115,7 +115,7 @@ PART = Step(
     "- A new part of the platform:",
     {
         f"{PLATFORM}/parts/example/__init__.py": '"""A greeting."""\n',
-        f"{PLATFORM}/parts/example/settings.py": '''"""Settings of the greeting."""
+        f"{PLATFORM}/stack/example.py": '''"""Settings of the greeting."""
 
 from trainyard_api.closed import Closed
 
@@ -162,8 +162,8 @@ def install(assembly: Assembly) -> None:
 ''',
     },
     {
-        f"{PLATFORM}/settings.py": (
-            ("from .parts.external_secrets.settings ", "from .parts.example.settings import Example\n"),
+        f"{PLATFORM}/stack/settings.py": (
+            ("from .external_secrets ", "from .example import Example\n"),
             (
                 "    observability: Observability ",
                 '    example: Example = Example()\n    """A greeting."""\n',

@@ -1,7 +1,8 @@
 """What Trainyard installs into a cluster, as a Pulumi program.
 
-`settings` says what a stack wants, `artifacts` and `catalog` read what to
-install, and `parts` has a folder for each part of a platform, which
-`platform/__main__.py` puts in order. `drift`, `impact` and `rollout` say what a
-change does. The operator's own code lives elsewhere.
+From the bottom: `stack` is what a stack file may say, `artifacts` and `catalog`
+read what to install, `objects` and `charts` make and declare it, and `parts` has
+a folder for each part of a platform, which `platform/__main__.py` puts in order.
+Imports go downwards only (docs/adr/0040). What a change does, and whether a
+cluster is what git says, is `trainyard_delivery`.
 """

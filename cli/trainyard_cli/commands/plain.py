@@ -33,9 +33,8 @@ def run(stack: str, target: Path, *, out: TextIO | None = None, err: TextIO | No
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        plain_manifests.check(
-            stackfile.read(stack, STACKS)
-        )  # reports mistakes without Pulumi's words around them
+        # Reports mistakes without Pulumi's words around them.
+        plain_manifests.check(stackfile.read(stack, STACKS))
         with TemporaryDirectory() as folder:
             placed = plain_manifests.waves(
                 rendering.state(stack, STACKS / f"Pulumi.{stack}.yaml", Path(folder))

@@ -1,9 +1,8 @@
-"""Runtimes with what a stack has for them: StorageClasses, accelerators, a data cache; pure."""
+"""Runtimes with what a stack has for them: storage, accelerators, a data cache; pure."""
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from trainyard_api import names
 from trainyard_api.closed import nearest
@@ -14,7 +13,11 @@ from ..objects.manifest import Manifest
 from ..stack import accelerators
 from ..stack.accelerators import Accelerator, AcceleratorKind
 from ..stack.storage import ObjectStore, Storage, class_name
+from . import overlay
 from .files import Runtime
+
+CACHE_IMAGE = "CACHE_IMAGE"
+"""Variable of an initializer that starts a cache: the cache's image."""
 
 
 def stored(runtime: Runtime, storage: Storage) -> Runtime:
@@ -85,7 +88,7 @@ def equipped(runtime: Runtime, stack: Mapping[AcceleratorKind, Accelerator]) -> 
     A container that asks for none may get any from its TrainJob, and so gets it for all.
     """
     manifest = copy.deepcopy(runtime.manifest)
-    for container in _training(manifest["spec"]["template"]["spec"]["replicatedJobs"]):
+    for container in _training(manifest):
         asked = set((container.get("resources") or {}).get("limits") or {})
         everything = [
             one for kind, accelerator in stack.items() for one in accelerators.resources(kind, accelerator)
@@ -96,23 +99,13 @@ def equipped(runtime: Runtime, stack: Mapping[AcceleratorKind, Accelerator]) -> 
                 accelerators.resources(kind, accelerator)
             ):
                 told |= {**accelerators.facts()[kind].environment, **accelerator.environment}
-        known = {entry["name"] for entry in container.get("env", [])}
-        added = [{"name": name, "value": value} for name, value in told.items() if name not in known]
-        if added:
-            container["env"] = [*container.get("env", []), *added]
+        _tell(container, told)
     return replace(runtime, manifest=manifest)
 
 
-def _training(jobs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for job in jobs:
-        template = job["template"]
-        step = template.get("metadata", {}).get("labels", {}).get(names.ANCESTOR_LABEL)
-        if step == names.ANCESTOR_TRAINER or job["name"] == names.NODE:
-            yield from template["spec"]["template"]["spec"]["containers"]
-
-
-CACHE_IMAGE = "CACHE_IMAGE"
-"""Variable with the cache's image for such an initializer."""
+def _training(runtime: Manifest) -> Iterator[Manifest]:
+    for job in overlay.training_jobs(runtime):
+        yield from job["template"]["spec"]["template"]["spec"]["containers"]
 
 
 def starts_cache(runtime: Runtime) -> bool:

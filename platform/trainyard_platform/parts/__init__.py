@@ -1,7 +1,7 @@
 """The parts of a platform, a folder each.
 
-`settings` is what a stack says about the part, `manifests` turns that into
-objects, and `component` has Pulumi install them; a part has those of the three
-that it needs. `platform/__main__.py` puts the parts in order; a component's
-`after` is what must exist before its first resource.
+`manifests` turns what a stack says about the part, `stack.<part>`, into objects,
+and `component` has Pulumi install them; a part has those that it needs.
+`platform/__main__.py` puts the parts in order; a component's `after` is what
+must exist before its first resource.
 """

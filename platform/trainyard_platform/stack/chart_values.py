@@ -8,7 +8,7 @@ stack file is checked without the chart.
 
     python -m trainyard_platform.stack.chart_values .sandbox/artifacts
 
-writes that file again, from the charts of the pinned versions.
+writes it again, from the charts of the pinned versions.
 """
 
 import re

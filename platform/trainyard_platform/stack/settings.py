@@ -43,7 +43,7 @@ from .volcano import Volcano
 
 CONFIG_KEY = "trainyard:platform"
 CLUSTER: Final = "cluster"
-"""The name of the provider; see `trainyard_platform.cluster`."""
+"""The name of Pulumi's provider of the cluster, in the program and in the state."""
 KUBERNETES = r"^1\.[0-9]+$"
 
 

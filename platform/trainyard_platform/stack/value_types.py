@@ -1,6 +1,6 @@
 """Values that many parts of the settings have.
 
-Those of one part are `parts.<part>.settings`; all of them meet in `settings`.
+Those of one section are in its module; all of them meet in `settings`.
 """
 
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""From a stack's accelerators to the values of their charts, and to runtimes prepared for them: pure."""
+"""From a stack's accelerators to the values of their charts: pure."""
 
 from collections.abc import Mapping
 from typing import Any

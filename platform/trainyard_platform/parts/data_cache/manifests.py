@@ -1,4 +1,4 @@
-"""What a cache's initializer may do, and which runtimes start one: pure."""
+"""What a cache's initializer may do: pure."""
 
 from trainyard_api import names
 

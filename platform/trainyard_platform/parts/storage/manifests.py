@@ -1,4 +1,4 @@
-"""From a stack's storage to its StorageClasses, and to runtimes that use it: pure."""
+"""From a stack's storage to its StorageClasses: pure."""
 
 from trainyard_api.names import StorageRole
 
