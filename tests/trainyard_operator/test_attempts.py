@@ -123,7 +123,7 @@ def test_the_condition_failed_has_upstreams_words_first_and_the_last_attempt_beh
         "Failed", "True", "FailedJobs", "jobset failed due to one or more job failures", stamp(9)
     )
     known = attempts.with_ends((), [end(0, 1), end(1, 5, attempt=1)])
-    assert attempts.told(failed, known) == Condition(
+    assert attempts.with_last_failure(failed, known) == Condition(
         "Failed",
         "True",
         "FailedJobs",
@@ -131,10 +131,12 @@ def test_the_condition_failed_has_upstreams_words_first_and_the_last_attempt_beh
         "container node of pod tj-node-0-1-abcde on node n1",
         stamp(9),
     )
-    assert attempts.told(failed, known[:1]).message.startswith(f"{failed.message}. node 0 failed first: ")
-    assert attempts.told(failed, ()) == failed
+    assert attempts.with_last_failure(failed, known[:1]).message.startswith(
+        f"{failed.message}. node 0 failed first: "
+    )
+    assert attempts.with_last_failure(failed, ()) == failed
     complete = Condition("Complete", "True", "AllJobsCompleted", "jobset completed successfully", stamp(9))
-    assert attempts.told(complete, known) == complete
+    assert attempts.with_last_failure(complete, known) == complete
 
 
 def test_each_attempt_is_an_event_once() -> None:

@@ -172,7 +172,7 @@ def refusal_of(pod: str, second: float, why: str = "is forbidden: no such volume
     ],
 )
 def test_what_is_refused(jobs: list[Job], events: list[Warned], expected: list[Refused]) -> None:
-    assert refusals.found(jobset(), jobs, events) == tuple(expected)
+    assert refusals.of_jobset(jobset(), jobs, events) == tuple(expected)
 
 
 # --- what follows ---------------------------------------------------------------

@@ -90,8 +90,8 @@ def sentence(attempt: Json) -> str:
     if not is_failure(attempt):
         return f"{who(attempt)} {NO_FAILURE[attempt['reason']]}, {_where(attempt)}"
     parts = [f"{who(attempt)} failed first: {_how(attempt)}, {_where(attempt)}"]
-    said = last_words.short(attempt.get("message", ""))
-    return ": ".join([*parts, said] if said else parts)
+    words = last_words.short(attempt.get("message", ""))
+    return ": ".join([*parts, words] if words else parts)
 
 
 def who(attempt: Json) -> str:
@@ -114,7 +114,7 @@ def _where(attempt: Json) -> str:
     return f"{container}pod {attempt['pod']}{node}"
 
 
-def told(terminal: Condition, attempts: Sequence[Json]) -> Condition:
+def with_last_failure(terminal: Condition, attempts: Sequence[Json]) -> Condition:
     """`Failed` with how the last attempt failed, after the message of JobSet's controller."""
     if terminal.type != names.FAILED or not attempts:
         return terminal
@@ -123,12 +123,12 @@ def told(terminal: Condition, attempts: Sequence[Json]) -> Condition:
     return replace(terminal, message=f"{terminal.message}. {which}{sentence(last)}")
 
 
-def notes(known: Collection[int], now: Sequence[Json]) -> tuple[EventNote, ...]:
-    """An Event for each attempt that is not among those known."""
+def notes(before: Collection[int], now: Sequence[Json]) -> tuple[EventNote, ...]:
+    """An Event for each attempt whose number is not in `before`."""
     return tuple(
         EventNote(*_KINDS[is_failure(new)], f"Attempt {new['attempt']}: {sentence(new)}")
         for new in now
-        if new["attempt"] not in known
+        if new["attempt"] not in before
     )
 
 

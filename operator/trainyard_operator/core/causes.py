@@ -66,9 +66,9 @@ _SERVED_BY: Final = {
 OVERDUE: Final = Cause(Reason.DEADLINE_EXCEEDED, "TrainJob exceeded its active deadline")
 
 
-def failed_alike(one: int, other: int, how: str) -> Cause:
+def failed_alike(first: int, second: int, how: str) -> Cause:
     """Two attempts, counted from 1, failed alike."""
-    message = f"attempts {one} and {other} failed alike, so there is no other: {how}"
+    message = f"attempts {first} and {second} failed alike, so there is no other: {how}"
     return Cause(Reason.SAME_FAILURE, _worded(message, AFTER_THE_SAME_FAILURE))
 
 
@@ -86,17 +86,19 @@ def runtime_missing(job: TrainJob, runtimes: Collection[str]) -> Cause:
     return Cause(Reason.RUNTIME_NOT_FOUND, _worded(f"{_reference(job)} is not found{hint}", step))
 
 
-def runtime_invalid(runtime: Runtime, what: str) -> Cause:
+def runtime_invalid(runtime: Runtime, problem: str) -> Cause:
     """No JobSet can be built from the runtime."""
     where = f'{runtime.kind} "{runtime.name}"'
     step = "correct the runtime or the TrainJob"
-    return Cause(Reason.RUNTIME_INVALID, _worded(f"no JobSet can be built from {where}: {what}", step))
+    return Cause(Reason.RUNTIME_INVALID, _worded(f"no JobSet can be built from {where}: {problem}", step))
 
 
-def policy_unsupported(runtime: Runtime, what: str, using: Framework) -> Cause:
+def policy_unsupported(runtime: Runtime, problem: str, using: Framework) -> Cause:
     """The runtime has a policy that no plugin implements."""
-    known = ", ".join(sorted(using.implemented("mlPolicy")))
-    message = _worded(f'{runtime.kind} "{runtime.name}": {what}', f"use a runtime with one of: {known}")
+    supported = ", ".join(sorted(using.implemented("mlPolicy")))
+    message = _worded(
+        f'{runtime.kind} "{runtime.name}": {problem}', f"use a runtime with one of: {supported}"
+    )
     return Cause(Reason.POLICY_UNSUPPORTED, message)
 
 
@@ -109,18 +111,21 @@ def foreign(kind: str, name: str) -> Cause:
 def rejected(rejection: Rejection) -> Cause:
     """The API server rejects a write."""
     if rejection.reason == Reason.CRD_MISSING:
-        what = _SERVED_BY.get(rejection.resource, "what serves it")
-        step = f"install {what}, or have the platform team do so"
+        provider = _SERVED_BY.get(rejection.resource, "what serves it")
+        step = f"install {provider}, or have the platform team do so"
     else:
         step = _NEXT_STEPS.get(rejection.reason, "see the operator's log")
     return Cause(rejection.reason, _worded(rejection.message, step))
 
 
-def refused(what: Sequence[Refused], standing: Cause | None, *, has_run: bool) -> Cause:
+def refused(refused_objects: Sequence[Refused], standing: Cause | None, *, has_run: bool) -> Cause:
     """Jobs of the JobSet or their pods are refused. Of several messages, the one already reported stays."""
     step = _HAS_RUN if has_run else MEND_CONTENT
     steps: Mapping[str, str] = {Reason.PODS_OVER_QUOTA: _OVER_QUOTA}
-    causes = [Cause(one.reason, _worded(one.message, steps.get(one.reason, step))) for one in what]
+    causes = [
+        Cause(refusal.reason, _worded(refusal.message, steps.get(refusal.reason, step)))
+        for refusal in refused_objects
+    ]
     return standing if standing in causes else causes[0]
 
 
@@ -132,47 +137,47 @@ def standing(job: TrainJob, reasons: Collection[str] = refusals.OF_A_JOBSET) -> 
     return Cause(blocked["reason"], str(blocked.get("message")))
 
 
-def does_not_start(reason: Reason, pod: str, said: str) -> Cause:
+def does_not_start(reason: Reason, pod: str, message: str) -> Cause:
     """A pod has its node, and a container of it does not start."""
-    return Cause(reason, _worded(f"pod {pod}: {said}", _STARTS_WITH[reason]))
+    return Cause(reason, _worded(f"pod {pod}: {message}", _STARTS_WITH[reason]))
 
 
 def no_such_queue(queue: str, namespace: str, hint: str) -> Cause:
     """The TrainJob names a LocalQueue that is not there."""
-    what = f"there is no LocalQueue {queue[:_LONGEST_NAME]} in namespace {namespace}{hint}"
-    return Cause(Reason.QUEUE_NOT_FOUND, _worded(what, NO_SUCH_QUEUE))
+    problem = f"there is no LocalQueue {queue[:_LONGEST_NAME]} in namespace {namespace}{hint}"
+    return Cause(Reason.QUEUE_NOT_FOUND, _worded(problem, NO_SUCH_QUEUE))
 
 
-def queue_too_small(queue: str, asked: str, most: str) -> Cause:
+def queue_too_small(queue: str, request: str, most: str) -> Cause:
     """The TrainJob asks for more than its queue can ever give it."""
-    what = f"it asks for {asked}, and LocalQueue {queue} {most}"
-    return Cause(Reason.QUEUE_TOO_SMALL, _worded(what, TOO_MUCH))
+    problem = f"it asks for {request}, and LocalQueue {queue} {most}"
+    return Cause(Reason.QUEUE_TOO_SMALL, _worded(problem, TOO_MUCH))
 
 
-def with_words_of_kueue(cause: Cause, said: str) -> Cause:
+def with_words_of_kueue(cause: Cause, words: str) -> Cause:
     """The cause with what Kueue says of it before the next step."""
-    what, _, step = cause.message.rpartition("; ")
-    return Cause(cause.reason, _worded(f"{what}; {_KUEUE_SAYS}{said}", step))
+    problem, _, step = cause.message.rpartition("; ")
+    return Cause(cause.reason, _worded(f"{problem}; {_KUEUE_SAYS}{words}", step))
 
 
 def has_words_of_kueue(standing: Cause | None, cause: Cause) -> bool:
     """Whether this is reported already, with Kueue's words."""
-    what, _, _ = cause.message.rpartition("; ")
-    return standing is not None and standing.message.startswith(f"{what}; {_KUEUE_SAYS}")
+    problem, _, _ = cause.message.rpartition("; ")
+    return standing is not None and standing.message.startswith(f"{problem}; {_KUEUE_SAYS}")
 
 
 def other_content(observed: Observed) -> tuple[EventNote, ...]:
     """The Event for a JobSet built from other content than the TrainJob was created or started with."""
-    what = _reference(observed.trainjob)
+    reference = _reference(observed.trainjob)
     if observed.runtime_renewed:
         message = (
-            f"the content that {what} had when the TrainJob was created is refused, and no pod has run; "
+            f"the content that {reference} had when the TrainJob was created is refused, and no pod has run; "
             "the JobSet is built from the present one"
         )
         return (EventNote("Normal", Reason.RUNTIME_RENEWED, message),)
     if observed.runtime_revision_lost:
         message = (
-            f"{what} has changed since the TrainJob started, and its earlier content "
+            f"{reference} has changed since the TrainJob started, and its earlier content "
             "is no longer kept; the JobSet is built from the present one"
         )
         return (EventNote("Warning", Reason.RUNTIME_REVISION_LOST, message),)
@@ -181,8 +186,8 @@ def other_content(observed: Observed) -> tuple[EventNote, ...]:
 
 def undone(manifest: Json, other: str, seconds: float) -> EventNote:
     """The Event about an object that somebody keeps changing back; `other` is their manager, or empty."""
-    what = f"{manifest['kind']} {manifest['metadata']['name']}"
-    message = f"{other or 'another client'} keeps changing {what} back; the next write is in {seconds:.0f} s"
+    title = f"{manifest['kind']} {manifest['metadata']['name']}"
+    message = f"{other or 'another client'} keeps changing {title} back; the next write is in {seconds:.0f} s"
     step = "have the platform team find out what that is, and end it"
     return EventNote("Warning", Reason.WRITE_UNDONE, _worded(message, step))
 
@@ -192,7 +197,7 @@ def _reference(job: TrainJob) -> str:
     return f'{kind} "{name}"'
 
 
-def _worded(what: str, step: str) -> str:
+def _worded(sentence: str, step: str) -> str:
     """The sentence and the next step; if they are too long, the sentence is cut."""
     room = _LONGEST_MESSAGE - len(step) - 5
-    return f"{what if len(what) <= room else what[:room] + '...'}; {step}"
+    return f"{sentence if len(sentence) <= room else sentence[:room] + '...'}; {step}"

@@ -32,8 +32,8 @@ def find(conditions: Sequence[Json], kind: str) -> Json | None:
 
 def is_true(conditions: Sequence[Json], kind: str) -> bool:
     """Whether the condition of that type exists and is True."""
-    found = find(conditions, kind)
-    return found is not None and found.get("status") == "True"
+    condition = find(conditions, kind)
+    return condition is not None and condition.get("status") == "True"
 
 
 def finished(conditions: Sequence[Json]) -> bool:
@@ -41,21 +41,21 @@ def finished(conditions: Sequence[Json]) -> bool:
     return any(is_true(conditions, kind) for kind in _TERMINAL)
 
 
-def with_condition(conditions: Sequence[Json], wanted: Condition) -> Conditions:
+def with_condition(conditions: Sequence[Json], condition: Condition) -> Conditions:
     """The list with the condition set, in its old place if it had one, else at the end."""
     value: dict[str, Any] = {
-        "type": wanted.type,
-        "status": wanted.status,
-        "reason": wanted.reason,
-        "message": wanted.message,
-        "lastTransitionTime": wanted.last_transition_time,
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
     }
-    if wanted.observed_generation is not None:
-        value["observedGeneration"] = wanted.observed_generation
-    old = find(conditions, wanted.type)
+    if condition.observed_generation is not None:
+        value["observedGeneration"] = condition.observed_generation
+    old = find(conditions, condition.type)
     if old is None:
         return (*conditions, value)
-    if old.get("status") == wanted.status:
+    if old.get("status") == condition.status:
         value["lastTransitionTime"] = old["lastTransitionTime"]
     return tuple(value if c is old else c for c in conditions)
 

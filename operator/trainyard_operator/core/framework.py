@@ -79,8 +79,8 @@ class Framework:
 
     def info(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
         """What both ask for, before any plugin; raises `InvalidFieldError` for an invalid field."""
-        found = infos.new_info(trainjob, runtime, settings)
-        return infos.with_resources(found, lambda job: any(p.trains(found, job) for p in self._trains))
+        info = infos.new_info(trainjob, runtime, settings)
+        return infos.with_resources(info, lambda job: any(p.trains(info, job) for p in self._trains))
 
     def children_of(self, info: Info) -> tuple[Child, ...]:
         """Steps 3 to 6 of `children`."""
@@ -119,24 +119,24 @@ class Framework:
 
         Raises `InvalidFieldError` for policies that cannot be read.
         """
-        asked = {f"featureGates.{gate}" for gate in settings.feature_gates}
+        entries = {f"featureGates.{gate}" for gate in settings.feature_gates}
         for kind, path in (("mlPolicy", ML_POLICY_PATH), ("podGroupPolicy", POD_GROUP_PATH)):
             policy = fields.mapping(runtime.spec.get(kind), path)
-            asked |= {f"{kind}.{source}" for source, value in policy.items() if value is not None}
-        return not asked.isdisjoint(self._built_for)
+            entries |= {f"{kind}.{source}" for source, value in policy.items() if value is not None}
+        return not entries.isdisjoint(self._built_for)
 
     def require_implemented(self, runtime: Runtime) -> None:
         """Refuse a runtime that asks for a policy which no plugin implements.
 
         Raises `UnsupportedPolicyError` for an mlPolicy, `InvalidFieldError` for a podGroupPolicy.
         """
-        known = self.implemented("mlPolicy")
+        sources = self.implemented("mlPolicy")
         for source, value in fields.mapping(runtime.spec.get("mlPolicy"), ML_POLICY_PATH).items():
-            if value is not None and source != "numNodes" and source not in known:
+            if value is not None and source != "numNodes" and source not in sources:
                 raise UnsupportedPolicyError(f"{ML_POLICY_PATH.child(source)} is not supported")
-        known = self.implemented("podGroupPolicy")
+        sources = self.implemented("podGroupPolicy")
         for source, value in fields.mapping(runtime.spec.get("podGroupPolicy"), POD_GROUP_PATH).items():
-            if value is not None and source not in known:
+            if value is not None and source not in sources:
                 path = str(POD_GROUP_PATH)
                 raise InvalidFieldError(
                     FieldError(ErrorType.NOT_SUPPORTED, path, source, "no such gang scheduler here")

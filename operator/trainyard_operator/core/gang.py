@@ -37,12 +37,12 @@ def members(info: Info) -> frozenset[str]:
     awaited = {job["name"]: _dependencies(job) for job in info.jobs}
     if not any(awaited.values()):
         return everybody
-    found: set[str] = set()
+    visited: set[str] = set()
     reached = {job["name"] for job in info.jobs if templates.ancestor(job) == names.ANCESTOR_TRAINER}
     while reached:
-        found |= reached
-        reached = {name for job in reached for name in _ready(awaited[job]) & everybody} - found
-    together = frozenset(job for job in found if not _ready(awaited[job]))
+        visited |= reached
+        reached = {name for job in reached for name in _ready(awaited[job]) & everybody} - visited
+    together = frozenset(job for job in visited if not _ready(awaited[job]))
     return together or everybody
 
 

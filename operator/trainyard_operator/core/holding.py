@@ -63,8 +63,8 @@ def _is_suspended(manifest: Json) -> bool:
 
 
 def _gates(manifest: Json) -> list[str]:
-    said = _annotations(manifest).get(names.QUEUE_GATES_ANNOTATION, "")
-    return [gate for gate in said.split(",") if gate]
+    annotation = _annotations(manifest).get(names.QUEUE_GATES_ANNOTATION, "")
+    return [gate for gate in annotation.split(",") if gate]
 
 
 def _annotations(manifest: Json) -> Mapping[str, str]:

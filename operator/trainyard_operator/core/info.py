@@ -143,15 +143,15 @@ class Info:
         """With `edit` applied to the ReplicatedJob of that name."""
         return self.with_jobs(frozenset({name}), edit)
 
-    def with_jobs(self, wanted: Set[str], edit: templates.Edit) -> Info:
+    def with_jobs(self, targets: Set[str], edit: templates.Edit) -> Info:
         """With `edit` applied to the ReplicatedJobs of these names."""
-        return replace(self, jobs=tuple(edit(job) if job["name"] in wanted else job for job in self.jobs))
+        return replace(self, jobs=tuple(edit(job) if job["name"] in targets else job for job in self.jobs))
 
     def with_env(self, job: str, container: str, env: Iterable[Json]) -> Info:
         """With the variables in that container, each replacing the one of its name."""
-        wanted = tuple(env)
+        variables = tuple(env)
         return self.with_job(
-            job, lambda j: templates.with_container(j, container, lambda c: templates.with_env(c, wanted))
+            job, lambda j: templates.with_container(j, container, lambda c: templates.with_env(c, variables))
         )
 
     def with_port(self, job: str, container: str, port: int) -> Info:
@@ -209,14 +209,14 @@ def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
     for position, patch in enumerate(patches):
         path = FieldPath("spec.runtimePatches").index(position).child("trainingRuntimeSpec", "template")
         fields.require_shallow(patch, path)
-        wanted = _child(patch, path, "trainingRuntimeSpec", "template")
-        named = _child(wanted, path, "metadata")
+        template_patch = _child(patch, path, "trainingRuntimeSpec", "template")
+        named = _child(template_patch, path, "metadata")
         labels |= fields.text_map(named.get("labels"), path.child("metadata", "labels"))
         annotations |= fields.text_map(named.get("annotations"), path.child("metadata", "annotations"))
-        changes = _child(wanted, path, "spec")
+        changes = _child(template_patch, path, "spec")
         if changes:
-            said = what_is_said(changes)
-            merged = merge.strategic_merge(stages[-1].spec, said, merge.JOBSET_SPEC, path.child("spec"))
+            spec_patch = what_is_said(changes)
+            merged = merge.strategic_merge(stages[-1].spec, spec_patch, merge.JOBSET_SPEC, path.child("spec"))
             stages.append(_Stage(merged, path.child("spec")))
     spec = _checked(stages)
 
@@ -287,8 +287,8 @@ def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
     given = fields.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _RESOURCES_PATH)
     if given is None or info.ml_policy is None:
         return info
-    wanted = [job for job in info.jobs if templates.ancestor(job) == names.ANCESTOR_TRAINER or trains(job)]
-    if not wanted:
+    trainers = [job for job in info.jobs if templates.ancestor(job) == names.ANCESTOR_TRAINER or trains(job)]
+    if not trainers:
         return info
     amounts = templates.resources(given, _RESOURCES_PATH)
 
@@ -300,5 +300,5 @@ def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
                 result[kind] = together
         return {**container, "resources": result}
 
-    with_node = frozenset(job["name"] for job in wanted if templates.container(job, names.NODE) is not None)
+    with_node = frozenset(job["name"] for job in trainers if templates.container(job, names.NODE) is not None)
     return info.with_jobs(with_node, lambda job: templates.with_container(job, names.NODE, merged))

@@ -118,15 +118,15 @@ def without(pod: Pod, reason: str, *, gone: bool = False) -> Lines:
 
 def tidy(log: str) -> str:
     """The end of the log as a terminal would show it, without what controls one."""
-    found: list[str] = []
+    lines: list[str] = []
     room = OF_A_POD
     for line in reversed(log.split("\n")):
         if room < 0:
             break
         # A progress bar writes over its own line: what it wrote last is what one sees.
-        found.append(_shown(line.rstrip("\r").rpartition("\r")[2]))
-        room -= len(found[-1])
-    return "\n".join(reversed(found)).strip("\n")
+        lines.append(_shown(line.rstrip("\r").rpartition("\r")[2]))
+        room -= len(lines[-1])
+    return "\n".join(reversed(lines)).strip("\n")
 
 
 def _shown(line: str) -> str:
@@ -144,12 +144,12 @@ def merged(kept: Kept, fresh: Mapping[str, Lines], places: int, first: str) -> K
         first: The place that failed first.
     """
     lost = {place for place, lines in fresh.items() if lines.missing and _says(kept.pods.get(place))}
-    known = {**kept.pods, **{place: lines for place, lines in fresh.items() if place not in lost}}
-    order = sorted(known, key=lambda place: (place != first, place not in fresh))[:MOST_PODS]
+    candidates = {**kept.pods, **{place: lines for place, lines in fresh.items() if place not in lost}}
+    order = sorted(candidates, key=lambda place: (place != first, place not in fresh))[:MOST_PODS]
     share = _share(len(order))
     pods = {
         place: msgspec.structs.replace(
-            known[place], text=within(known[place].text, OF_A_POD if place == first else share)
+            candidates[place], text=within(candidates[place].text, OF_A_POD if place == first else share)
         )
         for place in sorted(order)
     }
@@ -171,13 +171,13 @@ def _share(count: int) -> int:
 
 def within(text: str, most: int) -> str:
     """The last whole lines of the text that have at most so many bytes."""
-    found: list[str] = []
+    lines: list[str] = []
     for line in reversed(text.split("\n")):
         most -= len(line.encode()) + 1
         if most < -1:  # the last line has no line feed behind it
             break
-        found.append(line)
-    return "\n".join(reversed(found))
+        lines.append(line)
+    return "\n".join(reversed(lines))
 
 
 def name_of(trainjob: str) -> str:

@@ -62,51 +62,51 @@ class LastWords:
 
 def of(exit_code: int, message: str) -> LastWords | None:
     """What the message of a container with that exit code tells; None if it tells nothing of the kind."""
-    first, _, said = message.partition("\n")
-    found = _FIRST.fullmatch(first)
-    if found is None:
+    first, _, output = message.partition("\n")
+    match = _FIRST.fullmatch(first)
+    if match is None:
         return _of_mpirun(message)
-    rank = None if found["rank"] is None else int(found["rank"])
-    code = int(found["code"])
+    rank = None if match["rank"] is None else int(match["rank"])
+    code = int(match["code"])
     if exit_code not in ((code,) if rank is None else _LAUNCHERS):
         return None
     try:
-        at = datetime.fromisoformat(found["at"])
+        at = datetime.fromisoformat(match["at"])
     except ValueError:
         return None
-    return LastWords(at, code, found["did"] != "failed", said, rank)
+    return LastWords(at, code, match["did"] != "failed", output, rank)
 
 
 def _of_mpirun(message: str) -> LastWords | None:
     footer = _MPIRUN.search(message)
     if footer is None:
         return None
-    found = _MPI_EXIT.search(message) or _MPI_SIGNAL.search(message) or _MPI_ABORT.search(message)
-    if found is None:
+    match = _MPI_EXIT.search(message) or _MPI_SIGNAL.search(message) or _MPI_ABORT.search(message)
+    if match is None:
         return None
-    named = found.groupdict()
+    named = match.groupdict()
     code = 128 + int(named["signal"]) if "signal" in named else int(named["code"])
     return LastWords(None, code, False, message[: footer.start()].removesuffix("\n"), int(named["rank"]))
 
 
-def short(said: str) -> str:
+def short(output: str) -> str:
     """The last line, with the last place in the user's code that a traceback names; empty if none."""
-    fault = said.rfind(_FAULT)
-    if fault > said.rfind(_TRACEBACK):
-        return _short_fault(said[fault:])
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    fault = output.rfind(_FAULT)
+    if fault > output.rfind(_TRACEBACK):
+        return _short_fault(output[fault:])
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     if not lines:
         return ""
     words = [line for line in lines if not line.startswith('File "')]
-    return ((words or [""])[-1][:_SHORT] + _place(_places(said)[-1:])).strip()
+    return ((words or [""])[-1][:_SHORT] + _place(_places(output)[-1:])).strip()
 
 
-def _short_fault(said: str) -> str:
-    return said.partition("\n")[0].strip()[:_SHORT] + _place(_places(said)[:1])
+def _short_fault(output: str) -> str:
+    return output.partition("\n")[0].strip()[:_SHORT] + _place(_places(output)[:1])
 
 
-def _places(said: str) -> list[re.Match[str]]:
-    return [frame for frame in _FRAME.finditer(said) if not _LIBRARY.search(frame["file"])]
+def _places(output: str) -> list[re.Match[str]]:
+    return [frame for frame in _FRAME.finditer(output) if not _LIBRARY.search(frame["file"])]
 
 
 def _place(frames: list[re.Match[str]]) -> str:

@@ -187,13 +187,13 @@ def _size_errors(spec: Json, most: int) -> Iterator[FieldError]:
             yield FieldError(ErrorType.TOO_LONG, str(_SPEC), None, detail)
 
 
-def _amounts(found: Json) -> int:
-    lists = (found.get(name) for name in ("limits", "requests", "overhead"))
+def _amounts(mapping: Json) -> int:
+    lists = (mapping.get(name) for name in ("limits", "requests", "overhead"))
     return sum(len(amounts) for amounts in lists if isinstance(amounts, dict))
 
 
-def _containers(found: Json) -> int:
-    lists = (found.get(name) for name in ("containers", "initContainers"))
+def _containers(mapping: Json) -> int:
+    lists = (mapping.get(name) for name in ("containers", "initContainers"))
     return sum(len(containers) for containers in lists if isinstance(containers, list | tuple))
 
 

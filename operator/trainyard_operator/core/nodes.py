@@ -86,10 +86,10 @@ class Nodes:
 
 def seen(pods: Iterable[Pod], now: datetime) -> Nodes:
     """What the pods show at this time."""
-    found = sorted(pods, key=lambda pod: (pod.since is None, pod.since, pod.name))
-    ready = sum(pod.ready for pod in found if pod.job not in names.INITIALIZERS)
-    stuck = [pod for pod in found if pod.since is not None and now - pod.since >= PATIENCE]
-    return Nodes(ready, _sentence(stuck) if stuck else "", _held(found))
+    by_age = sorted(pods, key=lambda pod: (pod.since is None, pod.since, pod.name))
+    ready = sum(pod.ready for pod in by_age if pod.job not in names.INITIALIZERS)
+    stuck = [pod for pod in by_age if pod.since is not None and now - pod.since >= PATIENCE]
+    return Nodes(ready, _sentence(stuck) if stuck else "", _held(by_age))
 
 
 def _sentence(stuck: list[Pod]) -> str:
@@ -104,8 +104,8 @@ def _held(pods: list[Pod]) -> Cause | None:
     first = next((pod for pod in pods if pod.held is not None), None)
     if first is None or first.held is None:
         return None
-    reason, said = first.held
-    return causes.does_not_start(reason, first.name, said)
+    reason, message = first.held
+    return causes.does_not_start(reason, first.name, message)
 
 
 def why(reason: str, message: str) -> tuple[Reason, str] | None:
@@ -113,16 +113,16 @@ def why(reason: str, message: str) -> tuple[Reason, str] | None:
 
     None for what most containers wait for, and not for long.
     """
-    said = f"{reason}: {message}" if message else reason
+    sentence = f"{reason}: {message}" if message else reason
     if reason in IMAGE:
-        return Reason.IMAGE_NOT_PULLED, said
+        return Reason.IMAGE_NOT_PULLED, sentence
     if reason in START:
-        return Reason.CANNOT_START, said
+        return Reason.CANNOT_START, sentence
     if reason != CONFIG and reason not in MOUNT:
         return None
     if SECRET.search(message) and "not found" in message:
-        return Reason.SECRET_MISSING, said
-    return (Reason.CONFIG_MISSING if reason == CONFIG else Reason.VOLUME_NOT_MOUNTED), said
+        return Reason.SECRET_MISSING, sentence
+    return (Reason.CONFIG_MISSING if reason == CONFIG else Reason.VOLUME_NOT_MOUNTED), sentence
 
 
 def after(looks: int) -> float:

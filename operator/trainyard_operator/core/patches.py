@@ -42,12 +42,12 @@ def validate(job: TrainJob, old: TrainJob | None, jobset: JobSet | None) -> Iter
 
     Raises `InvalidFieldError` for patches that cannot be read.
     """
-    wanted = _patches(job)
-    if old is not None and _without_times(wanted) != _without_times(_patches(old)):
+    patches = _patches(job)
+    if old is not None and _without_times(patches) != _without_times(_patches(old)):
         yield from _change_errors(job, old, jobset)
-    for position, patch in enumerate(wanted):
+    for position, patch in enumerate(patches):
         yield from _manager_errors(patch)
-        yield from _env_errors(wanted, patch, PATH.index(position))
+        yield from _env_errors(patches, patch, PATH.index(position))
 
 
 def only_withdrawn(job: TrainJob, old: TrainJob) -> bool:

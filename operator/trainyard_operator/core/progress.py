@@ -60,10 +60,10 @@ def claimed_audiences(token: str) -> tuple[str, ...]:
     """The audiences that a token claims, not yet verified; empty for what is not a JWT."""
     try:
         payload = token.split(".")[1]
-        found = _claims_decoder.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))).aud
+        audiences = _claims_decoder.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))).aud
     except (IndexError, ValueError, msgspec.DecodeError, RecursionError):
         return ()
-    return (found,) if isinstance(found, str) else tuple(found)
+    return (audiences,) if isinstance(audiences, str) else tuple(audiences)
 
 
 def is_trainjob_audience(text: str) -> bool:
@@ -80,8 +80,8 @@ def read(body: bytes) -> Json | None:
     try:
         status = _decoder.decode(body).trainer_status
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$.")
-        raise InvalidReportError(f"status.{where.rstrip('`')}: {what}" if where else what) from None
+        problem, _, where = str(error).partition(" - at `$.")
+        raise InvalidReportError(f"status.{where.rstrip('`')}: {problem}" if where else problem) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidReportError("Invalid payload") from None
     if status is None:

@@ -118,13 +118,15 @@ def resumed_at(jobset: JobSet) -> datetime | None:
     """When Kueue last let it run; None while it waits, and until JobSet's controller has noted the time."""
     if jobset.suspend:
         return None
-    told = next((c for c in jobset.conditions if c.type == names.SUSPENDED and c.status == "False"), None)
-    return None if told is None else moment(told.last_transition_time)
+    condition = next(
+        (c for c in jobset.conditions if c.type == names.SUSPENDED and c.status == "False"), None
+    )
+    return None if condition is None else moment(condition.last_transition_time)
 
 
 def started_at(jobset: JobSet) -> datetime | None:
     """When it was last resumed, or created if it was never suspended; None while it waits."""
-    suspended = any(told.type == names.SUSPENDED for told in jobset.conditions)
+    suspended = any(condition.type == names.SUSPENDED for condition in jobset.conditions)
     return resumed_at(jobset) if suspended else jobset.created
 
 

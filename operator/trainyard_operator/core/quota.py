@@ -145,41 +145,41 @@ def never(jobset: Json, queue: str, queues: Queues) -> Cause | None:
 
 
 def _too_much(
-    asked: Sequence[tuple[int, resources.Amounts]], pool: Pool, queues: Queues
+    requests: Sequence[tuple[int, resources.Amounts]], pool: Pool, queues: Queues
 ) -> Iterator[tuple[str, str]]:
     """What is asked for, and what the queue has at most, for each resource that it never has enough of."""
     totals: resources.Amounts = {}
-    for count, amounts in asked:
+    for count, amounts in requests:
         totals = resources.added(totals, {name: amount.times(count) for name, amount in amounts.items()})
     for name, total in sorted(totals.items()):
         if total.nano <= 0:
             continue
         group = next((group for group in pool.groups if name in group.resources), None)
         if group is None:
-            yield _shown(name, total, asked), f"has no {name}"
+            yield _shown(name, total, requests), f"has no {name}"
             continue
         capacities = [queues.most(pool, (flavor, name)) for flavor in group.flavors]
-        known = [most for most in capacities if most is not None]
-        if len(known) < len(capacities):
+        bounds = [most for most in capacities if most is not None]
+        if len(bounds) < len(capacities):
             continue
         # All pods of a ReplicatedJob are of one flavor; those of several may share what there is.
-        largest = max((amounts[name].times(n) for n, amounts in asked if name in amounts), key=_nano)
-        if largest.nano > max(known, default=0):
-            most, of = max(known, default=0), " in one flavor" if len(known) > 1 else ""
-        elif total.nano > sum(known):
-            most, of = sum(known), " in all flavors" if len(known) > 1 else ""
+        largest = max((amounts[name].times(n) for n, amounts in requests if name in amounts), key=_nano)
+        if largest.nano > max(bounds, default=0):
+            most, of = max(bounds, default=0), " in one flavor" if len(bounds) > 1 else ""
+        elif total.nano > sum(bounds):
+            most, of = sum(bounds), " in all flavors" if len(bounds) > 1 else ""
         else:
             continue
-        yield _shown(name, total, asked), f"has at most {Quantity(most, total.notation)}{of}"
+        yield _shown(name, total, requests), f"has at most {Quantity(most, total.notation)}{of}"
 
 
 def _nano(amount: Quantity) -> int:
     return amount.nano
 
 
-def _shown(name: str, total: Quantity, asked: Sequence[tuple[int, resources.Amounts]]) -> str:
+def _shown(name: str, total: Quantity, requests: Sequence[tuple[int, resources.Amounts]]) -> str:
     """`cpu 128 (2 x 64)`."""
-    parts = [f"{count} x {amounts[name]}" for count, amounts in asked if count and name in amounts]
+    parts = [f"{count} x {amounts[name]}" for count, amounts in requests if count and name in amounts]
     return f"{name} {total} ({' + '.join(parts)})"
 
 

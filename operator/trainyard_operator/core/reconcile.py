@@ -197,9 +197,11 @@ def _leftovers(observed: Observed) -> tuple[Write, ...]:
     It comes before the status that says so, since nobody looks for it after that.
     """
     return tuple(
-        Delete(found.api_version, found.kind, found.namespace, found.name, found.uid)
-        for found in observed.companions
-        if found.kind == names.POD_GROUP and found.owner_uid == observed.trainjob.uid and not found.deleting
+        Delete(companion.api_version, companion.kind, companion.namespace, companion.name, companion.uid)
+        for companion in observed.companions
+        if companion.kind == names.POD_GROUP
+        and companion.owner_uid == observed.trainjob.uid
+        and not companion.deleting
     )
 
 
@@ -256,13 +258,13 @@ def _suspension(
 ) -> conditions.Conditions:
     at = conditions.timestamp(now)
     if _is_suspended(job):
-        wanted = Condition(names.SUSPENDED, "True", "Suspended", "TrainJob is suspended", at)
-        return conditions.with_condition(before, wanted)
+        condition = Condition(names.SUSPENDED, "True", "Suspended", "TrainJob is suspended", at)
+        return conditions.with_condition(before, condition)
     if _is_held_by_kueue(job) and not settings.keeps_resumed and not conditions.finished(before):
         return conditions.without(before, names.SUSPENDED)
     if conditions.is_true(before, names.SUSPENDED):
-        wanted = Condition(names.SUSPENDED, "False", "Resumed", "TrainJob is resumed", at)
-        return conditions.with_condition(before, wanted)
+        condition = Condition(names.SUSPENDED, "False", "Resumed", "TrainJob is resumed", at)
+        return conditions.with_condition(before, condition)
     return before
 
 
@@ -272,8 +274,8 @@ def _mirrored(
     terminal = None if jobset is None else said_by(jobset).terminal
     if jobset is None or terminal is None:
         return current
-    told = _timed(terminal, queueing.started_at(jobset))
-    return conditions.with_condition(current, attempts.told(told, observed.attempts))
+    condition = _timed(terminal, queueing.started_at(jobset))
+    return conditions.with_condition(current, attempts.with_last_failure(condition, observed.attempts))
 
 
 def _timed(terminal: Condition, started: datetime | None) -> Condition:
@@ -291,8 +293,8 @@ def _timed(terminal: Condition, started: datetime | None) -> Condition:
 
 
 def _failed(current: conditions.Conditions, why: Cause, now: datetime) -> conditions.Conditions:
-    wanted = Condition(names.FAILED, "True", why.reason, why.message, conditions.timestamp(now))
-    return conditions.with_condition(current, wanted)
+    condition = Condition(names.FAILED, "True", why.reason, why.message, conditions.timestamp(now))
+    return conditions.with_condition(current, condition)
 
 
 def _with_blocked(
@@ -301,8 +303,8 @@ def _with_blocked(
     """`after` with the condition at its end, dated as it was in `before` if it was there."""
     old = conditions.find(before, names.BLOCKED)
     at = conditions.timestamp(now) if old is None else old["lastTransitionTime"]
-    wanted = Condition(names.BLOCKED, "True", blocked.reason, blocked.message, at)
-    return conditions.with_condition(after, wanted)
+    condition = Condition(names.BLOCKED, "True", blocked.reason, blocked.message, at)
+    return conditions.with_condition(after, condition)
 
 
 def _announced(before: conditions.Conditions, blocked: Cause) -> tuple[EventNote, ...]:
@@ -411,15 +413,15 @@ def _children_step(
     except InvalidFieldError as error:
         return _Step(blocked=causes.runtime_invalid(runtime, str(error)))
 
-    (wanted,) = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)
+    (manifest,) = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)
     beside = [child for child in children if child.manifest["kind"] != names.JOBSET]
     first = _companions_step(observed, beside)
     if first.blocked is not None or first.wait is not None:
         return first
     if settings.queue_holds_jobset:
-        wanted = queueing.queued(wanted, job, jobset)
+        manifest = queueing.queued(manifest, job, jobset)
     bring = _queued_step if queued else _jobset_step
-    return bring(observed, runtime, wanted, first.writes, settings)
+    return bring(observed, runtime, manifest, first.writes, settings)
 
 
 def _unless_rejected(step: _Step, observed: Observed, now: datetime) -> _Step:
@@ -468,10 +470,10 @@ def _starts(observed: Observed, jobset: JobSet) -> Cause | None:
     if not states.has_unready(said_by(jobset).jobs_status):
         return None
     standing = causes.standing(observed.trainjob, nodes.REASONS)
-    found = standing if observed.starts is None else next(iter(observed.starts), None)
+    cause = standing if observed.starts is None else next(iter(observed.starts), None)
     # The kubelet words the same differently as it tries again.
-    same = found is not None and standing is not None and found.reason == standing.reason
-    return standing if same else found
+    same = cause is not None and standing is not None and cause.reason == standing.reason
+    return standing if same else cause
 
 
 def _blocked_since(job: TrainJob, standing: Cause | None) -> datetime | None:
@@ -496,31 +498,31 @@ def _identity(manifest: Json) -> Identity:
 def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
     """What brings the children beside the JobSet to their wanted state."""
     job = observed.trainjob
-    seen = {found.identity: found for found in observed.companions}
+    seen = {companion.identity: companion for companion in observed.companions}
     writes: list[Write] = []
     for child in children:
-        wanted = marks.labelled(child.manifest, job)
-        found = seen.get(_identity(wanted))
-        if found is None:
-            writes.append(Create(wanted, child.generated))
-        elif found.deleting or (found.owner_uid != job.uid and found.of_trainjob == job.name):
+        manifest = marks.labelled(child.manifest, job)
+        companion = seen.get(_identity(manifest))
+        if companion is None:
+            writes.append(Create(manifest, child.generated))
+        elif companion.deleting or (companion.owner_uid != job.uid and companion.of_trainjob == job.name):
             # It is removed with the earlier TrainJob of this name.
             return _Step(wait=COLLECT_SECONDS)
-        elif found.owner_uid != job.uid:
-            return _Step(blocked=causes.foreign(found.kind, found.name))
-        elif child.generated is None and marks.digest(found.annotations) != marks.digest(
-            wanted["metadata"]["annotations"]
+        elif companion.owner_uid != job.uid:
+            return _Step(blocked=causes.foreign(companion.kind, companion.name))
+        elif child.generated is None and marks.digest(companion.annotations) != marks.digest(
+            manifest["metadata"]["annotations"]
         ):
-            writes.append(Update(wanted, found.uid, found.resource_version))
+            writes.append(Update(manifest, companion.uid, companion.resource_version))
     return _Step(writes=tuple(writes))
 
 
 def _queued_step(
-    observed: Observed, runtime: Runtime, wanted: Json, first: tuple[Write, ...], settings: Settings
+    observed: Observed, runtime: Runtime, manifest: Json, first: tuple[Write, ...], settings: Settings
 ) -> _Step:
     """What brings a JobSet that a queue holds to its wanted state, but for whether it is suspended."""
     revision, record = _revision(runtime)
-    marked = _marked(wanted, observed, revision, settings)
+    marked = _marked(manifest, observed, revision, settings)
     jobset = observed.jobset
     if jobset is None:
         return _Step(writes=(*record, *first, Create(queueing.with_suspend(marked, True))))
@@ -538,15 +540,15 @@ def _queued_step(
 
 
 def _jobset_step(
-    observed: Observed, runtime: Runtime, wanted: Json, first: tuple[Write, ...], settings: Settings
+    observed: Observed, runtime: Runtime, manifest: Json, first: tuple[Write, ...], settings: Settings
 ) -> _Step:
     """What brings the JobSet to its wanted state, after its companions."""
     revision, record = _revision(runtime)
-    marked = _marked(wanted, observed, revision, settings)
+    marked = _marked(manifest, observed, revision, settings)
     jobset = observed.jobset
     if jobset is None or not renewal.is_due(jobset, marked):
         return _Step(writes=_writes(observed, record, first, marked))
-    held = _marked(renewal.held(wanted), observed, revision, settings)
+    held = _marked(renewal.held(manifest), observed, revision, settings)
     if writes := _writes(observed, record, first, held):
         return _Step(writes=writes, wait=COLLECT_SECONDS)
     if observed.jobs is None:
@@ -567,7 +569,7 @@ def _revision(runtime: Runtime) -> tuple[str | None, tuple[Write, ...]]:
 
 def _marked(manifest: Json, observed: Observed, revision: str | None, settings: Settings) -> Json:
     """The JobSet with its marks. Where Kueue may suspend it, the digest leaves `spec.suspend` out."""
-    restarts = retries.asked(retries.as_begun(observed.trainjob, observed.jobset))
+    restarts = retries.max_restarts(retries.as_begun(observed.trainjob, observed.jobset))
     if not settings.queue_holds_jobset:
         return marks.built(manifest, revision, settings, restarts)
     marked = marks.built(queueing.with_suspend(manifest, False), revision, settings, restarts)

@@ -70,14 +70,14 @@ def is_idle(jobset: JobSet) -> bool:
     )
 
 
-def found(jobset: JobSet, jobs: Sequence[Job], events: Collection[Warned]) -> tuple[Refused, ...]:
+def of_jobset(jobset: JobSet, jobs: Sequence[Job], events: Collection[Warned]) -> tuple[Refused, ...]:
     """What could not be created for the JobSet: why its Jobs have no pods, else why there are no Jobs."""
     of_jobs = [refused for job in sorted(jobs, key=_name) for refused in _of_job(job, events)]
     if of_jobs:
         return tuple(of_jobs)
-    said = [event for event in events if event.about == jobset.uid and event.reason in JOBSET_EVENTS]
+    warnings = [event for event in events if event.about == jobset.uid and event.reason in JOBSET_EVENTS]
     return tuple(
-        Refused(Reason.JOBS_REFUSED, message) for message in sorted({event.message for event in said})
+        Refused(Reason.JOBS_REFUSED, message) for message in sorted({event.message for event in warnings})
     )
 
 
@@ -86,7 +86,7 @@ def has_run(jobset: JobSet, refused: Sequence[Refused], blocked_since: datetime 
     ended = any(counts.succeeded or counts.failed for counts in jobset.replicated_jobs_status)
     if ended or jobset.restarts or names.RAN_AS_ANNOTATION in jobset.annotations:
         return True
-    return not all(_at_the_start(one, blocked_since) for one in refused)
+    return not all(_at_the_start(refusal, blocked_since) for refusal in refused)
 
 
 def takes_the_newest(trainjob: TrainJob) -> bool:
@@ -106,22 +106,22 @@ def _name(job: Job) -> str:
 
 
 def _of_job(job: Job, events: Collection[Warned]) -> Iterator[Refused]:
-    said = [event for event in events if event.about == job.uid and event.reason == JOB_EVENT]
-    if not said or job.active or job.suspended or job.finished:
+    warnings = [event for event in events if event.about == job.uid and event.reason == JOB_EVENT]
+    if not warnings or job.active or job.suspended or job.finished:
         return
-    newest = max(said, key=lambda event: (event.last is not None, event.last, event.message))
+    newest = max(warnings, key=lambda event: (event.last is not None, event.last, event.message))
     # Each pod has its own name: without it, the same refusal of the next pod is the same message.
     message = _QUOTED.sub(
         lambda quoted: f'"{job.name}-..."' if quoted[0].startswith(f'"{job.name}-') else quoted[0],
         SAID_OF_A_JOB.sub("", newest.message),
     )
     reason = Reason.PODS_OVER_QUOTA if "exceeded quota" in message else Reason.PODS_REFUSED
-    first = min((event.first for event in said if event.first is not None), default=None)
+    first = min((event.first for event in warnings if event.first is not None), default=None)
     yield Refused(reason, f"Job {job.name}: {message}", first, job.started)
 
 
 def _at_the_start(refused: Refused, blocked_since: datetime | None) -> bool:
     if refused.reason == Reason.JOBS_REFUSED:
         return True
-    known = [at for at in (refused.first, blocked_since) if at is not None]
-    return refused.started is not None and bool(known) and min(known) - refused.started <= AT_THE_START
+    times = [at for at in (refused.first, blocked_since) if at is not None]
+    return refused.started is not None and bool(times) and min(times) - refused.started <= AT_THE_START

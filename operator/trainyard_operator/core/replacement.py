@@ -22,30 +22,30 @@ _KEYS: Final = ("name", "containerPort", "mountPath")
 """What tells the items of a list apart, in this order of preference."""
 
 
-def spec_over(live: Json, wanted: Json) -> Json:
-    """The spec to write over `live` so that it becomes `wanted`; neither is changed."""
-    kept = {name: value for name, value in live.items() if name not in wanted and name not in PLACEMENT}
+def spec_over(live: Json, target: Json) -> Json:
+    """The spec to write over `live` so that it becomes `target`; neither is changed."""
+    kept = {name: value for name, value in live.items() if name not in target and name not in PLACEMENT}
     return kept | {
-        name: value if name in PLACEMENT else _over(live.get(name), value) for name, value in wanted.items()
+        name: value if name in PLACEMENT else _over(live.get(name), value) for name, value in target.items()
     }
 
 
-def _over(live: Any, wanted: Any) -> Any:
-    if isinstance(live, Mapping) and isinstance(wanted, Mapping):
-        return spec_over(live, wanted)
-    if _is_list(live) and _is_list(wanted) and len(live) == len(wanted):
+def _over(live: Any, target: Any) -> Any:
+    if isinstance(live, Mapping) and isinstance(target, Mapping):
+        return spec_over(live, target)
+    if _is_list(live) and _is_list(target) and len(live) == len(target):
         return [
-            _over(old, new) if _same_item(old, new) else new for old, new in zip(live, wanted, strict=True)
+            _over(old, new) if _same_item(old, new) else new for old, new in zip(live, target, strict=True)
         ]
-    return wanted
+    return target
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _same_item(live: Any, wanted: Any) -> bool:
-    if not isinstance(live, Mapping) or not isinstance(wanted, Mapping):
+def _same_item(live: Any, target: Any) -> bool:
+    if not isinstance(live, Mapping) or not isinstance(target, Mapping):
         return False
-    key = next((key for key in _KEYS if key in wanted), None)
-    return key is not None and live.get(key) == wanted[key]
+    key = next((key for key in _KEYS if key in target), None)
+    return key is not None and live.get(key) == target[key]

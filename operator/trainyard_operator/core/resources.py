@@ -40,8 +40,8 @@ def per_node(info: Info) -> Json:
         if job["name"] == names.NODE or templates.ancestor(job) == names.ANCESTOR_TRAINER:
             container = templates.container(job, names.NODE)
             if container is not None:
-                found: Json = container["resources"]
-                return found
+                resources: Json = container["resources"]
+                return resources
     return {}
 
 
@@ -74,14 +74,14 @@ def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
     sidecars: Amounts = {}
     starting: Amounts = {}
     for container in spec.get("initContainers", ()):
-        wanted = wanted_by(container)
+        requests = wanted_by(container)
         if container.get("restartPolicy") == "Always":
-            _add(running, wanted)
-            _add(sidecars, wanted)
-            wanted = dict(sidecars)
+            _add(running, requests)
+            _add(sidecars, requests)
+            requests = dict(sidecars)
         else:
-            _add(wanted, sidecars)
-        _raise_to(starting, wanted)
+            _add(requests, sidecars)
+        _raise_to(starting, requests)
     _raise_to(running, starting)
     for name, amount in wanted_by(spec).items():
         if name in _POD_LEVEL or name.startswith(_POD_LEVEL_PREFIX):
@@ -90,17 +90,17 @@ def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
     return running
 
 
-def added(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
+def added(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Amounts:
     """The sum of both."""
-    result = dict(one)
-    _add(result, other)
+    result = dict(first)
+    _add(result, second)
     return result
 
 
 def _requests(owner: Json, *, limits_count: bool) -> Amounts:
-    asked = owner.get("resources") or {}
-    limits = asked.get("limits") if limits_count else None
-    return _parsed({**(limits or {}), **(asked.get("requests") or {})})
+    resources = owner.get("resources") or {}
+    limits = resources.get("limits") if limits_count else None
+    return _parsed({**(limits or {}), **(resources.get("requests") or {})})
 
 
 def _parsed(amounts: Json) -> Amounts:

@@ -52,7 +52,7 @@ def decide(jobs: Iterable[TrainJob], policy: Retention, now: datetime) -> Decisi
             stays = policy.after_finished
             counted.setdefault(job.namespace, []).append((ended, job))
         else:
-            stays = wanted(annotation)
+            stays = lifetime(annotation)
         if stays is None:
             continue
         left = (ended + timedelta(seconds=stays) - now).total_seconds()
@@ -61,9 +61,9 @@ def decide(jobs: Iterable[TrainJob], policy: Retention, now: datetime) -> Decisi
         else:
             waits.append(left)
     if policy.max_finished_per_namespace is not None:
-        for found in counted.values():
-            found.sort(key=_order, reverse=True)
-            due |= {job.uid: (ended, job) for ended, job in found[policy.max_finished_per_namespace :]}
+        for group in counted.values():
+            group.sort(key=_order, reverse=True)
+            due |= {job.uid: (ended, job) for ended, job in group[policy.max_finished_per_namespace :]}
     ordered = sorted(due.values(), key=_order)
     return Decision(tuple(job for _, job in ordered), min(waits, default=None))
 
@@ -71,10 +71,10 @@ def decide(jobs: Iterable[TrainJob], policy: Retention, now: datetime) -> Decisi
 def finished_at(job: TrainJob) -> datetime | None:
     """When the TrainJob finished; None if it has not, or does not say when."""
     for kind in (names.COMPLETE, names.FAILED):
-        found = conditions.find(conditions.of(job.status), kind)
-        if found is not None and found.get("status") == "True":
+        condition = conditions.find(conditions.of(job.status), kind)
+        if condition is not None and condition.get("status") == "True":
             try:
-                at = conditions.moment(found["lastTransitionTime"])
+                at = conditions.moment(condition["lastTransitionTime"])
             except (KeyError, TypeError, ValueError):
                 return None
             return None if at.tzinfo is None else at
@@ -83,10 +83,10 @@ def finished_at(job: TrainJob) -> datetime | None:
 
 def readable(annotation: str) -> bool:
     """Whether the annotation is valid."""
-    return annotation == KEEP or wanted(annotation) is not None
+    return annotation == KEEP or lifetime(annotation) is not None
 
 
-def wanted(annotation: str) -> float | None:
+def lifetime(annotation: str) -> float | None:
     """The seconds that an annotation asks for; None: it is to be kept, or cannot be read."""
     if annotation == KEEP:
         return None

@@ -33,7 +33,7 @@ _OF_KUBERNETES: Final = 6
 """The `backoffLimit` of a Job that names none."""
 
 
-def asked(job: TrainJob) -> str | None:
+def max_restarts(job: TrainJob) -> str | None:
     """What the TrainJob asks for, in its own words; None: what its runtime does."""
     return job.annotations.get(names.MAX_RESTARTS_ANNOTATION)
 
@@ -45,7 +45,7 @@ def noted(jobset: JobSet) -> str | None:
 
 def as_begun(job: TrainJob, jobset: JobSet | None) -> TrainJob:
     """The TrainJob with the number that its JobSet was made with, if it has one."""
-    if jobset is None or asked(job) == noted(jobset):
+    if jobset is None or max_restarts(job) == noted(jobset):
         return job
     others = {name: text for name, text in job.annotations.items() if name != names.MAX_RESTARTS_ANNOTATION}
     text = noted(jobset)
@@ -58,7 +58,7 @@ def limited(info: Info) -> Info:
 
     Raises `InvalidFieldError` for what is not a number, or more than the runtime allows.
     """
-    text = asked(info.trainjob)
+    text = max_restarts(info.trainjob)
     if text is None:
         return info
     most = _most(info)
@@ -77,12 +77,17 @@ def limited(info: Info) -> Info:
 
 def is_new(job: TrainJob, old: TrainJob) -> bool:
     """Whether an update asks for a number that has not been looked at."""
-    return asked(job) is not None and asked(job) != asked(old)
+    return max_restarts(job) is not None and max_restarts(job) != max_restarts(old)
 
 
 def changes(job: TrainJob, old: TrainJob | None, jobset: JobSet | None) -> Iterator[FieldError]:
     """Why an update may not change the number: a JobSet was made with another."""
-    if old is None or jobset is None or asked(job) == asked(old) or asked(job) == noted(jobset):
+    if (
+        old is None
+        or jobset is None
+        or max_restarts(job) == max_restarts(old)
+        or max_restarts(job) == noted(jobset)
+    ):
         return
     text = noted(jobset)
     made = "without it" if text is None else f'with "{text}"'

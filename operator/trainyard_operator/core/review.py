@@ -92,8 +92,8 @@ def read(body: bytes | bytearray) -> Request:
             raise MalformedError(f"request.{field} is not a string")
     if not texts["uid"]:
         raise MalformedError("request.uid is empty")
-    wanted = {CREATE: ("object",), UPDATE: ("object", "oldObject")}.get(str(texts["operation"]), ())
-    for field in wanted:
+    object_fields = {CREATE: ("object",), UPDATE: ("object", "oldObject")}.get(str(texts["operation"]), ())
+    for field in object_fields:
         if not isinstance(request.get(field), dict):
             raise MalformedError(f"request.{field} is not an object")
     return Request(
@@ -161,24 +161,24 @@ def defaults(manifest: Json, old: Json | None, now: datetime) -> tuple[Json, ...
     not a list of objects is left for the schema to refuse. Raises
     `InvalidFieldError` for what is nested too deep to be compared.
     """
-    for asked in (manifest, old or {}):
-        fields.require_shallow(asked.get("spec"), FieldPath("spec"))
+    for version in (manifest, old or {}):
+        fields.require_shallow(version.get("spec"), FieldPath("spec"))
     before = {patch["manager"]: patch for patch in _patches(old) if _manager(patch) is not None}
     operations = []
     for position, patch in enumerate(_patches(manifest)):
         given = patch.get("time")
-        known = None if (manager := _manager(patch)) is None else before.get(manager)
-        if known is None:
-            wanted = timestamp(now) if given is None else given
-        elif _timeless(known) == _timeless(patch):
-            wanted = known.get("time")
+        earlier = None if (manager := _manager(patch)) is None else before.get(manager)
+        if earlier is None:
+            time = timestamp(now) if given is None else given
+        elif _timeless(earlier) == _timeless(patch):
+            time = earlier.get("time")
         else:
-            wanted = timestamp(now)
-        if wanted == given:
+            time = timestamp(now)
+        if time == given:
             continue
         path = f"/spec/{_PATCHES}/{position}/time"
         operations.append(
-            {"op": "remove", "path": path} if wanted is None else {"op": "add", "path": path, "value": wanted}
+            {"op": "remove", "path": path} if time is None else {"op": "add", "path": path, "value": time}
         )
     return tuple(operations)
 
@@ -232,10 +232,10 @@ def _review(answer: dict[str, Any], warnings: Sequence[str]) -> Json:
 
 def _patches(manifest: Json | None) -> Sequence[Json]:
     spec = (manifest or {}).get("spec")
-    found = spec.get(_PATCHES) if isinstance(spec, Mapping) else None
-    if not isinstance(found, list) or not all(isinstance(patch, Mapping) for patch in found):
+    patches = spec.get(_PATCHES) if isinstance(spec, Mapping) else None
+    if not isinstance(patches, list) or not all(isinstance(patch, Mapping) for patch in patches):
         return ()
-    return found
+    return patches
 
 
 def _manager(patch: Json) -> str | None:
@@ -251,7 +251,7 @@ def _time(text: Any) -> datetime | None:
     if not isinstance(text, str):
         return None
     try:
-        found = moment(text)
+        time = moment(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return time if time.tzinfo is not None else None

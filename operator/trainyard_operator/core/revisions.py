@@ -136,7 +136,7 @@ def read_snapshot(config_map: Json, trainjob: TrainJob) -> Runtime | None:
         read, or holds another runtime than the TrainJob refers to.
     """
     metadata = config_map.get("metadata") or {}
-    owners = [o.get("uid") for o in metadata.get("ownerReferences") or () if o.get("controller")]
+    owners = [owner.get("uid") for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     text = (config_map.get("data") or {}).get("runtime")
     if owners != [trainjob.uid] or not isinstance(text, str) or len(text) > MAX_SNAPSHOT:
         return None
@@ -176,8 +176,8 @@ def shown_reference(trainjob: TrainJob) -> Json:
 def refers(trainjob: TrainJob, runtime: Runtime) -> bool:
     """Whether this is the runtime that the TrainJob's runtimeRef names."""
     named = reference(trainjob)
-    wanted = (named.kind, named.name, named.namespace(trainjob.namespace))
-    return (runtime.kind, runtime.name, runtime.namespace) == wanted
+    expected = (named.kind, named.name, named.namespace(trainjob.namespace))
+    return (runtime.kind, runtime.name, runtime.namespace) == expected
 
 
 def supported(trainjob: TrainJob) -> bool:
@@ -237,13 +237,13 @@ def choose(
 def _started_with(
     jobset: JobSet, live_runtime: Runtime | None, recorded: Sequence[Runtime], snapshot: Runtime | None
 ) -> Chosen:
-    wanted = jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
-    kept = snapshot if wanted is None else next((r for r in recorded if r.revision == wanted), None)
+    revision = jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
+    kept = snapshot if revision is None else next((r for r in recorded if r.revision == revision), None)
     if kept is not None:
         return Chosen(kept)
     if live_runtime is None:
         return Chosen(RuntimeProblem.NOT_FOUND, lost=True)
-    return Chosen(live_runtime, lost=wanted is None or name_of(live_runtime) != wanted)
+    return Chosen(live_runtime, lost=revision is None or name_of(live_runtime) != revision)
 
 
 def _in_force(created: datetime, live_runtime: Runtime | None, honoured: Sequence[Runtime]) -> Chosen:

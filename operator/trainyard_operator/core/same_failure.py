@@ -70,17 +70,17 @@ def seen(job: TrainJob, jobset: JobSet | None, noted: Sequence[Json], now: datet
         return None
     ended = {attempt["attempt"]: attempt for attempt in noted}
     last = jobset.restarts
-    one, other = ended.get(last - 1), ended.get(last)
-    if one is None or other is None or job.spec.get("suspend") is True or now - _at(other) > LATELY:
+    first, second = ended.get(last - 1), ended.get(last)
+    if first is None or second is None or job.spec.get("suspend") is True or now - _at(second) > LATELY:
         return None
     if last == 2:
         start: datetime | None = queueing.resumed_at(jobset) or job.created
     else:
         before = ended.get(last - 2)
         start = None if before is None else _at(before)
-    if not (_alike(one, other) and _came_as_far(one, other, start)):
+    if not (_alike(first, second) and _came_as_far(first, second, start)):
         return None
-    return causes.failed_alike(last - 1, last, attempts.sentence(other))
+    return causes.failed_alike(last - 1, last, attempts.sentence(second))
 
 
 def stop(job: TrainJob, jobset: JobSet, settings: Settings) -> tuple[Activate | Suspend, ...]:
@@ -99,32 +99,32 @@ def with_progress(job: TrainJob, noted: Sequence[Json]) -> tuple[Json, ...]:
         job: The TrainJob, whose status says what it has reported.
         noted: How its attempts failed.
     """
-    known = {attempt["attempt"]: attempt.get("progress") for attempt in attempts.of(job)}
-    found = []
+    percentages = {attempt["attempt"]: attempt.get("progress") for attempt in attempts.of(job)}
+    result = []
     for position, attempt in enumerate(noted):
-        progress = known.get(attempt["attempt"])
-        if attempt is noted[-1] and attempt["attempt"] not in known:
+        progress = percentages.get(attempt["attempt"])
+        if attempt is noted[-1] and attempt["attempt"] not in percentages:
             progress = _reported(job, noted[position - 1] if position else None)
-        found.append(attempt if progress is None else {**attempt, "progress": progress})
-    return tuple(found)
+        result.append(attempt if progress is None else {**attempt, "progress": progress})
+    return tuple(result)
 
 
 def _reported(job: TrainJob, before: Json | None) -> int | None:
     """The percentage that the job has reported since the attempt before failed; None if it has not."""
-    told = job.status.get("trainerStatus") or {}
-    percentage, at = told.get("progressPercentage"), told.get("lastUpdatedTime")
+    trainer_status = job.status.get("trainerStatus") or {}
+    percentage, at = trainer_status.get("progressPercentage"), trainer_status.get("lastUpdatedTime")
     if percentage is None or at is None:
         return None
     return int(percentage) if before is None or conditions.moment(at) > _at(before) else None
 
 
-def _alike(one: Json, other: Json) -> bool:
-    if not (_is_its_own(one) and _is_its_own(other) and one["reason"] == other["reason"]):
+def _alike(first: Json, second: Json) -> bool:
+    if not (_is_its_own(first) and _is_its_own(second) and first["reason"] == second["reason"]):
         return False
-    if one["exitCode"] != other["exitCode"] and _who(one) != _who(other):
+    if first["exitCode"] != second["exitCode"] and _who(first) != _who(second):
         return False
-    words = _words(one)
-    return one["reason"] == _OUT_OF_MEMORY or (words == _words(other) and any(map(str.isalpha, words)))
+    words = _words(first)
+    return first["reason"] == _OUT_OF_MEMORY or (words == _words(second) and any(map(str.isalpha, words)))
 
 
 def _is_its_own(attempt: Json) -> bool:
@@ -151,14 +151,14 @@ def _words(attempt: Json) -> str:
     return _CHANGING.sub("", words)
 
 
-def _came_as_far(one: Json, other: Json, start: datetime | None) -> bool:
+def _came_as_far(first: Json, second: Json, start: datetime | None) -> bool:
     """Whether they failed at the same step, or where none is known after as long; `start` is the first's."""
-    first, second = one.get("progress"), other.get("progress")
-    if first is not None or second is not None:
-        return first is not None and second is not None and abs(first - second) <= POINTS
-    if start is None or start > _at(one):
+    before, after = first.get("progress"), second.get("progress")
+    if before is not None or after is not None:
+        return before is not None and after is not None and abs(before - after) <= POINTS
+    if start is None or start > _at(first):
         return False
-    took, took_then = _at(one) - start, _at(other) - _at(one)
+    took, took_then = _at(first) - start, _at(second) - _at(first)
     return abs(took - took_then) <= max(MARGIN, SHARE * max(took, took_then))
 
 

@@ -88,10 +88,10 @@ def _fits_none(job: TrainJob, seen: nodes.Nodes | None) -> bool:
     return _recorded(job).get("state") == State.UNSCHEDULABLE if seen is None else bool(seen.unschedulable)
 
 
-def _says_only_what_it_waits_for(current: conditions.Conditions, condition: str) -> bool:
+def _says_only_what_it_waits_for(current: conditions.Conditions, kind: str) -> bool:
     """Whether its pods have their nodes, and are tried again by themselves: it starts still."""
-    found = conditions.find(current, condition) or {}
-    return condition == names.BLOCKED and found.get("reason") in nodes.REASONS
+    condition = conditions.find(current, kind) or {}
+    return kind == names.BLOCKED and condition.get("reason") in nodes.REASONS
 
 
 def has_unready(counts: Sequence[Json]) -> bool:
@@ -121,33 +121,33 @@ def changed(
         jobset: Its JobSet; None: it has none. Nodes are reported once its controller has counted it.
         seen: See `of`.
     """
-    told, status = _recorded(job), {**job.status, **(patch or {})}
+    ours, status = _recorded(job), {**job.status, **(patch or {})}
     state = of(job, status, jobset, seen)
     counted = jobset if status.get("jobsStatus") is not None else None
-    found = {
+    values = {
         "state": str(state),
-        "nodes": _nodes(state, told, counted, seen),
-        "queue": _queue(job, state, told, jobset),
+        "nodes": _nodes(state, ours, counted, seen),
+        "queue": _queue(job, state, ours, jobset),
     }
-    before = {**told, "state": told.get("state") or State.PENDING}
-    return {name: value for name, value in found.items() if value != before.get(name)}
+    before = {**ours, "state": ours.get("state") or State.PENDING}
+    return {name: value for name, value in values.items() if value != before.get(name)}
 
 
-def _queue(job: TrainJob, state: State, told: Json, jobset: JobSet | None) -> str | None:
+def _queue(job: TrainJob, state: State, ours: Json, jobset: JobSet | None) -> str | None:
     """The LocalQueue that holds it or its JobSet; None for none, and until something else is said of it."""
     if state is State.PENDING:
-        return told.get("queue")
-    named = job.labels.get(names.QUEUE_LABEL) or told.get("queue")
+        return ours.get("queue")
+    named = job.labels.get(names.QUEUE_LABEL) or ours.get("queue")
     return named if jobset is None else jobset.queue or named
 
 
-def _nodes(state: State, told: Json, jobset: JobSet | None, seen: nodes.Nodes | None) -> str | None:
+def _nodes(state: State, ours: Json, jobset: JobSet | None, seen: nodes.Nodes | None) -> str | None:
     """Nodes that are ready, of those that it wants; None once it has ended."""
     if state in (State.COMPLETE, State.FAILED):
         return None
     if jobset is None or not jobset.nodes:
-        return told.get("nodes")
-    if seen is None and told.get("state") == state and str(told.get("nodes")).endswith(f"/{jobset.nodes}"):
-        return str(told["nodes"])
+        return ours.get("nodes")
+    if seen is None and ours.get("state") == state and str(ours.get("nodes")).endswith(f"/{jobset.nodes}"):
+        return str(ours["nodes"])
     ready = jobset.nodes if state is State.RUNNING else 0 if seen is None else seen.ready
     return f"{ready}/{jobset.nodes}"

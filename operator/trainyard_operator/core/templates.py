@@ -92,14 +92,14 @@ def with_container(job: Json, name: str, edit: Edit) -> Json:
     return with_containers(job, frozenset({name}), edit)
 
 
-def with_containers(job: Json, wanted: Set[str], edit: Edit) -> Json:
+def with_containers(job: Json, targets: Set[str], edit: Edit) -> Json:
     """The ReplicatedJob with `edit` applied to the containers and init containers of these names."""
 
     def pods(template: Json) -> Json:
         spec = dict(template["spec"])
         for kind in ("initContainers", "containers"):
             if kind in spec:
-                spec[kind] = [edit(c) if c["name"] in wanted else c for c in spec[kind]]
+                spec[kind] = [edit(c) if c["name"] in targets else c for c in spec[kind]]
         return {**template, "spec": spec}
 
     return with_pod_template(job, pods)
@@ -116,15 +116,15 @@ def with_port(target: Json, port: int) -> Json:
     As in Trainer v2.3 it takes the place of the same port, else that of the
     first port without a name, since two ports without one count as namesakes.
     """
-    wanted = {"containerPort": port}
+    container_port = {"containerPort": port}
     ports = list(target.get("ports") or ())
     same = [i for i, item in enumerate(ports) if item.get("containerPort") == port]
     namesakes = [i for i, item in enumerate(ports) if not item.get("name")]
     place = next(iter(same + namesakes), None)
     if place is None:
-        ports.append(wanted)
+        ports.append(container_port)
     else:
-        ports[place] = wanted
+        ports[place] = container_port
     return {**target, "ports": ports}
 
 

@@ -118,12 +118,12 @@ def refusals(
         texts = _of_causes(trial, details.get("causes"), of_runtime=of_runtime)
     else:
         texts = iter(())
-    what = trial.kind if trial.kind == names.JOBSET else f"{trial.kind}s"
-    said = {
-        f"Kubernetes would refuse the {what}: {_place(trial, text, of_runtime=of_runtime)}{text}": None
+    kind = trial.kind if trial.kind == names.JOBSET else f"{trial.kind}s"
+    sentences = {
+        f"Kubernetes would refuse the {kind}: {_place(trial, text, of_runtime=of_runtime)}{text}": None
         for text in texts
     }
-    return tuple(said)
+    return tuple(sentences)
 
 
 def _place(trial: Trial, text: str, *, of_runtime: bool) -> str:
@@ -219,8 +219,10 @@ def _claims(spec: Json) -> Iterator[str]:
 
 def _with_volumes(pod: Json, claims: Sequence[str]) -> Json:
     declared = fields.objects(pod.get("volumes"), _VOLUMES)
-    known = {volume.get("name") for volume in declared}
+    declared_names = {volume.get("name") for volume in declared}
     added = [
-        {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims if name not in known
+        {"name": name, "persistentVolumeClaim": {"claimName": name}}
+        for name in claims
+        if name not in declared_names
     ]
     return {**pod, "volumes": [*declared, *added]} if added else pod

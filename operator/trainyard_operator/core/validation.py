@@ -89,17 +89,17 @@ def validate(
             return Answer(errors=tuple(patches.validate(job, old, jobset)))
         if too_much:
             return Answer(errors=too_much)
-        if old is not None and _suspends(job, old) and (found := tuple(patches.validate(job, old, jobset))):
-            return Answer(errors=found)
+        if old is not None and _suspends(job, old) and (errors := tuple(patches.validate(job, old, jobset))):
+            return Answer(errors=errors)
         if not revisions.supported(job):
             return Answer(errors=(_unsupported(job),))
         if runtime is None:
             return Answer(errors=(_missing(job, of_the_other_kind, runtimes),))
-        if not _only_resumes(job, old) and (found := tuple(limits.sizes_of_runtime(runtime.spec, allowed))):
-            return Answer(errors=(_unusable(job, found),))
+        if not _only_resumes(job, old) and (errors := tuple(limits.sizes_of_runtime(runtime.spec, allowed))):
+            return Answer(errors=(_unusable(job, errors),))
     except InvalidFieldError as error:
         return Answer(errors=error.errors)
-    said, errors = _built(
+    plugin_warnings, errors = _built(
         job, runtime, using, settings, old=old, jobset=jobset, allowed=allowed, queues=queues
     )
     warnings = (
@@ -107,7 +107,7 @@ def validate(
         *_retention_warnings(job, old),
         *_suspend_warnings(job, old, settings),
         *_elastic_warnings(job, old),
-        *said,
+        *plugin_warnings,
     )
     return Answer(warnings, errors)
 
@@ -278,14 +278,14 @@ def _built(
     try:
         using.require_implemented(runtime)
         info = using.info(retries.as_begun(job, jobset), runtime, settings)
-        found = tuple(using.errors(info, old=old, jobset=jobset))
+        errors = tuple(using.errors(info, old=old, jobset=jobset))
         if limited:
-            found += tuple(limits.of_trainjob(job, allowed))
-        if found:
-            return (), found
+            errors += tuple(limits.of_trainjob(job, allowed))
+        if errors:
+            return (), errors
         children = [child.manifest for child in using.children_of(info)]
-        said = (*using.warnings(info), *_queue_warnings(job, children, queues)) if old is None else ()
-        return said, tuple(limits.of_children(job, children, allowed)) if limited else ()
+        warnings = (*using.warnings(info), *_queue_warnings(job, children, queues)) if old is None else ()
+        return warnings, tuple(limits.of_children(job, children, allowed)) if limited else ()
     except UnsupportedPolicyError as error:
         shown = revisions.shown_reference(job)
         return (), (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
@@ -306,22 +306,22 @@ def _runtime_errors(runtime: Runtime, using: Framework) -> Iterator[FieldError]:
 
 def _policy_errors(runtime: Runtime, policy: str, using: Framework) -> Iterator[FieldError]:
     """What no plugin implements, such as Flux: a TrainJob with it would be refused."""
-    known = using.implemented(policy)
+    sources = using.implemented(policy)
     path = FieldPath("spec").child(policy)
     for source, value in fields.mapping(runtime.spec.get(policy), path).items():
-        if value is not None and source != "numNodes" and source not in known:
-            supported = ", ".join(f'"{name}"' for name in sorted(known))
+        if value is not None and source != "numNodes" and source not in sources:
+            supported = ", ".join(f'"{name}"' for name in sorted(sources))
             yield FieldError(ErrorType.NOT_SUPPORTED, str(path), source, f"supported values: {supported}")
 
 
 def _replicated_job_errors(job: Json, path: FieldPath) -> Iterator[FieldError]:
-    wanted = _REQUIRED_CONTAINERS.get(templates.ancestor(job) or "")
-    if wanted is None:
+    container = _REQUIRED_CONTAINERS.get(templates.ancestor(job) or "")
+    if container is None:
         return
     replicas = fields.integer(job.get("replicas"), path.child("replicas"))
     if replicas not in (None, 1):
         yield FieldError(ErrorType.INVALID, str(path.child("replicas")), replicas, "always must be 1")
-    if templates.container(job, wanted) is None:
+    if templates.container(job, container) is None:
         at = path.child("template", "spec", "template", "spec", "containers")
         shown: Any = templates.pod_template(job)["spec"].get("containers")
         detail = f"must contain the required container for the ancestor: {templates.ancestor(job)}"

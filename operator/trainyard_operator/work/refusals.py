@@ -63,19 +63,19 @@ class Refusals:
         jobs = await self._jobs.of(jobset)
         if jobs:
             events = await self._events(jobset, f"involvedObject.kind=Job,reason={core.JOB_EVENT}")
-            if found := core.found(jobset, jobs, events):
-                return found
-        return core.found(jobset, (), await self._events(jobset, f"involvedObject.uid={jobset.uid}"))
+            if refused := core.of_jobset(jobset, jobs, events):
+                return refused
+        return core.of_jobset(jobset, (), await self._events(jobset, f"involvedObject.uid={jobset.uid}"))
 
     async def _events(self, jobset: model.JobSet, selector: str) -> list[core.Warned]:
-        found = []
+        warnings = []
         params = {"fieldSelector": f"type=Warning,{selector}"}
         try:
             async for page in self._client.list(EVENTS.path(jobset.namespace), params=params):
-                found += [_warned(_decoder.decode(raw)) for raw in page.items or ()]
+                warnings += [_warned(_decoder.decode(raw)) for raw in page.items or ()]
         except ApiError as error:
             raise refusal(error, EVENTS, f"about JobSet {jobset.name}") from error
-        return found
+        return warnings
 
 
 def _warned(event: _Event) -> core.Warned:

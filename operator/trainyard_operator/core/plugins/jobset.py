@@ -95,10 +95,10 @@ def _initializer_errors(info: Info, name: str) -> Iterator[FieldError]:
     field = _INITIALIZERS[name]
     initializer = fields.mapping(info.trainjob.spec.get("initializer"), path)
     path = path.child(field)
-    wanted = fields.optional_mapping(initializer.get(field), path)
-    if wanted is None:
+    download = fields.optional_mapping(initializer.get(field), path)
+    if download is None:
         return
-    uri = fields.text(wanted.get("storageUri"), path.child("storageUri"))
+    uri = fields.text(download.get("storageUri"), path.child("storageUri"))
     job = next((job for job in info.jobs if job["name"] == name), None)
     detail = _initializer_problem(job, name, field, uri)
     if detail:
@@ -126,8 +126,8 @@ def _is_cached(container: Json, uri: str | None) -> bool:
 
     Trainer v2.3 still requires the volume, and refuses its own runtime with a cache.
     """
-    found = [variable.get("value") for variable in container.get("env") or () if variable["name"] == _URI]
-    return str(uri if uri is not None else next(iter(found), "")).startswith(_CACHE_SCHEME)
+    uris = [variable.get("value") for variable in container.get("env") or () if variable["name"] == _URI]
+    return str(uri if uri is not None else next(iter(uris), "")).startswith(_CACHE_SCHEME)
 
 
 def _require_trainer(info: Info) -> None:
@@ -136,9 +136,9 @@ def _require_trainer(info: Info) -> None:
         (i, job) for i, job in enumerate(info.jobs) if templates.ancestor(job) == names.ANCESTOR_TRAINER
     ]
     if not trainers:
-        wanted = f"{names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER}"
+        label = f"{names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER}"
         raise required(
-            path, f"one job template must have the label {wanted}, because the TrainJob sets spec.trainer"
+            path, f"one job template must have the label {label}, because the TrainJob sets spec.trainer"
         )
     for position, job in trainers:
         if templates.container(job, names.NODE) is None:
@@ -161,12 +161,12 @@ def _initializer_edit(trainjob: TrainJob, which: str) -> templates.Edit:
     path = FieldPath("spec.initializer")
     initializer = fields.mapping(trainjob.spec.get("initializer"), path)
     path = path.child(which)
-    wanted = fields.mapping(initializer.get(which), path)
-    uri = fields.text(wanted.get("storageUri"), path.child("storageUri"))
-    env = list(templates.environment(wanted.get("env"), path.child("env")))
+    download = fields.mapping(initializer.get(which), path)
+    uri = fields.text(download.get("storageUri"), path.child("storageUri"))
+    env = list(templates.environment(download.get("env"), path.child("env")))
     if uri is not None:
         env.insert(0, {"name": _URI, "value": uri})
-    secret = fields.optional_mapping(wanted.get("secretRef"), path.child("secretRef"))
+    secret = fields.optional_mapping(download.get("secretRef"), path.child("secretRef"))
 
     def edit(container: Json) -> Json:
         edited = templates.with_env(container, env)

@@ -166,9 +166,9 @@ def _launcher_trains(policy: Json) -> bool:
 def _slots(info: Info, policy: Json) -> int:
     """Processes a node: the TrainJob's, else one for each GPU if the runtime says 1, else the runtime's."""
     path = _TRAINER.child("numProcPerNode")
-    wanted = fields.integer((info.trainer or {}).get("numProcPerNode"), path)
-    if wanted is not None:
-        return wanted
+    number = fields.integer((info.trainer or {}).get("numProcPerNode"), path)
+    if number is not None:
+        return number
     given = fields.integer(policy.get("numProcPerNode"), _POLICY.child("numProcPerNode"))
     slots = 1 if given is None else given
     return max(1, resources.gpu_count(resources.per_node(info))) if slots == 1 else slots
@@ -205,7 +205,7 @@ def _image(info: Info) -> str | None:
 def _images(info: Info) -> dict[str, str | None]:
     """The images of launcher and workers, by ReplicatedJob, as the runtime has them."""
     containers = {job: info.container(job, names.NODE) for job in (names.LAUNCHER, names.NODE)}
-    return {job: found.get("image") for job, found in containers.items() if found is not None}
+    return {job: container.get("image") for job, container in containers.items() if container is not None}
 
 
 def _beside(info: Info) -> list[str]:

@@ -27,8 +27,8 @@ def variables(info: Info) -> tuple[Json, ...]:
 def errors(info: Info, reserved: frozenset[str]) -> Iterator[FieldError]:
     """One error for all of `reserved` that the TrainJob sets, in the words of Trainer v2.3."""
     env = variables(info)
-    found = sorted({variable["name"] for variable in env} & reserved)
-    if found:
+    conflicts = sorted({variable["name"] for variable in env} & reserved)
+    if conflicts:
         shown = [{field: item[field] for field in _FIELDS if item.get(field)} for item in env]
-        detail = f"must not have reserved envs, invalid envs configured: [{' '.join(found)}]"
+        detail = f"must not have reserved envs, invalid envs configured: [{' '.join(conflicts)}]"
         yield FieldError(ErrorType.INVALID, str(ENV_PATH), shown, detail)

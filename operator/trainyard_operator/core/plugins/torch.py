@@ -51,7 +51,9 @@ class Torch:
         if info.policy("torch") is None or not _words(trainer, "command") or any(_NODES in w for w in own):
             return ()
         containers = (templates.container(job, names.NODE) or {} for job in info.jobs)
-        if not any(_ELASTIC.search(word) for found in containers for word in found.get("command") or ()):
+        if not any(
+            _ELASTIC.search(word) for container in containers for word in container.get("command") or ()
+        ):
             return ()
         return (
             f"spec.trainer.command: takes the place of what makes {info.runtime.name} elastic, so this job "
@@ -88,13 +90,13 @@ def runs_torchtune(trainer: Json) -> bool:
 
 def processes(info: Info, trainer: Json) -> str:
     """PET_NPROC_PER_NODE: what the TrainJob says, else `auto` with GPUs, else one for each CPU."""
-    wanted = fields.integer(trainer.get("numProcPerNode"), _TRAINER.child("numProcPerNode"))
-    if wanted is not None:
-        return str(wanted)
-    found = resources.per_node(info)
-    if resources.gpu_count(found) != 0:
+    number = fields.integer(trainer.get("numProcPerNode"), _TRAINER.child("numProcPerNode"))
+    if number is not None:
+        return str(number)
+    per_node = resources.per_node(info)
+    if resources.gpu_count(per_node) != 0:
         return AUTO
-    amounts = [quantity.parse(found.get(kind, {}).get("cpu", 0)) for kind in ("requests", "limits")]
+    amounts = [quantity.parse(per_node.get(kind, {}).get("cpu", 0)) for kind in ("requests", "limits")]
     cpu = amounts[0] if amounts[0].nano else amounts[1]
     return str(max(1, cpu.ceil()))
 
@@ -122,31 +124,31 @@ def _injection_targets(policy: Json) -> Iterator[Json]:
 
 
 def _missing_targets(info: Info, policy: Json) -> Iterator[FieldError]:
-    known = _containers(info)
+    containers = _containers(info)
     for target in _injection_targets(policy):
         job = target["jobName"]
         for container in target["containerNames"]:
-            if container not in known.get(job, ()):
+            if container not in containers.get(job, ()):
                 yield FieldError(ErrorType.INVALID, "spec.runtimeRef", target, _missing(job, container))
 
 
 def _injected(info: Info, policy: Json, env: tuple[Json, ...]) -> Info:
     """`info` with the variables in all targets, each of which must exist."""
-    known = _containers(info)
-    wanted: dict[str, set[str]] = {}
+    containers = _containers(info)
+    targets: dict[str, set[str]] = {}
     for target in _injection_targets(policy):
         job = target["jobName"]
         for container in target["containerNames"]:
-            if container not in known.get(job, ()):
+            if container not in containers.get(job, ()):
                 raise invalid(
                     _TARGETS, {"jobName": job, "containerName": container}, _missing(job, container)
                 )
-            wanted.setdefault(job, set()).add(container)
+            targets.setdefault(job, set()).add(container)
 
     def edit(job: Json) -> Json:
-        return templates.with_containers(job, wanted[job["name"]], lambda c: templates.with_env(c, env))
+        return templates.with_containers(job, targets[job["name"]], lambda c: templates.with_env(c, env))
 
-    return info.with_jobs(wanted.keys(), edit)
+    return info.with_jobs(targets.keys(), edit)
 
 
 def _containers(info: Info) -> dict[str, frozenset[str]]:

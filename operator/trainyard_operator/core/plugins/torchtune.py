@@ -72,12 +72,12 @@ class TorchTune:
         trainer = info.trainer
         if info.policy("torch") is None or pods is None or trainer is None or not runs_torchtune(trainer):
             return info
-        wanted = processes(info, trainer)
+        per_node = processes(info, trainer)
         gpus = resources.gpu_count(resources.per_node(info))
-        recipe = _recipe(pods.count, wanted, gpus, _arguments(trainer))
+        recipe = _recipe(pods.count, per_node, gpus, _arguments(trainer))
         command = [
             *fields.texts(trainer.get("command"), _TRAINER.child("command")),
-            *_rendezvous(info, pods, wanted, gpus),
+            *_rendezvous(info, pods, per_node, gpus),
             recipe.name,
             "--config",
             _model(info) + recipe.config_suffix,
@@ -138,16 +138,16 @@ def _model(info: Info) -> str:
     return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
 
 
-def _recipe(nodes: int, wanted: str, gpus: int, arguments: Sequence[str]) -> _Recipe:
+def _recipe(nodes: int, per_node: str, gpus: int, arguments: Sequence[str]) -> _Recipe:
     if nodes > 1:
         return _MULTI_NODE_RECIPE
-    if nodes == 1 and (wanted == "1" or gpus == 1):
+    if nodes == 1 and (per_node == "1" or gpus == 1):
         return _SINGLE_DEVICE[_method(arguments)]
     return _DISTRIBUTED[_method(arguments) if nodes == 1 else _FULL]
 
 
-def _rendezvous(info: Info, pods: PodSet, wanted: str, gpus: int) -> tuple[str, ...]:
-    several = gpus > 1 if wanted == AUTO else int(wanted) > 1
+def _rendezvous(info: Info, pods: PodSet, per_node: str, gpus: int) -> tuple[str, ...]:
+    several = gpus > 1 if per_node == AUTO else int(per_node) > 1
     if pods.count <= 1 and not several:
         return ()
     return (f"--rdzv_endpoint={info.rendezvous(pods)}:{names.TRAINER_PORT}",)

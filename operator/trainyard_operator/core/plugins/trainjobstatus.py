@@ -39,7 +39,7 @@ class TrainJobStatusPlugin:
             return info
         job = next(job for job in info.jobs if job["name"] == pods.name)
         env, mount = _env(info), {"name": _VOLUME, "mountPath": _FOLDER, "readOnly": True}
-        wanted = {
+        containers = {
             container["name"] for container in templates.pod_template(job)["spec"].get("containers", ())
         }
 
@@ -48,7 +48,7 @@ class TrainJobStatusPlugin:
                 templates.with_env(container, env), "volumeMounts", "mountPath", (mount,)
             )
 
-        info = info.with_job(pods.name, lambda job: templates.with_containers(job, wanted, connected))
+        info = info.with_job(pods.name, lambda job: templates.with_containers(job, containers, connected))
         return info.with_volumes(pods.name, (_volume(info),))
 
     def build(self, info: Info) -> Sequence[Child]:
