@@ -240,14 +240,14 @@ class Applier:
     async def _update(self, key: Key, write: model.Update) -> Written:
         manifest = write.manifest
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
-        wanted = manifest["metadata"]
-        path = resource.path(wanted["namespace"], wanted["name"])
+        target = manifest["metadata"]
+        path = resource.path(target["namespace"], target["name"])
         live = await self._live(key, resource, path, write.uid, write.resource_version)
         metadata = live["metadata"]
         content = _content(manifest)
         if resource is JOBSETS:
             content["spec"] = spec_over(live["spec"], content["spec"])
-            if content["spec"] == live["spec"] and _has(metadata, wanted):
+            if content["spec"] == live["spec"] and _has(metadata, target):
                 return replace(self._child_written(key, resource, live, manifest), changed=False)
         body = {
             **live,
@@ -255,12 +255,12 @@ class Applier:
             "metadata": {
                 **metadata,
                 **{
-                    part: queueing.kept(metadata.get(part) or {}, wanted.get(part) or {})
+                    part: queueing.kept(metadata.get(part) or {}, target.get(part) or {})
                     for part in ("labels", "annotations")
                 },
             },
         }
-        live = await self._replace(resource, path, wanted["name"], body)
+        live = await self._replace(resource, path, target["name"], body)
         return replace(self._child_written(key, resource, live, manifest), other=_last_writer(metadata))
 
     async def _live(
@@ -375,8 +375,8 @@ class Applier:
         """The answer shows the object as the manifest wants it, except for what the cluster strips."""
         metadata = live["metadata"]
         kept = metadata.get("annotations") or {}
-        wanted = manifest["metadata"].get("annotations") or {}
-        stripped = {name: value for name, value in wanted.items() if name not in kept}
+        annotations = manifest["metadata"].get("annotations") or {}
+        stripped = {name: value for name, value in annotations.items() if name not in kept}
         if stripped:
             logger.warning(
                 "%s %s: something in the cluster, such as a mutating admission policy, removes %s",
@@ -405,8 +405,8 @@ class Applier:
 
 def resource_of(api_version: str, kind: str) -> Resource:
     """The resource of a manifest; by the usual plural for kinds that plugins may add."""
-    if (known := RESOURCES.get((api_version, kind))) is not None:
-        return known
+    if (resource := RESOURCES.get((api_version, kind))) is not None:
+        return resource
     group, _, version = api_version.rpartition("/")
     return Resource(group, version, f"{kind.lower()}s", kind)
 
@@ -415,7 +415,7 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
     """The exception for a failed write: `RefusedError` if no retry will change the answer."""
     if isinstance(error, RetriableError | ConflictError):
         return error
-    what = f"{resource.kind} {name}"
+    title = f"{resource.kind} {name}"
     causes = error.details.get("causes") or ()
     if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
         return RetryError("the namespace is being deleted")
@@ -429,7 +429,7 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
                 resource=resource.full_name,
             )
         )
-    message = f"{what}: {error.message}"
+    message = f"{title}: {error.message}"
     # Webhooks and admission policies answer 403 as well; only the rest is about permissions.
     denied = "admission webhook" in message or "denied request" in message
     if error.code == 403 and "exceeded quota" in message:
@@ -445,8 +445,8 @@ def _taken(live: Mapping[str, Any]) -> Exception:
     """Why there is already a JobSet: the cache now has it if a TrainJob owns it."""
     if _controller(live).get("kind") == names.TRAINJOB:
         return RetryError("the JobSet already exists")
-    what = f'JobSet "{live["metadata"]["name"]}" exists and belongs to another owner'
-    return RefusedError(model.Rejection(Reason.JOBSET_CONFLICT, what))
+    message = f'JobSet "{live["metadata"]["name"]}" exists and belongs to another owner'
+    return RefusedError(model.Rejection(Reason.JOBSET_CONFLICT, message))
 
 
 def _controller(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -454,10 +454,10 @@ def _controller(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((owner for owner in owners if owner.get("controller")), {})
 
 
-def _has(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _has(metadata: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
     """Whether it has the wanted labels and annotations."""
     return all(
-        (wanted.get(part) or {}).items() <= (metadata.get(part) or {}).items()
+        (target.get(part) or {}).items() <= (metadata.get(part) or {}).items()
         for part in ("labels", "annotations")
     )
 

@@ -110,20 +110,20 @@ class Authorities:
     async def _update_config_map(self, trainjob: model.TrainJob, authorities: str) -> bool:
         """Update the TrainJob's ConfigMap if it has others; False if that has to be tried again."""
         key, memory = Key.of(trainjob), self._memories.of(trainjob)
-        wanted = marks.labelled(trainjobstatus.config_map(trainjob, authorities), trainjob)
-        identity = model.Identity(wanted["apiVersion"], wanted["kind"], wanted["metadata"]["name"])
+        manifest = marks.labelled(trainjobstatus.config_map(trainjob, authorities), trainjob)
+        identity = model.Identity(manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"])
         try:
-            found = await self._companions.find(trainjob.namespace, (identity,), {})
-            if found.rejection is not None:
-                raise RefusedError(found.rejection)
-            for companion in map(memory.complete, found.companions):
+            look = await self._companions.find(trainjob.namespace, (identity,), {})
+            if look.rejection is not None:
+                raise RefusedError(look.rejection)
+            for companion in map(memory.complete, look.companions):
                 if companion.owner_uid != trainjob.uid or companion.deleting:
                     continue  # another's, or gone with its TrainJob in a moment
-                if marks.digest(companion.annotations) == marks.digest(wanted["metadata"]["annotations"]):
+                if marks.digest(companion.annotations) == marks.digest(manifest["metadata"]["annotations"]):
                     continue
                 if not self._leading():
                     return False
-                update = model.Update(wanted, companion.uid, companion.resource_version)
+                update = model.Update(manifest, companion.uid, companion.resource_version)
                 memory.wrote(await self._applier.write(key, update))
         except (RefusedError, RetryError, ApiError) as error:
             logger.warning("%s: its pods do not have the new authorities yet: %s", key, error)

@@ -34,25 +34,25 @@ class Companions:
     async def find(
         self,
         namespace: str,
-        wanted: Iterable[model.Identity],
-        known: Mapping[model.Identity, model.Companion],
+        identities: Iterable[model.Identity],
+        before: Mapping[model.Identity, model.Companion],
     ) -> Found:
-        """Those of the wanted that exist; the known ones are not read again.
+        """Those of the identities that exist; the companions of `before` are not read again.
 
         Raises the client's errors, and `RetryError`, for what a retry may fix.
         """
-        found = []
+        companions = []
         rejection = None
-        for identity in wanted:
-            companion = known.get(identity)
+        for identity in identities:
+            companion = before.get(identity)
             if companion is None:
                 try:
                     companion = await self._read(namespace, identity)
                 except RefusedError as refused:
                     rejection = rejection or refused.rejection
             if companion is not None:
-                found.append(companion)
-        return Found(tuple(found), rejection)
+                companions.append(companion)
+        return Found(tuple(companions), rejection)
 
     async def _read(self, namespace: str, identity: model.Identity) -> model.Companion | None:
         resource = resource_of(identity.api_version, identity.kind)

@@ -307,7 +307,7 @@ class Controller:
         jobset = self._cache.ended(trainjob) if seen is None else memory.complete(seen.jobset)
         if jobset is not None and jobset.owner_uid == trainjob.uid:
             memory.had_jobset = True
-        known = {companion.identity: companion for companion in memory.companions}
+        before = {companion.identity: companion for companion in memory.companions}
         memory.companions = ()
         chosen = await self._runtimes.choose(trainjob, jobset)
         observed = model.Observed(
@@ -324,14 +324,14 @@ class Controller:
             attempts=self._attempts(trainjob, jobset),
             jobset_checked=jobset is None or not jobset.suspend or memory.is_checked(jobset),
         )
-        wanted = reconcile.companions(observed, self._now(), self._settings(), self._using)
-        if not wanted:
+        identities = reconcile.companions(observed, self._now(), self._settings(), self._using)
+        if not identities:
             return observed
-        found = await self._companions.find(key.namespace, wanted, known)
+        look = await self._companions.find(key.namespace, identities, before)
         return replace(
             observed,
-            companions=tuple(memory.complete(companion) for companion in found.companions),
-            rejection=found.rejection or observed.rejection,
+            companions=tuple(memory.complete(companion) for companion in look.companions),
+            rejection=look.rejection or observed.rejection,
         )
 
     def _names_like(
@@ -402,9 +402,9 @@ class Controller:
         """Events about failed attempts, once each: until the status is written, another may be first."""
         if waiting is not None:
             return ()
-        known = memory.attempts | {one["attempt"] for one in attempts.of(observed.trainjob)}
-        memory.attempts = known | {one["attempt"] for one in observed.attempts}
-        return attempts.notes(known, observed.attempts)
+        before = memory.attempts | {attempt["attempt"] for attempt in attempts.of(observed.trainjob)}
+        memory.attempts = before | {attempt["attempt"] for attempt in observed.attempts}
+        return attempts.notes(before, observed.attempts)
 
     async def _write_status(self, memory: Memory, observed: model.Observed, plan: model.Plan) -> float | None:
         """Patch the status; returns the seconds to wait if it is not due yet."""
@@ -425,7 +425,7 @@ class Controller:
         memory.pace.written(status, self._clock())
         if conditions.finished(conditions.of(status)):
             self._pod_ends.forget(Key.of(trainjob))
-        self._milestones.said(memory, trainjob, status, self._now())
+        self._milestones.wrote_status(memory, trainjob, status, self._now())
         return None
 
     def _with_ours(
@@ -501,8 +501,8 @@ class SweptRuntimes:
 
     def versions(self) -> dict[Any, int]:
         """See `sweep.Swept`."""
-        found = _versions(self._cache.runtimes, self._controller.unreadable, self.resource.plural)
-        return {key: number for key, number in found.items() if key.kind == self.resource.kind}
+        versions = _versions(self._cache.runtimes, self._controller.unreadable, self.resource.plural)
+        return {key: number for key, number in versions.items() if key.kind == self.resource.kind}
 
     def version(self, key: Any) -> int:
         """See `sweep.Swept`."""
@@ -514,9 +514,9 @@ class SweptRuntimes:
 
 
 def _versions(store: Any, unreadable: Mapping[tuple[str, Any], int], plural: str) -> dict[Any, int]:
-    found = {key: version(store.get(key).resource_version) for key in store}
-    found |= {key: number for (of, key), number in unreadable.items() if of == plural}
-    return found
+    versions = {key: version(store.get(key).resource_version) for key in store}
+    versions |= {key: number for (of, key), number in unreadable.items() if of == plural}
+    return versions
 
 
 def _version(value: Any, unreadable: Mapping[tuple[str, Any], int], plural: str, key: Any) -> int:

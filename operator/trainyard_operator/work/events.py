@@ -55,14 +55,14 @@ class Events:
         """Write the Event `note` about the TrainJob."""
         name = event_name(trainjob, note)
         key = (trainjob.namespace, name)
-        said = self._said.get(key)
-        if said is not None:
+        record = self._said.get(key)
+        if record is not None:
             self._said.move_to_end(key)
-            said.pending += 1
-            if self._clock() - said.written_at < QUIET:
+            record.pending += 1
+            if self._clock() - record.written_at < QUIET:
                 return
         try:
-            count = await self._write(trainjob, note, name, said)
+            count = await self._write(trainjob, note, name, record)
         except ApiError as error:
             logger.warning("event %s about %s/%s: %s", note.reason, trainjob.namespace, trainjob.name, error)
             return
@@ -71,12 +71,12 @@ class Events:
             self._said.popitem(last=False)
 
     async def _write(
-        self, trainjob: model.TrainJob, note: model.EventNote, name: str, said: _Said | None
+        self, trainjob: model.TrainJob, note: model.EventNote, name: str, record: _Said | None
     ) -> int:
         path = EVENTS.path(trainjob.namespace, name)
         now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        if said is not None:
-            count = said.count + said.pending
+        if record is not None:
+            count = record.count + record.pending
             try:
                 await self._client.patch(path, {"count": count, "lastTimestamp": now})
                 return count
@@ -94,8 +94,8 @@ class Events:
 
 def event_name(trainjob: model.TrainJob, note: model.EventNote) -> str:
     """The same name for the same thing said about the same TrainJob."""
-    said = "\0".join((trainjob.uid, note.type, note.reason, note.message))
-    return f"{trainjob.name}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    content = "\0".join((trainjob.uid, note.type, note.reason, note.message))
+    return f"{trainjob.name}.{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 
 def _manifest(trainjob: model.TrainJob, note: model.EventNote, name: str, now: str) -> model.Json:

@@ -82,13 +82,13 @@ class Jobs:
         a retry may fix.
         """
         params = {"labelSelector": f"{names.JOBSET_UID_LABEL}={jobset.uid}"}
-        found = []
+        jobs = []
         try:
             async for page in self._client.list(JOBS.path(jobset.namespace), params=params):
-                found += [_decoder.decode(raw) for raw in page.items or ()]
+                jobs += [_decoder.decode(raw) for raw in page.items or ()]
         except ApiError as error:
             raise refusal(error, JOBS, f"of JobSet {jobset.name}") from error
-        return tuple(_view(job) for job in found if _owner(job) == jobset.uid)
+        return tuple(_view(job) for job in jobs if _owner(job) == jobset.uid)
 
 
 def _owner(job: _Job) -> str | None:

@@ -216,8 +216,8 @@ class LastLines:
         due.looks += 1
         places = last_lines.chosen(await self._pods(trainjob.namespace, due), due.first.pod)
         pods = places[: last_lines.MOST_PODS]
-        wanted = last_lines.unread(pods, kept, again=due.looks <= LOOKS)
-        fresh = await self._read(trainjob.namespace, wanted)
+        unread = last_lines.unread(pods, kept, again=due.looks <= LOOKS)
+        fresh = await self._read(trainjob.namespace, unread)
         new = last_lines.merged(kept, fresh, len(places), f"{due.first.job}-{due.first.index}")
         if new != kept and not last_lines.says_less(new, before) and self._leading():
             await self._write(trainjob, live, new)
@@ -233,11 +233,11 @@ class LastLines:
     async def _pods(self, namespace: str, due: _Due) -> list[last_lines.Pod]:
         """The pods of the attempt, with the one that failed first even if it is gone."""
         params = {"labelSelector": f"{names.JOBSET_UID_LABEL}={due.jobset}"}
-        found: dict[str, last_lines.Pod] = {}
+        by_name: dict[str, last_lines.Pod] = {}
         listed = 0
         async for page in self._client.list(PODS.path(namespace), limit=PAGE, params=params):
             pods = [_view(raw) for raw in page.items or ()]
-            found |= {pod.name: pod for attempt, pod in filter(None, pods) if attempt == due.attempt}
+            by_name |= {pod.name: pod for attempt, pod in filter(None, pods) if attempt == due.attempt}
             listed += len(pods)
             if listed >= MOST_LISTED:
                 break
@@ -251,12 +251,12 @@ class LastLines:
             ended=True,
             failed=True,
         )
-        return list({first.pod: gone, **found}.values())
+        return list({first.pod: gone, **by_name}.values())
 
     async def _read(self, namespace: str, pods: Iterable[last_lines.Pod]) -> dict[str, last_lines.Lines]:
         pods, limit = list(pods), asyncio.Semaphore(AT_ONCE)
-        found = await asyncio.gather(*(self._lines_of(namespace, pod, limit) for pod in pods))
-        return {pod.place: lines for pod, lines in zip(pods, found, strict=True)}
+        logs = await asyncio.gather(*(self._lines_of(namespace, pod, limit) for pod in pods))
+        return {pod.place: lines for pod, lines in zip(pods, logs, strict=True)}
 
     async def _lines_of(
         self, namespace: str, pod: last_lines.Pod, limit: asyncio.Semaphore

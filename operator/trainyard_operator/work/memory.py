@@ -112,8 +112,8 @@ class Memory:
         """The Event about pods that fit no node, once for each time that this begins."""
         if self.start is None or self.start.seen is None:
             return ()
-        told, self.start.told = self.start.told, bool(self.start.seen.unschedulable)
-        return () if told or not self.start.told else (nodes.note(self.start.seen),)
+        reported, self.start.reported = self.start.reported, bool(self.start.seen.unschedulable)
+        return () if reported or not self.start.reported else (nodes.note(self.start.seen),)
 
     def is_checked(self, jobset: model.JobSet) -> bool:
         """Whether nobody has edited its spec since it was as wanted."""
@@ -141,14 +141,14 @@ class Memories:
     def of(self, trainjob: model.TrainJob) -> Memory:
         """The memory of this TrainJob; if it is not in the cache, an empty one that is not kept."""
         key = Key(trainjob.namespace, trainjob.name)
-        found = self._of.get(key)
-        if found is not None and found.uid == trainjob.uid:
-            return found
-        found = Memory(trainjob.uid)
+        memory = self._of.get(key)
+        if memory is not None and memory.uid == trainjob.uid:
+            return memory
+        memory = Memory(trainjob.uid)
         current = self._cache.trainjobs.get(key)
         if current is not None and current.uid == trainjob.uid:
-            self._of[key] = found
-        return found
+            self._of[key] = memory
+        return memory
 
     def forget(self, key: Key) -> None:
         """The TrainJob is gone."""

@@ -32,14 +32,14 @@ class Milestones:
         if isinstance(write, model.Create) and write.manifest["kind"] == names.JOBSET:
             self._reach(memory, job, "jobset", now)
 
-    def said(self, memory: Memory, job: model.TrainJob, status: model.Json, now: datetime) -> None:
+    def wrote_status(self, memory: Memory, job: model.TrainJob, status: model.Json, now: datetime) -> None:
         """These fields of its status were written."""
         jobs = status.get("jobsStatus") or ()
         if any(counts.get(field) for counts in jobs for field in _RAN):
             self._reach(memory, job, "running", now)
-        found = status.get("conditions") or ()
+        after = status.get("conditions") or ()
         for type_, milestone in _ENDS:
-            if conditions.is_true(found, type_) and not conditions.is_true(conditions.of(job.status), type_):
+            if conditions.is_true(after, type_) and not conditions.is_true(conditions.of(job.status), type_):
                 self._reach(memory, job, milestone, now)
 
     def _reach(self, memory: Memory, job: model.TrainJob, milestone: str, now: datetime) -> None:

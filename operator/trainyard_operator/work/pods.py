@@ -93,7 +93,7 @@ class Start:
     seen: nodes.Nodes | None = None
     counts: Sequence[model.ReplicatedJobStatus] = ()
     """What JobSet counted at the last look."""
-    told: bool = False
+    reported: bool = False
     """Whether an Event has said that a pod fits no node."""
 
     def due(self, jobset: model.JobSet) -> float:
@@ -144,13 +144,13 @@ class Pods:
         pods: list[_Pod] = []
         async for page in self._client.list(PODS.path(jobset.namespace), params=params):
             pods += [pod for raw in page.items or () if not _is_deleted(pod := _decoder.decode(raw))]
-        found = {pod.metadata.name: _view(pod) for pod in pods}
+        views = {pod.metadata.name: _view(pod) for pod in pods}
         # Of volumes only Events tell. One pod of those that wait speaks for all: they have the same volumes.
         waiting = next((pod for pod in pods if _is_created(pod)), None) if ask_events else None
-        if waiting is not None and not any(pod.held for pod in found.values()):
+        if waiting is not None and not any(pod.held for pod in views.values()):
             name = waiting.metadata.name
-            found[name] = replace(found[name], held=await self._last_said(jobset.namespace, waiting))
-        return list(found.values())
+            views[name] = replace(views[name], held=await self._last_said(jobset.namespace, waiting))
+        return list(views.values())
 
     async def _last_said(self, namespace: str, pod: _Pod) -> tuple[Reason, str] | None:
         """What the newest Event of a pod says that it waits for; None if that is nothing to be told."""
@@ -171,7 +171,7 @@ def _containers(pod: _Pod) -> tuple[_Container, ...]:
 
 
 def _waiting(pod: _Pod) -> Iterator[_Waiting]:
-    return (found.state.waiting for found in _containers(pod) if found.state.waiting is not None)
+    return (status.state.waiting for status in _containers(pod) if status.state.waiting is not None)
 
 
 def _is_created(pod: _Pod) -> bool:
@@ -184,12 +184,12 @@ def _view(pod: _Pod) -> nodes.Pod:
     conditions = {condition.type: condition for condition in pod.status.conditions or ()}
     ready, placed = conditions.get("Ready"), conditions.get("PodScheduled")
     causes = (nodes.why(waiting.reason, waiting.message) for waiting in _waiting(pod))
-    found = nodes.Pod(
+    view = nodes.Pod(
         pod.metadata.name,
         pod.metadata.labels.get(names.REPLICATED_JOB_LABEL, ""),
         ready is not None and ready.status == "True",
         held=next((cause for cause in causes if cause is not None), None),
     )
     if placed is None or (placed.status, placed.reason) != ("False", nodes.UNSCHEDULABLE):
-        return found
-    return replace(found, unschedulable=placed.message, since=placed.last_transition_time)
+        return view
+    return replace(view, unschedulable=placed.message, since=placed.last_transition_time)

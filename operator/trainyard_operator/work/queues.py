@@ -117,19 +117,19 @@ class Queues:
     async def _all(self) -> quota.Queues:
         local = await self._list(LOCAL_QUEUES, _Local)
         return quota.Queues(
-            {(one.metadata.namespace, one.metadata.name): one.spec.cluster_queue for one in local},
-            [_pool(one) for one in await self._list(CLUSTER_QUEUES, _Pool)],
-            [_pool(one) for one in await self._list(COHORTS, _Pool)],
+            {(queue.metadata.namespace, queue.metadata.name): queue.spec.cluster_queue for queue in local},
+            [_pool(queue) for queue in await self._list(CLUSTER_QUEUES, _Pool)],
+            [_pool(queue) for queue in await self._list(COHORTS, _Pool)],
         )
 
     async def _list(
         self, resource: Resource, of: type[Any], namespace: str | None = None, **params: str
     ) -> list[Any]:
         decoder = msgspec.json.Decoder(of)
-        found: list[Any] = []
+        objects: list[Any] = []
         async for page in self._client.list(resource.path(namespace), params=params):
-            found += [decoder.decode(raw) for raw in page.items or ()]
-        return found
+            objects += [decoder.decode(raw) for raw in page.items or ()]
+        return objects
 
     async def hopeless(
         self, observed: model.Observed, jobset: model.JobSet, settings: info.Settings, using: Framework

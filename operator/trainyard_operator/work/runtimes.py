@@ -138,28 +138,30 @@ class Runtimes:
             for seen in self._cache.jobsets.values()
             if seen.jobset.namespace == namespace
         }
-        found = [revision for name in named if (revision := self._cache.revisions.get(name)) is not None]
-        return sum(1 for one in found if one.runtime is not None and one.runtime.namespace == namespace)
+        records = [revision for name in named if (revision := self._cache.revisions.get(name)) is not None]
+        return sum(
+            1 for record in records if record.runtime is not None and record.runtime.namespace == namespace
+        )
 
     async def _find_runtime(self, reference: RuntimeKey) -> VersionedRuntime | None:
         if not reference.name:
             return None
         try:
             path = RUNTIMES[reference.kind].path(reference.namespace, reference.name)
-            found = runtime_of(await self._client.get(path), reference.kind)
+            runtime = runtime_of(await self._client.get(path), reference.kind)
         except NotFoundError:
             return None
-        self._cache.runtimes.answered(reference, found)
-        return found
+        self._cache.runtimes.answered(reference, runtime)
+        return runtime
 
     async def _find_revision(self, name: str) -> None:
         try:
-            found = await self._client.get(REVISIONS.path(self._namespace, name))
+            manifest = await self._client.get(REVISIONS.path(self._namespace, name))
         except NotFoundError:
             return
         # The name comes from an annotation, and this namespace has ControllerRevisions of others.
-        if revisions.read(found) is not None:
-            self._cache.revisions.answered(name, revision_of(found))
+        if revisions.read(manifest) is not None:
+            self._cache.revisions.answered(name, revision_of(manifest))
 
     async def _snapshot(self, trainjob: model.TrainJob) -> model.Runtime | None:
         """What Trainer kept for the job; read once, for it never changes."""
@@ -169,10 +171,10 @@ class Runtimes:
             try:
                 config_map = await self._client.get(path)
                 async with self._reading:  # one at a time: parsed YAML takes much memory
-                    found = await asyncio.to_thread(revisions.read_snapshot, config_map, trainjob)
+                    runtime = await asyncio.to_thread(revisions.read_snapshot, config_map, trainjob)
             except NotFoundError:
-                found = None
-            memory.snapshot = Snapshot(None if found is None else packed(found))
+                runtime = None
+            memory.snapshot = Snapshot(None if runtime is None else packed(runtime))
         return memory.snapshot.runtime
 
 
@@ -300,10 +302,10 @@ class Collector:
 
     async def _note(self, revision: Revision, since: datetime | None) -> None:
         """Note, or remove, since when nothing names this very version of the revision."""
-        told = None if since is None else conditions.timestamp(since)
+        timestamp = None if since is None else conditions.timestamp(since)
         metadata = {
             "resourceVersion": revision.resource_version,
-            "annotations": {names.UNREFERENCED_SINCE_ANNOTATION: told},
+            "annotations": {names.UNREFERENCED_SINCE_ANNOTATION: timestamp},
         }
         path = REVISIONS.path(self._namespace, revision.name)
         try:
