@@ -204,7 +204,7 @@ class Decider:
         """The answer of `validation.validate`, for the runtime that the job is built from."""
         job, old = self._trainjobs(request)
         jobset = None if old is None else await self._jobset(job)
-        runtime, known = await self._runtime(job, jobset)
+        runtime, is_known = await self._runtime(job, jobset)
         answer = await self._aside.run(
             request.size + _size(runtime),
             validation.validate,
@@ -218,7 +218,7 @@ class Decider:
             allowed=self._allowed,
             settings=self._settings(),
         )
-        if answer.errors and not known:
+        if answer.errors and not is_known:
             raise _too_many_looks()
         return _answered(request, answer)
 
@@ -244,16 +244,16 @@ class Decider:
                 return review.allowed(request)  # the door has let it pass: it is as it was
             old = await self._aside.run(request.size, self._small, request.kind, old)
         today = self._now().date()
-        said = await self._aside.run(
+        answer = await self._aside.run(
             request.size, cluster.answer, value, old, request.user, today, self._policies
         )
-        refusals = said.refusals
+        refusals = answer.refusals
         may_anything = request.user in self._policies.parameters.controllers
         if self._trials is not None and not refusals and not may_anything:
             refusals = await self._refused_by_kubernetes(request, value, old, self._trials)
         if refusals:
-            return review.refused(request, 403, "Forbidden", "; ".join(refusals), said.warnings)
-        return review.allowed(request, warnings=said.warnings)
+            return review.refused(request, 403, "Forbidden", "; ".join(refusals), answer.warnings)
+        return review.allowed(request, warnings=answer.warnings)
 
     async def _refused_by_kubernetes(
         self, request: Request, value: model.Json, old: model.Json | None, trials: Trials
@@ -293,8 +293,8 @@ class Decider:
         if seen is None and not self._synced():
             self._take_a_look()
             try:
-                found = await self._client.get(JOBSETS.path(key.namespace, key.name))
-                seen = jobset_of(msgspec.json.encode(found))
+                manifest = await self._client.get(JOBSETS.path(key.namespace, key.name))
+                seen = jobset_of(msgspec.json.encode(manifest))
             except NotFoundError:
                 return None
         if seen is None or seen.jobset.owner_uid != job.uid:
@@ -308,17 +308,17 @@ class Decider:
 
         And whether that is known: not if the cache lacks it and too many requests look for runtimes now.
         """
-        known = True
+        is_known = True
 
         def may_look(reference: RuntimeKey) -> bool:
-            nonlocal known
+            nonlocal is_known
             if not is_name(reference.name):
                 return False
-            known = self._looks_for_one.take(reference) == 0 and self._looks.take(None) == 0
-            return known
+            is_known = self._looks_for_one.take(reference) == 0 and self._looks.take(None) == 0
+            return is_known
 
         chosen = await self._runtimes.choose(job, jobset, may_look=may_look)
-        return chosen.runtime if isinstance(chosen.runtime, model.Runtime) else None, known
+        return chosen.runtime if isinstance(chosen.runtime, model.Runtime) else None, is_known
 
     async def _queues_of(self, job: model.TrainJob) -> quota.Queues | None:
         """The queues among which is the TrainJob's; None if it has none, or they are not known in time."""
@@ -344,7 +344,7 @@ class Decider:
 class WebhookServer(TlsServer):
     """Serves `routes`; see `TlsServer`."""
 
-    what = "the webhook"
+    title = "the webhook"
 
     def __init__(
         self,
@@ -405,17 +405,17 @@ class WebhookServer(TlsServer):
             return _said(500, "unexpected error, see the operator's log"), "failed"
 
     async def _decided(self, body: bytearray, kind: str, decide: Decide) -> tuple[web.Response, str]:
-        asked = await self._aside.run(len(body), review.read, body)
-        if asked.kind != kind:
+        request = await self._aside.run(len(body), review.read, body)
+        if request.kind != kind:
             raise MalformedError(f"this path is for {kind}, not for the kind of the request")
         try:
-            answer = await decide(asked) if review.concerns(asked) else review.allowed(asked)
+            answer = await decide(request) if review.concerns(request) else review.allowed(request)
         except InvalidFieldError as error:
-            answer = review.denied(asked, error.errors)
+            answer = review.denied(request, error.errors)
         except ApiError as error:
-            logger.warning("admission of %s %s/%s: %s", kind, asked.namespace, asked.name, error)
+            logger.warning("admission of %s %s/%s: %s", kind, request.namespace, request.name, error)
             message = f"what the {kind} refers to cannot be read now, try again: {error}"
-            answer = review.refused(asked, 503, "ServiceUnavailable", message)
+            answer = review.refused(request, 503, "ServiceUnavailable", message)
         outcome = "allowed" if answer["response"]["allowed"] else "denied"
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json"), outcome
 

@@ -72,7 +72,7 @@ class Bodies:
                     body.data += chunk
                     if len(body.data) > self._most:
                         raise self._too_large()
-                    while sum(len(one.data) for one in self._bodies if not one.evicted) > self._held:
+                    while sum(len(other.data) for other in self._bodies if not other.evicted) > self._held:
                         self._evict(body)
                 body.whole = True
         except TimeoutError:
@@ -83,10 +83,10 @@ class Bodies:
     def _evict(self, newest: _Body) -> None:
         """Give up the largest unfinished body of the address that holds most."""
         held: Counter[str] = Counter()
-        for one in self._bodies:
-            held[one.peer] += 0 if one.evicted else len(one.data)
-        unfinished = [one for one in self._bodies if not one.whole and not one.evicted]
-        largest = max(unfinished, key=lambda one: (held[one.peer], len(one.data)))
+        for body in self._bodies:
+            held[body.peer] += 0 if body.evicted else len(body.data)
+        unfinished = [body for body in self._bodies if not body.whole and not body.evicted]
+        largest = max(unfinished, key=lambda body: (held[body.peer], len(body.data)))
         largest.evicted = True
         if largest is newest:
             raise _overloaded()

@@ -183,18 +183,18 @@ class FolderKeeper:
     def step(self) -> None:
         """Read the files, and serve them if they are new."""
         try:
-            found = ((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
-            if found != self._served:
-                self._serve(*found)
-                self._served = found
+            pair = ((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
+            if pair != self._served:
+                self._serve(*pair)
+                self._served = pair
                 logger.info("certificate read from %s", self._folder)
             authorities = self._folder / "ca.crt"
             self.authorities = authorities.read_bytes() if authorities.exists() else None
             self._report("")
         except (OSError, ValueError) as error:
             # A pair that does not match is being replaced at this moment, and is read again soon.
-            what = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-            self._report(f"{self._folder}: tls.crt and tls.key cannot be used: {what}")
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+            self._report(f"{self._folder}: tls.crt and tls.key cannot be used: {reason}")
 
     def _report(self, problem: str) -> None:
         if problem and problem != self.problem:
@@ -203,22 +203,22 @@ class FolderKeeper:
 
 
 def _issued(secret: dict[str, Any]) -> Issued:
-    found = _decoded(secret)
-    if not all(getattr(found, field) for field in _FIELDS.values()):
+    issued = _decoded(secret)
+    if not all(getattr(issued, field) for field in _FIELDS.values()):
         raise UnusableError("not all of ca.crt, ca.key, tls.crt and tls.key exist")
-    return found
+    return issued
 
 
 def _decoded(secret: dict[str, Any]) -> Issued:
     """What the Secret holds; what is missing or cannot be decoded is empty."""
     data = secret.get("data") or {}
-    found = {}
+    values = {}
     for key, field in _FIELDS.items():
         try:
-            found[field] = base64.b64decode(data[key])
+            values[field] = base64.b64decode(data[key])
         except (KeyError, TypeError, binascii.Error):
-            found[field] = b""
-    return Issued(**found)
+            values[field] = b""
+    return Issued(**values)
 
 
 def _data(issued: Issued) -> dict[str, str]:

@@ -90,22 +90,22 @@ def signed_again(issued: Issued, names: Sequence[str], now: datetime) -> Issued:
             raise ValueError("the authority is not valid now")
     except (ValueError, IndexError, TypeError) as error:
         raise UnusableError(f"the authority cannot be used ({type(error).__name__})") from None
-    alive = [one for one in authorities if one.not_valid_after_utc > now]
+    alive = [certificate for certificate in authorities if certificate.not_valid_after_utc > now]
     return _serving(key, alive, _crosses(issued.certificate, authorities[0], now), names, now)
 
 
 def _crosses(chain: bytes, authority: x509.Certificate, now: datetime) -> list[x509.Certificate]:
     """The authority as others have signed it, wherever it is in what is left of a chain."""
     end = b"-----END CERTIFICATE-----\n"
-    found = []
+    crosses = []
     for part in chain.split(end):
         try:
-            one = x509.load_pem_x509_certificate(part + end)
+            certificate = x509.load_pem_x509_certificate(part + end)
         except ValueError:
             continue
-        if one.subject == authority.subject and one.not_valid_after_utc > now:
-            found.append(one)
-    return found
+        if certificate.subject == authority.subject and certificate.not_valid_after_utc > now:
+            crosses.append(certificate)
+    return crosses
 
 
 def good_until(chain: bytes) -> datetime:
@@ -126,7 +126,7 @@ def _renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | No
     if serving_key.public_key() != chain[0].public_key():
         raise ValueError("the serving key is another's")
     served = _names(chain[0])
-    wanted = sorted({*names, *served})
+    all_names = sorted({*names, *served})
     cross = chain[1:]
     if not authorities[0].not_valid_before_utc <= now < authorities[0].not_valid_after_utc:
         raise ValueError("the authority is not valid now")
@@ -139,19 +139,19 @@ def _renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | No
             authority_key,
             (now - SKEW, authorities[0].not_valid_after_utc),
         )
-        return _serving(key, [authority, *authorities], (crossed,), wanted, now)
+        return _serving(key, [authority, *authorities], (crossed,), all_names, now)
     last = chain[0].not_valid_after_utc - now
-    alive = [one for one in authorities if one.not_valid_after_utc > now]
-    crosses = [one for one in cross if one.not_valid_after_utc > now]
+    alive = [certificate for certificate in authorities if certificate.not_valid_after_utc > now]
+    crosses = [certificate for certificate in cross if certificate.not_valid_after_utc > now]
     current = (
         last > RENEW_BEFORE
         and chain[0].not_valid_before_utc <= now
-        and set(wanted) == set(served)
+        and set(all_names) == set(served)
         and chain[0].issuer == authorities[0].subject
         and len(alive) == len(authorities)
         and len(crosses) == len(cross)
     )
-    return None if current else _serving(authority_key, alive, crosses, wanted, now)
+    return None if current else _serving(authority_key, alive, crosses, all_names, now)
 
 
 def _serving(
@@ -244,10 +244,10 @@ def _host(text: str) -> x509.GeneralName:
 
 
 def _names(certificate: x509.Certificate) -> list[str]:
-    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    alternative_names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return [
-        *found.get_values_for_type(x509.DNSName),
-        *(str(address) for address in found.get_values_for_type(x509.IPAddress)),
+        *alternative_names.get_values_for_type(x509.DNSName),
+        *(str(address) for address in alternative_names.get_values_for_type(x509.IPAddress)),
     ]
 
 
@@ -259,7 +259,7 @@ def _key(pem: bytes) -> ec.EllipticCurvePrivateKey:
 
 
 def _pem(certificates: Sequence[x509.Certificate]) -> bytes:
-    return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
+    return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in certificates)
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -166,7 +166,8 @@ class Listener:
             return False
         held = Counter(connection.peer for connection in waiting)
         most = max(held.values())
-        silent = min((one for one in waiting if held[one.peer] == most), key=lambda one: one.since)
+        rivals = (connection for connection in waiting if held[connection.peer] == most)
+        silent = min(rivals, key=lambda connection: connection.since)
         silent.close()
         return True
 
@@ -251,17 +252,17 @@ def _listening(host: str | None, port: int) -> socket.socket:
     """A socket that listens; without a host for IPv6 and IPv4 where the machine has both."""
     if host is not None:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        found = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        server = socket.create_server((host, port), family=family, backlog=BACKLOG)
     elif socket.has_dualstack_ipv6():
         try:
-            found = socket.create_server(
+            server = socket.create_server(
                 ("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True
             )
         except OSError as error:
             if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
                 raise
-            found = socket.create_server(("", port), backlog=BACKLOG)
+            server = socket.create_server(("", port), backlog=BACKLOG)
     else:
-        found = socket.create_server(("", port), backlog=BACKLOG)
-    found.setblocking(False)
-    return found
+        server = socket.create_server(("", port), backlog=BACKLOG)
+    server.setblocking(False)
+    return server

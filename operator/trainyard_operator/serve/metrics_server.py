@@ -56,7 +56,7 @@ class Exposition:
 class MetricsServer(TlsServer):
     """Serves them; see `TlsServer` for the other arguments."""
 
-    what = "the metrics server"
+    title = "the metrics server"
 
     def __init__(
         self,

@@ -38,14 +38,14 @@ class Reporters:
 
         `address` is the peer's. Raises `RefusedTokenError`, and the client's errors.
         """
-        wanted = progress.audience(*key)
+        audience = progress.audience(*key)
         claimed = progress.claimed_audiences(token)
-        if wanted not in claimed:
+        if audience not in claimed:
             if any(progress.is_trainjob_audience(other) for other in claimed):
                 raise RefusedTokenError(403, "the token belongs to another TrainJob")
-            raise RefusedTokenError(401, f"the token is not meant for {wanted}")
+            raise RefusedTokenError(401, f"the token is not meant for {audience}")
         # Its audience is this TrainJob, so a known token is known for no other.
-        jobset = await self._jobsets.find(token, address, lambda: self._jobset_uid(token, key, wanted))
+        jobset = await self._jobsets.find(token, address, lambda: self._jobset_uid(token, key, audience))
         trainjob = self._cache.trainjobs.get(key)
         if trainjob is None:
             return None
@@ -54,8 +54,8 @@ class Reporters:
             raise _belongs_to_none()
         return trainjob
 
-    async def _jobset_uid(self, token: str, key: Key, wanted: str) -> str:
-        return await self._owning_jobset(await self._pod(token, key, wanted), key)
+    async def _jobset_uid(self, token: str, key: Key, audience: str) -> str:
+        return await self._owning_jobset(await self._pod(token, key, audience), key)
 
     async def _owning_jobset(self, pod: dict[str, Any], key: Key) -> str:
         """The uid of the JobSet whose Job created the pod.
@@ -75,9 +75,9 @@ class Reporters:
                 return str(above["uid"])
         raise _belongs_to_none()
 
-    async def _pod(self, token: str, key: Key, wanted: str) -> dict[str, Any]:
+    async def _pod(self, token: str, key: Key, audience: str) -> dict[str, Any]:
         """The metadata of the pod that the token belongs to, as the API server says."""
-        user = await reviewed(self._client, token, wanted)
+        user = await reviewed(self._client, token, audience)
         extra = user.get("extra") or {}
         names: list[str] = extra.get(POD_NAME) or []
         uids: list[str] = extra.get(POD_UID) or []

@@ -49,7 +49,7 @@ REASONS: Final = {401: "Unauthorized", 403: "Forbidden", 429: "TooManyRequests"}
 class StatusServer(TlsServer):
     """Accepts reports; `reports` limits those of one TrainJob. See `TlsServer` for the rest."""
 
-    what = "the status server"
+    title = "the status server"
 
     def __init__(
         self,

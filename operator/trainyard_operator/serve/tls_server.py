@@ -24,7 +24,7 @@ class TlsServer:
     it see the new one. `bounds` says what connections may cost.
     """
 
-    what = "the server"
+    title = "the server"
     """In messages."""
 
     def __init__(
@@ -76,11 +76,11 @@ class TlsServer:
     def unready(self, problem: str) -> list[str]:
         """Why this replica cannot answer; `problem` is why there is no certificate."""
         if self._listener is None:
-            return [f"{self.what} does not listen"]
+            return [f"{self.title} does not listen"]
         if self.good_until is None:
-            return [f"{self.what} has no certificate yet {problem}".rstrip()]
+            return [f"{self.title} has no certificate yet {problem}".rstrip()]
         if self.good_until <= self._now():
-            return [f"{self.what}'s certificate has expired {problem}".rstrip()]
+            return [f"{self.title}'s certificate has expired {problem}".rstrip()]
         return []
 
 

@@ -36,7 +36,7 @@ class RefusedTokenError(Exception):
 @dataclass(frozen=True, slots=True)
 class _Known(Generic[T]):
     until: float
-    found: T
+    answer: T
 
 
 class Tokens(Generic[T]):
@@ -55,18 +55,18 @@ class Tokens(Generic[T]):
         many, and what `ask` raises, which is not remembered.
         """
         digest = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
-        known = self._known.get(digest)
-        if known is not None and self._clock() < known.until:
-            return known.found
+        entry = self._known.get(digest)
+        if entry is not None and self._clock() < entry.until:
+            return entry.answer
         if wait := self._attempts.take(address):
             raise RefusedTokenError(429, "too many tokens in a short time", wait)
         async with self._reviews:
-            found = await ask()
+            answer = await ask()
         self._known.pop(digest, None)
-        self._known[digest] = _Known(self._clock() + KNOWN_FOR, found)
+        self._known[digest] = _Known(self._clock() + KNOWN_FOR, answer)
         if len(self._known) > MOST_KNOWN:
             del self._known[next(iter(self._known))]
-        return found
+        return answer
 
 
 def bearer(header: str | None) -> str | None:
@@ -81,11 +81,11 @@ async def reviewed(client: Client, token: str, audience: str | None = None) -> d
     `audience` is whom the token must be meant for, None for the API server
     itself. Raises `RefusedTokenError`, and the client's errors.
     """
-    wanted = {} if audience is None else {"audiences": [audience]}
+    audiences = {} if audience is None else {"audiences": [audience]}
     review = {
         "apiVersion": TOKEN_REVIEWS.api_version,
         "kind": TOKEN_REVIEWS.kind,
-        "spec": {"token": token, **wanted},
+        "spec": {"token": token, **audiences},
     }
     status = (await client.create(TOKEN_REVIEWS.path(), review)).get("status") or {}
     meant = audience is None or audience in (status.get("audiences") or ())

@@ -97,13 +97,13 @@ class Trials:
         keys = await run(self._keys, *tried)
         if before is not None and keys == await run(self._keys, *before):
             return ()
-        said, _ = await self._refusals(keys, tried, of_runtime=of_runtime, run=run)
-        if not said or before is None:
-            return said
-        known, all_known = await self._refusals(
+        sentences, _ = await self._refusals(keys, tried, of_runtime=of_runtime, run=run)
+        if not sentences or before is None:
+            return sentences
+        old_sentences, all_known = await self._refusals(
             await run(self._keys, *before), before, of_runtime=of_runtime, run=run
         )
-        return tuple(sentence for sentence in said if sentence not in known) if all_known else ()
+        return tuple(sentence for sentence in sentences if sentence not in old_sentences) if all_known else ()
 
     def _keys(self, job: model.TrainJob, runtime: model.Runtime) -> _Keys:
         jobs = _digest_of_jobs(job, runtime)
@@ -193,7 +193,7 @@ def _digest(value: Any) -> str:
 def _as_judged(trainer: model.Json, path: FieldPath) -> model.Json:
     """A trainer without the texts that Kubernetes accepts whatever they say; empty values stay empty."""
     env = [
-        {**one, "value": bool(one["value"])} if "value" in one else one
-        for one in fields.objects(trainer.get("env"), path.child("env"))
+        {**variable, "value": bool(variable["value"])} if "value" in variable else variable
+        for variable in fields.objects(trainer.get("env"), path.child("env"))
     ]
     return {**trainer, **dict.fromkeys(_WORDS & trainer.keys()), "env": env}

@@ -68,16 +68,18 @@ class Publisher:
         bundle = self._bundle()
         if bundle is None or not self._leading():
             return False
-        wanted = base64.b64encode(bundle).decode()
-        return all([await self._publish(resource, name, wanted) for resource, name in CONFIGURATIONS])
+        ca_bundle = base64.b64encode(bundle).decode()
+        return all([await self._publish(resource, name, ca_bundle) for resource, name in CONFIGURATIONS])
 
-    async def _publish(self, resource: Resource, name: str, wanted: str) -> bool:
+    async def _publish(self, resource: Resource, name: str, ca_bundle: str) -> bool:
         path = resource.path(name=name)
         try:
-            found = await self._client.get(path)
-            if not any(self._is_ours(webhook["clientConfig"]) for webhook in found.get("webhooks") or ()):
+            configuration = await self._client.get(path)
+            if not any(
+                self._is_ours(webhook["clientConfig"]) for webhook in configuration.get("webhooks") or ()
+            ):
                 return False  # it still calls the webhook that we are about to replace
-            operations = self._operations(found, wanted)
+            operations = self._operations(configuration, ca_bundle)
             if operations:
                 await self._client.patch(path, operations, kind="json", manager=MANAGER)
                 logger.info("%s %s trusts the webhook's authority", resource.kind, name)
@@ -92,11 +94,11 @@ class Publisher:
         self._problems.pop(name, None)
         return True
 
-    def _operations(self, configuration: dict[str, Any], wanted: str) -> tuple[dict[str, Any], ...]:
+    def _operations(self, configuration: dict[str, Any], ca_bundle: str) -> tuple[dict[str, Any], ...]:
         operations = [
-            {"op": "add", "path": f"/webhooks/{position}/clientConfig/caBundle", "value": wanted}
+            {"op": "add", "path": f"/webhooks/{position}/clientConfig/caBundle", "value": ca_bundle}
             for position, webhook in enumerate(configuration.get("webhooks") or ())
-            if self._is_ours(webhook["clientConfig"]) and webhook["clientConfig"].get("caBundle") != wanted
+            if self._is_ours(webhook["clientConfig"]) and webhook["clientConfig"].get("caBundle") != ca_bundle
         ]
         if not operations:
             return ()
