@@ -167,7 +167,7 @@ class Wiring:
             JOBSETS,
             JobSetSink(
                 cache.jobsets,
-                wanted=cache.trainjobs.__contains__,
+                has_trainjob=cache.trainjobs.__contains__,
                 changed=self.controller.jobsets_changed,
             ),
         )
@@ -294,7 +294,7 @@ class Wiring:
     def work(self) -> dict[str, Work]:
         """What is done beside the election while the process runs, by name."""
         settings = self.settings
-        found: dict[str, Work] = {
+        tasks: dict[str, Work] = {
             names.JOBSETS: self.jobsets.run,
             "revisions": self.revisions.run,
             "failed-pods": self._follow_failed_pods,
@@ -305,14 +305,14 @@ class Wiring:
             "credentials": self._keep_credentials,
         }
         if settings.webhook.enabled or self.reporting or settings.metrics.authentication:
-            found["certificates"] = self._keep_certificates
+            tasks["certificates"] = self._keep_certificates
         if settings.webhook.enabled and settings.cert_management.folder is None:
-            found["webhook-configurations"] = self.publisher.run
+            tasks["webhook-configurations"] = self.publisher.run
         if self.reporting:
-            found["authorities"] = self.authorities.run
+            tasks["authorities"] = self.authorities.run
         if self.reaper is not None:
-            found["retention"] = self.reaper.run
-        return found
+            tasks["retention"] = self.reaper.run
+        return tasks
 
     def dead(self) -> list[str]:
         """What only a restart of the process would fix."""
@@ -374,8 +374,8 @@ class Wiring:
             "TrainJobs and runtimes": self.sweep.heard,
         }
         return [
-            f"the API server has said nothing about {what} for {now - at:.0f} s"
-            for what, at in heard.items()
+            f"the API server has said nothing about {subject} for {now - at:.0f} s"
+            for subject, at in heard.items()
             if now - at > after
         ]
 

@@ -140,7 +140,7 @@ class Machine(RuleBasedStateMachine):
         scene.second = self.world.second
         self.sink = JobSetSink(
             scene.cache.jobsets,
-            wanted=scene.cache.trainjobs.__contains__,
+            has_trainjob=scene.cache.trainjobs.__contains__,
             changed=lambda state: None,
         )
         self.workers = Workers(scene.queue, scene.controller.reconcile, self._failed)

@@ -41,7 +41,7 @@ async def following(api: FakeApi, **options: Any) -> AsyncIterator[Followed]:
     followed.cache.wake = followed.touched.append
     sink = JobSetSink(
         followed.cache.jobsets,
-        wanted=followed.wanted.__contains__,
+        has_trainjob=followed.wanted.__contains__,
         changed=followed.states.append,
     )
     async with api.client() as client:
@@ -303,7 +303,7 @@ def test_streams_that_end_at_once_are_resumed_after_growing_pauses() -> None:
             raise asyncio.CancelledError
 
     async def test() -> None:
-        sink = JobSetSink(Cache().jobsets, wanted=lambda key: True, changed=lambda state: None)
+        sink = JobSetSink(Cache().jobsets, has_trainjob=lambda key: True, changed=lambda state: None)
         client: Any = Ending()
         with pytest.raises(asyncio.CancelledError):
             await Informer(client, JOBSETS, sink, sleep=sleep).run()

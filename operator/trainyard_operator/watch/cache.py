@@ -30,9 +30,9 @@ class Key(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, found: model.TrainJob | model.JobSet) -> Key:
+    def of(cls, job: model.TrainJob | model.JobSet) -> Key:
         """The key of a TrainJob or JobSet."""
-        return cls(found.namespace, found.name)
+        return cls(job.namespace, job.name)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -271,8 +271,8 @@ class Cache:
         or while nobody leads. Without its last state it would be recreated,
         and the job would train twice.
         """
-        found = self._ended.get(Key.of(trainjob))
-        return found if found is not None and found.owner_uid == trainjob.uid else None
+        jobset = self._ended.get(Key.of(trainjob))
+        return jobset if jobset is not None and jobset.owner_uid == trainjob.uid else None
 
     def is_unfinished(self, key: Key) -> bool:
         """Whether there is such a TrainJob, and it has not ended."""
@@ -348,16 +348,16 @@ large too."""
 
 def _status(status: Mapping[str, Any] | None) -> dict[str, Any]:
     """What is read of a status; once a TrainJob has ended, not how its attempts failed, which is long."""
-    found = _only(status, _READ_STATUS)
+    kept = _only(status, _READ_STATUS)
     if progress := _only((status or {}).get("trainerStatus"), _READ_PROGRESS):
-        found["trainerStatus"] = progress
-    if names.STATUS_FIELD in found and conditions.finished(conditions.of(found)):
-        found[names.STATUS_FIELD] = _only(found[names.STATUS_FIELD], frozenset({"state", "queue"}))
-    return found
+        kept["trainerStatus"] = progress
+    if names.STATUS_FIELD in kept and conditions.finished(conditions.of(kept)):
+        kept[names.STATUS_FIELD] = _only(kept[names.STATUS_FIELD], frozenset({"state", "queue"}))
+    return kept
 
 
-def _only(fields: Mapping[str, Any] | None, wanted: frozenset[str]) -> dict[str, Any]:
-    return {name: value for name, value in (fields or {}).items() if name in wanted}
+def _only(fields: Mapping[str, Any] | None, kept: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in (fields or {}).items() if name in kept}
 
 
 def trainjob_of(manifest: model.Json) -> model.TrainJob:

@@ -301,13 +301,13 @@ class Informer(Generic[K, V]):
         return all(entry.get("name") != self.resource.plural for entry in group.get("resources", ()))
 
     @contextlib.contextmanager
-    def _guarded(self, what: str) -> Iterator[None]:
+    def _guarded(self, place: str) -> Iterator[None]:
         """One object that cannot be read must not hide the others."""
         try:
             yield
         except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
             self.undecodable += 1
-            logger.error("%s %s: not readable: %s", self.name, what, error)
+            logger.error("%s %s: not readable: %s", self.name, place, error)
 
 
 def _watch_error(raw: msgspec.Raw) -> ApiError:
@@ -397,7 +397,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
     """The slim view of a JobSet's JSON. Raises msgspec.DecodeError for what is not one."""
     decoded = _jobset_decoder.decode(raw)
     meta = decoded.metadata
-    owner = next((o for o in meta.owner_references or () if o.controller), None)
+    owner = next((owner for owner in meta.owner_references or () if owner.controller), None)
     of_trainjob = (
         owner is not None
         and owner.kind == names.TRAINJOB
@@ -444,7 +444,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
 class JobSetSink:
     """Puts JobSets into their store.
 
-    A JobSet that no TrainJob controls is kept only while `wanted` (is there a
+    A JobSet that no TrainJob controls is kept only while `has_trainjob` (is there a
     TrainJob of this name?) says so: a cluster may hold any number of them.
     """
 
@@ -452,11 +452,11 @@ class JobSetSink:
         self,
         store: Store[Key, SeenJobSet],
         *,
-        wanted: Callable[[Key], bool],
+        has_trainjob: Callable[[Key], bool],
         changed: Callable[[State], None],
     ) -> None:
         self._store = store
-        self._wanted = wanted
+        self._has_trainjob = has_trainjob
         self._changed = changed
 
     def decode(self, raw: msgspec.Raw | bytes) -> tuple[Key, SeenJobSet]:
@@ -470,7 +470,7 @@ class JobSetSink:
 
     def upsert(self, key: Key, value: SeenJobSet) -> None:
         """See `Informed`."""
-        if not value.of_trainjob and not self._wanted(key):
+        if not value.of_trainjob and not self._has_trainjob(key):
             self._store.remove(key, resource_version=value.resource_version)
             return
         self._store.observe(key, value)
@@ -484,7 +484,9 @@ class JobSetSink:
         if at == 0 and not objects:
             self._store.clear()
         else:
-            kept = {key: value for key, value in objects.items() if value.of_trainjob or self._wanted(key)}
+            kept = {
+                key: value for key, value in objects.items() if value.of_trainjob or self._has_trainjob(key)
+            }
             self._store.replace(kept, at)
 
     def progress(self, at: int) -> None:

@@ -117,8 +117,8 @@ class KopfThread:
     async def _served(self) -> bool | None:
         """None while a resource is not served yet; else whether the server streams lists."""
         try:
-            found = await self._client.get(WATCHED[0].base)
-            served = {entry.get("name") for entry in found.get("resources", ())}
+            group = await self._client.get(WATCHED[0].base)
+            served = {entry.get("name") for entry in group.get("resources", ())}
             missing = [resource.plural for resource in WATCHED if resource.plural not in served]
         except NotFoundError:
             missing = [resource.plural for resource in WATCHED]

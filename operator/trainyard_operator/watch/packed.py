@@ -121,5 +121,5 @@ def _decoded(content: bytes) -> dict[str, Any]:
     """The object; never change it, for others get it too."""
     if not content:
         raise KeyError("the content is not kept")
-    found: dict[str, Any] = msgspec.json.decode(content if content[:1] == b"{" else zlib.decompress(content))
-    return found
+    value: dict[str, Any] = msgspec.json.decode(content if content[:1] == b"{" else zlib.decompress(content))
+    return value

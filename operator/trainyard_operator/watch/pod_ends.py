@@ -117,8 +117,8 @@ class PodEnds:
 
     def of(self, jobset: model.JobSet) -> Sequence[model.PodEnd]:
         """How the first pod of each attempt of the JobSet ended, as far as it was seen and is settled."""
-        found = self._first.get(Key.of(jobset), {})
-        ends = [end for (uid, _), end in found.items() if uid == jobset.uid]
+        by_attempt = self._first.get(Key.of(jobset), {})
+        ends = [end for (uid, _), end in by_attempt.items() if uid == jobset.uid]
         has_failed = any(c.type == _HAS_FAILED and c.status == "True" for c in jobset.conditions)
         return attempts.settled(ends, jobset.restarts, has_failed=has_failed)
 
@@ -148,12 +148,12 @@ class PodEnds:
         if not self._cache.is_unfinished(of):
             return
         self.failed(of, uid, end)
-        found = self._first.setdefault(of, {})
-        before = found.get((uid, end.attempt))
+        by_attempt = self._first.setdefault(of, {})
+        before = by_attempt.get((uid, end.attempt))
         if before is None or _is_after_a_pause(end, before) or attempts.is_before(end, before):
-            found[uid, end.attempt] = end
-            if len(found) > attempts.KEPT:
-                del found[sorted(found)[1]]
+            by_attempt[uid, end.attempt] = end
+            if len(by_attempt) > attempts.KEPT:
+                del by_attempt[sorted(by_attempt)[1]]
             self._cache.wake(of)
 
     def remove(self, key: Key, uid: str, resource_version: str) -> None:
@@ -174,8 +174,8 @@ class PodEnds:
 def _end(pod: _Pod) -> model.PodEnd:
     status = pod.status
     containers = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
-    ended = [(one.name, how) for one in containers if (how := _failure(one)) is not None]
-    name, how = min(ended, key=lambda found: found[1].finished_at or _NEVER, default=("", _Terminated()))
+    ended = [(container.name, how) for container in containers if (how := _failure(container)) is not None]
+    name, how = min(ended, key=lambda end: end[1].finished_at or _NEVER, default=("", _Terminated()))
     disruption = _disruption(pod)
     words = None if disruption is not None else last_words.of(how.exit_code, how.message)
     if disruption is None and _was_told_to_end(pod, how, words):
@@ -199,7 +199,11 @@ def _end(pod: _Pod) -> model.PodEnd:
 
 def _deleted(pod: _Pod) -> model.PodEnd:
     return model.PodEnd(
-        **_place(pod), container="", exit_code=0, reason=attempts.DELETED, at=_asked(pod) or _last_change(pod)
+        **_place(pod),
+        container="",
+        exit_code=0,
+        reason=attempts.DELETED,
+        at=_deleted_at(pod) or _last_change(pod),
     )
 
 
@@ -240,17 +244,17 @@ def _disruption(pod: _Pod) -> tuple[str, str] | None:
 
 def _was_told_to_end(pod: _Pod, how: _Terminated, words: last_words.LastWords | None) -> bool:
     """Whether it ended because it was deleted: its Job was suspended, or another pod of it had failed."""
-    asked = _asked(pod)
-    if asked is None:
+    deleted_at = _deleted_at(pod)
+    if deleted_at is None:
         return False
     if words is not None and words.at is not None and not words.lost_others:
-        return words.at.replace(microsecond=0) > asked
-    if how.finished_at is None or how.finished_at > asked:
+        return words.at.replace(microsecond=0) > deleted_at
+    if how.finished_at is None or how.finished_at > deleted_at:
         return True
-    return how.finished_at == asked and how.exit_code == last_words.TERMINATED
+    return how.finished_at == deleted_at and how.exit_code == last_words.TERMINATED
 
 
-def _asked(pod: _Pod) -> datetime | None:
+def _deleted_at(pod: _Pod) -> datetime | None:
     """When somebody deleted it; None if nobody did."""
     if pod.metadata.deletion_timestamp is None:
         return None

@@ -140,7 +140,7 @@ class Sweep:
         return True
 
     async def _compare(self, kind: Swept) -> dict[Hashable, int]:
-        known = dict(kind.versions())
+        versions = dict(kind.versions())
         listed: dict[Hashable, int] = {}
         at = ""
         async for page in self._client.list(kind.resource.path(), accept=METADATA_OF_ALL):
@@ -149,15 +149,15 @@ class Sweep:
             for raw in page.items or ():
                 meta = msgspec.json.decode(raw, type=_Listed).metadata
                 listed[kind.key(meta.namespace, meta.name)] = int(meta.resource_version)
-        self._compare_versions(kind.resource.plural, version(at), known)
-        for key in known.keys() - listed.keys():
+        self._compare_versions(kind.resource.plural, version(at), versions)
+        for key in versions.keys() - listed.keys():
             self.dropped += 1
             kind.vanished(key, at)
-        return {key: version for key, version in listed.items() if known.get(key, -1) < version}
+        return {key: version for key, version in listed.items() if versions.get(key, -1) < version}
 
-    def _compare_versions(self, plural: str, at: int, known: Mapping[Hashable, int]) -> None:
+    def _compare_versions(self, plural: str, at: int, versions: Mapping[Hashable, int]) -> None:
         """Versions only grow, and the cache refuses lower ones: after a restore it would miss events."""
-        highest = max(self._highest.get(plural, 0), *known.values(), 0)
+        highest = max(self._highest.get(plural, 0), *versions.values(), 0)
         self._highest[plural] = max(at, highest)
         if at < highest and not self.reverted:
             self.reverted = (
