@@ -51,7 +51,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "cli": 62,
     "examples": GOAL,
     "initializers": GOAL,
-    "operator": 38,
+    "operator": GOAL,
     "platform": 42,
     "policies": GOAL,
     "sandbox": GOAL,

@@ -41,12 +41,12 @@ class TrainJobs(Collector):
         """See prometheus_client."""
         before, self._known = self._known, {}
         for job in list(self._cache.trainjobs.values()):
-            known = before.get(job.uid)
-            if known is None or known[0] != job.resource_version:
+            entry = before.get(job.uid)
+            if entry is None or entry[0] != job.resource_version:
                 seen = self._cache.jobsets.get(Key.of(job))
-                known = (job.resource_version, state(job, None if seen is None else seen.jobset))
-            self._known[job.uid] = known
-        counted = Counter(known for _, known in self._known.values())
+                entry = (job.resource_version, state(job, None if seen is None else seen.jobset))
+            self._known[job.uid] = entry
+        counted = Counter(name for _, name in self._known.values())
         family = GaugeMetricFamily("trainyard_trainjobs", "TrainJobs by state", labels=["state"])
         for name in states.State:
             family.add_metric([name], counted[name])

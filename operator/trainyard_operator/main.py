@@ -96,11 +96,11 @@ class Operator(Wiring):
             served.append(("webhooks", settings.webhook.port, self.webhook.start))
         if self.reporting:
             served.append(("reports", settings.status_server.port, self.status.start))
-        for what, port, start in served:
+        for purpose, port, start in served:
             try:
                 await start()
             except OSError as error:
-                raise StartError(f"port {port} for {what}: {error.strerror}") from error
+                raise StartError(f"port {port} for {purpose}: {error.strerror}") from error
 
     def _start_tasks(self) -> None:
         for name, task in self.work().items():

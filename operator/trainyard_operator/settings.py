@@ -116,9 +116,9 @@ def parse(arguments: Sequence[str] | None = None) -> Configuration:
     Exits with 2, and the errors on stderr, if they are invalid.
     """
     parser = _parser()
-    found = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     try:
-        return load(found.config, _given(found))
+        return load(options.config, _given(options))
     except SettingsError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
@@ -136,7 +136,7 @@ def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = 
     for field, (_, given) in flags.items():
         value = _with(value, field.split("."), given)
     try:
-        found = Configuration.model_validate(value, by_alias=True, by_name=False)
+        configuration = Configuration.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
         problems = []
         for location, sentence in closed.sentences(error, Configuration):
@@ -144,7 +144,9 @@ def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = 
             place = flags[field][0] if field in flags else f"{_where(written, location)}: {field}"
             problems.append(f"{place}: {sentence}")
         raise SettingsError("\n".join(problems)) from None
-    return found if found.namespace else found.model_copy(update={"namespace": own_namespace()})
+    if configuration.namespace:
+        return configuration
+    return configuration.model_copy(update={"namespace": own_namespace()})
 
 
 def load_policies(webhook: Webhook) -> Policies | None:
@@ -180,25 +182,25 @@ def _where(document: documents.Document | None, field: Sequence[str | int]) -> s
 
 def _read(name: str) -> documents.Document:
     document = _document(name)
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if field not in document.value:
-            raise SettingsError(f"{document.place}: {field}: is required; it is {wanted}")
+            raise SettingsError(f"{document.place}: {field}: is required; it is {expected}")
     return document
 
 
 def _document(name: str) -> documents.Document:
     try:
         text = Path(name).read_text(encoding="utf-8")
-        found = documents.parse(text, name)
+        yaml_documents = documents.parse(text, name)
     except OSError as error:
         raise SettingsError(f"{name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{name}: not UTF-8") from error
     except documents.DocumentError as error:
         raise SettingsError(str(error)) from error
-    if len(found) != 1:
-        raise SettingsError(f"{name}:1: must hold one YAML document, holds {len(found)}")
-    return found[0]
+    if len(yaml_documents) != 1:
+        raise SettingsError(f"{name}:1: must hold one YAML document, holds {len(yaml_documents)}")
+    return yaml_documents[0]
 
 
 def _with(value: Mapping[str, Any], path: Sequence[str], given: Any) -> Mapping[str, Any]:
@@ -237,8 +239,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _given(found: argparse.Namespace) -> dict[str, tuple[str, Any]]:
-    given = dict(vars(found))
+def _given(options: argparse.Namespace) -> dict[str, tuple[str, Any]]:
+    given = dict(vars(options))
     del given["config"]
     gates = given.pop(_GATES) or {}
     called = {flag.field: flag.name for flag in _FLAGS}

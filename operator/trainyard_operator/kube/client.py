@@ -495,5 +495,5 @@ def _decode(body: bytes, kind: type[T]) -> T:
 
 
 def _no_answer(method: str, path: str, error: BaseException) -> RetriableError:
-    what = "timed out" if isinstance(error, (TimeoutError, asyncio.TimeoutError)) else str(error)
-    return RetriableError(f"{method} {path}: {what or type(error).__name__}")
+    problem = "timed out" if isinstance(error, (TimeoutError, asyncio.TimeoutError)) else str(error)
+    return RetriableError(f"{method} {path}: {problem or type(error).__name__}")

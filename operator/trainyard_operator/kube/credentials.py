@@ -136,14 +136,14 @@ class TlsFiles:
             CredentialsError: What it reads cannot be used; the context is unchanged.
         """
         try:
-            found = self.read()
-            if found == self.loaded:
+            pems = self.read()
+            if pems == self.loaded:
                 return False
-            _fill(ssl.create_default_context(), found)  # fails here, not in the one in use
-            _fill(self.context, found)
+            _fill(ssl.create_default_context(), pems)  # fails here, not in the one in use
+            _fill(self.context, pems)
         except (OSError, ssl.SSLError, UnicodeDecodeError, binascii.Error) as error:
             raise CredentialsError(f"certificates of the API server: {error}") from error
-        self.loaded = found
+        self.loaded = pems
         return True
 
 
@@ -322,8 +322,8 @@ def from_kubeconfig(
         try:
             return merged[section][str(name)]
         except KeyError:
-            known = ", ".join(sorted(merged[section])) or "none"
-            raise CredentialsError(f"{source}: no {section[:-1]} {name!r} (there are: {known})") from None
+            choices = ", ".join(sorted(merged[section])) or "none"
+            raise CredentialsError(f"{source}: no {section[:-1]} {name!r} (there are: {choices})") from None
 
     if not current:
         raise CredentialsError(f"{source}: no current-context; pass --context")

@@ -24,10 +24,10 @@ def without_values(message: str) -> str:
     """The message on one line, with `(not shown)` in place of values, and cut to `LONGEST`."""
     kept = []
     at = 0
-    while len(message) > at and (found := _VALUE.search(message, at)) is not None:
-        named = found.group().endswith(": ")
-        kept += [message[at : found.end() if named else found.start()], NOT_SHOWN]
-        at = _end(message, found.end(), 0 if named else 1)
+    while len(message) > at and (match := _VALUE.search(message, at)) is not None:
+        named = match.group().endswith(": ")
+        kept += [message[at : match.end() if named else match.start()], NOT_SHOWN]
+        at = _end(message, match.end(), 0 if named else 1)
     kept.append(message[at:])
     line = " ".join("".join(kept).split())
     line = "".join(character if character.isprintable() else " " for character in line[: LONGEST + 1])

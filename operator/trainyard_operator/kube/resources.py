@@ -65,7 +65,7 @@ CLUSTER_TRAINING_RUNTIMES: Final = Resource(
     names.CLUSTER_TRAINING_RUNTIME,
     namespaced=False,
 )
-RUNTIMES: Final = {one.kind: one for one in (TRAINING_RUNTIMES, CLUSTER_TRAINING_RUNTIMES)}
+RUNTIMES: Final = {resource.kind: resource for resource in (TRAINING_RUNTIMES, CLUSTER_TRAINING_RUNTIMES)}
 """The two kinds of runtimes, by kind."""
 
 # Of the controllers that work with it
