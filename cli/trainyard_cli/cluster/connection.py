@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from trainyard_operator.kube import credentials
+from trainyard_operator.kube import credentials as kube_credentials
 from trainyard_operator.kube.client import Client
 from trainyard_operator.kube.credentials import Credentials, NoKubeconfigError
 from trainyard_platform.errors import PlatformError
@@ -31,8 +31,8 @@ def load(kubeconfig: str | None, context: str | None) -> Credentials:
     Raises:
         CredentialsError: One line says what is wrong and where.
     """
-    found = credentials.load(kubeconfig, context, Credential)
-    return found if found.proxy else replace(found, proxy=_proxy(found.server))
+    credentials = kube_credentials.load(kubeconfig, context, Credential)
+    return credentials if credentials.proxy else replace(credentials, proxy=_proxy(credentials.server))
 
 
 def of_stack(cluster: Cluster, kubeconfig: str | None, context: str | None) -> Credentials:
@@ -62,10 +62,10 @@ def choose(cluster: Cluster, kubeconfig: str | None, context: str | None) -> tup
     return kubeconfig or file, context or cluster.context
 
 
-def _contradiction(what: str, option: str, said: str) -> PlatformError:
+def _contradiction(field: str, option: str, setting: str) -> PlatformError:
     return PlatformError(
-        f"--{what} {option}: cluster.{what} of the stack file is {said}, and a stack has one cluster. Leave "
-        f"--{what} out, or change the stack file."
+        f"--{field} {option}: cluster.{field} of the stack file is {setting}, and a stack has one cluster. "
+        f"Leave --{field} out, or change the stack file."
     )
 
 
@@ -83,24 +83,24 @@ def load_or_sandbox(kubeconfig: str | None, context: str | None) -> Credentials:
         return load(str(sandbox), context)
 
 
-def client(found: Credentials, command: str) -> Client:
+def client(credentials: Credentials, command: str) -> Client:
     """A client of the cluster, which tells the API server the command's name."""
-    return Client(replace(found, headers={"User-Agent": f"trainyard-{command}"}), limit=CONNECTIONS)
+    return Client(replace(credentials, headers={"User-Agent": f"trainyard-{command}"}), limit=CONNECTIONS)
 
 
-def ask(found: Credentials, command: str, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+def ask(credentials: Credentials, command: str, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
     """The answer to a question to the cluster. Raises what the question raises."""
 
-    async def asked() -> T:
-        async with client(found, command) as connected:
+    async def answer() -> T:
+        async with client(credentials, command) as connected:
             return await question(connected)
 
-    return asyncio.run(asked())
+    return asyncio.run(answer())
 
 
 def _proxy(server: str) -> str | None:
     """The proxy for a server according to HTTPS_PROXY and NO_PROXY, as kubectl reads them."""
     url = urlsplit(server)
-    if url.hostname in credentials.LOOPBACK or proxy_bypass(url.netloc):
+    if url.hostname in kube_credentials.LOOPBACK or proxy_bypass(url.netloc):
         return None
     return getproxies().get(url.scheme)

@@ -47,9 +47,11 @@ class Kinds:
         except NotFoundError:
             return {}
         return {
-            one["kind"]: Resource(group, version, one["name"], one["kind"], namespaced=one["namespaced"])
-            for one in served["resources"]
-            if "/" not in one["name"]
+            resource["kind"]: Resource(
+                group, version, resource["name"], resource["kind"], namespaced=resource["namespaced"]
+            )
+            for resource in served["resources"]
+            if "/" not in resource["name"]
         }
 
 
@@ -58,11 +60,11 @@ async def judge(client: Client, manifests: Sequence[Json], rights: Sequence[writ
     judge = _Judge(client, rights)
     small, large = asyncio.Semaphore(AT_A_TIME), asyncio.Semaphore(LARGE_AT_A_TIME)
 
-    async def one(manifest: Json) -> Verdict:
+    async def verdict(manifest: Json) -> Verdict:
         async with large if manifest["kind"] == _CRD else small:
             return await judge.verdict(manifest)
 
-    return await asyncio.gather(*(one(manifest) for manifest in manifests))
+    return await asyncio.gather(*(verdict(manifest) for manifest in manifests))
 
 
 async def put_right(
@@ -88,48 +90,46 @@ class _Judge:
 
     async def verdict(self, manifest: Json, put_right: Sequence[Row] = ()) -> Verdict:
         """The object's verdict; repairs it if its differences are exactly `put_right`."""
-        found = Ref.of(manifest)
+        ref = Ref.of(manifest)
         try:
-            resource = await self._kinds.resource(found.api_version, found.kind)
+            resource = await self._kinds.resource(ref.api_version, ref.kind)
             if resource is None:
-                return Verdict(
-                    found, State.MISSING, why=f"the cluster has no {found.kind} of {found.api_version}"
-                )
-            path = resource.path(found.namespace or None, found.name)
+                return Verdict(ref, State.MISSING, why=f"the cluster has no {ref.kind} of {ref.api_version}")
+            path = resource.path(ref.namespace or None, ref.name)
             for _ in range(TRIES):
                 try:
-                    return await self._tried(found, path, manifest, put_right)
+                    return await self._tried(ref, path, manifest, put_right)
                 except ConflictError:
                     continue
         except NotFoundError:
-            return Verdict(found, State.MISSING)
+            return Verdict(ref, State.MISSING)
         except ApiError as error:
             if error.code == 422 and "immutable" in error.message:
-                return Verdict(found, State.REPLACED, why=error.message)
-            return Verdict(found, State.UNJUDGED, why=str(error))
-        return Verdict(found, State.UNJUDGED, why=f"it was changed during each of {TRIES} tries; try again")
+                return Verdict(ref, State.REPLACED, why=error.message)
+            return Verdict(ref, State.UNJUDGED, why=str(error))
+        return Verdict(ref, State.UNJUDGED, why=f"it was changed during each of {TRIES} tries; try again")
 
-    async def _tried(self, found: Ref, path: str, manifest: Json, put_right: Sequence[Row]) -> Verdict:
+    async def _tried(self, ref: Ref, path: str, manifest: Json, put_right: Sequence[Row]) -> Verdict:
         live = await self._client.get(path)
         if going(live):
-            return Verdict(found, State.GOING, why=going(live))
+            return Verdict(ref, State.GOING, why=going(live))
         body = comparison.body(manifest, live, self._rights)
         answer = await self._client.replace(path, body, manager=MANAGER, dry_run=True)
         rows = comparison.rows(live, answer)
         mutated = comparison.mutated(live, answer, body)
         if not rows:
-            return _of_admission(found, mutated) if mutated else Verdict(found, State.SAME)
+            return _of_admission(ref, mutated) if mutated else Verdict(ref, State.SAME)
         if owner := comparison.controller(live):
-            return Verdict(found, State.OWNED, rows, f"{owner} controls it")
+            return Verdict(ref, State.OWNED, rows, f"{owner} controls it")
         if not put_right:
-            return Verdict(found, State.DIFFERENT, (*rows, *mutated), consequence(found, rows))
+            return Verdict(ref, State.DIFFERENT, (*rows, *mutated), consequence(ref, rows))
         if (*rows, *mutated) != put_right:
-            return Verdict(found, State.UNJUDGED, rows, "somebody has changed it since; try again")
+            return Verdict(ref, State.UNJUDGED, rows, "somebody has changed it since; try again")
         # Exactly the object that was compared: its resourceVersion is in the body.
         await self._client.replace(path, body, manager=MANAGER)
-        return _of_admission(found, mutated) if mutated else Verdict(found, State.REPAIRED, rows)
+        return _of_admission(ref, mutated) if mutated else Verdict(ref, State.REPAIRED, rows)
 
 
-def _of_admission(found: Ref, rows: tuple[Row, ...]) -> Verdict:
+def _of_admission(ref: Ref, rows: tuple[Row, ...]) -> Verdict:
     why = "by a webhook or policy of the cluster at each write; find it among those that are unmanaged"
-    return Verdict(found, State.MUTATED, rows, why)
+    return Verdict(ref, State.MUTATED, rows, why)

@@ -41,5 +41,6 @@ async def look(client: Client, git: Sequence[Json], settings: Drift) -> Beside:
             unseen[kind] = str(error)
             return []
 
-    there = await asyncio.gather(*(listed(*each) for each in LISTED))
-    return Beside(unmanaged(git, [one for found in there for one in found], settings.known), unseen)
+    lists = await asyncio.gather(*(listed(*each) for each in LISTED))
+    there = [manifest for manifests in lists for manifest in manifests]
+    return Beside(unmanaged(git, there, settings.known), unseen)

@@ -138,8 +138,8 @@ def _require(plugin: ExecPlugin) -> None:
         raise _error(plugin, "needs a terminal (interactiveMode: Always), and there is none")
 
 
-def _error(plugin: ExecPlugin, what: str) -> CredentialsError:
-    message = f"{plugin.where}: exec plugin {plugin.config['command']} {what}"
+def _error(plugin: ExecPlugin, problem: str) -> CredentialsError:
+    message = f"{plugin.where}: exec plugin {plugin.config['command']} {problem}"
     hint = plugin.config.get("installHint")
     return CredentialsError(f"{message}. To install it: {_one_line(hint)}" if hint else message)
 

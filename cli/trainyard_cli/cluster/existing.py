@@ -34,23 +34,23 @@ class _Object(msgspec.Struct):
     metadata: _Metadata
 
 
-async def look(client: Client, wanted: Collection[Ref]) -> Existing:
-    """Which of the wanted objects exist."""
-    kinds, unseen = Kinds(client), dict[str, str]()
+async def look(client: Client, refs: Collection[Ref]) -> Existing:
+    """Which of these objects exist."""
+    discovery, unseen = Kinds(client), dict[str, str]()
 
     async def listed(api_version: str, kind: str) -> frozenset[Ref]:
         try:
-            resource = await kinds.resource(api_version, kind)
+            resource = await discovery.resource(api_version, kind)
             if resource is None:
                 return frozenset()
             decoder = msgspec.json.Decoder(_Object)
             objects = undecoded(client, resource, accept=METADATA_OF_ALL)
-            each = [decoder.decode(raw).metadata async for raw in objects]
+            metadata = [decoder.decode(raw).metadata async for raw in objects]
         except ApiError as error:
             unseen[f"which {kind} objects exist already"] = str(error)
             return frozenset()
-        return frozenset(Ref(api_version, kind, one.namespace, one.name) for one in each)
+        return frozenset(Ref(api_version, kind, each.namespace, each.name) for each in metadata)
 
-    asked = sorted({(ref.api_version, ref.kind) for ref in wanted})
-    answers = await asyncio.gather(*(listed(*kind) for kind in asked))
-    return Existing(frozenset(wanted) & frozenset().union(*answers), unseen)
+    kinds = sorted({(ref.api_version, ref.kind) for ref in refs})
+    answers = await asyncio.gather(*(listed(*kind) for kind in kinds))
+    return Existing(frozenset(refs) & frozenset().union(*answers), unseen)

@@ -31,12 +31,12 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
 
 async def refused(client: Client, tenants: Iterable[str]) -> list[str]:
     """The same for tenants by name; those that have no namespace yet get one of their own."""
-    found = []
+    sentences = []
     for name in tenants:
         try:
             namespace = await client.get(NAMESPACES.path(name=name))
         except NotFoundError:
             continue
         if by := namespace_owners.owner(namespace):
-            found.append(namespace_owners.refusal(name, by))
-    return found
+            sentences.append(namespace_owners.refusal(name, by))
+    return sentences

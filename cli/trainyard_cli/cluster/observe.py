@@ -100,23 +100,23 @@ async def observe(client: Client, namespace: str, job: str, operator_namespace: 
 
 
 async def _followed(
-    look: _Look, first: Observation, wanted: FollowUps, operator_namespace: str
+    look: _Look, first: Observation, needs: FollowUps, operator_namespace: str
 ) -> Observation:
-    deployments = DEPLOYMENTS if wanted.jobset_controller else None
+    deployments = DEPLOYMENTS if needs.jobset_controller else None
     async with asyncio.TaskGroup() as all_at_once:
         go = all_at_once.create_task
-        runtimes = go(look.runtimes(wanted, named_runtime(first).name))
-        leases = go(look.leases(operator_namespace if wanted.operator else None))
+        runtimes = go(look.runtimes(needs, named_runtime(first).name))
+        leases = go(look.leases(operator_namespace if needs.operator else None))
         controller = go(look.get(Subject.JOBSET_CONTROLLER, deployments, *_JOBSET_CONTROLLER))
-        queueing = DEPLOYMENTS if wanted.kueue else None
+        queueing = DEPLOYMENTS if needs.kueue else None
         its = go(look.get(Subject.KUEUE, queueing, kueue.NAMESPACE, kueue.NAME))
-        groups = go(look.pod_groups(wanted.pod_groups, name(first.trainjob)))
-        nodes = go(look.nodes(wanted))
-        log = go(look.log(wanted))
-        silences = go(look.silences(wanted))
-        said = go(look.claim_events(wanted.claims))
-        queue = go(look.queue(wanted))
-        preemptor = go(look.workload_of(wanted.preemptor))
+        groups = go(look.pod_groups(needs.pod_groups, name(first.trainjob)))
+        nodes = go(look.nodes(needs))
+        log = go(look.log(needs))
+        silences = go(look.silences(needs))
+        claim_events = go(look.claim_events(needs.claims))
+        queue = go(look.queue(needs))
+        preemptor = go(look.workload_of(needs.preemptor))
     place, local_queues = queue.result()
     return replace(
         first,
@@ -128,7 +128,7 @@ async def _followed(
         nodes=nodes.result(),
         log=log.result(),
         silences=silences.result(),
-        events=(*first.events, *said.result()),
+        events=(*first.events, *claim_events.result()),
         queue_place=place,
         local_queues=local_queues,
         preemptor=preemptor.result(),
@@ -160,10 +160,9 @@ class _Look:
         """One object; None if there is none, the user may not see it, or nothing is asked for."""
         if resource is None or not is_name(name):
             return None
-        found = await self._tried(
-            subject, f"get {resource.full_name}", self._client.get(resource.path(namespace, name))
-        )
-        return found
+        request = self._client.get(resource.path(namespace, name))
+        manifest = await self._tried(subject, f"get {resource.full_name}", request)
+        return manifest
 
     async def all(
         self, subject: Subject, resource: Resource | None, namespace: str | None, **params: str
@@ -172,74 +171,76 @@ class _Look:
         if resource is None:
             return ()
         path = resource.path(namespace)
-        found = await self._tried(subject, f"list {resource.full_name}", self._pages(path, params))
-        if found is not None and len(found) > MOST:
+        objects = await self._tried(subject, f"list {resource.full_name}", self._pages(path, params))
+        if objects is not None and len(objects) > MOST:
             self.unseen[subject] = f"there are too many, only the first {MOST} were looked at"
-        return () if found is None else tuple(found[:MOST])
+        return () if objects is None else tuple(objects[:MOST])
 
     async def _pages(self, path: str, params: Mapping[str, str]) -> list[Json]:
-        found: list[Json] = []
+        objects: list[Json] = []
         async for page in self._client.list(path, limit=PAGE, params=params):
-            found += (msgspec.json.decode(raw, type=dict[str, Any]) for raw in page.items or ())
-            if len(found) > MOST:
+            objects += (msgspec.json.decode(raw, type=dict[str, Any]) for raw in page.items or ())
+            if len(objects) > MOST:
                 break
-        return found
+        return objects
 
-    async def runtimes(self, wanted: FollowUps, missing: str) -> tuple[Json, ...]:
+    async def runtimes(self, needs: FollowUps, missing: str) -> tuple[Json, ...]:
         """The visible runtimes of the catalog and of the namespace, if the TrainJob's own is missing."""
-        found: list[Json] = []
-        for kind in RUNTIMES.values() if wanted.runtimes and is_name(missing) else ():
+        runtimes: list[Json] = []
+        for kind in RUNTIMES.values() if needs.runtimes and is_name(missing) else ():
             path = kind.path(self._namespace if kind.namespaced else None)
             with contextlib.suppress(ApiError):
                 # Items of a list do not include their kind.
-                found += [{**one, "kind": kind.kind} for one in await in_time(self._pages(path, {}))]
-        return tuple(found)
+                runtimes += [
+                    {**runtime, "kind": kind.kind} for runtime in await in_time(self._pages(path, {}))
+                ]
+        return tuple(runtimes)
 
     async def leases(self, namespace: str | None) -> tuple[Json, ...]:
         """Those of our operator and of Kubeflow Trainer's own controller, which may be the active one."""
         if namespace is None:
             return ()
         places = ((namespace, names.OPERATOR), (names.KUBEFLOW_NAMESPACE, names.TRAINER_LEASE))
-        found = await asyncio.gather(
+        leases = await asyncio.gather(
             *(self.get(Subject.OPERATOR_LEASE, LEASES, where, named) for where, named in places)
         )
-        return tuple(one for one in found if one is not None)
+        return tuple(lease for lease in leases if lease is not None)
 
     async def pod_groups(self, api_versions: tuple[str, ...], name: str) -> tuple[Json, ...]:
         """The PodGroups of the gang schedulers that the pods name."""
         versions = (version.split("/") for version in api_versions)
         kinds = [Resource(group, version, "podgroups", names.POD_GROUP) for group, version in versions]
-        found = await asyncio.gather(
+        groups = await asyncio.gather(
             *(self.get(Subject.POD_GROUPS, kind, self._namespace, name) for kind in kinds)
         )
-        return tuple(one for one in found if one is not None)
+        return tuple(group for group in groups if group is not None)
 
-    async def nodes(self, wanted: FollowUps) -> tuple[Json, ...]:
+    async def nodes(self, needs: FollowUps) -> tuple[Json, ...]:
         """The nodes that pods are on; all nodes if a pod has none yet."""
-        if wanted.all_nodes or len(wanted.nodes) > MOST_NODES:
+        if needs.all_nodes or len(needs.nodes) > MOST_NODES:
             return await self.all(Subject.NODES, NODES, None)
-        found = await asyncio.gather(*(self.get(Subject.NODES, NODES, None, n) for n in wanted.nodes))
-        return tuple(one for one in found if one is not None)
+        nodes = await asyncio.gather(*(self.get(Subject.NODES, NODES, None, n) for n in needs.nodes))
+        return tuple(node for node in nodes if node is not None)
 
-    async def log(self, wanted: FollowUps) -> tuple[str, ...]:
+    async def log(self, needs: FollowUps) -> tuple[str, ...]:
         """The last lines of the container that failed first."""
-        if wanted.log is None:
+        if needs.log is None:
             return ()
-        said = await self._tried(Subject.LOGS, "get pods/log", self._last_lines(wanted.log, _LOG_LINES))
-        return () if said is None else tail(said)
+        log = await self._tried(Subject.LOGS, "get pods/log", self._last_lines(needs.log, _LOG_LINES))
+        return () if log is None else tail(log)
 
-    async def silences(self, wanted: FollowUps) -> tuple[Silence, ...]:
+    async def silences(self, needs: FollowUps) -> tuple[Silence, ...]:
         """Of all pods; of a job that is well, the first log says that there are none."""
-        found: list[Silence] = []
-        for log in wanted.silent[:MOST_SILENT]:
+        silences: list[Silence] = []
+        for log in needs.silent[:MOST_SILENT]:
             try:
                 its = silence.of(log.pod, await in_time(self._last_lines(log, _SILENT_LINES)))
             except ApiError:
                 return ()
             if its is None:
                 return ()
-            found.append(its)
-        return tuple(found)
+            silences.append(its)
+        return tuple(silences)
 
     async def _last_lines(self, log: LogOf, lines: int) -> str:
         params = {
@@ -252,7 +253,7 @@ class _Look:
 
     async def claim_events(self, claims: tuple[str, ...]) -> tuple[Json, ...]:
         """All events about the claims: many are not warnings."""
-        found = await asyncio.gather(
+        by_claim = await asyncio.gather(
             *(
                 self.all(
                     Subject.EVENTS,
@@ -263,7 +264,7 @@ class _Look:
                 for claim in claims[:MOST_CLAIMS]
             )
         )
-        return tuple(event for events in found for event in events)
+        return tuple(event for events in by_claim for event in events)
 
     async def workloads(self, trainjob: Json, jobset: Awaitable[Json | None]) -> Sequence[Json]:
         """What Kueue has created for the TrainJob, or for its JobSet, whichever its queue holds."""
@@ -274,26 +275,26 @@ class _Look:
         mine = f"{names.JOB_UID_LABEL} in ({uids})"
         return await self.all(Subject.WORKLOADS, WORKLOADS, self._namespace, labelSelector=mine)
 
-    async def queue(self, wanted: FollowUps) -> tuple[QueuePlace | None, tuple[str, ...]]:
+    async def queue(self, needs: FollowUps) -> tuple[QueuePlace | None, tuple[str, ...]]:
         """Its place in the queue, and the LocalQueues of its namespace.
 
         The position is as Kueue reports it, otherwise counted from the visible Workloads. These also tell
         who holds the quota that it lacks.
         """
-        workload, queue = wanted.workload, text(wanted.workload, "spec", "queueName")
+        workload, queue = needs.workload, text(needs.workload, "spec", "queueName")
         if workload is None or not is_name(queue):
             return None, ()
         path = VISIBLE_QUEUES.path(self._namespace, queue, "pendingworkloads")
-        told, local, visible = await asyncio.gather(
+        pending, local, visible = await asyncio.gather(
             self._quietly(self._client.get(path)),
             self._quietly(self._client.get(LOCAL_QUEUES.path(self._namespace, queue))),
             self._workloads_and_queues(),
         )
         behind = text(local, "spec", "clusterQueue")
         place = None
-        if told is not None and local is not None:
+        if pending is not None and local is not None:
             self.unseen.pop(Subject.QUEUE, None)
-            place = places.told(workload, told, behind)
+            place = places.told(workload, pending, behind)
         elif visible is not None:
             place = places.counted(workload, visible.workloads, visible.queues, partial=visible.only_own)
         if visible is None:
@@ -301,7 +302,11 @@ class _Look:
         if place is not None and behind:
             shared = frozenset({behind}) if visible.only_own else await self._sharing(behind)
             place = places.with_holders(place, workload, visible.workloads, shared, only_own=visible.only_own)
-        own = (found for found in visible.queues if text(found, "metadata", "namespace") == self._namespace)
+        own = (
+            local_queue
+            for local_queue in visible.queues
+            if text(local_queue, "metadata", "namespace") == self._namespace
+        )
         return place, tuple(sorted(map(name, own)))
 
     async def _workloads_and_queues(self) -> _Visible | None:
@@ -317,15 +322,15 @@ class _Look:
 
     async def _sharing(self, cluster_queue: str) -> Collection[str]:
         """The ClusterQueues that share their quota with this one, as far as they may be seen."""
-        found = await asyncio.gather(
+        by_kind = await asyncio.gather(
             *(self._quietly(self._pages(kind.path(), {})) for kind in (CLUSTER_QUEUES, COHORTS))
         )
-        return places.sharing(cluster_queue, *(objects or () for objects in found))
+        return places.sharing(cluster_queue, *(objects or () for objects in by_kind))
 
-    async def _quietly(self, asked: Awaitable[T]) -> T | None:
+    async def _quietly(self, request: Awaitable[T]) -> T | None:
         """The answer; None if there is none or the user may not see it: another look says as much."""
         try:
-            return await in_time(asked)
+            return await in_time(request)
         except ApiError:
             return None
 
@@ -337,14 +342,14 @@ class _Look:
                 return next(iter(await in_time(self._pages(WORKLOADS.path(within), mine))), None)
         return None
 
-    async def _tried(self, subject: Subject, what: str, asked: Awaitable[T]) -> T | None:
+    async def _tried(self, subject: Subject, action: str, request: Awaitable[T]) -> T | None:
         try:
-            return await in_time(asked)
+            return await in_time(request)
         except NotFoundError:
             return None
         except ApiError as error:
             forbidden = error.code == 403
-            self.unseen[subject] = f"you are not allowed to {what}" if forbidden else str(error)
+            self.unseen[subject] = f"you are not allowed to {action}" if forbidden else str(error)
             return None
 
 
@@ -353,10 +358,10 @@ def is_name(text: str) -> bool:
     return len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None
 
 
-async def in_time(asked: Awaitable[T]) -> T:
+async def in_time(request: Awaitable[T]) -> T:
     """The answer; raises `ApiError` if there is none within `PATIENCE` seconds."""
     try:
         async with asyncio.timeout(PATIENCE):
-            return await asked
+            return await request
     except TimeoutError:
         raise ApiError(f"no answer within {PATIENCE:.0f} s") from None

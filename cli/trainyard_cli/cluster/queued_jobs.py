@@ -52,14 +52,18 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
 async def refused(client: Client, integrations: Collection[Integration], *, installs: bool) -> list[str]:
     """The same with the kinds of jobs that Kueue queues, and whether the stack says which."""
     try:
-        workloads = [one async for one in everything(client, WORKLOADS) if not read.holds(one, "Finished")]
+        workloads = [
+            workload
+            async for workload in everything(client, WORKLOADS)
+            if not read.holds(workload, "Finished")
+        ]
     except NotFoundError:
         return []
     others = await _no_longer_held(client, workloads, integrations, installs=installs)
     if not others:
         return []
-    holding = {_job(one) for one in others if read.holds(one, "QuotaReserved")}
-    waiting = {_job(one) for one in others} - holding
+    holding = {_job(workload) for workload in others if read.holds(workload, "QuotaReserved")}
+    waiting = {_job(workload) for workload in others} - holding
     jobs = [
         f"{state}: {listed(sorted(those))}"
         for state, those in (("With quota", holding), ("Waiting", waiting))
@@ -81,24 +85,24 @@ async def _no_longer_held(
     client: Client, workloads: list[dict[str, Any]], integrations: Collection[Integration], *, installs: bool
 ) -> list[dict[str, Any]]:
     """The Workloads whose owners Kueue would treat otherwise than it does now."""
-    others = [one for one in workloads if _owner(one) == names.TRAINJOB]
+    others = [workload for workload in workloads if _owner(workload) == names.TRAINJOB]
     if holds_jobsets(integrations):
         return others
     others = [] if Integration.TRAINJOB in integrations else others
-    of_jobsets = [one for one in workloads if _owner(one) == names.JOBSET]
+    of_jobsets = [workload for workload in workloads if _owner(workload) == names.JOBSET]
     if of_jobsets and (Integration.JOBSET in integrations or not installs):
         # Those that people send themselves stay where they are.
         of_trainjobs = await _jobsets_of_trainjobs(client)
-        of_jobsets = [one for one in of_jobsets if _job(one) in of_trainjobs]
+        of_jobsets = [workload for workload in of_jobsets if _job(workload) in of_trainjobs]
     return [*others, *of_jobsets]
 
 
 async def _jobsets_of_trainjobs(client: Client) -> set[str]:
-    found = [msgspec.json.decode(raw) async for raw in undecoded(client, JOBSETS, accept=METADATA_OF_ALL)]
+    jobsets = [msgspec.json.decode(raw) async for raw in undecoded(client, JOBSETS, accept=METADATA_OF_ALL)]
     return {
-        f"{read.text(one, 'metadata', 'namespace')}/{read.name(one)}"
-        for one in found
-        if _owner(one) == names.TRAINJOB
+        f"{read.text(jobset, 'metadata', 'namespace')}/{read.name(jobset)}"
+        for jobset in jobsets
+        if _owner(jobset) == names.TRAINJOB
     }
 
 

@@ -38,7 +38,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
     """
     settings = stackfile.read_as_pulumi(stack)
     registry = Artifacts(settings.artifacts, PROJECT).registry
-    manifests = [one.manifest for one in stack_runtimes.load(CATALOG, settings, registry)]
+    manifests = [runtime.manifest for runtime in stack_runtimes.load(CATALOG, settings, registry)]
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
     return connection.ask(credentials, "preview", lambda client: refused(client, manifests))
 
@@ -49,17 +49,18 @@ async def refused(client: Client, manifests: Sequence[Manifest]) -> list[str]:
         await client.get(CLUSTER_TRAINING_RUNTIMES.path(), params={"limit": "1"})
     except NotFoundError:
         return []
-    return [said for said in await asyncio.gather(*(_asked(client, one) for one in manifests)) if said]
+    sentences = await asyncio.gather(*(_refusal_of(client, manifest) for manifest in manifests))
+    return [sentence for sentence in sentences if sentence]
 
 
-async def _asked(client: Client, manifest: Manifest) -> str:
+async def _refusal_of(client: Client, manifest: Manifest) -> str:
     name = manifest["metadata"]["name"]
     try:
         await _sent(client, name, _without_exemption(manifest))
     except ApiError as error:
-        if (said := _refusal(error)) is None:
+        if (reason := _refusal(error)) is None:
             raise
-        return f"refused by the cluster: {names.CLUSTER_TRAINING_RUNTIME} {name}: {said}"
+        return f"refused by the cluster: {names.CLUSTER_TRAINING_RUNTIME} {name}: {reason}"
     return ""
 
 

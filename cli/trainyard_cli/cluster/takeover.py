@@ -55,8 +55,8 @@ PAUSE: Final = 0.5
 _NO_WEBHOOK: Final = "failed calling webhook"
 _AT_ONCE: Final = 16
 _RESOURCES: Final = {
-    (one.api_version, one.kind): one
-    for one in (
+    (resource.api_version, resource.kind): resource
+    for resource in (
         CONFIGMAPS,
         DEPLOYMENTS,
         CRDS,
@@ -76,7 +76,7 @@ async def observe(
 
     `runtimes` are the names of the platform's ClusterTrainingRuntimes. Raises the client's errors.
     """
-    wanted = [
+    others = [
         *((CRDS, None, f"{plural}.{names.TRAINER_GROUP}") for plural in _plurals()),
         *((resource, None, name) for resource, name in CONFIGURATIONS),
         *((resource, trainer_namespace, PUBLIC) for resource in (CONFIGMAPS, ROLES, ROLE_BINDINGS)),
@@ -88,22 +88,24 @@ async def observe(
         (CONFIGMAPS, trainer_namespace, RECORD),
         (DEPLOYMENTS, operator_namespace, OWN),
     ]
-    found = await asyncio.gather(*(_get(client, *one) for one in (*single, *wanted)))
-    controller, configuration, record, own, *objects = found
+    manifests = await asyncio.gather(*(_get(client, *place) for place in (*single, *others)))
+    controller, configuration, record, own, *objects = manifests
     jobs, unreadable = await _jobs(client, operator_namespace)
     return takeover.Observed(
         now=datetime.now(UTC),
         controller=controller,
-        objects=[one for one in objects if one is not None],
+        objects=[manifest for manifest in objects if manifest is not None],
         configuration=configuration,
         jobs=jobs,
         unreadable=unreadable,
         own=own,
-        jobset_controllers=[one async for one in everything(client, DEPLOYMENTS, JOBSET_NAMESPACE)],
+        jobset_controllers=[
+            deployment async for deployment in everything(client, DEPLOYMENTS, JOBSET_NAMESPACE)
+        ],
         policy_bindings=[
-            one
-            async for one in everything(client, ADMISSION_POLICY_BINDINGS)
-            if one["metadata"]["name"].endswith(f".{names.POLICY_DOMAIN}")
+            binding
+            async for binding in everything(client, ADMISSION_POLICY_BINDINGS)
+            if binding["metadata"]["name"].endswith(f".{names.POLICY_DOMAIN}")
         ],
         record=record,
         namespace=trainer_namespace,
@@ -184,7 +186,7 @@ async def _is_scaled(client: Client, step: takeover.Scale) -> bool:
         # The status no longer counts a pod that is being deleted, though it may still be working.
         labels = deployment["spec"]["selector"].get("matchLabels") or {}
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
-        return not [one async for one in everything(client, PODS, step.ref.namespace, selector=selector)]
+        return not [pod async for pod in everything(client, PODS, step.ref.namespace, selector=selector)]
     status = deployment.get("status") or {}
     seen = status.get("observedGeneration") == deployment["metadata"].get("generation")
     return seen and status.get("readyReplicas") == step.after
@@ -203,25 +205,25 @@ async def _jobs(client: Client, operator_namespace: str) -> tuple[list[takeover.
                 unreadable.append(f"{metadata.get('namespace')}/{metadata.get('name')}")
     except NotFoundError:
         return [], []
-    jobsets = {(one.namespace, one.name): one async for one in _jobsets(client)}
-    kept = [revision_of(one).runtime async for one in everything(client, REVISIONS, operator_namespace)]
+    jobsets = {(jobset.namespace, jobset.name): jobset async for jobset in _jobsets(client)}
+    kept = [revision_of(raw).runtime async for raw in everything(client, REVISIONS, operator_namespace)]
     live: dict[RuntimeKey, model.Runtime] = {}
     for kind, resource in RUNTIMES.items():
         async for manifest in everything(client, resource):
             runtime = runtime_of(manifest, kind).runtime
             live[RuntimeKey(kind, runtime.namespace, runtime.name)] = runtime
-    recorded = [one for one in kept if one is not None]
+    recorded = [runtime for runtime in kept if runtime is not None]
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def job_of(trainjob: model.TrainJob) -> takeover.ForeignJob:
         jobset = jobsets.get((trainjob.namespace, trainjob.name))
         async with gate:
-            found = await _get(
+            configmap = await _get(
                 client, CONFIGMAPS, trainjob.namespace, trainjob.name + revisions.SNAPSHOT_SUFFIX
             )
-        snapshot = None if found is None else revisions.read_snapshot(found, trainjob)
+        snapshot = None if configmap is None else revisions.read_snapshot(configmap, trainjob)
         chosen = revisions.choose(trainjob, jobset, live.get(runtime_key(trainjob)), recorded, snapshot)
-        occupied = found is not None and snapshot is None
+        occupied = configmap is not None and snapshot is None
         return takeover.ForeignJob(
             trainjob, jobset, chosen.runtime, chosen.lost, snapshot is not None, occupied
         )

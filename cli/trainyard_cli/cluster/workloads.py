@@ -43,13 +43,17 @@ async def look(client: Client, *, pools: bool) -> Seen:
     trainjobs = [trainjob_of(msgspec.json.decode(raw)) async for raw in undecoded(client, TRAINJOBS)]
     jobsets, schedulers = {}, {}
     async for raw in _tried(client, JOBSETS, seen):
-        found = jobset_of(raw).jobset
-        jobsets[found.namespace, found.name] = found
-        schedulers[found.namespace, found.name] = _schedulers(msgspec.json.decode(raw))
-    admitted = {uid: one async for one in _json(client, WORKLOADS, seen) for uid in [_job(one)] if uid}
+        child = jobset_of(raw).jobset
+        jobsets[child.namespace, child.name] = child
+        schedulers[child.namespace, child.name] = _schedulers(msgspec.json.decode(raw))
+    admitted = {
+        uid: workload async for workload in _json(client, WORKLOADS, seen) for uid in [_job(workload)] if uid
+    }
     queues = {
-        (one["metadata"]["namespace"], one["metadata"]["name"]): str(one["spec"].get("clusterQueue", ""))
-        async for one in _json(client, LOCAL_QUEUES, seen)
+        (queue["metadata"]["namespace"], queue["metadata"]["name"]): str(
+            queue["spec"].get("clusterQueue", "")
+        )
+        async for queue in _json(client, LOCAL_QUEUES, seen)
     }
     places = await _places(client, seen) if pools else {}
     for trainjob in trainjobs:
@@ -114,15 +118,15 @@ def _requests(workload: Json) -> dict[str, str]:
 async def _places(client: Client, seen: Seen) -> dict[tuple[str, str], frozenset[str]]:
     """By namespace and name of a JobSet: the node pools that its pods are on."""
     pool_of = {
-        one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(names.POOL_LABEL)
-        async for one in _json(client, NODES, seen)
+        node["metadata"]["name"]: (node["metadata"].get("labels") or {}).get(names.POOL_LABEL)
+        async for node in _json(client, NODES, seen)
     }
-    found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    pools_of: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     async for pod in _json(client, PODS, seen, {"labelSelector": names.JOBSET_NAME_LABEL}):
         metadata = pod["metadata"]
         if pool := pool_of.get(pod["spec"].get("nodeName")):
-            found[metadata["namespace"], metadata["labels"][names.JOBSET_NAME_LABEL]].add(pool)
-    return {key: frozenset(pools) for key, pools in found.items()}
+            pools_of[metadata["namespace"], metadata["labels"][names.JOBSET_NAME_LABEL]].add(pool)
+    return {key: frozenset(pools) for key, pools in pools_of.items()}
 
 
 def _schedulers(jobset: Json) -> frozenset[str]:
