@@ -82,8 +82,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(flag: bool) -> None:
+    if flag:
         from importlib.metadata import version  # noqa: PLC0415 - nobody else needs it
 
         typer.echo(f"trainyard {version('trainyard')}")

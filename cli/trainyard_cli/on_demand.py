@@ -102,10 +102,10 @@ class _Commands(MutableMapping[str, Any]):
 
 def _imported(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(f"{__package__}.commands.{module}"), attribute)
+    command = getattr(import_module(f"{__package__}.commands.{module}"), attribute)
     alone = typer.Typer(rich_markup_mode=None)
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name)
+    if isinstance(command, typer.Typer):
+        alone.add_typer(command, name=name)
     else:
-        alone.command(name)(found)
+        alone.command(name)(command)
     return get_group(alone).commands[name]

@@ -41,24 +41,24 @@ def problems(
         documents: The same, read.
         namesakes: Other files of the catalog that have its name.
     """
-    found = list(_placed(judge.findings, path, documents, namesakes))
-    yield from found
-    if found:
+    findings = list(_placed(judge.findings, path, documents, namesakes))
+    yield from findings
+    if findings:
         return
-    yield from ((Position(1, 1), Finding(WHOLE, said)) for said in _header(text))
+    yield from ((Position(1, 1), Finding(WHOLE, message)) for message in _header(text))
     jobs = example(path, text)
     place = Position(jobs[0].line if jobs else 1, 1)
-    named = [(one.value["kind"], one.value.get("spec", {}).get("runtimeRef", {}).get("name")) for one in jobs]
+    named = [(job.value["kind"], job.value.get("spec", {}).get("runtimeRef", {}).get("name")) for job in jobs]
     if named != [(names.TRAINJOB, path.stem)]:
-        said = f"the header must end with one TrainJob whose runtimeRef.name is {path.stem}"
-        yield place, Finding(WHOLE, said)
+        message = f"the header must end with one TrainJob whose runtimeRef.name is {path.stem}"
+        yield place, Finding(WHOLE, message)
         return
     [runtime] = documents
     refused = list(_admission([runtime]))
-    yield from ((runtime.position(one.path.steps), one) for one in refused)
-    for one in () if refused else _admission([runtime, *jobs]):
-        where = f"{one.path}: " if one.path.text else ""
-        yield place, Finding(WHOLE, f"{_EXAMPLE}: {where}{one.message}")
+    yield from ((runtime.position(finding.path.steps), finding) for finding in refused)
+    for finding in () if refused else _admission([runtime, *jobs]):
+        where = f"{finding.path}: " if finding.path.text else ""
+        yield place, Finding(WHOLE, f"{_EXAMPLE}: {where}{finding.message}")
 
 
 def misplaced(
@@ -82,7 +82,9 @@ def _placed(
         return
     [document] = documents
     namesake = str(namesakes[0]) if namesakes else ""
-    yield from ((document.position(one.path.steps), one) for one in ask(path, document.value, namesake))
+    yield from (
+        (document.position(finding.path.steps), finding) for finding in ask(path, document.value, namesake)
+    )
 
 
 def judged(source: str, position: Position, finding: Finding) -> Entry:
@@ -92,17 +94,18 @@ def judged(source: str, position: Position, finding: Finding) -> Entry:
 
 def example(path: Path, text: str) -> tuple[Document, ...]:
     """The TrainJob in a file's header, with the place where it begins; raises `DocumentError`."""
-    found = catalog_header.parse(text).example
+    trainjob = catalog_header.parse(text).example
+    lines = enumerate(text.splitlines(), 1)
     line = next(
-        (at for at, one in enumerate(text.splitlines(), 1) if "apiVersion: trainer" in one and one[0] == "#"),
+        (at for at, content in lines if "apiVersion: trainer" in content and content[0] == "#"),
         1,
     )
     try:
-        given = documents.parse("\n" * (line - 1) + found, str(path))
+        given = documents.parse("\n" * (line - 1) + trainjob, str(path))
     except DocumentError as error:
         place = replace(error.position, column=error.position.column + len(catalog_header.INDENT))
         raise DocumentError(str(path), place, f"{_EXAMPLE}: {error.problem}") from error
-    return tuple(replace(one, line=line, node=None) for one in given)
+    return tuple(replace(document, line=line, node=None) for document in given)
 
 
 def _header(text: str) -> Iterator[str]:
@@ -121,5 +124,5 @@ def _admission(given: Sequence[Document]) -> Iterator[Finding]:
     except (UnreadableError, validate.NothingToValidateError) as error:
         yield Finding(WHOLE, str(error))
         return
-    for one in answer.errors:
-        yield Finding(FieldPath(one.path), str(one).removeprefix(f"{one.path}: "))
+    for problem in answer.errors:
+        yield Finding(FieldPath(problem.path), str(problem).removeprefix(f"{problem.path}: "))

@@ -22,7 +22,7 @@ class UsageError(Exception):
 
 def read(files: Iterable[Path]) -> list[documents.Document]:
     """The documents in the files; raises `UsageError` or `DocumentError` with the place."""
-    found: list[documents.Document] = []
+    given: list[documents.Document] = []
     for file in files:
         try:
             text = file.read_text(encoding="utf-8")
@@ -30,8 +30,8 @@ def read(files: Iterable[Path]) -> list[documents.Document]:
             raise UsageError(f"{file}:1: not UTF-8") from error
         except OSError as error:
             raise UsageError(f"{file}:1: {error.strerror}") from error
-        found += documents.parse(text, str(file))
-    return found
+        given += documents.parse(text, str(file))
+    return given
 
 
 def catalog(folder: Path) -> list[documents.Document]:

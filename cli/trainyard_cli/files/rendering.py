@@ -82,6 +82,6 @@ def _pulumi(arguments: Sequence[str], environment: Mapping[str, str], folder: Pa
     except OSError as error:
         raise PlatformError(f"pulumi cannot be run: {error.strerror}") from error
     if answer.returncode:
-        said = "\n".join((answer.stdout + answer.stderr).strip().splitlines()[-_LAST_LINES:])
-        raise PlatformError(f"pulumi {arguments[0]}: exit code {answer.returncode}:\n{said}")
+        output = "\n".join((answer.stdout + answer.stderr).strip().splitlines()[-_LAST_LINES:])
+        raise PlatformError(f"pulumi {arguments[0]}: exit code {answer.returncode}:\n{output}")
     return answer.stdout

@@ -104,19 +104,19 @@ def _read(name: str, path: Path) -> StackSettings:
         value: Any = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
         raise PlatformError(str(_in_words(error, text, shown))) from error
-    if problems := [f"{shown}:{line}: {said}" for line, said in _outside_settings(root, value)]:
+    if problems := [f"{shown}:{line}: {problem}" for line, problem in _outside_settings(root, value)]:
         raise PlatformError("\n".join(problems))
     try:
         stack = settings.of(value["config"][settings.CONFIG_KEY], name)
         versions.check(stack, Artifacts(stack.artifacts, PROJECT), name)
         return stack
     except InvalidStackError as error:
-        found: dict[tuple[int, str], str] = {}
-        for one in error.problems:
-            line = _line(root, f"config.{one}")
+        sentences: dict[tuple[int, str], str] = {}
+        for problem in error.problems:
+            line = _line(root, f"config.{problem}")
             # A mistake behind an alias is in the file only once, so it is reported once.
-            found.setdefault((line, one.partition(": ")[2]), f"{shown}:{line}: {one}")
-        raise PlatformError("\n".join(found.values())) from error
+            sentences.setdefault((line, problem.partition(": ")[2]), f"{shown}:{line}: {problem}")
+        raise PlatformError("\n".join(sentences.values())) from error
 
 
 def _in_words(error: yaml.YAMLError, text: str, shown: str) -> DocumentError:
@@ -132,8 +132,8 @@ def _outside_settings(root: yaml.Node | None, value: Any) -> Iterator[tuple[int,
     """What is wrong with a file outside the settings of the platform."""
     yield from _duplicates(root, set())
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
-        known = [str(key) for key in value] if isinstance(value, dict) else []
-        yield 1, f"there is no key config with {settings.CONFIG_KEY} in it{nearest('config', known)}"
+        keys = [str(key) for key in value] if isinstance(value, dict) else []
+        yield 1, f"there is no key config with {settings.CONFIG_KEY} in it{nearest('config', keys)}"
         return
     for key in value:
         if key not in _PULUMIS:
@@ -171,10 +171,10 @@ def _line(root: yaml.Node | None, problem: str) -> int:
     """The line of the place that a sentence begins with, or of its nearest existing parent."""
     node, line, rest = root, 1, problem
     while True:
-        found = _child(node, rest)
-        if found is None:
+        child = _child(node, rest)
+        if child is None:
             return line
-        line, node, rest = found
+        line, node, rest = child
 
 
 def _child(node: yaml.Node | None, rest: str) -> tuple[int, yaml.Node, str] | None:
