@@ -111,7 +111,7 @@ def _rendered(stack: str, err: TextIO) -> Json:
 
 def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[str, Any]:
     """The answer as JSON values, in the format that docs/drift.md describes; by kind, namespace and name."""
-    found = [verdict for verdict in verdicts if verdict.state is not State.SAME]
+    findings = [verdict for verdict in verdicts if verdict.state is not State.SAME]
     return {
         "apiVersion": API_VERSION,
         "kind": "Drift",
@@ -127,31 +127,31 @@ def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[st
                 "why": verdict.why,
                 "fields": [_field(row) for row in verdict.rows],
             }
-            for verdict in sorted(found, key=lambda one: one.ref[1:])
+            for verdict in sorted(findings, key=lambda verdict: verdict.ref[1:])
         ],
         "unmanaged": [
             {
-                "apiVersion": one.ref.api_version,
-                "kind": one.ref.kind,
-                "namespace": one.ref.namespace,
-                "name": one.ref.name,
-                "why": one.why,
+                "apiVersion": unmanaged.ref.api_version,
+                "kind": unmanaged.ref.kind,
+                "namespace": unmanaged.ref.namespace,
+                "name": unmanaged.ref.name,
+                "why": unmanaged.why,
             }
-            for one in beside.unmanaged
+            for unmanaged in beside.unmanaged
         ],
         "unseen": [{"what": what, "why": why} for what, why in sorted(beside.unseen.items())],
     }
 
 
 def _field(row: Row) -> dict[str, Any]:
-    said = {name: value for name, value in (("git", row.git), ("there", row.there)) if value is not ABSENT}
+    values = {name: value for name, value in (("git", row.git), ("there", row.there)) if value is not ABSENT}
     writer = row.writer
     by = (
         None
         if writer is None
         else {"manager": writer.manager, "operation": writer.operation, "at": writer.at}
     )
-    return {"path": row.path, **said, "writer": by}
+    return {"path": row.path, **values, "writer": by}
 
 
 def as_text(value: Json) -> str:
@@ -168,33 +168,33 @@ def _lines(value: Json) -> Iterator[str]:
     if not value["findings"]:
         yield f"{value['stack']}: all {sum(value['objects'].values())} objects are what git says"
         return
-    judged = [one for one in value["findings"] if one["state"] != State.UNJUDGED]
-    unjudged = [one for one in value["findings"] if one["state"] == State.UNJUDGED]
-    for one in judged:
-        yield _heading(one)
-        for field in one["fields"]:
+    judged = [finding for finding in value["findings"] if finding["state"] != State.UNJUDGED]
+    unjudged = [finding for finding in value["findings"] if finding["state"] == State.UNJUDGED]
+    for finding in judged:
+        yield _heading(finding)
+        for field in finding["fields"]:
             yield f"  {_change(field)}{_by(field['writer'])}"
         yield ""
-    for one in unjudged[:_MOST]:
-        yield _heading(one)
+    for finding in unjudged[:_MOST]:
+        yield _heading(finding)
     if unjudged[_MOST:]:
         yield f"and {len(unjudged) - _MOST} more that are not judged: --output json has them all"
     if unjudged:
         yield ""
-    if any(one["fields"] for one in judged):
+    if any(finding["fields"] for finding in judged):
         yield _LEGEND
     yield _counted(value)
 
 
 def _beside(value: Json) -> Iterator[str]:
     """What reaches into the stack and is not in git."""
-    for one in value["unmanaged"]:
-        yield f"{_name(one)}: unmanaged, {one['why']}"
+    for unmanaged in value["unmanaged"]:
+        yield f"{_name(unmanaged)}: unmanaged, {unmanaged['why']}"
     if value["unmanaged"]:
         yield _NEXT
         yield ""
-    for one in value["unseen"]:
-        yield f"Could not see whether any {one['what']} reaches into the stack: {one['why']}"
+    for unseen in value["unseen"]:
+        yield f"Could not see whether any {unseen['what']} reaches into the stack: {unseen['why']}"
     if value["unseen"]:
         yield ""
 
@@ -212,12 +212,12 @@ def _counted(value: Json) -> str:
     return f"{value['stack']}, of {sum(states.values())} objects: {counted}"
 
 
-def _heading(one: Json) -> str:
-    return f"{_name(one)}: {one['state']}" + (f", {one['why']}" if one["why"] else "")
+def _heading(finding: Json) -> str:
+    return f"{_name(finding)}: {finding['state']}" + (f", {finding['why']}" if finding["why"] else "")
 
 
-def _name(one: Json) -> str:
-    return f"{one['kind']} " + (f"{one['namespace']}/{one['name']}" if one["namespace"] else one["name"])
+def _name(ref: Json) -> str:
+    return f"{ref['kind']} " + (f"{ref['namespace']}/{ref['name']}" if ref["namespace"] else ref["name"])
 
 
 def _change(field: Json) -> str:
@@ -247,7 +247,7 @@ def _short(value: object) -> str:
 
 def _named(keep: Sequence[str], manifests: Sequence[Json]) -> frozenset[str]:
     """The keys of the objects to keep; each argument may name several."""
-    named = frozenset(key for one in keep for key in one.split())
+    named = frozenset(key for argument in keep for key in argument.split())
     if unknown := sorted(named - {Ref.of(manifest).key for manifest in manifests}):
         raise PlatformError(
             f"--keep {unknown[0]}: the stack has no such object; use Kind/name or Kind/namespace/name"
@@ -274,7 +274,7 @@ async def _judged(
         beside = await drift_unmanaged.look(client, manifests, settings)
         if tell is not None:
             tell(verdicts, beside)
-            verdicts = [one async for one in put_right(client, manifests, verdicts, writers.table())]
+            verdicts = [verdict async for verdict in put_right(client, manifests, verdicts, writers.table())]
         return verdicts, beside
 
 

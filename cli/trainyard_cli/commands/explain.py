@@ -56,31 +56,31 @@ def run(
             print(f"{name!r} is not a valid name of an object", file=err)
             return CANNOT_ASK
     try:
-        found = connection.load_or_sandbox(kubeconfig, context)
-        where = namespace or found.namespace
-        diagnosis, kept = asyncio.run(_diagnose(found, where, job, operator_namespace, logs=logs))
+        credentials = connection.load_or_sandbox(kubeconfig, context)
+        where = namespace or credentials.namespace
+        diagnosis, kept = asyncio.run(_diagnose(credentials, where, job, operator_namespace, logs=logs))
     except CredentialsError as error:
         print(clean(str(error)), file=err)
         return CANNOT_ASK
     except NotFoundError as error:
-        what = (
+        reason = (
             "the cluster does not know TrainJobs"
             if error.resource_missing
             else f"namespace {where} has none of this name"
         )
-        print(clean(f"TrainJob {job} is not found: {what}"), file=err)
+        print(clean(f"TrainJob {job} is not found: {reason}"), file=err)
         return CANNOT_ASK
     except ApiError as error:
-        print(clean(f"{found.source}: {error}"), file=err)
+        print(clean(f"{credentials.source}: {error}"), file=err)
         return CANNOT_ASK
     out.write(as_json(diagnosis, kept) if output is Output.JSON else as_text(diagnosis, kept))
     return FINE if diagnosis.state in (State.COMPLETE, State.RUNNING, State.STARTING) else REFUSED
 
 
 async def _diagnose(
-    found: Credentials, namespace: str, job: str, operator_namespace: str, *, logs: bool
+    credentials: Credentials, namespace: str, job: str, operator_namespace: str, *, logs: bool
 ) -> tuple[Diagnosis, Kept | str | None]:
-    async with connection.client(found, "explain") as client:
+    async with connection.client(credentials, "explain") as client:
         observation = await observe(client, namespace, job, operator_namespace)
         lines = await last_lines.kept(client, observation.trainjob) if logs else None
         return explain(observation), lines
@@ -118,7 +118,7 @@ def as_json(diagnosis: Diagnosis, kept: Kept | str | None = None) -> str:
 
 def document(diagnosis: Diagnosis) -> dict[str, Any]:
     """The diagnosis as JSON values."""
-    found = diagnosis.finding
+    finding = diagnosis.finding
     return {
         "apiVersion": API_VERSION,
         "kind": "Diagnosis",
@@ -126,14 +126,14 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "state": diagnosis.state.value,
         "answer": diagnosis.answer,
         "finding": None
-        if found is None
+        if finding is None
         else {
-            "cause": found.cause.value,
-            "object": asdict(found.object),
-            "message": found.message,
-            "nextStep": found.next_step,
-            "ranks": list(found.ranks),
-            "log": list(found.log),
+            "cause": finding.cause.value,
+            "object": asdict(finding.object),
+            "message": finding.message,
+            "nextStep": finding.next_step,
+            "ranks": list(finding.ranks),
+            "log": list(finding.log),
         },
         "walk": [asdict(stage) for stage in diagnosis.walk],
         "unseen": [asdict(unseen) for unseen in diagnosis.unseen],

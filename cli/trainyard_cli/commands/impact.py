@@ -26,7 +26,8 @@ from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import installed as stack_runtimes
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import StackSettings
-from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left, root
+from trainyard_policies.lint.files import CannotLintError, at_revision, left, root
+from trainyard_policies.lint.files import changes as changed_files
 
 from ..answers import CANNOT_ASK, FINE, Output, write_json
 from ..cluster import connection
@@ -58,14 +59,14 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     try:
         before, after = asked(stack, since)
-        found, also = core.changes(before.objects, after.objects), unjudged(since)
+        changes, also = core.changes(before.objects, after.objects), unjudged(since)
         seen = Seen()
-        if found:
-            seen = asyncio.run(_look(_credentials(stack, before, after, kubeconfig, context), found))
+        if changes:
+            seen = asyncio.run(_look(_credentials(stack, before, after, kubeconfig, context), changes))
     except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
         print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
         return CANNOT_ASK
-    value = document(stack, since, found, seen, also, advice=new_advice(before.settings, after.settings))
+    value = document(stack, since, changes, seen, also, advice=new_advice(before.settings, after.settings))
     if output is Output.JSON:
         write_json(value, out)
     else:
@@ -97,7 +98,7 @@ def asked(stack: str, since: str) -> tuple[Asked, Asked]:
 
 def unjudged(since: str) -> list[str]:
     """Folders outside runtimes and stacks that have changed and affect all stacks; raises as `asked`."""
-    return sorted({path.split("/")[0] for path in changes(since)} & set(_UNJUDGED))
+    return sorted({path.split("/")[0] for path in changed_files(since)} & set(_UNJUDGED))
 
 
 def new_advice(before: StackSettings | None, after: StackSettings | None) -> list[str]:
@@ -109,7 +110,7 @@ def new_advice(before: StackSettings | None, after: StackSettings | None) -> lis
 def document(
     stack: str,
     since: str,
-    found: tuple[core.Change, ...],
+    changes: tuple[core.Change, ...],
     seen: Seen,
     also: list[str],
     *,
@@ -125,7 +126,7 @@ def document(
             {
                 **change.ref._asdict(),
                 "change": change.verb.value,
-                "fields": [asdict(one) for one in change.fields],
+                "fields": [asdict(difference) for difference in change.fields],
                 "means": [*consequences.of(change)],
                 "trainJobs": [
                     {
@@ -138,7 +139,7 @@ def document(
                     for touched in core.touched(change, seen.jobs)
                 ],
             }
-            for change in found
+            for change in changes
         ],
         "advice": [*advice],
         "unjudged": also,
@@ -173,17 +174,17 @@ def _lines(value: Mapping[str, Any]) -> Iterator[str]:
 
 def details(change: Mapping[str, Any]) -> Iterator[str]:
     """A line for each field, each consequence and each TrainJob of one of a document's changes."""
-    for one in change["fields"]:
-        before, after = shown.apart(_text(one["before"]), _text(one["after"]), _LONGEST)
-        yield f"  {one['path']}: {before} -> {after}"
+    for difference in change["fields"]:
+        before, after = shown.apart(_text(difference["before"]), _text(difference["after"]), _LONGEST)
+        yield f"  {difference['path']}: {before} -> {after}"
     yield from (f"  {sentence}" for sentence in change["means"])
     for job in change["trainJobs"]:
         loses = f"; loses {job['loses']}" if job["loses"] else ""
         yield f"  {job['namespace']}/{job['name']} ({job['state']}) keeps {job['keeps']}{loses}"
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+def _many(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def _text(value: object) -> str:
@@ -219,9 +220,9 @@ def _credentials(
     return connection.of_stack(settings.cluster, kubeconfig, context)
 
 
-async def _look(credentials: Credentials, found: tuple[core.Change, ...]) -> Seen:
+async def _look(credentials: Credentials, changes: tuple[core.Change, ...]) -> Seen:
     async with connection.client(credentials, "impact") as client:
-        return await look(client, pools=any(change.ref.kind == core.NODE_POOL for change in found))
+        return await look(client, pools=any(change.ref.kind == core.NODE_POOL for change in changes))
 
 
 def command(

@@ -31,7 +31,7 @@ from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import CONFIG_KEY, StackSettings
 from trainyard_policies import engine, rules
 from trainyard_policies.engine import Said, Violation
-from trainyard_policies.lint import files as found
+from trainyard_policies.lint import files as linted
 from trainyard_policies.lint import formats, repair, report
 from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.lint.report import Entry, Report
@@ -75,12 +75,12 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
     try:
-        chosen = found.find(paths or [near(CATALOG)])
+        chosen = linted.find(paths or [near(CATALOG)])
         gate: _Gate = _Gate(today, Images(catalog_images.load(CATALOG)))
         if stack:
             gate = _of_stack(stack, chosen, since, gate)
         if since is not None:
-            chosen = found.changed(chosen, since)
+            chosen = linted.changed(chosen, since)
     except (CannotLintError, PlatformError) as error:
         print(error, file=err)
         return CANNOT_ASK
@@ -88,7 +88,7 @@ def run(
     problems: list[Exception] = []
     for path in chosen:
         try:
-            documents[path] = _read(path, found.read(path))
+            documents[path] = _read(path, linted.read(path))
         except (CannotLintError, DocumentError) as error:
             problems.append(error)
     if fix:
@@ -103,7 +103,7 @@ def run(
         print(sentence, file=err)
     result, wrong = gate.report(given)
     misplaced = [
-        one for path, held in documents.items() if _is_catalogs(path) for one in _misplaced(path, held)
+        entry for path, held in documents.items() if _is_catalogs(path) for entry in _misplaced(path, held)
     ]
     result = result.with_entries(misplaced)
     for problem in (*problems, *wrong):
@@ -211,17 +211,17 @@ class _StackGate(_Gate):
 
     def report(self, given: Sequence[Document]) -> tuple[Report, list[PlatformError]]:
         result, wrong = super().report(given)
-        own, told = self._placed(result.entries, given)
-        return replace(result, entries=()).with_entries([*own, *told]), wrong
+        own, of_the_stack = self._placed(result.entries, given)
+        return replace(result, entries=()).with_entries([*own, *of_the_stack]), wrong
 
     def repairs(self, document: Document) -> Iterable[Violation]:
-        edits = {one.said: one.finding.edits for one in super().repairs(document)}
+        edits = {violation.said: violation.finding.edits for violation in super().repairs(document)}
         try:
             installed = self.installed(document)
         except PlatformError:
             return
-        found = () if installed is None else engine.check(installed.value, self.today, self.policies)
-        entries = [Entry(document.source, document.position(()), one) for one in found]
+        violations = () if installed is None else engine.check(installed.value, self.today, self.policies)
+        entries = [Entry(document.source, document.position(()), violation) for violation in violations]
         for entry in self._placed(entries, [document])[0]:
             violation = entry.violation
             is_own = (entry.source, violation.said) not in self.its_own
@@ -231,17 +231,17 @@ class _StackGate(_Gate):
     def caused(self, given: Sequence[Document]) -> set[tuple[str, Said]]:
         """What the stack causes, by file."""
         entries = super().report(given)[0].entries
-        own = {id(one) for one in self._placed(entries, given)[0]}
-        return {(one.source, one.violation.said) for one in entries if id(one) not in own}
+        own = {id(entry) for entry in self._placed(entries, given)[0]}
+        return {(entry.source, entry.violation.said) for entry in entries if id(entry) not in own}
 
     def _placed(self, entries: Sequence[Entry], given: Sequence[Document]) -> tuple[list[Entry], list[Entry]]:
-        by_source = {one.source: one for one in given}
+        by_source = {document.source: document for document in given}
 
         def judge(source: str, other: StackSettings) -> Collection[Said]:
             installed = self._under(other, by_source[source])
             if installed is None:
                 raise NotInstalledError(source)
-            return {one.said for one in engine.check(installed.value, self.today, self.policies)}
+            return {violation.said for violation in engine.check(installed.value, self.today, self.policies)}
 
         stack = causes.Stack(
             self.settings,
@@ -251,9 +251,10 @@ class _StackGate(_Gate):
             touched=self.touched,
             before=self.before,
         )
-        others = [one for one in entries if not _is_catalogs(Path(one.source))]
-        own, told = causes.placed([one for one in entries if _is_catalogs(Path(one.source))], stack)
-        return [*others, *own], told
+        others = [entry for entry in entries if not _is_catalogs(Path(entry.source))]
+        runtimes = [entry for entry in entries if _is_catalogs(Path(entry.source))]
+        own, of_the_stack = causes.placed(runtimes, stack)
+        return [*others, *own], of_the_stack
 
     def _under(self, settings: StackSettings, document: Document) -> Document | None:
         path = Path(document.source)
@@ -272,7 +273,7 @@ def _of_stack(name: str, chosen: Sequence[Path], since: str | None, gate: _Gate)
     settings = stackfile.read(name, STACKS)
     if since is None:
         return _StackGate(gate.today, gate.pins, name, settings, (), None)
-    touched = map(str, found.touched([*chosen, stack_file(name)], since))
+    touched = map(str, linted.touched([*chosen, stack_file(name)], since))
     before = stackfile.earlier([name], since, STACKS).get(name)
     return _StackGate(gate.today, gate.pins, name, settings, frozenset(touched), before)
 
@@ -287,20 +288,20 @@ def _fixed(
 ) -> list[tuple[Path, Sequence[Document] | Exception]]:
     """Files that were repaired, with what they hold now, or with why they could not be."""
     if isinstance(gate, _StackGate):
-        every = [one for held in documents.values() for one in held]
+        every = [document for held in documents.values() for document in held]
         gate = replace(gate, its_own=frozenset(gate.caused(every)))
     results: list[tuple[Path, Sequence[Document] | Exception]] = []
     for path in documents:
         try:
-            text, made = repair.repaired(found.read(path), str(path), gate.repairs)
+            text, made = repair.repaired(linted.read(path), str(path), gate.repairs)
             if made:
                 _write(path, text)
                 results.append((path, parse(text, str(path))))
         except (CannotLintError, DocumentError) as error:
             results.append((path, error))
             continue
-        for one in made:
-            print(f"{path}:{one.line}: {one.edit} [{one.rule}]", file=out)
+        for change in made:
+            print(f"{path}:{change.line}: {change.edit} [{change.rule}]", file=out)
     return results
 
 
@@ -311,7 +312,7 @@ def _is_catalogs(path: Path) -> bool:
 def _misplaced(path: Path, documents: Sequence[Document]) -> Iterator[Entry]:
     """What is wrong with the place of a file in the catalog."""
     folders = path.resolve().parent.parent
-    namesakes = [near(one) for one in sorted(folders.glob(f"*/{path.name}")) if one != path.resolve()]
+    namesakes = [near(other) for other in sorted(folders.glob(f"*/{path.name}")) if other != path.resolve()]
     for position, finding in catalog_files.misplaced(path.resolve(), documents, namesakes):
         yield catalog_files.judged(str(path), position, finding)
 
@@ -343,7 +344,7 @@ def _deprecated(documents: Sequence[Document]) -> tuple[Document, ...]:
     going_away = []
     for path in sorted(set(CATALOG.glob("*/*.yaml")) - read):
         try:
-            [document] = parse(found.read(path), str(path))
+            [document] = parse(linted.read(path), str(path))
         except (CannotLintError, DocumentError, ValueError):
             continue  # one that is broken is no reason not to lint others
         metadata = document.value.get("metadata")
@@ -383,6 +384,6 @@ def near(path: Path) -> Path:
 def root() -> Path:
     """The folder that paths for other programs start from: the repository, or the current folder."""
     try:
-        return found.root()
+        return linted.root()
     except CannotLintError:
         return Path.cwd()

@@ -36,18 +36,18 @@ def run(stack: str, target: Path, *, out: TextIO | None = None, err: TextIO | No
         # Reports mistakes without Pulumi's words around them.
         plain_manifests.check(stackfile.read(stack, STACKS))
         with TemporaryDirectory() as folder:
-            placed = plain_manifests.waves(
+            manifests = plain_manifests.waves(
                 rendering.state(stack, STACKS / f"Pulumi.{stack}.yaml", Path(folder))
             )
-        _write(placed, target)
+        _write(manifests, target)
     except PlatformError as error:
         print(error, file=err)
         return CANNOT_ASK
     except OSError as error:
         print(f"{target}: {error.strerror}", file=err)
         return CANNOT_ASK
-    count = 1 + max((one.wave for one in placed), default=-1)
-    print(f"{target}: {len(placed)} objects in {count} waves", file=out)
+    count = 1 + max((placed.wave for placed in manifests), default=-1)
+    print(f"{target}: {len(manifests)} objects in {count} waves", file=out)
     return FINE
 
 
@@ -66,10 +66,10 @@ def command(
     raise typer.Exit(run(stack, output))
 
 
-def _write(placed: Sequence[plain_manifests.Placed], target: Path) -> None:
+def _write(manifests: Sequence[plain_manifests.Placed], target: Path) -> None:
     for old in target.glob("wave-*"):
         shutil.rmtree(old)
-    for one in placed:
-        path = target / one.file
+    for placed in manifests:
+        path = target / placed.file
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(documents.dump([one.manifest]), encoding="utf-8")
+        path.write_text(documents.dump([placed.manifest]), encoding="utf-8")

@@ -46,9 +46,9 @@ def run(
     try:
         gates = _feature_gates(feature_gates)
         given = list(documents.items(read(files)))
-        known = manifests.catalog(catalog)
+        runtimes = manifests.catalog(catalog)
         settings = info.Settings(gates, operator_namespace, service_name)
-        children = core.render(given, known, settings, namespace)
+        children = core.render(given, runtimes, settings, namespace)
     except (UsageError, documents.DocumentError, core.NothingToRenderError) as error:
         print(error, file=err)
         return CANNOT_ASK
@@ -87,12 +87,12 @@ def command(
 
 def _feature_gates(text: str) -> frozenset[str]:
     """The gates that `Name=true,Other=false` turns on."""
-    known = plugins.ALL.implemented("featureGates")
+    gates = plugins.ALL.implemented("featureGates")
     on = set()
     for entry in filter(None, text.split(",")):
         name, _, value = entry.partition("=")
-        if name not in known:
-            raise UsageError(f"unknown feature gate {name}; known: {', '.join(sorted(known)) or 'none'}")
+        if name not in gates:
+            raise UsageError(f"unknown feature gate {name}; known: {', '.join(sorted(gates)) or 'none'}")
         if value not in ("true", "false"):
             raise UsageError(f"feature gate {name} must be true or false")
         if value == "true":

@@ -52,16 +52,16 @@ class Progress:
         if not self._console.is_terminal:
             self._console.print(f"{doing} ...", soft_wrap=True)
 
-    def at(self, done: int, what: str) -> None:
+    def at(self, done: int, latest: str) -> None:
         """Show how many are done, and the latest one."""
         self._done = done
-        self._bar.update(self._task, completed=done, description=f"{self._doing}: {what}")
+        self._bar.update(self._task, completed=done, description=f"{self._doing}: {latest}")
         now = time.monotonic()
         if not self._console.is_terminal and now - self._told >= _QUIET_SECONDS:
             self._told = now
             of = f" of {self._total}" if self._total else ""
             self._console.print(
-                f"... {round(now - self._begun)} s, {done}{of} objects, {what}", soft_wrap=True
+                f"... {round(now - self._begun)} s, {done}{of} objects, {latest}", soft_wrap=True
             )
 
     def say(self, line: str) -> None:

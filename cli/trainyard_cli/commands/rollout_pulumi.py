@@ -140,14 +140,14 @@ class Teller:
             self._done.add(urn)
             self._progress.at(len(self._done), step.name)
 
-    def _say(self, said: events.Said) -> None:
-        of_the_program = not said.urn or _TOLD_BY_THE_PROGRAM in said.urn
-        if said in self._said or (said.severity is Severity.INFO and not of_the_program):
+    def _say(self, message: events.Said) -> None:
+        of_the_program = not message.urn or _TOLD_BY_THE_PROGRAM in message.urn
+        if message in self._said or (message.severity is Severity.INFO and not of_the_program):
             return
-        self._said[said] = None
-        about = "" if of_the_program else f"{self._name(said.urn)}: "
-        mark = "" if said.severity is Severity.INFO else f"{said.severity}: "
-        self._progress.say(clean(f"{mark}{about}{said.text}"))
+        self._said[message] = None
+        about = "" if of_the_program else f"{self._name(message.urn)}: "
+        mark = "" if message.severity is Severity.INFO else f"{message.severity}: "
+        self._progress.say(clean(f"{mark}{about}{message.text}"))
 
     def _name(self, urn: str) -> str:
         step = self._begun.get(urn) or self._steps.get(urn)
@@ -161,7 +161,7 @@ class Teller:
         self._done.clear()
 
     def _tell_end(self, *, succeeded: bool) -> None:
-        refused = [one for one in self._violations if one.mandatory]
+        refused = [violation for violation in self._violations if violation.mandatory]
         self._print(words.violations(refused, self._steps.values()))
         done = [step for urn, step in self._begun.items() if urn in self._done and step.op is not Op.SAME]
         made = f"{len(done)} of {self.changing} changes made"

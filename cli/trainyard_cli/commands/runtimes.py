@@ -118,12 +118,12 @@ def run_list(
     """Print the runtimes as a table or as JSON; returns the exit code, 2 if the catalog cannot be read."""
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        found = [e for e in entries(folder, stack) if framework in (None, e.runtime.framework)]
+        matches = [entry for entry in entries(folder, stack) if framework in (None, entry.runtime.framework)]
     except PlatformError as error:
         print(error, file=err)
         return CANNOT_ASK
     if output is Output.JSON:
-        write_json([entry.document() for entry in found], out)
+        write_json([entry.document() for entry in matches], out)
         return FINE
     rows = [
         (
@@ -131,7 +131,7 @@ def run_list(
             entry.runtime.framework,
             "Deprecated: " * entry.deprecated + "Optional: " * entry.optional + entry.header.summary,
         )
-        for entry in found
+        for entry in matches
     ]
     write_table(("NAME", "FRAMEWORK", "FOR"), rows, out, folds="FOR")
     return FINE
@@ -212,13 +212,13 @@ def file_of(folder: Path, runtime: Runtime) -> Path:
     return folder / runtime.framework / f"{runtime.name}.yaml"
 
 
-def one_of(name: str, known: Mapping[str, Any]) -> Any:
+def one_of(name: str, by_name: Mapping[str, Any]) -> Any:
     """The entry with a name; raises `PlatformError` with the nearest name."""
-    if name not in known:
+    if name not in by_name:
         raise PlatformError(
-            f"there is no runtime {name!r} (there are: {', '.join(known)}){nearest(name, list(known))}"
+            f"there is no runtime {name!r} (there are: {', '.join(by_name)}){nearest(name, list(by_name))}"
         )
-    return known[name]
+    return by_name[name]
 
 
 def _image(manifest: Mapping[str, Any]) -> str | None:

@@ -53,7 +53,7 @@ class Comparison:
 
 
 def run(
-    wanted: Sequence[str] = (),
+    runtimes: Sequence[str] = (),
     *,
     since: str | None = None,
     until: str | None = None,
@@ -73,31 +73,35 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     try:
         if since is not None:
-            found = Comparison(_at(since, folder), _at(until, folder) if until else _forms(of_stack(folder)))
+            comparison = Comparison(
+                _at(since, folder), _at(until, folder) if until else _forms(of_stack(folder))
+            )
         else:
             credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
-            found = asyncio.run(_with_cluster(_forms(_wanted(folder, stack)), credentials))
+            comparison = asyncio.run(_with_cluster(_forms(_expected(folder, stack)), credentials))
     except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
         print(error, file=err)
         return CANNOT_ASK
-    everything = {*found.before, *found.after}
-    if missing := [name for name in wanted if name not in everything]:
+    everything = {*comparison.before, *comparison.after}
+    if missing := [name for name in runtimes if name not in everything]:
         print(f"there is no runtime {missing[0]!r} (there are: {', '.join(sorted(everything))})", file=err)
         return CANNOT_ASK
     changes = [
-        c for c in catalog_changes.between(found.before, found.after) if c.runtime in wanted or not wanted
+        c
+        for c in catalog_changes.between(comparison.before, comparison.after)
+        if c.runtime in runtimes or not runtimes
     ]
-    out.write(_as_json(changes, found.others) if output is Output.JSON else "".join(_lines(changes)))
+    out.write(_as_json(changes, comparison.others) if output is Output.JSON else "".join(_lines(changes)))
     if output is Output.TEXT:
-        if found.others:
-            print(f"In the cluster, but not in this catalog: {', '.join(found.others)}", file=err)
+        if comparison.others:
+            print(f"In the cluster, but not in this catalog: {', '.join(comparison.others)}", file=err)
         if not changes:
             print("Nothing differs.", file=err)
     return REFUSED if changes else FINE
 
 
 def command(
-    wanted: Annotated[
+    runtimes: Annotated[
         list[str] | None,
         typer.Argument(help="Only these runtimes.", metavar="[NAME]...", autocompletion=names_of),
     ] = None,
@@ -135,7 +139,7 @@ def command(
         raise typer.BadParameter("compares files: no stack and no cluster.", param_hint="--from")
     raise typer.Exit(
         run(
-            wanted or (),
+            runtimes or (),
             since=since,
             until=until,
             stack=stack,
@@ -147,7 +151,7 @@ def command(
     )
 
 
-def _wanted(folder: Path, stack: str | None) -> Sequence[catalog.Runtime]:
+def _expected(folder: Path, stack: str | None) -> Sequence[catalog.Runtime]:
     """What should be in a cluster: what the stack installs, or a stack without changes of its own."""
     return of_stack(folder, stack) if stack else catalog.load(folder, {})
 
@@ -164,12 +168,12 @@ def _at(revision: str, folder: Path) -> dict[str, Json]:
             raise PlatformError(f"at {revision}: {str(error).replace(f'{copy}/', '')}") from error
 
 
-async def _with_cluster(wanted: Mapping[str, Json], credentials: Credentials) -> Comparison:
+async def _with_cluster(expected: Mapping[str, Json], credentials: Credentials) -> Comparison:
     async with connection.client(credentials, "runtimes") as client:
-        return await compared(client, wanted)
+        return await compared(client, expected)
 
 
-async def compared(client: Client, wanted: Mapping[str, Json]) -> Comparison:
+async def compared(client: Client, expected: Mapping[str, Json]) -> Comparison:
     """What the cluster has, beside what it should have; raises `PlatformError` if it knows no runtimes."""
     there: dict[str, Json] = {}
     try:
@@ -182,8 +186,8 @@ async def compared(client: Client, wanted: Mapping[str, Json]) -> Comparison:
             f"the cluster knows no {names.CLUSTER_TRAINING_RUNTIME}: Trainer's CRDs are not installed. If it "
             "is the right cluster, roll the stack out: make up STACK=NAME"
         ) from error
-    others = tuple(name for name in there if name not in wanted)
-    return Comparison({name: form for name, form in there.items() if name in wanted}, wanted, others)
+    others = tuple(name for name in there if name not in expected)
+    return Comparison({name: form for name, form in there.items() if name in expected}, expected, others)
 
 
 def _forms(runtimes: Sequence[catalog.Runtime]) -> dict[str, Json]:

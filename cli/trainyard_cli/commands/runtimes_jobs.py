@@ -59,13 +59,13 @@ def run(
         return CANNOT_ASK
     runtime = Ref(names.CLUSTER_TRAINING_RUNTIME, "", name)
     jobs = sorted(
-        (one for one in seen.jobs if one.runtime == runtime), key=lambda one: (one.namespace, one.name)
+        (job for job in seen.jobs if job.runtime == runtime), key=lambda job: (job.namespace, job.name)
     )
     if not newest and not jobs:
         print(clean(f"there is no {runtime}, and no TrainJob on it"), file=err)
         return CANNOT_ASK
-    for what, why in sorted(seen.unseen.items()):
-        print(clean(f"Could not see {what}: {why}"), file=err)
+    for resource, why in sorted(seen.unseen.items()):
+        print(clean(f"Could not see {resource}: {why}"), file=err)
     if output is Output.JSON:
         write_json(document(name, jobs, newest), out)
         return FINE

@@ -60,9 +60,9 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
-        known = catalog.read_all(folder)
-        _require_new(name, framework, image, folder, known)
-        source = one_of(like or _first(framework, known), known)
+        runtimes = catalog.read_all(folder)
+        _require_new(name, framework, image, folder, runtimes)
+        source = one_of(like or _first(framework, runtimes), runtimes)
         left_out = _left_out(source, with_exceptions, ask)
         text = catalog_new.text(
             source,
@@ -141,18 +141,21 @@ def command(
     )
 
 
-def _left_out(source: Runtime, wanted: Sequence[str], ask: Callable[[str], bool]) -> list[str]:
+def _left_out(source: Runtime, rules: Sequence[str], ask: Callable[[str], bool]) -> list[str]:
     """The rules from which the new runtime makes no exception, though the copied one does."""
     made = exceptions.of(manifest.read(source.manifest))
-    for rule in wanted:
+    for rule in rules:
         if rule not in made:
             there = f"it makes: {', '.join(made)}" if made else "it makes none"
             raise PlatformError(f"--with-exception {rule}: {source.name} makes no such exception ({there})")
     return [
         rule
-        for rule, one in made.items()
-        if rule not in wanted
-        and not ask(f"{source.name} is exempt from {rule} until {one.until}: {one.reason}. The new one too?")
+        for rule, exception in made.items()
+        if rule not in rules
+        and not ask(
+            f"{source.name} is exempt from {rule} until {exception.until}: {exception.reason}. "
+            "The new one too?"
+        )
     ]
 
 
@@ -160,22 +163,22 @@ def _copied(source: Runtime, name: str, left_out: Sequence[str]) -> Iterator[str
     """What the user should know about what was copied, and what was not."""
     if not catalog.installed(source.manifest, None):
         yield f"It is optional, as {source.name} is: a stack has it with runtimes.{name}.enabled: true."
-    for one in granted.privileges(source.manifest, date.today()):
-        yield f"It has a {one}, as {source.name} has. Remove it if {name} does not need it."
+    for privilege in granted.privileges(source.manifest, date.today()):
+        yield f"It has a {privilege}, as {source.name} has. Remove it if {name} does not need it."
     for rule in left_out:
         yield f"Unlike {source.name}, it makes no exception from {rule}: --with-exception {rule} copies it."
 
 
 def _require_new(
-    name: str, framework: str, image: str | None, folder: Path, known: Mapping[str, Runtime]
+    name: str, framework: str, image: str | None, folder: Path, runtimes: Mapping[str, Runtime]
 ) -> None:
-    for word, what in ((name, "a runtime"), (framework, "a framework")):
+    for word, kind in ((name, "a runtime"), (framework, "a framework")):
         if not _NAME.fullmatch(word):
             raise PlatformError(
-                f"{word!r} cannot name {what}: use at most 63 lowercase letters, digits, '-' and '.'"
+                f"{word!r} cannot name {kind}: use at most 63 lowercase letters, digits, '-' and '.'"
             )
-    if name in known:
-        raise PlatformError(f"{near_here(file_of(folder, known[name]))} exists already: names are unique")
+    if name in runtimes:
+        raise PlatformError(f"{near_here(file_of(folder, runtimes[name]))} exists already: names are unique")
     if image is not None and not re.fullmatch(IMAGE, image):
         raise PlatformError(f"--image {image}: must name its registry and its tag or digest")
 
@@ -188,14 +191,16 @@ def _require_verified(
     Returns what is left to say in stack files: a stack can leave out a runtime only once it is there.
     """
     documents = parse(text, str(path))
-    lines = [f"{one.path}: {one.message}" for _, one in catalog_files.problems(path, text, documents)]
+    lines = [
+        f"{finding.path}: {finding.message}" for _, finding in catalog_files.problems(path, text, documents)
+    ]
     unfit: list[str] = []
     if not lines:
         runtime = Runtime(name=path.stem, framework=path.parent.name, manifest=dict(documents[0].value))
         examples = catalog_files.example(path, text)
         pins = catalog_images.load(folder)
         refused, unfit = _refused(runtime, examples, left_out, pins, stacks_folder)
-        lines = [f"{said} (on {', '.join(stacks)})" for said, stacks in refused.items()]
+        lines = [f"{sentence} (on {', '.join(stacks)})" for sentence, stacks in refused.items()]
     if lines:
         headline = f"{near_here(path)} is not written, because verify would refuse it:"
         raise PlatformError("\n  ".join([headline, *lines]))
@@ -230,7 +235,7 @@ def _refused(
             continue
         except PlatformError as error:
             unfit.append(f"On {stack}, {error}")
-    return {said: list(dict.fromkeys(stacks)) for said, stacks in refused.items()}, unfit
+    return {sentence: list(dict.fromkeys(stacks)) for sentence, stacks in refused.items()}, unfit
 
 
 def _write(path: Path, text: str) -> None:
@@ -241,8 +246,8 @@ def _write(path: Path, text: str) -> None:
         raise PlatformError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _first(framework: str, known: Mapping[str, Runtime]) -> str:
+def _first(framework: str, runtimes: Mapping[str, Runtime]) -> str:
     """The runtime of a framework to copy by default: the plainest, or `plain` for a new framework."""
-    of_it = [name for name, runtime in known.items() if runtime.framework == framework]
+    of_it = [name for name, runtime in runtimes.items() if runtime.framework == framework]
     usual = f"{framework}-distributed"
     return usual if usual in of_it else min(of_it, default=PLAIN)

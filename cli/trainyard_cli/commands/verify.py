@@ -98,16 +98,18 @@ def look(
     before = {} if since is None else stackfile.earlier(stacks, since, stacks_folder)
     files: dict[str, tuple[Document, ...]] = {}
     for path in paths:
-        namesakes = [one for one in paths if one.name == path.name and one != path]
-        said, documents = _file(path, namesakes)
-        entries += said
+        namesakes = [other for other in paths if other.name == path.name and other != path]
+        problems, documents = _file(path, namesakes)
+        entries += problems
         files[path.stem] = documents
     unsound = any(not documents for documents in files.values())
     if not unsound:
         every = _Stacks(stacks, stacks_folder, changed, before)
         entries += _rules(files, every, catalog_folder, today or date.today())
     entries += _replaced(stacks, before, stacks_folder)
-    entries = [one for one in entries if one.violation.refuses or since is None or one.source in changed]
+    entries = [
+        entry for entry in entries if entry.violation.refuses or since is None or entry.source in changed
+    ]
     return Report((), len(paths), len(names)).with_entries(entries), unsound
 
 
@@ -127,8 +129,8 @@ def _stacks(names: Sequence[str], folder: Path) -> tuple[list[Entry], dict[str, 
             source = near(folder / f"Pulumi.{name}.yaml")
             for line in str(error).splitlines():
                 place = _PLACE.match(line)
-                at, column, said = place.groups() if place else ("1", None, line)
-                entries.append(_entry(source, int(at), said, int(column or 1)))
+                at, column, message = place.groups() if place else ("1", None, line)
+                entries.append(_entry(source, int(at), message, int(column or 1)))
     return entries, read
 
 
@@ -137,13 +139,13 @@ def _file(path: Path, namesakes: Sequence[Path]) -> tuple[list[Entry], tuple[Doc
     try:
         text = linted.read(path)
         documents = parse(text, str(path))
-        said = list(catalog_files.problems(path, text, documents, namesakes))
+        problems = list(catalog_files.problems(path, text, documents, namesakes))
     except DocumentError as error:
         return [_entry(path, error.position.line, error.problem, error.position.column)], ()
     except CannotLintError as error:
         line, _, why = str(error).removeprefix(f"{path}:").partition(":")
         return [_entry(path, int(line), why.strip())], ()
-    entries = [catalog_files.judged(str(path), position, one) for position, one in said]
+    entries = [catalog_files.judged(str(path), position, finding) for position, finding in problems]
     return entries, () if entries else (*documents, *catalog_files.example(path, text))
 
 
@@ -180,7 +182,7 @@ def _rules(
     files: Mapping[str, Sequence[Document]], stacks: _Stacks, catalog_folder: Path, today: date
 ) -> list[Entry]:
     """What the rules say of each stack's runtimes, as it installs them; each once, with the stacks named."""
-    found: dict[tuple[object, ...], tuple[Entry, list[str]]] = {}
+    findings: dict[tuple[object, ...], tuple[Entry, list[str]]] = {}
     entries = []
     for name, settings in stacks.settings.items():
         artifacts = Artifacts(settings.artifacts, PROJECT)
@@ -192,10 +194,10 @@ def _rules(
             entries.append(_entry(source, stackfile.line(name, stacks.folder, str(error)), str(error)))
             continue
         policies = settings.rules
-        installed = [replace(files[one.name][0], value=one.manifest) for one in runtimes]
+        installed = [replace(files[runtime.name][0], value=runtime.manifest) for runtime in runtimes]
         said_of = list(report.of(installed, today, policies).entries)
         for runtime in runtimes:
-            examples = [installs.from_registry(artifacts.registry, one) for one in files[runtime.name][1:]]
+            examples = [installs.from_registry(artifacts.registry, job) for job in files[runtime.name][1:]]
             jobs = report.of(examples, today, policies).entries
             said_of += [entry for entry in jobs if entry.violation.refuses]
 
@@ -210,17 +212,24 @@ def _rules(
         )
         own, of_the_stack = causes.placed(said_of, stack)
         entries += of_the_stack
-        told = {entry.position.line for entry in of_the_stack}
+        lines = {entry.position.line for entry in of_the_stack}
         entries += [
             _advice(name, stacks.folder, f"{place}: {sentence}")
             for place, sentence in settings.advice().items()
-            if stack.line(place) not in told
+            if stack.line(place) not in lines
         ]
         for entry in own:
-            said = entry.violation
-            key = (entry.source, entry.position, said.rule.id, said.subject, said.message, said.level)
-            found.setdefault(key, (entry, []))[1].append(name)
-    return [*entries, *(_on(entry, names, len(stacks.settings)) for entry, names in found.values())]
+            violation = entry.violation
+            key = (
+                entry.source,
+                entry.position,
+                violation.rule.id,
+                violation.subject,
+                violation.message,
+                violation.level,
+            )
+            findings.setdefault(key, (entry, []))[1].append(name)
+    return [*entries, *(_on(entry, names, len(stacks.settings)) for entry, names in findings.values())]
 
 
 def _judged(
@@ -235,8 +244,8 @@ def _judged(
     """What the rules say of a file if these settings install it; raises as `installs.violations`."""
     runtime = catalog.read(Path(file))
     examples = files[runtime.name][1:]
-    found = installs.violations(runtime, examples, settings, policies=policies, pins=pins, today=today)
-    return {one.said for one in found}
+    violations = installs.violations(runtime, examples, settings, policies=policies, pins=pins, today=today)
+    return {violation.said for violation in violations}
 
 
 def _on(entry: Entry, names: Sequence[str], stacks: int) -> Entry:
@@ -248,8 +257,8 @@ def _on(entry: Entry, names: Sequence[str], stacks: int) -> Entry:
     return replace(entry, violation=replace(entry.violation, note=note))
 
 
-def _entry(source: Path, line: int, said: str, column: int = 1) -> Entry:
-    return catalog_files.judged(str(source), Position(line, column), Finding(catalog_files.WHOLE, said))
+def _entry(source: Path, line: int, message: str, column: int = 1) -> Entry:
+    return catalog_files.judged(str(source), Position(line, column), Finding(catalog_files.WHOLE, message))
 
 
 def command(
