@@ -49,6 +49,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "assist": 52,
     "benchmarks": GOAL,
     "cli": 14,
+    "delivery": 25,
     "examples": GOAL,
     "initializers": GOAL,
     "operator": GOAL,

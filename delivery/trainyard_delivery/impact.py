@@ -121,33 +121,33 @@ class Touched:
 
 def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json]:
     """What a stack asks for of the kinds that TrainJobs depend on."""
-    found: dict[Ref, Json] = {
-        Ref(names.CLUSTER_TRAINING_RUNTIME, "", one.name): {
-            "metadata": one.manifest["metadata"],
-            "spec": one.manifest["spec"],
+    objects: dict[Ref, Json] = {
+        Ref(names.CLUSTER_TRAINING_RUNTIME, "", runtime.name): {
+            "metadata": runtime.manifest["metadata"],
+            "spec": runtime.manifest["spec"],
         }
-        for one in runtimes
+        for runtime in runtimes
     }
     if stack.kueue.enabled:
         held = names.JOBSET if stack.queues_hold_jobsets else names.TRAINJOB
-        found[Ref(_KUEUE, "", "queues")] = {"hold": held}
+        objects[Ref(_KUEUE, "", "queues")] = {"hold": held}
     for name, pool in stack.node_pools.items():
-        found[Ref(NODE_POOL, "", name)] = pool.model_dump(by_alias=True, mode="json")
+        objects[Ref(NODE_POOL, "", name)] = pool.model_dump(by_alias=True, mode="json")
     queues = queue_manifests.manifests(pool_manifests.with_pools(stack.queues, stack.node_pools))
     for part in SCHEDULERS:
         if getattr(stack, part).enabled:
-            found[Ref(GANG_SCHEDULER, "", part)] = {"enabled": True}
+            objects[Ref(GANG_SCHEDULER, "", part)] = {"enabled": True}
     for name, tenant in stack.tenants.items():
         namespace = tenant_manifests.namespace(name, tenant)
-        found[Ref(NAMESPACE, "", name)] = {"metadata": {"labels": namespace["metadata"]["labels"]}}
+        objects[Ref(NAMESPACE, "", name)] = {"metadata": {"labels": namespace["metadata"]["labels"]}}
     inside = [manifest for name, tenant in stack.tenants.items() for manifest in _inside(name, tenant)]
     for manifest in [*queues, *inside, *_of_mpi(stack)]:
         metadata = manifest["metadata"]
         content = {
             key: value for key, value in manifest.items() if key not in ("apiVersion", "kind", "metadata")
         }
-        found[Ref(manifest["kind"], metadata.get("namespace", ""), metadata["name"])] = content
-    return found
+        objects[Ref(manifest["kind"], metadata.get("namespace", ""), metadata["name"])] = content
+    return objects
 
 
 def _inside(name: str, tenant: Tenant) -> Iterator[Manifest]:
@@ -167,16 +167,16 @@ def _of_mpi(stack: StackSettings) -> Iterator[Manifest]:
 
 def changes(before: Mapping[Ref, Json], after: Mapping[Ref, Json]) -> tuple[Change, ...]:
     """What differs, in the order of kinds and names."""
-    found = []
+    changes = []
     for ref in sorted({*before, *after}):
         old, new = before.get(ref), after.get(ref)
         if old is None and new is not None:
-            found.append(Change(ref, Verb.ADDED, {}, new))
+            changes.append(Change(ref, Verb.ADDED, {}, new))
         elif new is None and old is not None:
-            found.append(Change(ref, Verb.LEFT if _is_left(ref, after) else Verb.REMOVED, old, {}))
+            changes.append(Change(ref, Verb.LEFT if _is_left(ref, after) else Verb.REMOVED, old, {}))
         elif old is not None and new is not None and (fields := differences(old, new)):
-            found.append(Change(ref, Verb.CHANGED, old, new, fields))
-    return tuple(found)
+            changes.append(Change(ref, Verb.CHANGED, old, new, fields))
+    return tuple(changes)
 
 
 def differences(before: Json, after: Json) -> tuple[Field, ...]:
@@ -195,7 +195,7 @@ def touched(change: Change, jobs: Sequence[Job]) -> tuple[Touched, ...]:
     """The TrainJobs that a change affects; an addition affects none."""
     if change.verb is Verb.ADDED:
         return ()
-    return tuple(one for job in jobs if (one := _touched(change, job)) is not None)
+    return tuple(effect for job in jobs if (effect := _touched(change, job)) is not None)
 
 
 def _touched(change: Change, job: Job) -> Touched | None:
@@ -269,7 +269,7 @@ def _by_queue(change: Change, job: Job) -> Touched:
 
 def _never_given(queue: Json, requests: Mapping[str, str]) -> str:
     """What of the requests a queue can never give; empty if that depends on what others lend it."""
-    for resource, asked in sorted(requests.items()):
+    for resource, request in sorted(requests.items()):
         quotas = [
             quota
             for group in queue.get("resourceGroups", ())
@@ -281,8 +281,8 @@ def _never_given(queue: Json, requests: Mapping[str, str]) -> str:
             continue
         amounts = [quota.get(name) or 0 for quota in quotas for name in ("nominalQuota", "borrowingLimit")]
         most = sum(map(quantity.parse, amounts), quantity.ZERO)
-        if quantity.parse(asked).nano > most.nano:
-            return f"it asks for {asked} of {resource}, and the queue has {most} at most"
+        if quantity.parse(request).nano > most.nano:
+            return f"it asks for {request} of {resource}, and the queue has {most} at most"
     return ""
 
 
@@ -331,7 +331,7 @@ def _differences(path: str, old: Any, new: Any) -> Iterator[Field]:
         for key in sorted({*old, *new}):
             yield from _differences(f"{path}.{key}" if path else key, old.get(key), new.get(key))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(f"{path}[{index}]", one, other)
+        for index, (old_item, new_item) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(f"{path}[{index}]", old_item, new_item)
     elif old != new:
         yield Field(path, old, new)

@@ -54,18 +54,21 @@ def waves(state: Json) -> list[Placed]:
 
     Raises `PlatformError` if a Secret among them is not empty.
     """
-    resources = {one["urn"]: one for one in state["deployment"]["resources"]}
+    resources = {resource["urn"]: resource for resource in state["deployment"]["resources"]}
     level = _Levels(resources)
     objects = list(pulumi_state.objects(state))
     # A component's own level is not a wave: the levels in use become 0, 1, 2 and so on.
-    used = {number: wave for wave, number in enumerate(sorted({level.of(one["urn"]) for one in objects}))}
-    placed = [_placed(one["inputs"], used[level.of(one["urn"])]) for one in objects]
-    if full := [one.manifest["metadata"]["name"] for one in placed if _holds_a_secret(one.manifest)]:
+    levels = sorted({level.of(resource["urn"]) for resource in objects})
+    used = {number: wave for wave, number in enumerate(levels)}
+    manifests = [_placed(resource["inputs"], used[level.of(resource["urn"])]) for resource in objects]
+    if full := [
+        placed.manifest["metadata"]["name"] for placed in manifests if _holds_a_secret(placed.manifest)
+    ]:
         raise PlatformError(
             f"Secret {', '.join(sorted(full))}: plain manifests are kept in git, and a secret must not be; "
             "have it created in the cluster"
         )
-    return sorted(placed, key=lambda one: (one.wave, one.file))
+    return sorted(manifests, key=lambda placed: (placed.wave, placed.file))
 
 
 class _Levels:
@@ -84,15 +87,15 @@ class _Levels:
 
     def _before(self, urn: str) -> set[str]:
         """What it and the components that contain it wait for."""
-        found: set[str] = set()
+        dependencies: set[str] = set()
         at = urn
         lineage = set()
         while at in self._resources:
             lineage.add(at)
             for named in self._resources[at].get("dependencies") or ():
-                found |= set(self._parts(named))
+                dependencies |= set(self._parts(named))
             at = self._resources[at].get("parent", "")
-        return found - lineage
+        return dependencies - lineage
 
     def _parts(self, urn: str) -> Iterator[str]:
         """The resource, or all parts of a component."""

@@ -21,7 +21,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 def stacks(folder: Path) -> tuple[str, ...]:
     """The stacks with a file in a folder, sorted; raises `PlatformError` for a name that Pulumi refuses."""
-    found = []
+    names = []
     for path in sorted(folder.glob("Pulumi.*.yaml")):
         name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
         if not _NAME.fullmatch(name):
@@ -29,8 +29,8 @@ def stacks(folder: Path) -> tuple[str, ...]:
                 f"{path}: a stack's name has letters, digits, hyphens, underscores and periods, "
                 "at most 100; rename the file"
             )
-        found.append(name)
-    return tuple(found)
+        names.append(name)
+    return tuple(names)
 
 
 def touched(names: Iterable[str], changes: Iterable[str]) -> tuple[str, ...]:

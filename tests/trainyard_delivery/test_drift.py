@@ -326,11 +326,11 @@ def test_the_guide_has_a_row_for_each_right_to_write() -> None:
 
 def row(right: writers.Right) -> str:
     named = "".join(f" `{name}`" for name in right.names)
-    asked = f" with `{right.asked}`" if right.asked else ""
+    field = f" with `{right.field}`" if right.field else ""
     what = ", ".join(f"`{text(path)}`" for path in right.paths)
     only = f", only these items: {', '.join(f'`{value}`' for value in right.values)}" if right.values else ""
     shape = f", only {right.shape}" if right.shape else ""
-    return f"| {', '.join(right.kinds)}{named}{asked} | {what}{only}{shape} | {right.reason} |"
+    return f"| {', '.join(right.kinds)}{named}{field} | {what}{only}{shape} | {right.reason} |"
 
 
 def test_the_request_replaces_the_very_object_that_was_read() -> None:

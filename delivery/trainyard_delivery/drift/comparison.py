@@ -45,16 +45,16 @@ class Row:
 def body(manifest: Mapping[str, Json], live: Mapping[str, Json], rights: Sequence[Right]) -> dict[str, Json]:
     """The replace that would make the live object what git says, unless it has changed meanwhile; what
     others may write stays."""
-    wanted = with_others(manifest, live, rights)
-    wanted.pop("status", None)
-    wanted["metadata"] = {**wanted["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
-    return wanted
+    expected = with_others(manifest, live, rights)
+    expected.pop("status", None)
+    expected["metadata"] = {**expected["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
+    return expected
 
 
 def controller(live: Mapping[str, Json]) -> str:
     """The object that controls this one, by its ownerReferences; empty if none does."""
     owners = live["metadata"].get("ownerReferences") or ()
-    return next((f"{one['kind']} {one['name']}" for one in owners if one.get("controller")), "")
+    return next((f"{owner['kind']} {owner['name']}" for owner in owners if owner.get("controller")), "")
 
 
 def rows(live: Mapping[str, Json], answer: Mapping[str, Json]) -> tuple[Row, ...]:
@@ -80,16 +80,16 @@ def mutated(
     return _rows(live, mutations(_content(sent), _content(answer), _content(live)))
 
 
-def _rows(live: Mapping[str, Json], found: Iterable[Difference]) -> tuple[Row, ...]:
+def _rows(live: Mapping[str, Json], changes: Iterable[Difference]) -> tuple[Row, ...]:
     is_secret = live.get("kind") == "Secret"
     return tuple(
         Row(
-            text(one.path),
-            _shown(one.git, one.path, is_secret),
-            _shown(one.there, one.path, is_secret),
-            None if one.there is ABSENT else writer(live, one.path),
+            text(change.path),
+            _shown(change.git, change.path, is_secret),
+            _shown(change.there, change.path, is_secret),
+            None if change.there is ABSENT else writer(live, change.path),
         )
-        for one in found
+        for change in changes
     )
 
 

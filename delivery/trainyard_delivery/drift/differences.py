@@ -71,15 +71,15 @@ def _identity(git: Sequence[Json], there: Sequence[Json]) -> tuple[str, ...] | N
 
 
 def _tells_apart(items: Sequence[Json], fields: Sequence[str]) -> bool:
-    found = set()
+    identities = set()
     for item in items:
         if not isinstance(item, dict) or fields[0] not in item or fields[-1] not in item:
             return False
         values = tuple(item.get(name) for name in fields)
         if any(isinstance(value, dict | list) for value in values):
             return False
-        found.add(values)
-    return len(found) == len(items)
+        identities.add(values)
+    return len(identities) == len(items)
 
 
 def _named(
@@ -89,10 +89,10 @@ def _named(
         return Item(tuple((name, value[name]) for name in fields if name in value))
 
     of_git, of_there = ({item(value): value for value in items} for items in (git, there))
-    for one in {**of_git, **of_there}:
-        yield from differences(of_git.get(one, ABSENT), of_there.get(one, ABSENT), (*path, one))
-    common = [one for one in of_git if one in of_there]
-    if common != [one for one in of_there if one in of_git]:
+    for step in {**of_git, **of_there}:
+        yield from differences(of_git.get(step, ABSENT), of_there.get(step, ABSENT), (*path, step))
+    common = [step for step in of_git if step in of_there]
+    if common != [step for step in of_there if step in of_git]:
         yield Difference(path, git, there)
 
 
@@ -100,7 +100,7 @@ def _items(git: Sequence[Json], there: Sequence[Json], path: Path) -> Iterator[D
     missing = list(enumerate(git))
     added = []
     for position, item in enumerate(there):
-        same = next((one for one in missing if one[1] == item), None)
+        same = next((pair for pair in missing if pair[1] == item), None)
         if same is None:
             added.append((position, item))
         else:
@@ -116,7 +116,7 @@ def _items(git: Sequence[Json], there: Sequence[Json], path: Path) -> Iterator[D
             yield Difference((*path, position), ABSENT, item)
 
 
-def _is_alike(one: Json, other: Json) -> bool:
+def _is_alike(git: Json, there: Json) -> bool:
     """Whether one may be the other, changed: objects that have an equal field."""
-    are_objects = isinstance(one, dict) and isinstance(other, dict)
-    return are_objects and any(key in other and other[key] == value for key, value in one.items())
+    are_objects = isinstance(git, dict) and isinstance(there, dict)
+    return are_objects and any(key in there and there[key] == value for key, value in git.items())

@@ -33,9 +33,11 @@ def mutations(git: Json, answer: Json, live: Json) -> Iterator[Difference]:
     """
     present = list(_mutations(git, live, ()))
     of_kubernetes = _is_of_kubernetes(git)
-    for one in _mutations(git, answer, ()):
-        if one in present and (of_kubernetes or one.git is not ABSENT or not isinstance(one.path[-1], str)):
-            yield one
+    for mutation in _mutations(git, answer, ()):
+        if mutation in present and (
+            of_kubernetes or mutation.git is not ABSENT or not isinstance(mutation.path[-1], str)
+        ):
+            yield mutation
 
 
 def _is_of_kubernetes(manifest: Json) -> bool:

@@ -31,7 +31,7 @@ def writers(live: Json, path: Path) -> Iterator[Writer]:
     """The owners of what is at a path, or of the whole value that contains it, the latest first."""
     entries = live["metadata"].get("managedFields") or ()
     owners = [entry for entry in entries if _owns(entry.get("fieldsV1") or {}, live, path)]
-    for entry in sorted(owners, key=lambda one: one.get("time") or "", reverse=True):
+    for entry in sorted(owners, key=lambda owner: owner.get("time") or "", reverse=True):
         yield Writer(entry.get("manager") or "", entry.get("operation") or "", entry.get("time") or "")
 
 
@@ -44,10 +44,10 @@ def _owns(fields: Any, live: Any, path: Path) -> bool:
     if not isinstance(fields, dict) or not fields:
         return False
     for step in path:
-        found = _field(fields, below(live, step), step)
-        if found is None:
+        key = _field(fields, below(live, step), step)
+        if key is None:
             return False
-        fields, live = fields[found], below(live, step)
+        fields, live = fields[key], below(live, step)
         if not fields:
             return True  # a value that is owned as a whole, and contains the path
     return True

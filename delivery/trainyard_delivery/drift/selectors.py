@@ -9,15 +9,15 @@ from typing import Any
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
     """Whether an object with these labels is selected; without a selector everything is."""
     selector = selector or {}
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
+    match_labels = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in match_labels.items()):
         return False
-    return all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
+    return all(_holds(requirement, labels) for requirement in selector.get("matchExpressions") or ())
 
 
-def _holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = one["key"], one.get("values") or ()
-    match one["operator"]:
+def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, values = requirement["key"], requirement.get("values") or ()
+    match requirement["operator"]:
         case "In":
             return labels.get(key) in values
         case "NotIn":

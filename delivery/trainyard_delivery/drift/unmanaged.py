@@ -96,26 +96,26 @@ class Unmanaged:
     why: str
 
 
-def unmanaged(git: Sequence[Json], there: Iterable[Json], known: Sequence[Known] = ()) -> list[Unmanaged]:
+def unmanaged(git: Sequence[Json], there: Iterable[Json], allowed: Sequence[Known] = ()) -> list[Unmanaged]:
     """Those that reach into the stack, by kind, namespace and name.
 
     Args:
         git: What the stack asks for.
         there: What the cluster has of the kinds of `LISTED`.
-        known: What is not reported.
+        allowed: What is not reported.
     """
     stack = _Stack(git)
-    found = [
-        Unmanaged(Ref.of(one), why)
-        for one in there
-        if not stack.has(Ref.of(one)) and not any(_is(each, Ref.of(one)) for each in known)
-        for why in stack.reach(one)
+    findings = [
+        Unmanaged(Ref.of(manifest), why)
+        for manifest in there
+        if not stack.has(Ref.of(manifest)) and not any(_is(each, Ref.of(manifest)) for each in allowed)
+        for why in stack.reach(manifest)
     ]
-    return sorted(found, key=lambda one: one.ref[1:])
+    return sorted(findings, key=lambda finding: finding.ref[1:])
 
 
-def _is(known: Known, one: Ref) -> bool:
-    return (known.kind, known.name) == (one.kind, one.name) and known.namespace in ("", one.namespace)
+def _is(allowed: Known, ref: Ref) -> bool:
+    return (allowed.kind, allowed.name) == (ref.kind, ref.name) and allowed.namespace in ("", ref.namespace)
 
 
 class _Object(NamedTuple):
@@ -149,56 +149,60 @@ class _Stack:
     def __init__(self, git: Sequence[Json]) -> None:
         self._refs = frozenset(map(Ref.of, git))
         self._objects = tuple(map(_object, git))
-        self._of_the_cluster = {(one.kind, one.name) for one in self._refs}
+        self._of_the_cluster = {(ref.kind, ref.name) for ref in self._refs}
         self._namespaces = {
-            one["metadata"]["name"]: {
-                "kubernetes.io/metadata.name": one["metadata"]["name"],
-                **(one["metadata"].get("labels") or {}),
+            manifest["metadata"]["name"]: {
+                "kubernetes.io/metadata.name": manifest["metadata"]["name"],
+                **(manifest["metadata"].get("labels") or {}),
             }
-            for one in git
-            if one["kind"] == "Namespace"
+            for manifest in git
+            if manifest["kind"] == "Namespace"
         }
-        self._groups = {one["spec"]["group"] for one in git if one["kind"] == "CustomResourceDefinition"}
+        self._groups = {
+            manifest["spec"]["group"] for manifest in git if manifest["kind"] == "CustomResourceDefinition"
+        }
         self._selectors = [
-            (one["metadata"]["name"], selector)
-            for one in git
-            if one["kind"] == "ClusterRole"
-            for selector in (one.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+            (manifest["metadata"]["name"], selector)
+            for manifest in git
+            if manifest["kind"] == "ClusterRole"
+            for selector in (manifest.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
         ]
         self._policies = {
-            one["metadata"]["name"] for one in git if str(one["kind"]).endswith("AdmissionPolicy")
+            manifest["metadata"]["name"]
+            for manifest in git
+            if str(manifest["kind"]).endswith("AdmissionPolicy")
         }
 
-    def has(self, one: Ref) -> bool:
+    def has(self, ref: Ref) -> bool:
         """Whether it belongs to the stack; some charts give cluster-scoped objects a namespace."""
-        return one in self._refs or (not one.namespace and (one.kind, one.name) in self._of_the_cluster)
+        return ref in self._refs or (not ref.namespace and (ref.kind, ref.name) in self._of_the_cluster)
 
-    def reach(self, one: Json) -> Iterator[str]:
+    def reach(self, manifest: Json) -> Iterator[str]:
         """How an object reaches into the stack, in one sentence; nothing if it does not."""
-        kind = one["kind"]
+        kind, namespace = manifest["kind"], manifest["metadata"].get("namespace")
         if kind in ("ClusterRoleBinding", "RoleBinding"):
-            yield from self._bound(one)
+            yield from self._bound(manifest)
         elif kind == "ClusterRole":
-            yield from self._collected(one)
+            yield from self._collected(manifest)
         elif kind.endswith("WebhookConfiguration"):
-            yield from self._sent(one)
+            yield from self._sent(manifest)
         elif kind.endswith("AdmissionPolicyBinding"):
-            if one["spec"].get("policyName") in self._policies:
-                yield f"binds the stack's policy {one['spec']['policyName']} again"
+            if manifest["spec"].get("policyName") in self._policies:
+                yield f"binds the stack's policy {manifest['spec']['policyName']} again"
         elif kind.endswith("AdmissionPolicy"):
-            constraints = one["spec"].get("matchConstraints") or {}
+            constraints = manifest["spec"].get("matchConstraints") or {}
             yield from self._judged(kind, constraints)
-        elif one["metadata"].get("namespace") in self._namespaces and not _is_made_by_kubernetes(one):
-            yield f"is in {one['metadata']['namespace']}, which belongs to the stack"
+        elif namespace in self._namespaces and not _is_made_by_kubernetes(manifest):
+            yield f"is in {namespace}, which belongs to the stack"
 
-    def _bound(self, one: Json) -> Iterator[str]:
-        role, namespace = one["roleRef"], one["metadata"].get("namespace") or ""
-        name = one["metadata"]["name"]
+    def _bound(self, binding: Json) -> Iterator[str]:
+        role, namespace = binding["roleRef"], binding["metadata"].get("namespace") or ""
+        name = binding["metadata"]["name"]
         is_kubernetes = not namespace and role["name"] == name
         expected = _KUBERNETES.get(name, frozenset()) if is_kubernetes else frozenset()
         subjects = [
             subject
-            for subject in one.get("subjects") or ()
+            for subject in binding.get("subjects") or ()
             if not (subject["kind"] == "Group" and subject["name"] in expected)
         ]
         of_the_stack = Ref(RBAC, role["kind"], namespace if role["kind"] == "Role" else "", role["name"])
@@ -223,11 +227,11 @@ class _Stack:
             return name in _EVERYBODY or of_a_namespace
         return name.startswith(_ACCOUNT) and name.split(":")[2] in self._namespaces
 
-    def _collected(self, one: Json) -> Iterator[str]:
-        labels = one["metadata"].get("labels") or {}
-        rules = one.get("rules") or ()
+    def _collected(self, cluster_role: Json) -> Iterator[str]:
+        labels = cluster_role["metadata"].get("labels") or {}
+        rules = cluster_role.get("rules") or ()
         into = []
-        if one["metadata"]["name"] not in _OF_KUBERNETES:
+        if cluster_role["metadata"]["name"] not in _OF_KUBERNETES:
             into = [role for role in _TO_ALL if labels.get(f"{_AGGREGATED}{role}") == "true"]
             delicate = any(map(self._is_delicate, rules)) or ("view" in into and any(map(_makes_pods, rules)))
             into = into if delicate else []
@@ -241,9 +245,9 @@ class _Stack:
         core = bool(groups & {"", "*"}) and bool(resources & _DELICATE)
         return core or bool(groups & {*self._groups, "*"}) or bool(verbs & _STRONG)
 
-    def _sent(self, one: Json) -> Iterator[str]:
-        webhooks = one.get("webhooks") or ()
-        yield from _sentence(one["kind"], set().union(*map(self._seen, webhooks)))
+    def _sent(self, configuration: Json) -> Iterator[str]:
+        webhooks = configuration.get("webhooks") or ()
+        yield from _sentence(configuration["kind"], set().union(*map(self._seen, webhooks)))
 
     def _judged(self, kind: str, constraints: Json) -> Iterator[str]:
         seen = {**constraints, "rules": constraints.get("resourceRules")}
@@ -256,11 +260,11 @@ class _Stack:
         if any(map(self._is_about_us, rules)):
             return namespaces
         return {
-            one.namespace
-            for one in self._objects
-            if one.namespace in (*namespaces, "")
-            and selects(webhook.get("objectSelector"), one.labels)
-            and any(_sees(rule, one) for rule in rules)
+            target.namespace
+            for target in self._objects
+            if target.namespace in (*namespaces, "")
+            and selects(webhook.get("objectSelector"), target.labels)
+            and any(_sees(rule, target) for rule in rules)
         }
 
     def _is_about_us(self, rule: Json) -> bool:
@@ -275,19 +279,19 @@ class _Stack:
         return {name for name, labels in self._namespaces.items() if selects(selector, labels)}
 
 
-def _sees(rule: Json, one: _Object) -> bool:
+def _sees(rule: Json, target: _Object) -> bool:
     groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
-    return bool(groups & {one.group, "*"}) and bool(resources & {one.resource, "*", "*/*"})
+    return bool(groups & {target.group, "*"}) and bool(resources & {target.resource, "*", "*/*"})
 
 
 def _sentence(kind: str, namespaces: set[str]) -> Iterator[str]:
-    what = "change" if kind.startswith("Mutating") else "refuse"
+    verb = "change" if kind.startswith("Mutating") else "refuse"
     if first_and_others := sorted(namespaces - {""}):
         first, *others = first_and_others
         more = f" and {len(others)} more namespaces" if others else ""
-        yield f"may {what} objects in {first}{more}"
+        yield f"may {verb} objects in {first}{more}"
     elif namespaces:
-        yield f"may {what} objects of the stack that are in no namespace"
+        yield f"may {verb} objects of the stack that are in no namespace"
 
 
 def _makes_pods(rule: Json) -> bool:
@@ -311,8 +315,8 @@ def _is_a_strangers(subject: Json) -> bool:
     return not name.startswith("system:")
 
 
-def _is_made_by_kubernetes(one: Json) -> bool:
-    return one["kind"] == "ServiceAccount" and one["metadata"]["name"] in _SAME_IN_EACH
+def _is_made_by_kubernetes(manifest: Json) -> bool:
+    return manifest["kind"] == "ServiceAccount" and manifest["metadata"]["name"] in _SAME_IN_EACH
 
 
 def _subject(subject: Json, namespace: str) -> str:

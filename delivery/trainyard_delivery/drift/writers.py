@@ -32,13 +32,13 @@ class Right(BaseModel):
     values: tuple[str, ...] = ()
     by: str = ""
     shape: Literal["certificates", "dockercfg"] | None = None
-    asked: str = Field(default="", alias="with")
+    field: str = Field(default="", alias="with")
     reason: str
 
     def holds_for(self, manifest: Mapping[str, Json]) -> bool:
         """Whether it applies to this object."""
         named = not self.names or manifest["metadata"]["name"] in self.names
-        return manifest["kind"] in self.kinds and named and (not self.asked or self.asked in manifest)
+        return manifest["kind"] in self.kinds and named and (not self.field or self.field in manifest)
 
     def allows(self, value: Json) -> bool:
         """Whether this may exist as a whole."""
@@ -73,8 +73,8 @@ def _places(pattern: Sequence[str], value: Json, path: Path) -> Iterator[Path]:
     for position, step in enumerate(pattern):
         if step == EACH:
             for item in value if isinstance(value, list) else ():
-                one = Item((("name", item["name"]),))
-                yield from _places(pattern[position + 1 :], item, (*path, one))
+                element = Item((("name", item["name"]),))
+                yield from _places(pattern[position + 1 :], item, (*path, element))
             return
         value, path = below(value, step), (*path, step)
     yield path
@@ -84,7 +84,11 @@ def _take_over(merged: dict[str, Json], live: Mapping[str, Json], path: Path, ri
     there: Json = live
     for step in path:
         there = below(there, step)
-    items = [one for one in enumerate(there) if right.allows_item(one[1])] if isinstance(there, list) else []
+    items = (
+        [entry for entry in enumerate(there) if right.allows_item(entry[1])]
+        if isinstance(there, list)
+        else []
+    )
     if not items and (there is None or not right.allows(there)):
         return
     at: Json = merged
@@ -99,11 +103,11 @@ def _take_over(merged: dict[str, Json], live: Mapping[str, Json], path: Path, ri
         at[last] = copy.deepcopy(there)
 
 
-def _insert(said: list[Json], items: Sequence[tuple[int, Json]]) -> None:
+def _insert(target: list[Json], items: Sequence[tuple[int, Json]]) -> None:
     """Insert the items at their positions in the cluster, so that the order matches."""
     for position, item in items:
-        if item not in said:
-            said.insert(position, copy.deepcopy(item))
+        if item not in target:
+            target.insert(position, copy.deepcopy(item))
 
 
 def _are_certificates(value: Json) -> bool:
@@ -114,7 +118,7 @@ def _are_certificates(value: Json) -> bool:
 
 
 def _are_dockercfg(value: Json) -> bool:
-    names = [value] if isinstance(value, str) else [one.get("name") for one in value]
+    names = [value] if isinstance(value, str) else [entry.get("name") for entry in value]
     return all(isinstance(name, str) and _DOCKERCFG.search(name) for name in names)
 
 
