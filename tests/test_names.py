@@ -53,7 +53,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "examples": GOAL,
     "initializers": GOAL,
     "operator": GOAL,
-    "platform": 42,
+    "platform": 32,
     "policies": GOAL,
     "sandbox": GOAL,
 }
