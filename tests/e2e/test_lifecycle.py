@@ -120,6 +120,11 @@ def components(urns: Iterable[str]) -> set[str]:
     return {urn.split("::")[2].partition("$")[0] for urn in urns}
 
 
+def threes(urns: Iterable[str]) -> set[int]:
+    """A mark for each three components."""
+    return set(range(len(components(urns)) // 3))
+
+
 def tens(urns: Iterable[str]) -> set[int]:
     """A mark for each ten resources."""
     return set(range(len(list(urns)) // 10))
@@ -180,7 +185,8 @@ def made(process: subprocess.Popen[bytes], events: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("steps", "at_least"),
     [
-        pytest.param(components, 10, id="components", marks=pytest.mark.sandbox(area="platform")),
+        pytest.param(threes, 3, id="every third component", marks=pytest.mark.sandbox(area="platform")),
+        pytest.param(components, 10, id="components", marks=pytest.mark.soak),
         pytest.param(tens, 25, id="tens", marks=pytest.mark.soak),
     ],
 )

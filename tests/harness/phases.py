@@ -82,7 +82,7 @@ def steps(area: str | None = None) -> dict[str, Step]:
             log,
             pytest(patience=900),
         ),
-        # One of its tests kills and resumes `up` once for each component: half an hour.
+        # One of its tests kills and resumes `up` once for every third component: ten minutes.
         Step(
             "e2e",
             pytest("-m", sandbox, "--numprocesses=2", patience=5400),
