@@ -3,8 +3,10 @@ cluster tests have an area; and which go together when several run at once.
 """
 
 import functools
+import json
 import os
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ PLATFORM, ROLLOUT = "platform", "rollout"
 """What tests of e2e hold (tests/support/together.py)."""
 AREAS_OF_THEIR_OWN = ("conformance", "faults")
 """Folders: what is in them is of the area of that name."""
+BUDGETS = Path(__file__).with_name("harness") / "budgets.json"
+"""The seconds that each file of a phase takes (tests/harness/budget.py)."""
 
 hypothesis.settings.register_profile(
     "same",
@@ -49,14 +53,16 @@ class ByWhatIsShared(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        folder = file.rpartition("/")[0]
-        if folder.rpartition("/")[2] in AREAS_OF_THEIR_OWN:
-            return folder
-        if not file.startswith(END_TO_END):
-            return file
-        together = self.config.getoption("together")
-        return "rollouts" if together and _rolls_out(self.config.rootpath / file) else file
+        scope = _scope(nodeid)
+        together = self.config.getoption("together") and scope.startswith(END_TO_END)
+        return "rollouts" if together and _rolls_out(self.config.rootpath / scope) else scope
+
+
+def _scope(nodeid: str) -> str:
+    """The file of a test; its folder, if that has a sandbox for all its files."""
+    file = nodeid.partition("::")[0]
+    folder = file.rpartition("/")[0]
+    return folder if folder.rpartition("/")[2] in AREAS_OF_THEIR_OWN else file
 
 
 @functools.cache
@@ -65,24 +71,38 @@ def _rolls_out(file: Path) -> bool:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--together`: the processes of a run have one sandbox (tests/support/together.py)."""
+    """`--together`: the processes of a run have one sandbox (tests/support/together.py).
+
+    `--longest-first`: what takes longest begins first, so that no process is left
+    with it at the end.
+    """
     parser.addoption("--together", action="store_true", help="one sandbox for all processes")
+    parser.addoption("--longest-first", metavar="PHASE", help="by the seconds of this phase's budget")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at what they are marked with
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Areas that are folders are said; and whole folders come first, the files of e2e after them.
 
     So processes end at about the same time. Of the files of e2e those come first
     with tests that run alone: whole folders have sandboxes of their own, and go on beside them. Then those
-    that roll out, which take longest.
+    that roll out, which take longest. With `--longest-first`, seconds alone decide.
     """
     for item in items:
         if (folder := item.path.parent.name) in AREAS_OF_THEIR_OWN and item.get_closest_marker("sandbox"):
             item.add_marker(pytest.mark.sandbox(area=folder))
         if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.examples)
-    items.sort(key=_place)
+    phase = config.getoption("longest_first")
+    items.sort(key=_longest_first(phase) if phase else _place)
+
+
+def _longest_first(phase: str) -> Callable[[pytest.Item], float]:
+    """The place of a test: before those of which less is done in one process; new files come last."""
+    seconds = Counter[str]()
+    for file, taken in json.loads(BUDGETS.read_text(encoding="utf-8"))[phase]["files"].items():
+        seconds[_scope(file)] += taken
+    return lambda item: -seconds[_scope(item.nodeid)]
 
 
 def _place(item: pytest.Item) -> int:

@@ -1,5 +1,6 @@
 """The rules of tests/conftest.py: a test that does not run has failed, and what goes together."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,34 @@ def test_two_processes_run_the_files_of_e2e_side_by_side_and_those_of_another_fo
     )
     assert "4 passed" in answer.stdout, answer.stdout + answer.stderr
     assert len({file.read_text() for file in tmp_path.glob("*.process")}) == 1
+
+
+def test_longest_first_begins_with_the_folder_or_file_that_takes_longest_and_ends_with_what_is_new(
+    tmp_path: Path,
+) -> None:
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    seconds = {"faults/test_a": 4, "e2e/test_b": 5, "trainyard_api/test_c": 3, "faults/test_d": 2}
+    for name in ("e2e/test_a_new_one", *seconds):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").write_text("def test_it(): ...\n")
+    (tmp_path / "harness").mkdir()
+    files = {f"{name}.py": number for name, number in seconds.items()}
+    (tmp_path / "harness" / "budgets.json").write_text(json.dumps({"night": {"seconds": 1, "files": files}}))
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "--import-mode=importlib"]
+    answer = subprocess.run(
+        [*command, "--longest-first=night", "--rootdir", str(tmp_path), str(tmp_path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.stdout.splitlines()[:5] == [
+        "faults/test_a.py::test_it",
+        "faults/test_d.py::test_it",
+        "e2e/test_b.py::test_it",
+        "trainyard_api/test_c.py::test_it",
+        "e2e/test_a_new_one.py::test_it",
+    ], answer.stdout + answer.stderr
 
 
 def test_a_skipped_test_fails_unless_what_it_lacks_is_a_gpu(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""What a phase of `make test` may take, and which of its files have grown since that was decided.
+"""What a phase may take, and which of its files have grown since that was decided.
 
 `budgets.json` holds both. Machines differ, and so do days: a file has grown if
 it takes longer by more than most of the others do. `TRAINYARD_UPDATE_BUDGETS=1 make test`
 writes down what each file takes now; the seconds of a phase are changed by hand.
+`make e2e` begins with the files that take longest (tests/conftest.py).
 """
 
 from __future__ import annotations

@@ -64,6 +64,8 @@ def pytest(*arguments: str, patience: int) -> list[str]:
 def steps(area: str | None = None) -> dict[str, Step]:
     """All steps that there are, by name; of the cluster tests of `e2e` those of an area, if one is named.
 
+    An area is a part of the phase: what it takes says nothing of the whole, and so it has another name.
+
     `core` runs in three processes on one sandbox, for most of its tests wait; `e2e` in two, with one each,
     for many of its tests change the platform.
     """
@@ -84,8 +86,8 @@ def steps(area: str | None = None) -> dict[str, Step]:
         ),
         # One of its tests kills and resumes `up` once for every third component: ten minutes.
         Step(
-            "e2e",
-            pytest("-m", sandbox, "--numprocesses=2", patience=5400),
+            f"e2e {area}" if area else "e2e",
+            pytest("-m", sandbox, "--longest-first=e2e", "--numprocesses=2", patience=5400),
             18000,
             log,
             pytest(patience=5400),
@@ -100,4 +102,4 @@ def steps(area: str | None = None) -> dict[str, Step]:
             pytest(patience=0),
         ),
     ]
-    return {step.name: step for step in every}
+    return {step.name.partition(" ")[0]: step for step in every}

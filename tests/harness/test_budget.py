@@ -49,5 +49,15 @@ def test_those_that_are_set_are_of_phases_that_there_are() -> None:
     assert load().keys() <= steps().keys()
 
 
+def test_an_area_is_a_part_of_its_phase_and_has_no_budget() -> None:
+    assert (steps()["e2e"].name, steps("tenants")["e2e"].name) == ("e2e", "e2e tenants")
+    assert "e2e tenants" not in load()
+
+
+def test_the_longest_files_of_e2e_come_first() -> None:
+    assert "--longest-first=e2e" in steps()["e2e"].command
+    assert load()["e2e"].files
+
+
 def test_seconds_of_a_file_are_those_of_its_tests() -> None:
     assert by_file({"a.py::b": 1.0, "a.py::c": 2.0}) == {"a.py": 3.0}
