@@ -117,8 +117,8 @@ stacks: environment ## The stacks that are delivered, as JSON; touched [SINCE=RE
 	@$(TRAINYARD) stacks --without sandbox $${SINCE:+--since "$$SINCE"}
 
 .PHONY: preview
-preview: environment ## What make up would do, under the policies: STACK=name [VERBOSE=1]
-	@$(TRAINYARD) preview $(ON_STACK)
+preview: environment ## What make up would do, under the policies: STACK=name [OUTCOME=file] [VERBOSE=1]
+	@$(TRAINYARD) preview $(ON_STACK) $${OUTCOME:+--outcome "$$OUTCOME"}
 
 .PHONY: manifests
 manifests: environment ## A stack as plain YAML, in waves: STACK=name OUTPUT=folder

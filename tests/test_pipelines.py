@@ -14,8 +14,11 @@ from tests.support.site import ROOT, STACK, script
 
 GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples/gitops/gitlab-ci.yml").read_text())
 PULUMI = """#!/bin/sh
-# Stands for the engine: what it would tell of a preview in which nothing changes.
-echo '{"summaryEvent": {"isPreview": true}}'
+# Stands for the engine: the state of a stack with nothing in it, and what it would tell of its preview.
+case "$1" in
+stack) echo '{"deployment": {"resources": []}}' ;;
+*) echo '{"summaryEvent": {"isPreview": true}}' ;;
+esac
 """
 
 
@@ -103,9 +106,12 @@ def test_gitlabs_jobs_preview_a_stack_that_is_touched_and_report(clone: Path) ->
     assert not (clone / "results").exists()
     answer = run(clone, of_gitlab("preview"), STACK="prod", KUBECONFIG="/no/such/file")
     assert answer.returncode == 0, answer.stderr
-    assert run(clone, of_gitlab("report"), CI_PIPELINE_URL="https://gitlab.example.com/7").returncode == 0
+    answer = run(clone, of_gitlab("report"), CI_PIPELINE_URL="https://gitlab.example.com/7")
+    assert (answer.returncode, answer.stderr) == (0, "")
     [file] = GITLAB["report"]["artifacts"]["paths"]
-    assert (clone / file).read_text().endswith("[The run](https://gitlab.example.com/7)\n")
+    report = (clone / file).read_text()
+    assert "- passes on `prod (nothing in it)`\n" in report
+    assert report.endswith("[The run](https://gitlab.example.com/7)\n")
 
 
 def test_gitlabs_jobs_run_on_merge_requests_with_all_of_the_history() -> None:

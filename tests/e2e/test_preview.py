@@ -1,5 +1,6 @@
 """What `make preview` and `make up` say: short where nothing changes, and of each change what it does."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import yaml
 
 from tests.support.cluster import UNTIL_TOLD, Cluster, Object, trainjob
 from tests.support.patience import eventually
+from trainyard_cli.files import outcomes
+from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_sandbox.paths import PROJECT
 
 pytestmark = pytest.mark.sandbox(area="platform")
@@ -28,11 +31,12 @@ def stack_file(folder: Path) -> tuple[Path, Object]:
     return folder / "Pulumi.sandbox.yaml", document
 
 
-def preview(platform: Cluster, file: Path, *arguments: str, code: int = 0) -> str:
+def preview(platform: Cluster, file: Path) -> tuple[subprocess.CompletedProcess[str], Outcome]:
+    """What it prints, and what it writes for the report."""
+    written = file.with_name("results") / "sandbox.json"
     command = ("env", f"PULUMI_OPTION_CONFIG_FILE={file}", "trainyard", "preview", "--stack", "sandbox")
-    answer = platform.run(*command, *arguments, check=False)
-    assert answer.returncode == code, answer.stdout + answer.stderr
-    return answer.stdout
+    answer = platform.run(*command, "--outcome", str(written), check=False)
+    return answer, outcomes.read(written, "sandbox")
 
 
 @pytest.mark.holds("rollout")
@@ -47,7 +51,11 @@ def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs(
     del settings["tenants"]["team-b"]
     settings["queues"]["priorities"]["new"] = {"value": 1, "description": "New."}
     file.write_text(yaml.safe_dump(document))
-    said = preview(platform, file).splitlines()
+    answer, outcome = preview(platform, file)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    said = answer.stdout.splitlines()
+    assert said[-1] == f"sandbox: {outcome.summary}"
+    assert outcome == Outcome(outcome.summary)
     assert said[:3] == [
         "~ ClusterQueue team-a",
         "    spec.stopPolicy: None -> HoldAndDrain",
@@ -71,8 +79,9 @@ def test_a_preview_refuses_a_runtime_whose_jobs_kubernetes_would_refuse(
     toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "value": "b"}
     runtimes["torch-distributed"]["tolerations"] = [toleration]
     file.write_text(yaml.safe_dump(document))
-    command = ("env", f"PULUMI_OPTION_CONFIG_FILE={file}", "trainyard", "preview", "--stack", "sandbox")
-    answer = platform.run(*command, check=False)
+    answer, outcome = preview(platform, file)
     said = answer.stdout + answer.stderr
     assert answer.returncode != 0, said
     assert "Kubernetes would refuse the Jobs: spec.template.spec.replicatedJobs[0].template" in said
+    assert outcome.refusals, outcome
+    assert [refusal for refusal in outcome.refusals if refusal not in answer.stderr.splitlines()] == []

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from trainyard_cli.commands import report
+from trainyard_cli.files import outcomes
+from trainyard_delivery.rollout.outcome import Outcome
 
 ROOT = Path(__file__).parents[2]
 TODAY = date(2026, 11, 26)
@@ -56,14 +58,14 @@ def edit(file: str, old: str, new: str) -> None:
     Path(file).write_text(text.replace(old, new, 1))
 
 
-def written(results: Path | None = None, **options: Any) -> str:
-    out, err = io.StringIO(), io.StringIO()
+def written(results: Path | None = None, *, err: str = "", **options: Any) -> str:
+    out, lacks = io.StringIO(), io.StringIO()
     folders: dict[str, Any] = {
         "catalog_folder": Path("runtimes").resolve(),
         "stacks_folder": Path("stacks").resolve(),
     }
-    code = report.run("main", results=results, today=TODAY, out=out, err=err, **folders, **options)
-    assert (code, err.getvalue()) == (0, "")
+    code = report.run("main", results=results, today=TODAY, out=out, err=lacks, **folders, **options)
+    assert (code, lacks.getvalue()) == (0, err)
     return out.getvalue()
 
 
@@ -84,6 +86,12 @@ def kept(stack: str, said: str, code: int = 0, folder: str = "results") -> Path:
     Path(folder, f"{stack}.txt").write_text(said)
     Path(folder, f"{stack}.exit").write_text(f"{code}\n")
     return Path("results")
+
+
+def previewed(stack: str, said: str, outcome: Outcome, code: int = 0) -> Path:
+    """What a pipeline keeps of a preview; the folder of the previews."""
+    outcomes.write(Path("results") / f"{stack}.json", stack, outcome)
+    return kept(stack, said, code)
 
 
 def job(name: str, state: str = "running", keeps: str = "its pods", loses: str = "") -> dict[str, str]:
@@ -115,7 +123,7 @@ def test_a_change_of_an_image_on_one_stack_with_the_jobs_that_it_reaches(clone: 
         job("then", "queued", "its place", "the runtime as it was"),
     ]
     reached("onprem", {"ClusterTrainingRuntime/torch-distributed": jobs})
-    results = kept("onprem", "some words\nonprem: 1 to change, 225 unchanged\n")
+    results = previewed("onprem", "some words\n", Outcome("1 to change, 225 unchanged"))
     text = written(results, address="https://ci.example.com/7")
     assert above_the_folds(text) == (
         "## 2 TrainJobs lose something, none of them running\n"
@@ -145,7 +153,7 @@ def test_a_change_of_an_image_on_one_stack_with_the_jobs_that_it_reaches(clone: 
         "  team-a/next (queued) keeps its place; loses the runtime as it was\n"
         "  team-a/then (queued) keeps its place; loses the runtime as it was"
     )
-    assert folded(text, "What the preview of onprem says") == "some words\nonprem: 1 to change, 225 unchanged"
+    assert folded(text, "What the preview of onprem says") == "some words"
 
 
 def test_a_mistake_comes_first_with_file_and_line_and_its_stack_is_not_compared(clone: Path) -> None:
@@ -257,7 +265,7 @@ def test_what_was_not_asked_or_not_seen_is_never_called_untouched(clone: Path) -
     edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
     assert "| `ClusterTrainingRuntime plain` | `numNodes`: `1` → `2` | every one | not asked |" in written()
     for stack in ("aks", "eks", "gke", "onprem"):
-        kept(stack, f"{stack}: 1 to change\n")
+        previewed(stack, "some words\n", Outcome("1 to change"))
     reached("aks", {"ClusterTrainingRuntime/plain": []})
     kept("eks", "forbidden\nmake: *** Error 2\n", 2, "results/impact")
     kept("gke", "no JSON", folder="results/impact")
@@ -287,10 +295,50 @@ def test_a_preview_that_fails_says_what_refuses(clone: Path) -> None:
     alone("onprem")
     edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
     reached("onprem", {})
-    said = "refused by image-tag: TrainJob a/b: x\nonprem: the preview failed, and nothing has been changed\n"
-    text = written(kept("onprem", said, 1))
+    refusals = ("refused by image-tag: TrainJob a/b: x", "refused by image-tag: TrainJob a/c: x")
+    outcome = Outcome("the preview failed, and nothing has been changed", refusals, ("error: c",))
+    text = written(previewed("onprem", "some words\n", outcome, 1))
     assert text.startswith("## The preview fails on onprem\n")
     assert "**Preview**\n- fails on `onprem`: `refused by image-tag: TrainJob a/b: x`\n" in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "says"),
+    [
+        (Outcome("1 to change", errors=("error: no such file",)), "error: no such file"),
+        (Outcome("1 to change"), "1 to change"),
+        (Outcome(), "see below"),
+    ],
+)
+def test_a_preview_that_fails_without_a_refusal_says_what_there_is_to_say(
+    clone: Path, outcome: Outcome, says: str
+) -> None:
+    alone("onprem")
+    edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
+    reached("onprem", {})
+    text = written(previewed("onprem", "refused by nobody\n", outcome, 1))
+    assert f"**Preview**\n- fails on `onprem`: `{says}`\n" in text
+
+
+def test_an_outcome_that_cannot_be_read_is_named_with_the_way_out_and_not_taken_from_what_was_printed(
+    clone: Path,
+) -> None:
+    alone("onprem")
+    edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
+    reached("onprem", {})
+    results = kept("onprem", "refused by image-tag: x\nonprem: 1 to change\n")
+    file = results / "onprem.json"
+    why = f"{file} is not there: run make preview with OUTCOME={file}, as .github/scripts/keep does"
+    text = written(results, err=f"{why}\n")
+    assert "**Preview**\n- passes on `onprem (see below)`\n" in text
+    assert folded(text, "Each field, and each TrainJob").splitlines()[-1] == f"onprem: {why}"
+    file.write_text('{"kind": "Preview", "apiVersion": "a\\u001b[2J```\\ud800"}')
+    text = written(
+        kept("onprem", "some words\n", 1),
+        err=f"{file} has the apiVersion a```, and this Trainyard reads preview.trainyard.dev/v1alpha1: "
+        "run the preview again, from the same commit as the report\n",
+    )
+    assert "**Preview**\n- fails on `onprem`: `see below`\n" in text
 
 
 @pytest.mark.long
@@ -319,7 +367,9 @@ def test_ten_runtimes_on_five_stacks_are_40_lines_and_4000_characters_above_the_
         reached(
             stack, {f"ClusterTrainingRuntime/{path.stem}": jobs for path in Path("runtimes").glob("*/*.yaml")}
         )
-        kept(stack, f"refused by x: {'y' * 300}\n{stack}: 12 to change\n" * 9000, at % 2)
+        refusal = f"refused by x: {'y' * 300}"
+        said = f"{refusal}\n{stack}: 12 to change\n" * 9000
+        previewed(stack, said, Outcome("12 to change", (refusal,) * 9000), at % 2)
     text = written(Path("results"))
     shown = above_the_folds(text)
     assert len(shown.splitlines()) <= 40
@@ -335,7 +385,7 @@ def test_ten_changed_runtimes_are_all_named_above_the_folds(clone: Path) -> None
         edit(path, "\n  labels:\n", "\n  labels:\n    example.com/owner: ml\n")
     for stack in ("aks", "eks", "gke", "onprem", "openshift"):
         reached(stack, {f"ClusterTrainingRuntime/{Path(path).stem}": [job(f"j-{stack}")] for path in chosen})
-        kept(stack, f"{stack}: 10 to change, 216 unchanged\n")
+        previewed(stack, "some words\n", Outcome("10 to change, 216 unchanged"))
     shown = above_the_folds(written(Path("results")))
     assert [path for path in chosen if f"`ClusterTrainingRuntime {Path(path).stem}" not in shown] == []
 
@@ -344,7 +394,7 @@ def test_nothing_that_is_told_is_read_as_markdown_or_ends_its_fold(clone: Path) 
     alone("onprem")
     edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
     reached("onprem", {"ClusterTrainingRuntime/plain": [job("a|`b`", keeps="</details> @all\n# x ``` |")]})
-    text = written(kept("onprem", "</details>\n```\n````\n@all\nonprem: <b>`1`</b>\n"))
+    text = written(previewed("onprem", "</details>\n```\n````\n@all\n", Outcome("<b>`1`</b>")))
     assert "keeps `` </details> @all # x ``` | ``" not in text
     assert "keeps ````</details> @all # x ``` |````" in text
     assert "- passes on ``onprem (<b>`1`</b>)``\n" in text

@@ -22,9 +22,11 @@ from trainyard_cli.cluster import (
     runtime_trials,
 )
 from trainyard_cli.commands import drift, rollout, rollout_progress
+from trainyard_cli.files import outcomes
 from trainyard_cli.files.stackfile import STACKS
 from trainyard_delivery.drift.verdicts import Ref
 from trainyard_delivery.replacements import Move
+from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_platform.objects.annotations import KEPT
 from trainyard_platform.objects.declared import annotated
@@ -383,6 +385,87 @@ def test_what_it_waits_for_is_said_while_it_takes_long(pulumi: Path, monkeypatch
     assert err.endswith(
         "Rolling out prod ...\n... 0 s, 0 of 2 objects, ConfigMap team-a/one: [1/2] Waiting for its pods\n"
     )
+
+
+def test_a_preview_also_writes_what_it_comes_to(pulumi: Path, tmp_path: Path) -> None:
+    file = tmp_path / "prod.json"
+    code, out, _ = answer(pulumi, *PREVIEW, end(preview=True), outcome=file)
+    assert (code, out) == (0, "+ ConfigMap team-a/one\nprod: 1 to create, 1 unchanged\n")
+    assert outcomes.read(file, "prod") == Outcome("1 to create, 1 unchanged")
+
+
+def test_a_preview_that_is_killed_leaves_what_says_so_and_nothing_of_an_earlier_one(
+    pulumi: Path, tmp_path: Path
+) -> None:
+    file, then = tmp_path / "prod.json", tmp_path / "then.json"
+    outcomes.write(file, "prod", Outcome("an earlier one"))
+    script = pulumi / "pulumi"
+    script.write_text(script.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\ncp {file} {then}\n"))
+    answer(pulumi, *PREVIEW, end(preview=True), outcome=file)
+    assert outcomes.read(then, "prod") == Outcome(errors=("the preview ended before it came to anything",))
+
+
+def test_a_preview_that_fails_writes_what_refuses_it_and_what_else_went_wrong(
+    pulumi: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "prod.json"
+    policy = {
+        "policyEvent": {
+            "resourceUrn": "b",
+            "policyName": "image-tag",
+            "enforcementLevel": "mandatory",
+            "message": "must name a digest",
+        }
+    }
+    told = ["error: no such plugin", "refused by nobody", *PREVIEW, said("error", "no such file"), policy]
+    assert answer(pulumi, *told, end(preview=True, result="failed"), code=255, outcome=file)[0] == 255
+    assert outcomes.read(file, "prod") == Outcome(
+        "the preview failed, and nothing has been changed",
+        ("refused by image-tag: ConfigMap team-a/one: must name a digest",),
+        ("error: no such plugin", "error: no such file"),
+    )
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_preview_of_which_pulumi_reports_nothing_writes_its_exit_code(
+    pulumi: Path, tmp_path: Path, verbose: bool
+) -> None:
+    file = tmp_path / "prod.json"
+    assert answer(pulumi, code=255, verbose=verbose, outcome=file)[0] == 255
+    assert outcomes.read(file, "prod") == Outcome(
+        errors=("pulumi ended with exit code 255; its output says why",)
+    )
+
+
+def test_what_refuses_a_preview_before_pulumi_is_run_is_written_too(
+    pulumi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "prod.json"
+    refusal = "refused by the cluster: ClusterTrainingRuntime torch: no such volume"
+    monkeypatch.setattr(runtime_trials, "refusals", lambda *_: [refusal])
+    assert answer(pulumi, outcome=file) == (1, "", f"{refusal}\n")
+    assert outcomes.read(file, "prod") == Outcome(refusals=(refusal,))
+
+
+def test_what_keeps_pulumi_from_being_run_is_written_too(
+    pulumi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "prod.json"
+    code, _, err = answer(pulumi, context="other", outcome=file)
+    assert code == 2
+    assert outcomes.read(file, "prod") == Outcome(errors=(err.rstrip("\n"),))
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    assert answer(pulumi, outcome=file)[0] == 2
+    assert outcomes.read(file, "prod") == Outcome(errors=("pulumi cannot be run: No such file or directory",))
+
+
+def test_a_preview_that_cannot_write_what_it_comes_to_does_not_begin(pulumi: Path, tmp_path: Path) -> None:
+    assert answer(pulumi, *PREVIEW, end(preview=True), outcome=tmp_path) == (
+        2,
+        "",
+        f"{tmp_path}: what the preview comes to cannot be written: Is a directory. Name another file\n",
+    )
+    assert not (pulumi / "pulumi.called").exists()
 
 
 def test_what_a_policy_refuses_is_said_once_and_of_which_object(pulumi: Path) -> None:

@@ -87,7 +87,7 @@ def test_before_a_stack_goes_it_is_said_what_goes_what_stays_and_what_becomes_of
         "steps until the next up",
         "    team-a/next (queued) keeps its place in the queue; loses its start until the next up",
     ]
-    assert words.summary("prod", steps) == "prod: 5 to delete, 4 to leave in the cluster"
+    assert words.summary(steps) == "5 to delete, 4 to leave in the cluster"
 
 
 def test_many_jobs_with_the_same_fate_are_counted() -> None:

@@ -169,8 +169,8 @@ def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs()
         "    its TrainJobs, volume claims and Secrets stay in it: a tenant with another name gets none",
         "+ ConfigMap team-a/new",
     ]
-    assert words.summary("prod", steps) == (
-        "prod: 1 to create, 1 to change, 1 to replace, 2 to delete, 1 to leave in the cluster, 1 unchanged"
+    assert words.summary(steps) == (
+        "1 to create, 1 to change, 1 to replace, 2 to delete, 1 to leave in the cluster, 1 unchanged"
     )
 
 
@@ -196,7 +196,7 @@ def test_what_a_removed_stack_left_in_the_cluster_is_taken_over_and_not_called_c
         "+ ConfigMap team-a/new",
         "+ Namespace team-b",
     ]
-    assert words.summary("prod", found) == "prod: 2 to create, 2 to take over, 1 unchanged"
+    assert words.summary(found) == "2 to create, 2 to take over, 1 unchanged"
 
 
 def test_an_object_that_git_has_and_that_is_being_deleted_is_said_to_go() -> None:

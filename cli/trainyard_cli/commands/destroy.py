@@ -82,7 +82,7 @@ def run(
             *removal.paragraphs(steps, list(removal.fates(settings, steps, seen.jobs))),
             *(f"Could not see {what}: {why}" for what, why in sorted(seen.unseen.items())),
         ]
-        return Plan(lines if steps else [], words.summary(stack, steps))
+        return Plan(lines if steps else [], words.summary(steps))
 
     progress = Progress(err)
     teller = Teller(stack, out, progress, plan)

@@ -15,15 +15,17 @@ from datetime import date
 from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Final, TextIO
+from typing import Annotated, Any, Final, NamedTuple, TextIO
 
 import typer
 
 from trainyard_api import names
 from trainyard_api.documents import DocumentError, parse
+from trainyard_assist.explain.text import clean
 from trainyard_delivery import impact as core
 from trainyard_delivery import stack_names
 from trainyard_delivery.replacements import of_stack
+from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import StackSettings
 from trainyard_policies.lint import granted
@@ -32,6 +34,7 @@ from trainyard_policies.settings import Policies
 
 from ..answers import CANNOT_ASK, FINE
 from ..cluster.workloads import Seen
+from ..files import outcomes
 from ..files.manifests import CATALOG
 from ..files.stackfile import STACKS
 from . import impact, report_markdown, verify
@@ -58,12 +61,12 @@ def run(
     """Print what has changed since, as Markdown; returns the exit code.
 
     0: it is printed, whatever it says; 2: git or the folders cannot be read,
-    which goes to `err`.
+    which goes to `err`. So does why the outcome of a preview cannot be read.
 
     Args:
         since: The revision from which this branch left.
-        results: A folder with `<stack>.txt` and `<stack>.exit` of each preview, and in
-            `impact/` the same of each `make impact FORMAT=json`; None if neither has run.
+        results: A folder with `<stack>.txt`, `<stack>.exit` and `<stack>.json` of each preview, and in
+            `impact/` the first two of each `make impact FORMAT=json`; None if neither has run.
         address: URL of the pipeline's run that made the results.
         catalog_folder: The catalog.
         stacks_folder: The stack files.
@@ -93,6 +96,9 @@ def run(
         print(error, file=err)
         return CANNOT_ASK
     out.write(report_markdown.text(change))
+    for stack in stacks:
+        if stack.preview is not None and stack.preview.not_read:
+            print(clean(stack.preview.not_read), file=err)
     return FINE
 
 
@@ -127,7 +133,7 @@ def _with_jobs(stack: Stack, results: Path | None) -> Stack:
     """The stack with the TrainJobs that `make impact` has found, or why it has found none."""
     if results is None:
         return replace(stack, not_seen="no cluster was asked which TrainJobs it reaches")
-    kept = _preview(results / IMPACT, stack.name)
+    kept = _kept(results / IMPACT, stack.name)
     if kept is None:
         return replace(stack, not_seen="its job ended before the TrainJobs were looked for")
     if kept.code:
@@ -146,12 +152,29 @@ def _ref(change: Mapping[str, Any]) -> core.Ref:
     return core.Ref(change["kind"], change["namespace"], change["name"])
 
 
-def _preview(folder: Path, stack: str) -> Preview | None:
+class _Kept(NamedTuple):
+    """What a pipeline keeps of a command."""
+
+    code: int
+    said: str
+
+
+def _kept(folder: Path, stack: str) -> _Kept | None:
     try:
         code = int((folder / f"{stack}.exit").read_text(encoding="utf-8"))
-        return Preview(code, (folder / f"{stack}.txt").read_text(encoding="utf-8", errors="replace"))
+        return _Kept(code, (folder / f"{stack}.txt").read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError):
         return None
+
+
+def _preview(results: Path, stack: str) -> Preview | None:
+    kept = _kept(results, stack)
+    if kept is None:
+        return None
+    try:
+        return Preview(*kept, outcomes.read(results / f"{stack}.json", stack))
+    except PlatformError as error:
+        return Preview(*kept, Outcome(), str(error))
 
 
 def _besides(settings: StackSettings | None) -> Mapping[str, Any]:
@@ -223,7 +246,7 @@ def command(
     results: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with the output of make preview (NAME.txt and NAME.exit), and in its folder "
+            help="Folder with what .github/scripts/keep leaves of make preview, and in its folder "
             "impact that of make impact FORMAT=json.",
             metavar="FOLDER",
         ),

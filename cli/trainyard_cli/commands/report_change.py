@@ -12,16 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard_delivery.impact import Field, Ref
-from trainyard_delivery.rollout import words
+from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_policies.lint.report import Report
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The output of `make preview` for a stack."""
+    """What a pipeline has kept of `make preview` for a stack."""
 
     code: int
     said: str
+    outcome: Outcome
+    not_read: str = ""
+    """Why the outcome is unknown; empty if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,11 @@ class Stack:
     @property
     def outcome(self) -> str:
         """The preview in a few words: what refuses, or how much would change."""
-        told, worst = words.outcome(self.preview.said if self.preview else "", self.name)
-        return (worst[0] if worst and self.fails else told) or "see below"
+        if self.preview is None or self.preview.not_read:
+            return "see below"
+        outcome = self.preview.outcome
+        worst = [*outcome.refusals, *outcome.errors, outcome.summary] if self.fails else [outcome.summary]
+        return worst[0] or "see below"
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,8 @@ def _folded(change: Change, rows: Sequence[Row]) -> Iterator[str]:
         if stack.settings:
             details.append(f"stacks/Pulumi.{stack.name}.yaml: changed")
             details += [_detail(field) for field in stack.settings]
-        whys = (stack.not_compared, stack.not_seen if change.asked else "")
+        not_read = stack.preview.not_read if stack.preview else ""
+        whys = (stack.not_compared, stack.not_seen if change.asked else "", not_read)
         details += [f"{stack.name}: {' '.join(why.split())}" for why in whys if why]
     if granted := let_through(change):
         details += ["newly let through:", *(f"  {one}" for one in granted)]

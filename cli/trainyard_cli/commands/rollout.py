@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Final, TextIO
 
 import typer
@@ -20,14 +21,15 @@ from trainyard_assist.explain.text import clean
 from trainyard_delivery import impact, pulumi_state, replacements
 from trainyard_delivery.rollout import words
 from trainyard_delivery.rollout.events import Op, Step, Violation
+from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_operator.kube.client import ApiError
 from trainyard_operator.kube.credentials import CredentialsError
 from trainyard_platform.errors import PlatformError
 
-from ..answers import CANNOT_ASK
+from ..answers import CANNOT_ASK, FINE
 from ..cluster import connection, existing, foreign_namespaces, moves, queued_jobs, runtime_trials
 from ..cluster.workloads import Seen, look
-from ..files import rendering, stackfile
+from ..files import outcomes, rendering, stackfile
 from ..options import Context, Keep, Kubeconfig, Replace
 from . import drift
 from .rollout_progress import Progress
@@ -52,6 +54,7 @@ def run(
     verbose: bool = False,
     kubeconfig: str | None = None,
     context: str | None = None,
+    outcome: Path | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
@@ -64,9 +67,13 @@ def run(
     with exit code 1. So does what would be replaced and holds jobs or quotas, unless `replace` names it; a
     preview only says it. So does a stack that was rolled out to another cluster than its file names now,
     unless `replace` names the fields that have changed: then the state first gets the new cluster.
+    What a preview comes to is also written to the file `outcome`, as JSON, however it ends; exit code 2
+    if it cannot be written.
     """
     out, err = out or sys.stdout, err or sys.stderr
     allowed = " ".join(replace).split()
+    if unwritten := _write(outcome, stack, outcomes.UNFINISHED, err):
+        return unwritten
     try:
         to = _to(stack, kubeconfig, context)
         move = moves.found(stack, kubeconfig, context)
@@ -78,10 +85,10 @@ def run(
             refused = _refusals(stack, kubeconfig, context, err, runtimes=judges)
     except PlatformError as error:
         print(error, file=err)
-        return CANNOT_ASK
+        return _write(outcome, stack, Outcome(errors=(clean(str(error)),)), err) or CANNOT_ASK
     if refused:
         print(*map(clean, refused), sep="\n", file=err)
-        return REFUSED
+        return _write(outcome, stack, Outcome(refusals=tuple(map(clean, refused))), err) or REFUSED
     # Policies check what git says; what the cluster already has passed them before.
     judged = ["--expect-no-changes"] if expect_no_changes else ["--policy-pack", POLICIES]
     try:
@@ -108,8 +115,10 @@ def run(
                 its |= few_checkpoints(stack)
                 code = pulumi(update, stack, None if verbose else teller, its)
     except OSError as error:
-        print(f"pulumi cannot be run: {error.strerror}", file=err)
-        return CANNOT_ASK
+        why = f"pulumi cannot be run: {error.strerror}"
+        print(why, file=err)
+        return _write(outcome, stack, Outcome(errors=(why,)), err) or CANNOT_ASK
+    code = _write(outcome, stack, _outcome(teller, code), err) or code
     if code or not repair:
         return code
     return drift.run(
@@ -122,6 +131,24 @@ def run(
         out=out,
         err=err,
     )
+
+
+def _write(file: Path | None, stack: str, outcome: Outcome, err: TextIO) -> int:
+    """Write what a preview comes to, if there is a file for it; returns an exit code, 0 unless that fails."""
+    try:
+        if file is not None:
+            outcomes.write(file, stack, outcome)
+    except PlatformError as error:
+        print(error, file=err)
+        return CANNOT_ASK
+    return FINE
+
+
+def _outcome(teller: Teller, code: int) -> Outcome:
+    """What a preview comes to, even if Pulumi has failed without saying why in an event."""
+    if code and teller.outcome == Outcome():
+        return Outcome(errors=(f"pulumi ended with exit code {code}; its output says why",))
+    return teller.outcome
 
 
 def _to(stack: str, kubeconfig: str | None, context: str | None) -> str:
@@ -170,7 +197,7 @@ def _plan(
         *words.violations(found, steps),
         *(f"Could not see {what}: {why}" for what, why in sorted({**unseen, **unlisted}.items())),
     ]
-    return Plan(lines, words.summary(stack, steps))
+    return Plan(lines, words.summary(steps))
 
 
 def _taken_over(
@@ -228,6 +255,9 @@ def preview_command(
     expect_no_changes: Annotated[
         bool, typer.Option("--expect-no-changes", help="Fail if anything would change; checks no policy.")
     ] = False,
+    outcome: Annotated[
+        Path | None, typer.Option(help="Also write what it comes to, as JSON for `report`.", metavar="FILE")
+    ] = None,
     verbose: _VERBOSE = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -248,6 +278,7 @@ def preview_command(
             verbose=verbose,
             kubeconfig=kubeconfig,
             context=context,
+            outcome=outcome,
         )
     )
 

@@ -16,6 +16,7 @@ from trainyard_api.pools import NODE_GROUPS
 from trainyard_assist.explain.text import clean
 from trainyard_delivery.rollout import events, words
 from trainyard_delivery.rollout.events import Op, Severity, Step, Violation
+from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_operator.kube.credentials import Credentials
 from trainyard_platform.errors import PlatformError
 
@@ -24,6 +25,8 @@ from ..files import stackfile
 from .rollout_progress import Progress
 
 _TOLD_BY_THE_PROGRAM: Final = "pulumi:pulumi:Stack"
+_NO_EVENT: Final = "error: "
+"""How Pulumi's command says what ends it before there is an event."""
 
 
 def target(stack: str, kubeconfig: str | None, context: str | None) -> Credentials:
@@ -78,6 +81,7 @@ class Plan(NamedTuple):
 
     lines: Sequence[str]
     summary: str
+    """Without the stack's name."""
 
 
 class Teller:
@@ -97,6 +101,14 @@ class Teller:
         self._done: set[str] = set()
         self._said: dict[object, None] = {}
         self._violations: dict[Violation, None] = {}
+        self._summary = ""
+        self._refusals: tuple[str, ...] = ()
+        self._errors: list[str] = []
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the preview comes to, as far as it got."""
+        return Outcome(self._summary, self._refusals, tuple(self._errors))
 
     @property
     def steps(self) -> Sequence[Step]:
@@ -117,6 +129,8 @@ class Teller:
         try:
             event = events.read(line)
         except ValueError:
+            if line.startswith(_NO_EVENT):
+                self._errors.append(clean(line))
             self._progress.say(line)
             return
         match event:
@@ -147,7 +161,10 @@ class Teller:
         self._said[message] = None
         about = "" if of_the_program else f"{self._name(message.urn)}: "
         mark = "" if message.severity is Severity.INFO else f"{message.severity}: "
-        self._progress.say(clean(f"{mark}{about}{message.text}"))
+        line = clean(f"{mark}{about}{message.text}")
+        if message.severity is Severity.ERROR:
+            self._errors.append(line)
+        self._progress.say(line)
 
     def _name(self, urn: str) -> str:
         step = self._begun.get(urn) or self._steps.get(urn)
@@ -155,14 +172,14 @@ class Teller:
 
     def _tell_plan(self, *, succeeded: bool) -> None:
         plan = self._plan(self.steps, list(self._violations))
-        failed = f"{self._stack}: the preview failed, and nothing has been changed"
-        self._print([*plan.lines, plan.summary if succeeded else failed])
+        self._summary = plan.summary if succeeded else "the preview failed, and nothing has been changed"
+        self._refusals = tuple(map(clean, self._refused()))
+        self._print([*plan.lines, f"{self._stack}: {self._summary}"])
         self._violations.clear()
         self._done.clear()
 
     def _tell_end(self, *, succeeded: bool) -> None:
-        refused = [violation for violation in self._violations if violation.mandatory]
-        self._print(words.violations(refused, self._steps.values()))
+        self._print(self._refused())
         done = [step for urn, step in self._begun.items() if urn in self._done and step.op is not Op.SAME]
         made = f"{len(done)} of {self.changing} changes made"
         if not succeeded:
@@ -170,6 +187,9 @@ class Teller:
         elif not self.changing:
             made = "there was nothing to change"
         self._print([f"{self._stack}: {made}"])
+
+    def _refused(self) -> Iterator[str]:
+        return words.violations([one for one in self._violations if one.mandatory], self._steps.values())
 
     def _print(self, lines: Iterable[str]) -> None:
         for line in lines:

@@ -90,22 +90,11 @@ def taken_over(steps: Iterable[Step], existing: Collection[Ref]) -> Iterator[Ste
         yield Step(step.urn, Op.TAKE_OVER, {}, step.after) if exists else step
 
 
-def summary(stack: str, steps: Iterable[Step]) -> str:
+def summary(steps: Iterable[Step]) -> str:
     """How many steps there are of each kind."""
     counted = Counter(step.op for step in steps)
     found = [f"{counted[op]} {words}" for op, words in _COUNTED.items() if counted[op]]
-    return f"{stack}: {', '.join(found) or 'nothing in it'}"
-
-
-def outcome(said: str, stack: str) -> tuple[str, tuple[str, ...]]:
-    """From what a preview has printed: its `summary` without the stack's name, and refusals and errors.
-
-    The summary is empty if there is none, for example because the preview broke off.
-    """
-    lines = said.splitlines()
-    told = [line.removeprefix(f"{stack}: ") for line in lines if line.startswith(f"{stack}: ")]
-    worst = tuple(line for line in lines if line.startswith(("refused by ", "error: ")))
-    return told[-1] if told else "", worst
+    return ", ".join(found) or "nothing in it"
 
 
 def changing(steps: Iterable[Step]) -> int:
