@@ -38,7 +38,7 @@ def explain(observation: Observation) -> Diagnosis:
             if subject in observation.unseen
         ),
     )
-    return _cleaned(diagnosis)
+    return _clean(diagnosis)
 
 
 def _unseen(observation: Observation, finding: Finding | None) -> dict[Subject, str]:
@@ -103,14 +103,14 @@ def _answer(observation: Observation, state: State, finding: Finding | None) -> 
 
 def _without_cause(observation: Observation, state: State) -> str:
     if state is State.COMPLETE:
-        said = read.text(read.condition(observation.trainjob, names.COMPLETE), "message")
-        return f"is complete: {said}" if said else "is complete"
+        message = read.text(read.condition(observation.trainjob, names.COMPLETE), "message")
+        return f"is complete: {message}" if message else "is complete"
     pods = read.current_pods(observation)
     ready = sum(map(read.is_ready, pods))
     attempt = attempts.which(observation)
     if state is State.RUNNING:
         if pods:
-            return f"runs: {ready} of {len(pods)} pods are ready{attempt}{silence.told(observation)}"
+            return f"runs: {ready} of {len(pods)} pods are ready{attempt}{silence.notice(observation)}"
         cluster = kueue.cluster(observation)
         return f"runs in the cluster {cluster}" if cluster else "runs elsewhere"
     if pods:
@@ -123,7 +123,7 @@ def _without_cause(observation: Observation, state: State) -> str:
     return f"is starting: it was created {age} ago and has no JobSet yet"
 
 
-def _cleaned(value: T) -> T:
+def _clean(value: T) -> T:
     """The value with every text in it made safe to print."""
     made: Any = value
     if isinstance(value, Enum):
@@ -131,7 +131,7 @@ def _cleaned(value: T) -> T:
     if isinstance(value, str):
         made = text.clean(value)
     elif isinstance(value, tuple):
-        made = tuple(_cleaned(item) for item in value)
+        made = tuple(_clean(item) for item in value)
     elif is_dataclass(value) and not isinstance(value, type):
-        made = replace(value, **{f.name: _cleaned(getattr(value, f.name)) for f in fields(value)})
+        made = replace(value, **{f.name: _clean(getattr(value, f.name)) for f in fields(value)})
     return made  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ _LACKS: Final = re.compile(r"insufficient unused quota for (\S{1,253}) in flavor
 _OURS: Final = (names.TRAINJOB, names.JOBSET, "")
 
 
-def told(workload: Json, pending: Json, cluster_queue: str) -> QueuePlace | None:
+def reported_place(workload: Json, pending: Json, cluster_queue: str) -> QueuePlace | None:
     """The position as Kueue's visibility API reports it (`PendingWorkloadsSummary`, which counts from 0)."""
     items = sorted(read.objects(pending, "items"), key=_position)
     mine = next((item for item in items if read.name(item) == read.name(workload)), None)
@@ -30,7 +30,7 @@ def told(workload: Json, pending: Json, cluster_queue: str) -> QueuePlace | None
     return QueuePlace(_position(mine) + 1, f"ClusterQueue {cluster_queue}", before=tuple(before[:NAMED]))
 
 
-def counted(
+def counted_place(
     workload: Json, workloads: Sequence[Json], queues: Sequence[Json], *, partial: bool
 ) -> QueuePlace:
     """The position by priority and age among the Workloads that wait for the same ClusterQueue.
@@ -38,17 +38,17 @@ def counted(
     `partial`: `workloads` are only those of the Workload's own namespace.
     """
     behind = {_place(queue): read.text(queue, "spec", "clusterQueue") for queue in queues}
-    wanted = _queue(workload)
-    cluster_queue = behind.get(wanted)
+    local_queue = _queue(workload)
+    cluster_queue = behind.get(local_queue)
 
     def competes(other: Json) -> bool:
-        same = _queue(other) == wanted or (cluster_queue and behind.get(_queue(other)) == cluster_queue)
+        same = _queue(other) == local_queue or (cluster_queue and behind.get(_queue(other)) == cluster_queue)
         return bool(same) and _waits(other)
 
     before = sorted(
         (other for other in workloads if competes(other) and _order(other) < _order(workload)), key=_order
     )
-    words = f"ClusterQueue {cluster_queue}" if cluster_queue else f"LocalQueue {wanted[1]}"
+    words = f"ClusterQueue {cluster_queue}" if cluster_queue else f"LocalQueue {local_queue[1]}"
     return QueuePlace(len(before) + 1, words, partial, tuple(job(other) for other in before[:NAMED]))
 
 
@@ -64,8 +64,8 @@ def with_holders(
         queues: The ClusterQueues that share their quota with its own, and that one.
         only_own: Whether `workloads` are only those of the Workload's own namespace.
     """
-    said = read.text(read.condition(workload, "QuotaReserved"), "message")
-    lacks = set(_LACKS.findall(said))
+    message = read.text(read.condition(workload, "QuotaReserved"), "message")
+    lacks = set(_LACKS.findall(message))
     holders = [
         Holder(job(other), _since(other))
         for other in workloads

@@ -28,26 +28,26 @@ def at(value: Any, *path: str) -> Any:
 
 def texts(value: Any, *path: str) -> Mapping[str, str]:
     """The map of texts at the path, such as labels."""
-    found = at(value, *path)
-    return {str(k): str(v) for k, v in found.items()} if isinstance(found, Mapping) else {}
+    mapping = at(value, *path)
+    return {str(k): str(v) for k, v in mapping.items()} if isinstance(mapping, Mapping) else {}
 
 
 def objects(value: Any, *path: str) -> list[Json]:
     """The objects in the list at the path."""
-    found = at(value, *path)
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+    items = at(value, *path)
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 def text(value: Any, *path: str) -> str:
     """The text at the path, empty if there is none."""
-    found = at(value, *path)
-    return found if isinstance(found, str) else ""
+    string = at(value, *path)
+    return string if isinstance(string, str) else ""
 
 
 def number(value: Any, *path: str, default: int = 0) -> int:
     """The whole number at the path."""
-    found = at(value, *path)
-    return found if isinstance(found, int) else default
+    integer = at(value, *path)
+    return integer if isinstance(integer, int) else default
 
 
 def name(of: Json) -> str:
@@ -68,10 +68,10 @@ def ref(of: Json, kind: str = "") -> Ref:
 def moment(value: Any, *path: str) -> datetime:
     """The time at the path, long ago if there is none."""
     try:
-        found = datetime.fromisoformat(text(value, *path))
+        time = datetime.fromisoformat(text(value, *path))
     except ValueError:
         return _LONG_AGO
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def age(observation: Observation, of: Json) -> float:
@@ -166,15 +166,15 @@ def gates(observation: Observation) -> list[str]:
 
 def warnings(observation: Observation, of: Json, *reasons: str) -> list[Json]:
     """The events about exactly this object with one of the reasons, the newest last."""
-    found = [
+    events = [
         event
         for event in observation.events
         if at(event, "involvedObject", "uid") == uid(of) and event.get("reason") in reasons
     ]
-    return sorted(found, key=_said_at)
+    return sorted(events, key=_event_time)
 
 
-def _said_at(event: Json) -> datetime:
+def _event_time(event: Json) -> datetime:
     return max(
         moment(event, "lastTimestamp"),
         moment(event, "eventTime"),
@@ -188,8 +188,8 @@ def _said_at(event: Json) -> datetime:
 
 def index(pod: Json) -> int | None:
     """The pod's index in its Job; None without one."""
-    found = texts(pod, "metadata", "annotations").get(names.JOB_COMPLETION_INDEX_LABEL, "")
-    return int(found) if found.isdecimal() else None
+    annotation = texts(pod, "metadata", "annotations").get(names.JOB_COMPLETION_INDEX_LABEL, "")
+    return int(annotation) if annotation.isdecimal() else None
 
 
 def job_of(observation: Observation, pod: Json) -> Json | None:
@@ -251,12 +251,12 @@ def ranks(job: Json) -> int:
 
 def done(job: Json) -> frozenset[int]:
     """The indexes of the Job that have succeeded, which its status writes as `0,2-4`."""
-    found: set[int] = set()
+    indexes: set[int] = set()
     for part in text(job, "status", "completedIndexes").split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and (not last or last.isdecimal()):
-            found.update(range(int(first), min(int(last or first), int(first) + ranks(job)) + 1))
-    return frozenset(found)
+            indexes.update(range(int(first), min(int(last or first), int(first) + ranks(job)) + 1))
+    return frozenset(indexes)
 
 
 def rank(observation: Observation, pod: Json) -> int | None:
@@ -276,12 +276,12 @@ def absent(observation: Observation, job: Json) -> tuple[int, ...]:
 
 def waiting_for(observation: Observation, held: Sequence[Json]) -> tuple[int, ...]:
     """The ranks of the pods, if another pod of the same Job is Ready and so waits for them."""
-    found = set()
+    missing = set()
     ready = {
         uid(job) for pod in current_pods(observation) if is_ready(pod) and (job := job_of(observation, pod))
     }
     for pod in held:
         job, place = job_of(observation, pod), rank(observation, pod)
         if place is not None and job is not None and uid(job) in ready:
-            found.add(place)
-    return tuple(sorted(found))
+            missing.add(place)
+    return tuple(sorted(missing))

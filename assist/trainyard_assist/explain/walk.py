@@ -26,18 +26,18 @@ def _stages(observation: Observation, held: At | None) -> Iterator[Stage]:
         (At.RUNTIME, Subject.RUNTIME, _runtime),
         (At.WORKLOAD, Subject.WORKLOADS, _workload),
         (At.JOBSET, Subject.JOBSET, _jobset),
-        (At.ATTEMPTS, None, attempts.told),
+        (At.ATTEMPTS, None, attempts.summary),
         (At.JOBS, Subject.JOBS, _jobs),
         (At.GANG, Subject.POD_GROUPS, _pod_groups),
         (At.PODS, Subject.PODS, _pods),
         (At.NODES, Subject.NODES, _nodes),
     )
     for at, subject, tell in tellers:
-        said = tell(observation)
+        line = tell(observation)
         if at is held:
-            yield Stage(at, Mark.HELD, said or "none")
-        elif said:
-            yield Stage(at, Mark.FINE, said)
+            yield Stage(at, Mark.HELD, line or "none")
+        elif line:
+            yield Stage(at, Mark.FINE, line)
         elif subject is not None and subject in observation.unseen:
             yield Stage(at, Mark.UNSEEN, "not seen")
         elif _belongs(at, observation):
@@ -49,21 +49,21 @@ def _belongs(at: At, observation: Observation) -> bool:
     if at is At.WORKLOAD:
         return bool(read.queue(observation))
     if at is At.NODES:  # else they were not seen, and change nothing
-        return not _assigned(observation)
+        return not _assigned_nodes(observation)
     return at not in (At.ATTEMPTS, At.GANG)
 
 
 def _trainjob(observation: Observation) -> str:
     age = text.duration(read.age(observation, observation.trainjob))
-    said = [f"{read.name(observation.trainjob)}, created {age} ago"]
+    parts = [f"{read.name(observation.trainjob)}, created {age} ago"]
     if read.suspended(observation.trainjob):
-        said.append("suspended")
-    said += [
+        parts.append("suspended")
+    parts += [
         kind
         for kind in (names.BLOCKED, names.COMPLETE, names.FAILED)
         if read.holds(observation.trainjob, kind)
     ]
-    return ", ".join(said)
+    return ", ".join(parts)
 
 
 def _runtime(observation: Observation) -> str:
@@ -82,13 +82,13 @@ def _workload(observation: Observation) -> str:
 def _jobset(observation: Observation) -> str:
     if observation.jobset is None:
         return ""
-    said = [read.name(observation.jobset)]
+    parts = [read.name(observation.jobset)]
     if read.suspended(observation.jobset):
-        said.append("suspended")
+        parts.append("suspended")
     if restarts := read.number(observation.jobset, "status", "restarts"):
-        said.append(f"{restarts} restarts")
-    said += [kind for kind in ("Completed", "Failed") if read.holds(observation.jobset, kind)]
-    return ", ".join(said)
+        parts.append(f"{restarts} restarts")
+    parts += [kind for kind in ("Completed", "Failed") if read.holds(observation.jobset, kind)]
+    return ", ".join(parts)
 
 
 def _jobs(observation: Observation) -> str:
@@ -97,9 +97,9 @@ def _jobs(observation: Observation) -> str:
 
 def _job(job: Json) -> str:
     active, succeeded, failed = (read.number(job, "status", key) for key in ("active", "succeeded", "failed"))
-    said = f"{read.name(job)}: {active} active of {read.ranks(job)}"
-    said += f", {succeeded} succeeded" if succeeded else ""
-    return said + (f", {failed} failed" if failed else "")
+    line = f"{read.name(job)}: {active} active of {read.ranks(job)}"
+    line += f", {succeeded} succeeded" if succeeded else ""
+    return line + (f", {failed} failed" if failed else "")
 
 
 def _pod_groups(observation: Observation) -> str:
@@ -119,7 +119,7 @@ def _pods(observation: Observation) -> str:
 
 
 def _nodes(observation: Observation) -> str:
-    on = _assigned(observation)
+    on = _assigned_nodes(observation)
     return text.listed(
         f"{read.name(node)} {'Ready' if read.holds(node, 'Ready') else 'not Ready'}"
         for node in observation.nodes
@@ -127,6 +127,6 @@ def _nodes(observation: Observation) -> str:
     )
 
 
-def _assigned(observation: Observation) -> set[str]:
+def _assigned_nodes(observation: Observation) -> set[str]:
     """The nodes that its pods are on."""
     return {read.text(pod, "spec", "nodeName") for pod in read.current_pods(observation)} - {""}

@@ -294,9 +294,11 @@ class _Look:
         place = None
         if pending is not None and local is not None:
             self.unseen.pop(Subject.QUEUE, None)
-            place = places.told(workload, pending, behind)
+            place = places.reported_place(workload, pending, behind)
         elif visible is not None:
-            place = places.counted(workload, visible.workloads, visible.queues, partial=visible.only_own)
+            place = places.counted_place(
+                workload, visible.workloads, visible.queues, partial=visible.only_own
+            )
         if visible is None:
             return place, ()
         if place is not None and behind:

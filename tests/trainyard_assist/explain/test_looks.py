@@ -144,10 +144,10 @@ def test_the_place_is_the_one_that_kueue_tells_counted_from_one() -> None:
     pending = {
         "items": [mine, waits("behind", 5), of(waits("jobset-b-1", 2), "JobSet", "b"), waits("first", 0)]
     }
-    assert queue_place.told(workload(), pending, "gpus") == QueuePlace(
+    assert queue_place.reported_place(workload(), pending, "gpus") == QueuePlace(
         5, "ClusterQueue gpus", before=("team/first", "team/b")
     )
-    assert queue_place.told(workload(), {"items": []}, "gpus") is None
+    assert queue_place.reported_place(workload(), {"items": []}, "gpus") is None
 
 
 def test_the_place_is_counted_by_priority_and_age_among_those_that_wait_for_the_same_cluster_queue() -> None:
@@ -163,10 +163,10 @@ def test_the_place_is_counted_by_priority_and_age_among_those_that_wait_for_the_
         rival("another-queue", queue="c", namespace="others"),
         rival("runs-already", reserved=True),
     ]
-    everywhere = queue_place.counted(mine, [mine, *others], queues, partial=False)
+    everywhere = queue_place.counted_place(mine, [mine, *others], queues, partial=False)
     assert everywhere == QueuePlace(3, "ClusterQueue gpus", before=("Job others/urgent", "team/older"))
     within = [one for one in others if one["metadata"]["namespace"] == "team"]
-    here = queue_place.counted(mine, [mine, *within], queues[:1], partial=True)
+    here = queue_place.counted_place(mine, [mine, *within], queues[:1], partial=True)
     assert here == QueuePlace(2, "ClusterQueue gpus", partial=True, before=("team/older",))
 
 

@@ -10,7 +10,7 @@ from trainyard_operator.core import attempts
 
 from .. import read, text
 from ..model import Finding, Json, Observation, Ref
-from .found import found
+from .finding import finding_of
 
 _UNKNOWN: Final = {
     "attempt": 1,
@@ -42,7 +42,7 @@ def failed(observation: Observation, attempt: Json) -> Finding:
     """How the attempt failed, as a finding."""
     about = Ref("Pod", attempt["pod"], read.namespace(observation))
     log = text.tail(read.text(attempt, "message"))
-    return found(observation, Reason.ATTEMPT_FAILED, about, sentence(attempt), log=log)
+    return finding_of(observation, Reason.ATTEMPT_FAILED, about, sentence(attempt), log=log)
 
 
 def sentence(attempt: Json) -> str:
@@ -70,8 +70,8 @@ def of(observation: Observation) -> list[Json]:
 
 
 def _whole(noted: Json) -> Json:
-    known = {field: noted[field] for field, kind in _KINDS.items() if isinstance(noted.get(field), kind)}
-    return {**_UNKNOWN, **known}
+    fields = {field: noted[field] for field, kind in _KINDS.items() if isinstance(noted.get(field), kind)}
+    return {**_UNKNOWN, **fields}
 
 
 def which(observation: Observation) -> str:
@@ -80,17 +80,17 @@ def which(observation: Observation) -> str:
     if current == 1:
         return ""
     before = next((noted for noted in of(observation) if noted["attempt"] == current - 1), None)
-    return f", attempt {current}" + (f"; {_ended(before)}" if before is not None else "")
+    return f", attempt {current}" + (f"; {_end(before)}" if before is not None else "")
 
 
-def _ended(attempt: Json) -> str:
+def _end(attempt: Json) -> str:
     which = f"attempt {attempt['attempt']}"
     if attempts.is_failure(attempt):
         return f"in {which} {attempts.sentence(attempt)}"
     return f"{which} ended because its pod {attempts.NO_FAILURE[attempt['reason']]}; nothing to do"
 
 
-def told(observation: Observation) -> str:
+def summary(observation: Observation) -> str:
     """Each attempt in a few words."""
     return "; ".join(f"{attempt['attempt']}: {_briefly(attempt)}" for attempt in of(observation))
 

@@ -15,7 +15,7 @@ from trainyard_operator.core.model import PodEnd
 from .. import read, text
 from ..model import Finding, Json, Observation
 from . import attempts as recorded
-from .found import found
+from .finding import finding_of
 
 _OOM: Final = "OOMKilled"
 _AGAIN: Final = 30.0
@@ -48,9 +48,9 @@ def oom_killed(observation: Observation) -> Finding | None:
     if first is None or read.text(first.ended, "reason") != _OOM:
         return None
     limit = first.limit or "none is set"
-    message = f"container {first.container} used more than its memory limit ({limit}){_restarted(first)}"
+    message = f"container {first.container} used more than its memory limit ({limit}){_restarts(first)}"
     about = read.ref(first.pod, "Pod")
-    return found(
+    return finding_of(
         observation, Reason.OOM_KILLED, about, message, pods=[first.pod], log=observation.log, limit=limit
     )
 
@@ -61,7 +61,7 @@ def exited(observation: Observation) -> Finding | None:
     if first is None:
         return None
     words = first.words
-    finding = found(
+    finding = finding_of(
         observation,
         Reason.CONTAINER_EXITED,
         read.ref(first.pod, "Pod"),
@@ -80,11 +80,11 @@ def exited(observation: Observation) -> Finding | None:
 
 def _by_container(failure: Failure, words: last_words.LastWords | None) -> str:
     # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown as well.
-    said = last_words.short(read.text(failure.ended, "message") if words is None else words.said)
+    quote = last_words.short(read.text(failure.ended, "message") if words is None else words.said)
     code = read.number(failure.ended, "exitCode") if words is None else words.exit_code
     meaning = _meaning(failure, code)
     message = f"container {failure.container} exited with code {code}{f' ({meaning})' if meaning else ''}"
-    return f"{message}{_restarted(failure)}{f': {said}' if said else ''}"
+    return f"{message}{_restarts(failure)}{f': {quote}' if quote else ''}"
 
 
 def _by_rank(observation: Observation, failure: Failure, words: last_words.LastWords) -> str:
@@ -165,5 +165,5 @@ def _meaning(failure: Failure, code: int) -> str:
     return f"{signal.name}, often because memory ran out{limit}"
 
 
-def _restarted(failure: Failure) -> str:
+def _restarts(failure: Failure) -> str:
     return f", after {failure.restarts} restarts" if failure.restarts else ""

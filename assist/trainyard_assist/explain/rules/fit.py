@@ -30,8 +30,8 @@ def devices(message: str) -> list[str]:
 
 def selected(pod: Json, nodes: Sequence[Json]) -> list[Json]:
     """The nodes that have the labels of the pod's node selector."""
-    wanted = read.texts(pod, "spec", "nodeSelector").items()
-    return [node for node in nodes if wanted <= read.texts(node, "metadata", "labels").items()]
+    labels = read.texts(pod, "spec", "nodeSelector").items()
+    return [node for node in nodes if labels <= read.texts(node, "metadata", "labels").items()]
 
 
 def offers(node: Json, resource: str) -> bool:
@@ -44,7 +44,7 @@ def _misfits(message: str, pod: Json, nodes: Sequence[Json]) -> Iterator[str]:
         yield _resource(resource.rstrip("."), pod, nodes)
     if "taint" in message:
         for node in nodes:
-            if taints := _repelled(node, pod):
+            if taints := _repelling_taints(node, pod):
                 yield f"node {read.name(node)} has the taint {text.listed(map(_taint, taints))}"
                 break
     if "selector" in message:
@@ -57,37 +57,37 @@ def _misfits(message: str, pod: Json, nodes: Sequence[Json]) -> Iterator[str]:
 
 
 def _resource(resource: str, pod: Json, nodes: Sequence[Json]) -> str:
-    asked = _asked(resource, pod)
-    said = f"the pod asks for {resource} {asked}"
+    request = _request(resource, pod)
+    sentence = f"the pod asks for {resource} {request}"
     if not nodes:
-        return said
+        return sentence
 
     def has(node: Json) -> quantity.Quantity:
         return _amount(node, "status", "allocatable", resource)
 
     largest = max(nodes, key=lambda node: has(node).nano)
-    if has(largest).nano < asked.nano:
-        return f"{said}, and no node has more than {has(largest)}"
-    open_to_it = [node for node in selected(pod, nodes) if not _repelled(node, pod)]
-    if any(has(node).nano >= asked.nano for node in open_to_it):
-        return f"{said}, which others use"
-    return f"{said}, and may not run on nodes that have so much: {_barrier(largest, pod)}"
+    if has(largest).nano < request.nano:
+        return f"{sentence}, and no node has more than {has(largest)}"
+    open_to_it = [node for node in selected(pod, nodes) if not _repelling_taints(node, pod)]
+    if any(has(node).nano >= request.nano for node in open_to_it):
+        return f"{sentence}, which others use"
+    return f"{sentence}, and may not run on nodes that have so much: {_barrier(largest, pod)}"
 
 
-def _repelled(node: Json, pod: Json) -> list[Json]:
-    return [taint for taint in _taints(node) if not _tolerated(taint, pod)]
+def _repelling_taints(node: Json, pod: Json) -> list[Json]:
+    return [taint for taint in _taints(node) if not _is_tolerated(taint, pod)]
 
 
 def _barrier(node: Json, pod: Json) -> str:
     """What keeps the pod off the node."""
-    if taints := _repelled(node, pod):
+    if taints := _repelling_taints(node, pod):
         return f"node {read.name(node)} has the taint {text.listed(map(_taint, taints))}"
     labels = read.texts(node, "metadata", "labels")
     missing = [f"{k}={v}" for k, v in read.texts(pod, "spec", "nodeSelector").items() if labels.get(k) != v]
     return f"node {read.name(node)} lacks the label {text.listed(missing)}"
 
 
-def _asked(resource: str, pod: Json) -> quantity.Quantity:
+def _request(resource: str, pod: Json) -> quantity.Quantity:
     """The request of all containers together."""
     total = quantity.ZERO
     for container in read.objects(pod, "spec", "containers"):
@@ -111,7 +111,7 @@ def _taint(taint: Json) -> str:
     return f"{taint.get('key')}{value}:{taint.get('effect')}"
 
 
-def _tolerated(taint: Json, pod: Json) -> bool:
+def _is_tolerated(taint: Json, pod: Json) -> bool:
     for toleration in read.objects(pod, "spec", "tolerations"):
         if toleration.get("effect") not in (None, "", taint.get("effect")):
             continue

@@ -13,7 +13,7 @@ from trainyard_api.reasons import Reason
 
 from .. import read
 from ..model import Finding, Json, Observation
-from .found import found
+from .finding import finding_of
 
 _WAITING: Final = frozenset({"", "Pending", "Inqueue", "Scheduling", "Unknown"})
 
@@ -24,16 +24,16 @@ def incomplete(observation: Observation) -> Finding | None:
     for group in observation.pod_groups:
         if not waiting or read.text(group, "status", "phase") not in _WAITING:
             continue
-        if message := _said(group, waiting):
-            wanted = read.number(group, "spec", "minMember")
+        if message := _message(group, waiting):
+            members = read.number(group, "spec", "minMember")
             about = read.ref(group, names.POD_GROUP)
             queue = read.text(group, "spec", "queue") or "default"
-            message = f"{len(waiting)} of its {wanted} pods have no node: {message}"
-            return found(observation, Reason.GANG_INCOMPLETE, about, message, pods=waiting, queue=queue)
+            message = f"{len(waiting)} of its {members} pods have no node: {message}"
+            return finding_of(observation, Reason.GANG_INCOMPLETE, about, message, pods=waiting, queue=queue)
     return None
 
 
-def _said(group: Json, waiting: list[Json]) -> str:
+def _message(group: Json, waiting: list[Json]) -> str:
     """What the scheduler says about the group, otherwise about its pods."""
     if read.holds(group, "Unschedulable"):
         return read.text(read.condition(group, "Unschedulable"), "message")

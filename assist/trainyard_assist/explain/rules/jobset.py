@@ -10,8 +10,8 @@ from trainyard_operator.core import refusals
 
 from .. import read
 from ..model import Finding, Observation, Subject
-from .found import found
-from .trainjob import stepped
+from .finding import finding_of
+from .trainjob import with_reported_step
 
 _PATIENCE: Final = 5.0
 """Seconds in which the operator creates a JobSet, and JobSet's controller its Jobs."""
@@ -23,20 +23,20 @@ def controller_down(observation: Observation) -> Finding | None:
     """No controller creates the JobSet's Jobs, or serves the webhook when a JobSet is created."""
     if is_served(observation):
         return None
-    seen = observation.jobset_controller
-    if seen is not None:
-        if read.number(seen, "status", "availableReplicas") > 0:
+    deployment = observation.jobset_controller
+    if deployment is not None:
+        if read.number(deployment, "status", "availableReplicas") > 0:
             return None
-        wanted = read.number(seen, "spec", "replicas", default=1)
-        message = f"it has no available pods, of {wanted} wanted"
-        about, within = read.ref(seen, "Deployment"), read.text(seen, "metadata", "namespace")
-        return found(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
+        replicas = read.number(deployment, "spec", "replicas", default=1)
+        message = f"it has no available pods, of {replicas} wanted"
+        about, within = read.ref(deployment, "Deployment"), read.text(deployment, "metadata", "namespace")
+        return finding_of(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
     if observation.jobset is None or read.age(observation, observation.jobset) < _PATIENCE:
         return None
     age = read.age(observation, observation.jobset)
     message = f"it was created {age:.0f} s ago, and its controller has not acted on it"
     about = read.ref(observation.jobset, names.JOBSET)
-    return found(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
+    return finding_of(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
 
 
 def not_created(observation: Observation) -> Finding | None:
@@ -47,7 +47,7 @@ def not_created(observation: Observation) -> Finding | None:
         return None
     age = read.age(observation, observation.trainjob)
     message = f"there is no JobSet {age:.0f} s after the TrainJob was created"
-    return found(
+    return finding_of(
         observation, Reason.JOBSET_NOT_CREATED, read.ref(observation.trainjob, names.TRAINJOB), message
     )
 
@@ -58,8 +58,8 @@ def jobs_refused(observation: Observation) -> Finding | None:
         return None
     for event in reversed(read.warnings(observation, observation.jobset, *refusals.JOBSET_EVENTS)):
         about = read.ref(observation.jobset, names.JOBSET)
-        return stepped(
-            observation, found(observation, Reason.JOBS_REFUSED, about, read.text(event, "message"))
+        return with_reported_step(
+            observation, finding_of(observation, Reason.JOBS_REFUSED, about, read.text(event, "message"))
         )
     return None
 
@@ -71,17 +71,17 @@ def has_failed(observation: Observation) -> Finding | None:
     about = read.ref(observation.trainjob, names.TRAINJOB)
     if observation.jobset is not None:
         about = read.ref(observation.jobset, names.JOBSET)
-    said = [f"{reason}: {message}"]
+    failures = [f"{reason}: {message}"]
     for job in observation.jobs:
         if failed := read.condition(job, "Failed"):
-            said.append(
+            failures.append(
                 f"Job {read.name(job)}: {read.text(failed, 'reason')}: {read.text(failed, 'message')}"
             )
-    return found(
+    return finding_of(
         observation,
         Reason.JOBSET_FAILED,
         about,
-        "; ".join(said[:3]),
+        "; ".join(failures[:3]),
         name=about.name,
         namespace=read.namespace(observation),
     )
@@ -91,8 +91,8 @@ def is_served(observation: Observation) -> bool:
     """Whether JobSet's controller has acted on the JobSet, or that cannot be known."""
     if observation.jobset is None:
         return Subject.JOBSET in observation.unseen
-    said = read.warnings(observation, observation.jobset, *refusals.JOBSET_EVENTS)
+    events = read.warnings(observation, observation.jobset, *refusals.JOBSET_EVENTS)
     return (
-        bool(observation.jobs or said or read.at(observation.jobset, "status"))
+        bool(observation.jobs or events or read.at(observation.jobset, "status"))
         or Subject.JOBS in observation.unseen
     )

@@ -18,7 +18,7 @@ from trainyard_operator.core import quota
 
 from .. import queue_place, read, text
 from ..model import Finding, Json, Observation, QueuePlace, Ref, Subject
-from .found import found
+from .finding import finding_of
 
 NAMESPACE: Final = "kueue-system"
 NAME: Final = "kueue-controller-manager"
@@ -49,7 +49,7 @@ def held(observation: Observation) -> Finding | None:
         return None
     message = f"LocalQueue {queue} does not admit it before it is resumed"
     name, within = read.name(observation.trainjob), read.namespace(observation)
-    return found(
+    return finding_of(
         observation,
         Reason.HELD,
         read.ref(observation.trainjob, names.TRAINJOB),
@@ -67,16 +67,16 @@ def down(observation: Observation) -> Finding | None:
     if observation.kueue is not None:
         if read.number(observation.kueue, "status", "availableReplicas") > 0:
             return None
-        wanted = read.number(observation.kueue, "spec", "replicas", default=1)
-        message = f"it has no available pods, of {wanted} wanted"
-        return found(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
+        replicas = read.number(observation.kueue, "spec", "replicas", default=1)
+        message = f"it has no available pods, of {replicas} wanted"
+        return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
     # Without it, Kueue may run under another name. If the operator does not run either, the platform is gone.
     if Subject.OPERATOR_LEASE in observation.unseen or any(
         read.is_held(observation, lease) for lease in observation.leases
     ):
         return None
     message = "it is not there, and no operator runs: the platform has been removed, or is being installed"
-    return found(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
+    return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
 
 
 def is_needed(observation: Observation) -> bool:
@@ -98,7 +98,7 @@ def gated(observation: Observation) -> Finding | None:
     if workload is None or not (gates := read.gates(observation)):
         return None
     message = "it may not be admitted yet"
-    return found(observation, Reason.GATED, _ref(workload), message, gates=text.listed(gates))
+    return finding_of(observation, Reason.GATED, _ref(workload), message, gates=text.listed(gates))
 
 
 def workload_missing(observation: Observation) -> Finding | None:
@@ -114,7 +114,7 @@ def workload_missing(observation: Observation) -> Finding | None:
     if read.age(observation, observation.trainjob) < _PATIENCE:
         return None
     message = f"it names LocalQueue {queue}, and has no Workload"
-    return found(
+    return finding_of(
         observation, Reason.WORKLOAD_MISSING, Ref("LocalQueue", queue, read.namespace(observation)), message
     )
 
@@ -126,7 +126,9 @@ def workload_unseen(observation: Observation) -> Finding | None:
         return None
     message = f"it is suspended until LocalQueue {queue} admits it"
     about = Ref("LocalQueue", queue, read.namespace(observation))
-    return found(observation, Reason.WORKLOAD_UNSEEN, about, message, namespace=read.namespace(observation))
+    return finding_of(
+        observation, Reason.WORKLOAD_UNSEEN, about, message, namespace=read.namespace(observation)
+    )
 
 
 def workload_inactive(observation: Observation) -> Finding | None:
@@ -134,9 +136,11 @@ def workload_inactive(observation: Observation) -> Finding | None:
     workload = current(observation)
     if workload is None or read.at(workload, "spec", "active") is not False:
         return None
-    message = _said(workload, "Evicted") or "its spec.active is false"
+    message = _message(workload, "Evicted") or "its spec.active is false"
     name, within = read.name(workload), read.namespace(observation)
-    return found(observation, Reason.WORKLOAD_INACTIVE, _ref(workload), message, name=name, namespace=within)
+    return finding_of(
+        observation, Reason.WORKLOAD_INACTIVE, _ref(workload), message, name=name, namespace=within
+    )
 
 
 def workload_inadmissible(observation: Observation) -> Finding | None:
@@ -144,12 +148,12 @@ def workload_inadmissible(observation: Observation) -> Finding | None:
     workload = waiting(observation)
     if workload is None:
         return None
-    message, queue = _said(workload, "QuotaReserved"), _queue(workload)
+    message, queue = _message(workload, "QuotaReserved"), _queue(workload)
     reason = read.text(read.condition(workload, "QuotaReserved"), "reason")
     if not quota.is_never(reason, message):
         return None
     hint = "" if queue in observation.local_queues else similar.hint(queue, observation.local_queues)
-    return found(observation, Reason.WORKLOAD_INADMISSIBLE, _ref(workload), message + hint, queue=queue)
+    return finding_of(observation, Reason.WORKLOAD_INADMISSIBLE, _ref(workload), message + hint, queue=queue)
 
 
 def quota_short(observation: Observation) -> Finding | None:
@@ -157,37 +161,37 @@ def quota_short(observation: Observation) -> Finding | None:
     workload = waiting(observation)
     if workload is None:
         return None
-    said = _said(workload, "QuotaReserved")
-    if not said and read.age(observation, workload) < _EVALUATING:
+    reason = _message(workload, "QuotaReserved")
+    if not reason and read.age(observation, workload) < _EVALUATING:
         return None
-    message = said or "Kueue has not looked at it yet"
+    message = reason or "Kueue has not looked at it yet"
     evicted = read.condition(workload, "Evicted")
     if evicted is not None and read.holds(workload, "Evicted"):
-        said = _PREEMPTOR.sub(lambda _: _job(observation.preemptor), read.text(evicted, "message"))
-        message += f"; it was evicted before ({read.text(evicted, 'reason')}: {said})"
+        eviction = _PREEMPTOR.sub(lambda _: _job(observation.preemptor), read.text(evicted, "message"))
+        message += f"; it was evicted before ({read.text(evicted, 'reason')}: {eviction})"
     if observation.queue_place is not None:
         message = f"{_where(observation, observation.queue_place)}: {message}"
     queue = _queue(workload)
-    finding = found(observation, Reason.QUOTA_SHORT, _ref(workload), message, queue=queue)
+    finding = finding_of(observation, Reason.QUOTA_SHORT, _ref(workload), message, queue=queue)
     is_first = observation.queue_place is not None and observation.queue_place.position == 1
     return replace(finding, next_step=_AS_FIRST.format(queue=queue)) if is_first else finding
 
 
 def _where(observation: Observation, place: QueuePlace) -> str:
     """Its place in the queue, who is before it, and for whom it waits."""
-    said = f"it is number {place.position} in {place.queue}"
-    said += " of those that can be seen" if place.partial else ""
+    sentence = f"it is number {place.position} in {place.queue}"
+    sentence += " of those that can be seen" if place.partial else ""
     if place.before:
-        said += f", behind {_first_of(place.before, place.position - 1)}"
+        sentence += f", behind {_first_of(place.before, place.position - 1)}"
     if place.holders:
         holders = [
             f"{holder.job} (runs for {text.duration(read.since(observation, holder.since))})"
             for holder in place.holders
         ]
-        said += f", and waits for {_first_of(holders, len(holders))}"
+        sentence += f", and waits for {_first_of(holders, len(holders))}"
         unseen = place.only_own and not place.partial  # else it is said already
-        return said + ("; the jobs of other namespaces you may not see" if unseen else "")
-    return said + (", and waits for jobs that you may not see" if place.only_own else "")
+        return sentence + ("; the jobs of other namespaces you may not see" if unseen else "")
+    return sentence + (", and waits for jobs that you may not see" if place.only_own else "")
 
 
 def _first_of(words: Sequence[str], total: int) -> str:
@@ -205,7 +209,7 @@ def admission_check_pending(observation: Observation) -> Finding | None:
         if check.get("state") != "Ready":
             name = read.text(check, "name")
             message = f"it is {read.text(check, 'state')}: {read.text(check, 'message') or 'no message'}"
-            return found(
+            return finding_of(
                 observation, Reason.ADMISSION_CHECK, Ref("AdmissionCheck", name), message, check=name
             )
     return None
@@ -217,7 +221,7 @@ def not_resumed(observation: Observation) -> Finding | None:
     if workload is None or seconds is None or seconds < _RESUMES_WITHIN:
         return None
     of = "the JobSet's " if read.queue_of_jobset(observation) else ""
-    return found(
+    return finding_of(
         observation, Reason.NOT_RESUMED, _ref(workload), f"it is Admitted, and {of}spec.suspend is still true"
     )
 
@@ -244,8 +248,8 @@ def preemptor(observation: Observation) -> str:
     workload = waiting(observation)
     if workload is None or not read.holds(workload, "Evicted"):
         return ""
-    said = _PREEMPTOR.search(read.text(read.condition(workload, "Evicted"), "message"))
-    return "" if said is None else said[1]
+    match = _PREEMPTOR.search(read.text(read.condition(workload, "Evicted"), "message"))
+    return "" if match is None else match[1]
 
 
 def _job(workload: Json | None) -> str:
@@ -285,7 +289,7 @@ def _waits(workload: Json) -> bool:
     return not read.holds(workload, "QuotaReserved") and read.at(workload, "spec", "active") is not False
 
 
-def _said(workload: Json, kind: str) -> str:
+def _message(workload: Json, kind: str) -> str:
     return text.clean(read.text(read.condition(workload, kind), "message"))
 
 

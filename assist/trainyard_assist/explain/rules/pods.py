@@ -13,8 +13,8 @@ from trainyard_operator.core import nodes, refusals
 
 from .. import read, text
 from ..model import Finding, Json, Observation, Ref
-from .found import found
-from .trainjob import stepped
+from .finding import finding_of
+from .trainjob import with_reported_step
 
 _OF_A_SANDBOX: Final = "docker.io/trainyard/"
 """Images that no registry has, and a sandbox only if somebody has asked for them."""
@@ -30,15 +30,15 @@ def over_quota(observation: Observation) -> Finding | None:
     for job, message in _refusals(observation):
         if quota := _QUOTA.search(message):
             about = Ref("ResourceQuota", quota[1], read.namespace(observation))
-            said = f"Job {read.name(job)}: {message}"
-            return _refused(observation, Reason.PODS_OVER_QUOTA, about, job, said, quota=quota[1])
+            sentence = f"Job {read.name(job)}: {message}"
+            return _refused(observation, Reason.PODS_OVER_QUOTA, about, job, sentence, quota=quota[1])
     return None
 
 
 def refused(observation: Observation) -> Finding | None:
     """Admission refuses the pods of a Job."""
     for job, message in _refusals(observation):
-        return stepped(
+        return with_reported_step(
             observation, _refused(observation, Reason.PODS_REFUSED, read.ref(job, "Job"), job, message)
         )
     return None
@@ -75,8 +75,10 @@ def secret_missing(observation: Observation) -> Finding | None:
                     if any(name[0] in m for m in _config_problems(observation, p))
                 ]
                 about = Ref("Secret", name[1], read.namespace(observation))
-                said = f"Pod {read.name(pod)}: {message}"
-                return found(observation, Reason.SECRET_MISSING, about, said, pods=held, secret=name[1])
+                sentence = f"Pod {read.name(pod)}: {message}"
+                return finding_of(
+                    observation, Reason.SECRET_MISSING, about, sentence, pods=held, secret=name[1]
+                )
     return None
 
 
@@ -96,7 +98,7 @@ def volume_not_mounted(observation: Observation) -> Finding | None:
     for pod in read.pending(observation):
         for event in reversed(read.warnings(observation, pod, *nodes.MOUNT)):
             about = read.ref(pod, "Pod")
-            return found(
+            return finding_of(
                 observation, Reason.VOLUME_NOT_MOUNTED, about, read.text(event, "message"), pods=[pod]
             )
     return None
@@ -111,9 +113,9 @@ def sandbox_not_made(observation: Observation) -> Finding | None:
         for event in reversed(read.warnings(observation, pod, *reasons)):
             limits = small or "none of them is small"
             node = read.text(pod, "spec", "nodeName")
-            about, said = read.ref(pod, "Pod"), read.text(event, "message")
-            return found(
-                observation, Reason.SANDBOX_NOT_MADE, about, said, pods=[pod], limits=limits, node=node
+            about, message = read.ref(pod, "Pod"), read.text(event, "message")
+            return finding_of(
+                observation, Reason.SANDBOX_NOT_MADE, about, message, pods=[pod], limits=limits, node=node
             )
     return None
 
@@ -121,11 +123,11 @@ def sandbox_not_made(observation: Observation) -> Finding | None:
 def initializer_retries(observation: Observation) -> Finding | None:
     """An initializer's last log line says that it retries."""
     pod = running_initializer(observation)
-    said = next(iter(observation.log[-1:]), "")
-    if pod is None or _TRIES_AGAIN not in said:
+    line = next(iter(observation.log[-1:]), "")
+    if pod is None or _TRIES_AGAIN not in line:
         return None
-    return found(
-        observation, Reason.INITIALIZER_RETRIES, read.ref(pod, "Pod"), said, pods=[pod], log=observation.log
+    return finding_of(
+        observation, Reason.INITIALIZER_RETRIES, read.ref(pod, "Pod"), line, pods=[pod], log=observation.log
     )
 
 
@@ -170,9 +172,9 @@ def evicted(observation: Observation) -> Finding | None:
     """The node has evicted a pod; how its containers ended is then not the cause."""
     for pod in read.current_pods(observation):
         if read.text(pod, "status", "reason") == "Evicted":
-            node, said = read.text(pod, "spec", "nodeName"), read.text(pod, "status", "message")
-            return found(
-                observation, Reason.EVICTED, read.ref(pod, "Pod"), f"node {node}: {said}", pods=[pod]
+            node, message = read.text(pod, "spec", "nodeName"), read.text(pod, "status", "message")
+            return finding_of(
+                observation, Reason.EVICTED, read.ref(pod, "Pod"), f"node {node}: {message}", pods=[pod]
             )
     return None
 
@@ -180,7 +182,7 @@ def evicted(observation: Observation) -> Finding | None:
 def _cannot_start(observation: Observation, pod: Json, status: Json, message: str) -> Finding:
     container = read.text(status, "name")
     message = f"container {container}: {message}"
-    return found(
+    return finding_of(
         observation, Reason.CANNOT_START, read.ref(pod, "Pod"), message, pods=[pod], container=container
     )
 
@@ -188,11 +190,11 @@ def _cannot_start(observation: Observation, pod: Json, status: Json, message: st
 def _refusals(observation: Observation) -> Iterator[tuple[Json, str]]:
     """The Jobs that have fewer pods than they should, and why."""
     for job in observation.jobs:
-        wanted = min(
+        expected = min(
             read.number(job, "spec", "parallelism", default=1), read.ranks(job) - len(read.done(job))
         )
         there = sum(read.job_of(observation, pod) is job for pod in read.current_pods(observation))
-        if read.suspended(job) or there >= wanted:
+        if read.suspended(job) or there >= expected:
             continue
         for event in reversed(read.warnings(observation, job, "FailedCreate")):
             yield job, refusals.SAID_OF_A_JOB.sub("", read.text(event, "message"))
@@ -205,7 +207,9 @@ def _refused(
     there = [pod for pod in read.current_pods(observation) if read.job_of(observation, pod) is job]
     if there:
         message = f"{len(there)} of {read.ranks(job)} pods exist: {message}"
-    return replace(found(observation, cause, about, message, **words), ranks=read.absent(observation, job))
+    return replace(
+        finding_of(observation, cause, about, message, **words), ranks=read.absent(observation, job)
+    )
 
 
 def _waiting(observation: Observation) -> Iterator[tuple[Json, Json, Json]]:
@@ -224,7 +228,7 @@ def _about_pod(
     **words: Any,
 ) -> Finding:
     held = [p for p, status, _ in _waiting(observation) if same(status)]
-    return found(observation, cause, read.ref(pod, "Pod"), message, pods=held, **words)
+    return finding_of(observation, cause, read.ref(pod, "Pod"), message, pods=held, **words)
 
 
 def _config_problems(observation: Observation, pod: Json) -> Iterator[str]:

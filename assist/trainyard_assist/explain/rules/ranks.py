@@ -10,7 +10,7 @@ from trainyard_api.reasons import Reason
 
 from .. import read, text
 from ..model import Finding, Json, Observation, Ref
-from .found import found
+from .finding import finding_of
 
 _PATIENCE: Final = 5.0
 """Seconds in which a Job creates its pods."""
@@ -71,7 +71,7 @@ def _left(
     )
     waits = others[0]
     first = next(iter(read.objects(waits, "spec", "containers")), None)
-    return found(
+    return finding_of(
         observation,
         Reason.RANK_LEFT,
         read.ref(waits, "Pod"),
@@ -97,17 +97,21 @@ def _no_pod(observation: Observation, job: Json) -> str:
 
 
 def _not_ready(observation: Observation, pod: Json) -> str:
-    said = read.warnings(observation, pod, "Unhealthy")
+    events = read.warnings(observation, pod, "Unhealthy")
     age = read.age(observation, pod)
-    if read.is_ready(pod) or (not said and age < _SLOW):
+    if read.is_ready(pod) or (not events and age < _SLOW):
         return ""
-    why = read.text(said[-1], "message") if said else f"no event says why after {text.duration(age)}"
+    why = read.text(events[-1], "message") if events else f"no event says why after {text.duration(age)}"
     return f"is {read.text(pod, 'status', 'phase')} and not Ready: {why}"
 
 
 def _missing(observation: Observation, about: Ref, rank: int, message: str) -> Finding:
-    what = f"{about.kind.lower()} {about.name}"
-    finding = found(
-        observation, Reason.RANK_MISSING, about, message, what=what, namespace=read.namespace(observation)
+    finding = finding_of(
+        observation,
+        Reason.RANK_MISSING,
+        about,
+        message,
+        what=f"{about.kind.lower()} {about.name}",
+        namespace=read.namespace(observation),
     )
     return replace(finding, ranks=(rank,))

@@ -10,7 +10,7 @@ from trainyard_api.reasons import Reason
 from .. import read, text
 from ..model import Finding, Json, Observation, Ref, Subject
 from . import fit
-from .found import found
+from .finding import finding_of
 
 _PATIENCE: Final = 5.0
 """Seconds in which a scheduler looks at a new pod."""
@@ -33,7 +33,7 @@ def node_lost(observation: Observation) -> Finding | None:
             continue
         there = [p for p in _unfinished(observation) if read.text(p, "spec", "nodeName") == name]
         message = f"{message}; on it: {text.listed(map(read.name, there))}"
-        return found(
+        return finding_of(
             observation, Reason.NODE_LOST, Ref("Node", name), message, pods=there, node=f"Node {name}"
         )
     return None
@@ -43,13 +43,13 @@ def claim_missing(observation: Observation) -> Finding | None:
     """A pod names a claim that does not exist."""
     if Subject.CLAIMS in observation.unseen:
         return None
-    known = {read.name(claim) for claim in observation.claims}
+    claims = {read.name(claim) for claim in observation.claims}
     for pod in read.pending(observation):
         for claim in claims_of(pod):
-            if claim not in known:
+            if claim not in claims:
                 about = Ref("PersistentVolumeClaim", claim, read.namespace(observation))
                 message = f"{_pod(pod)} needs it, and it does not exist"
-                return found(observation, Reason.CLAIM_MISSING, about, message, pods=[pod], claim=claim)
+                return finding_of(observation, Reason.CLAIM_MISSING, about, message, pods=[pod], claim=claim)
     return None
 
 
@@ -57,12 +57,12 @@ def claim_pending(observation: Observation) -> Finding | None:
     """A claim that a pod waits for has no volume."""
     for claim in pending_claims(observation):
         waiting = [pod for pod in read.pending(observation) if read.name(claim) in claims_of(pod)]
-        said = read.warnings(observation, claim, "ProvisioningFailed", "FailedBinding")
-        if not said and not any("olume" in _unscheduled(pod) for pod in waiting):
+        events = read.warnings(observation, claim, "ProvisioningFailed", "FailedBinding")
+        if not events and not any("olume" in _unscheduled(pod) for pod in waiting):
             continue
         storage_class = read.text(claim, "spec", "storageClassName")
-        message = read.text(said[-1], "message") if said else "no volume is bound to it"
-        return found(
+        message = read.text(events[-1], "message") if events else "no volume is bound to it"
+        return finding_of(
             observation,
             Reason.CLAIM_PENDING,
             read.ref(claim, "PersistentVolumeClaim"),
@@ -82,7 +82,7 @@ def gated(observation: Observation) -> Finding | None:
         if gates:
             names = text.listed(gates)
             message = f"it is held by the scheduling gate {names}"
-            return found(
+            return finding_of(
                 observation, Reason.SCHEDULING_GATED, read.ref(pod, "Pod"), message, pods=[pod], gates=names
             )
     return None
@@ -95,7 +95,9 @@ def no_scheduler(observation: Observation) -> Finding | None:
             scheduler = read.text(pod, "spec", "schedulerName") or "default-scheduler"
             message = f"{scheduler} has said nothing about it for {text.duration(read.age(observation, pod))}"
             about = read.ref(pod, "Pod")
-            return found(observation, Reason.NO_SCHEDULER, about, message, pods=[pod], scheduler=scheduler)
+            return finding_of(
+                observation, Reason.NO_SCHEDULER, about, message, pods=[pod], scheduler=scheduler
+            )
     return None
 
 
@@ -110,28 +112,28 @@ def no_device(observation: Observation) -> Finding | None:
                 message = f"it asks for {resource}, which {_none_of(nodes)}"
                 held = [p for p in _without_node(observation) if resource in fit.devices(_unscheduled(p))]
                 about = read.ref(pod, "Pod")
-                return found(observation, Reason.NO_DEVICE, about, message, pods=held, resource=resource)
+                return finding_of(observation, Reason.NO_DEVICE, about, message, pods=held, resource=resource)
     return None
 
 
 def no_node_fits(observation: Observation) -> Finding | None:
     """The scheduler has looked, and found no node for a pod."""
     for pod in _without_node(observation):
-        if said := _unscheduled(pod):
-            more = fit.misfits(said, pod, observation.nodes)
+        if reason := _unscheduled(pod):
+            more = fit.misfits(reason, pod, observation.nodes)
             # The rest is about preemption: why no other pod makes room.
-            message = said.split(" preemption:")[0].removesuffix(" no new claims to deallocate,")
+            message = reason.split(" preemption:")[0].removesuffix(" no new claims to deallocate,")
             held = [p for p in _without_node(observation) if _unscheduled(p)]
             message = f"{message} ({more})" if more else message
-            return found(observation, Reason.NO_NODE_FITS, read.ref(pod, "Pod"), message, pods=held)
+            return finding_of(observation, Reason.NO_NODE_FITS, read.ref(pod, "Pod"), message, pods=held)
     return None
 
 
 def pending_claims(observation: Observation) -> list[Json]:
     """The claims without a volume that pending pods name."""
-    wanted = {claim for pod in read.pending(observation) for claim in claims_of(pod)}
+    names = {claim for pod in read.pending(observation) for claim in claims_of(pod)}
     return [
-        c for c in observation.claims if read.name(c) in wanted and read.text(c, "status", "phase") != "Bound"
+        c for c in observation.claims if read.name(c) in names and read.text(c, "status", "phase") != "Bound"
     ]
 
 

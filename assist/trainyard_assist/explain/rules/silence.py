@@ -15,7 +15,7 @@ from trainyard_api import names
 from .. import read, text
 from ..model import Json, Observation, Silence
 
-_SAID: Final = re.compile(
+_SILENT: Final = re.compile(
     r"trainyard: silent since (?P<since>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): "
     r"no output and no CPU of PID (?P<pids>[\d ]{1,300})"
 )
@@ -24,8 +24,8 @@ _BEGINS: Final = "trainyard: silent "
 
 def pods(observation: Observation) -> list[Json]:
     """The pods whose logs may say so, if all of them are ready."""
-    found = [pod for pod in read.current_pods(observation) if _says_so(pod)]
-    return found if all(map(read.is_ready, found)) else []
+    candidates = [pod for pod in read.current_pods(observation) if _says_so(pod)]
+    return candidates if all(map(read.is_ready, candidates)) else []
 
 
 def _says_so(pod: Json) -> bool:
@@ -35,16 +35,16 @@ def _says_so(pod: Json) -> bool:
 def of(pod: str, log: str) -> Silence | None:
     """The silence that the end of the pod's log tells of; None if its ranks are not silent."""
     lines = [line for line in log.splitlines() if line.startswith(_BEGINS)]
-    said = _SAID.fullmatch(lines[-1]) if lines else None
-    if said is None:
+    match = _SILENT.fullmatch(lines[-1]) if lines else None
+    if match is None:
         return None
     try:
-        return Silence(pod, datetime.fromisoformat(said["since"]), said["pids"].strip())
+        return Silence(pod, datetime.fromisoformat(match["since"]), match["pids"].strip())
     except ValueError:
         return None
 
 
-def told(observation: Observation) -> str:
+def notice(observation: Observation) -> str:
     """Since when all ranks are silent and how to look, to append to a state; empty if they are not."""
     if not observation.silences:
         return ""

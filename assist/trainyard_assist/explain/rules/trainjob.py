@@ -13,7 +13,7 @@ from .. import read, text
 from ..causes import TABLE
 from ..model import Finding, Json, Observation, Ref, Subject
 from . import attempts, kueue
-from .found import found
+from .finding import finding_of
 
 _ENDED: Final = (names.JOBSET_COMPLETED, names.JOBSET_FAILED)
 """Conditions of a JobSet that has ended. The operator then says so in its TrainJob."""
@@ -27,7 +27,7 @@ def deleting(observation: Observation) -> Finding | None:
     held = read.at(observation.trainjob, "metadata", "finalizers")
     finalizers = text.listed(held) if isinstance(held, list) and held else "none"
     message = f"it was deleted at {read.text(observation.trainjob, 'metadata', 'deletionTimestamp')}"
-    return found(observation, Reason.DELETING, _self(observation), message, finalizers=finalizers)
+    return finding_of(observation, Reason.DELETING, _self(observation), message, finalizers=finalizers)
 
 
 def managed_elsewhere(observation: Observation) -> Finding | None:
@@ -39,7 +39,7 @@ def managed_elsewhere(observation: Observation) -> Finding | None:
         return held
     cluster = kueue.cluster(observation)
     message = f"spec.managedBy is {manager}" + (f", which has sent it to {cluster}" if cluster else "")
-    return found(observation, Reason.MANAGED_ELSEWHERE, _self(observation), message, manager=manager)
+    return finding_of(observation, Reason.MANAGED_ELSEWHERE, _self(observation), message, manager=manager)
 
 
 def operator_down(observation: Observation) -> Finding | None:
@@ -51,11 +51,13 @@ def operator_down(observation: Observation) -> Finding | None:
     expected = next(iter(observation.leases), None)
     if expected is None:
         about, message = Ref("Lease", names.OPERATOR), "there is no Lease of an operator"
-        return found(observation, Reason.OPERATOR_DOWN, about, message, namespace=names.SYSTEM_NAMESPACE)
+        return finding_of(observation, Reason.OPERATOR_DOWN, about, message, namespace=names.SYSTEM_NAMESPACE)
     within = read.text(expected, "metadata", "namespace")
     renewed = read.since(observation, read.moment(expected, "spec", "renewTime"))
     message = f"nobody holds it; it was last renewed {text.duration(renewed)} ago"
-    return found(observation, Reason.OPERATOR_DOWN, read.ref(expected, "Lease"), message, namespace=within)
+    return finding_of(
+        observation, Reason.OPERATOR_DOWN, read.ref(expected, "Lease"), message, namespace=within
+    )
 
 
 def blocked(observation: Observation) -> Finding | None:
@@ -77,12 +79,12 @@ def blocked_by_pods(observation: Observation) -> Finding | None:
     )
 
 
-def stepped(observation: Observation, finding: Finding) -> Finding:
+def with_reported_step(observation: Observation, finding: Finding) -> Finding:
     """The finding, with the operator's own next step if it has reported the same cause."""
-    said = _blocked(observation)
-    if said is None or said.cause is not finding.cause:
+    report = _blocked(observation)
+    if report is None or report.cause is not finding.cause:
         return finding
-    return replace(finding, next_step=said.next_step)
+    return replace(finding, next_step=report.next_step)
 
 
 def _blocked_by(observation: Observation) -> str:
@@ -113,7 +115,7 @@ def runtime_missing(observation: Observation) -> Finding | None:
         return None
     runtime = read.named_runtime(observation)
     message = f"{runtime} is not found{_nearest(observation)}"
-    return found(observation, Reason.RUNTIME_NOT_FOUND, runtime, message, runtime=runtime)
+    return finding_of(observation, Reason.RUNTIME_NOT_FOUND, runtime, message, runtime=runtime)
 
 
 def _nearest(observation: Observation) -> str:
@@ -137,9 +139,9 @@ def suspended(observation: Observation) -> Finding | None:
     }
     message = "spec.suspend is true"
     if not (queue := read.queue(observation)):
-        return found(observation, Reason.SUSPENDED, _self(observation), message, **named)
+        return finding_of(observation, Reason.SUSPENDED, _self(observation), message, **named)
     message += f", so LocalQueue {queue} does not admit it before it is resumed"
-    finding = found(observation, Reason.SUSPENDED, _self(observation), message, **named)
+    finding = finding_of(observation, Reason.SUSPENDED, _self(observation), message, **named)
     return replace(finding, next_step=TABLE[Reason.HELD].next_step.format(**named))
 
 
@@ -150,7 +152,7 @@ def deadline_exceeded(observation: Observation) -> Finding | None:
         return None
     seconds = read.number(observation.trainjob, "spec", "activeDeadlineSeconds")
     message = f"{read.text(condition, 'message')} of {seconds} s"
-    return found(observation, Reason.DEADLINE_EXCEEDED, _self(observation), message, seconds=seconds)
+    return finding_of(observation, Reason.DEADLINE_EXCEEDED, _self(observation), message, seconds=seconds)
 
 
 def failed_alike(observation: Observation) -> Finding | None:
@@ -162,7 +164,7 @@ def failed_alike(observation: Observation) -> Finding | None:
     last = next(reversed(attempts.of(observation)), None)
     about = _self(observation) if last is None else Ref("Pod", last["pod"], read.namespace(observation))
     log = () if last is None else text.tail(read.text(last, "message"))
-    return found(observation, Reason.SAME_FAILURE, about, message, log=log)
+    return finding_of(observation, Reason.SAME_FAILURE, about, message, log=log)
 
 
 def runtime_unsupported(observation: Observation) -> Finding | None:
@@ -171,7 +173,7 @@ def runtime_unsupported(observation: Observation) -> Finding | None:
     if condition is None or condition.get("reason") != Reason.RUNTIME_NOT_SUPPORTED:
         return None
     runtime = read.named_runtime(observation)
-    return found(
+    return finding_of(
         observation, Reason.RUNTIME_NOT_FOUND, runtime, read.text(condition, "message"), runtime="a runtime"
     )
 

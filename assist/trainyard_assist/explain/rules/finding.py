@@ -1,4 +1,4 @@
-"""How a rule says what it has found."""
+"""The finding that a rule makes of a cause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..causes import TABLE
 from ..model import Finding, Json, Observation, Ref
 
 
-def found(
+def finding_of(
     observation: Observation,
     cause: Reason,
     about: Ref,
