@@ -87,19 +87,19 @@ def _with_limits(trainer: Json, notes: Notes) -> dict[str, Any]:
 
 
 def _initializer(spec: Json, notes: Notes) -> dict[str, Any]:
-    found = {}
+    initializer = {}
     path = _SPEC.child("datasetConfig")
     dataset = _fetched(fields.mapping(spec.get("datasetConfig"), path), path, notes)
     if dataset:
-        found["dataset"] = dataset
+        initializer["dataset"] = dataset
     config = fields.mapping(spec.get("modelConfig"), _MODEL)
     unknown_fields(config, ("input", "output"), _MODEL, "a model config", notes)
     model = _fetched(fields.mapping(config.get("input"), _MODEL.child("input")), _MODEL.child("input"), notes)
     if model:
-        found["model"] = model
+        initializer["model"] = model
     if config.get("output"):
         notes.lost(_MODEL.child("output"), "nothing stores the model after training: let the script store it")
-    return found
+    return initializer
 
 
 def _fetched(config: Json, path: FieldPath, notes: Notes) -> dict[str, Any]:
@@ -114,9 +114,9 @@ def _fetched(config: Json, path: FieldPath, notes: Notes) -> dict[str, Any]:
 
 def _reference(spec: Json) -> dict[str, Any] | None:
     for key in ("runtimeRef", "trainingRuntimeRef"):
-        found = fields.mapping(spec.get(key), _SPEC.child(key))
-        name = fields.text(found.get("name"), _SPEC.child(key, "name"))
-        kind = fields.text(found.get("kind"), _SPEC.child(key, "kind"))
+        reference = fields.mapping(spec.get(key), _SPEC.child(key))
+        name = fields.text(reference.get("name"), _SPEC.child(key, "name"))
+        kind = fields.text(reference.get("kind"), _SPEC.child(key, "kind"))
         if name:
             return {"name": name, **({"kind": kind} if kind else {})}
     return None
@@ -128,8 +128,8 @@ def _chosen(trainer: Json, initializer: Json, catalog: Catalog, notes: Notes) ->
     torch = any(mark in word for word in words for mark in _TORCH_WORDS)
     name = "torch-distributed" if torch else PLAIN
     if initializer and torch:
-        able = [found for found in sorted(catalog) if _trains(catalog, found)]
-        fetching = (found for found in able if _initializes(catalog, found) >= initializer.keys())
+        able = [runtime for runtime in sorted(catalog) if _trains(catalog, runtime)]
+        fetching = (runtime for runtime in able if _initializes(catalog, runtime) >= initializer.keys())
         name = next(fetching, name)
     notes.changed(_SPEC.child("runtimeRef"), f"none was named: {name} was chosen, by the trainer's command")
     return {"name": name}
@@ -152,21 +152,21 @@ def _trains(catalog: Catalog, name: str) -> bool:
     """Whether a runtime is PyTorch's, and leaves the command to the TrainJob."""
     policy = _part(catalog, name, "mlPolicy")
     jobs = _jobs(catalog, name)
-    node = next((found for job in jobs if (found := templates.container(job, names.NODE))), {})
+    node = next((container for job in jobs if (container := templates.container(job, names.NODE))), {})
     return policy.get("torch") is not None and not node.get("command")
 
 
 def _initializes(catalog: Catalog, name: str) -> frozenset[str]:
     """What a runtime fetches: `dataset`, `model`."""
     steps = {templates.ancestor(job) for job in _jobs(catalog, name)}
-    found = {"dataset": names.DATASET_INITIALIZER, "model": names.MODEL_INITIALIZER}
-    return frozenset(key for key, step in found.items() if step in steps)
+    initializers = {"dataset": names.DATASET_INITIALIZER, "model": names.MODEL_INITIALIZER}
+    return frozenset(key for key, step in initializers.items() if step in steps)
 
 
 def _part(catalog: Catalog, name: str, key: str) -> Json:
     try:
-        found = catalog[name].value if name in catalog else {}
-        spec = fields.mapping(found.get("spec"), _SPEC)
+        runtime = catalog[name].value if name in catalog else {}
+        spec = fields.mapping(runtime.get("spec"), _SPEC)
         return fields.mapping(spec.get(key), _SPEC.child(key))
     except InvalidFieldError:
         return {}

@@ -94,26 +94,27 @@ def migrate(
     """
     items = [item for document in given for item in _items(document)]
     if not any(_is_known(value) for value, _ in items):
-        said = ("no job and no runtime to migrate in the files", *offline.inside_others(given, _is_known))
-        raise NothingToMigrateError("; ".join(said))
-    known = _by_name(catalog)
+        reasons = ("no job and no runtime to migrate in the files", *offline.inside_others(given, _is_known))
+        raise NothingToMigrateError("; ".join(reasons))
+    catalog_runtimes = _by_name(catalog)
     moved = {
         trainjobs.runtime_key(value): number
         for value, _ in items
         if _is(value, names.RUNTIME_KINDS) and (number := runtimes.processes_of(value)) is not None
     }
     beside = [Document(n.document.source, n.line, value) for value, n in items if _is_runtime(value)]
-    taken = {_place(one.value, namespace): one.place for one in beside}
+    taken = {_place(document.value, namespace): document.place for document in beside}
     outcomes = []
     for value, notes in items:
         manifest = live.manifest(value) if _is_known(value) else value
-        objects = () if _is_over(value, notes, kept=ended) else _converted(manifest, known, moved, notes)
+        is_over = _is_over(value, notes, kept=ended)
+        objects = () if is_over else _successors(manifest, catalog_runtimes, moved, notes)
         if objects != (manifest,):
-            objects = tuple(_not_suspended(one, value, notes) for one in objects)
-            objects = _accepted(objects, [*known.values(), *beside], namespace, notes)
+            objects = tuple(_not_suspended(result, value, notes) for result in objects)
+            objects = _accepted(objects, [*catalog_runtimes.values(), *beside], namespace, notes)
             objects = objects if _is_runtime(value) else _unlike(objects, taken, namespace, notes)
         place = f"{notes.document.source}:{notes.line}"
-        taken |= {_place(one, namespace): place for one in objects if _is_known(one)}
+        taken |= {_place(result, namespace): place for result in objects if _is_known(result)}
         outcomes.append(Outcome(notes.document.source, objects, notes.sorted()))
     return tuple(outcomes)
 
@@ -140,11 +141,11 @@ def _is_over(value: Json, notes: Notes, *, kept: bool) -> bool:
         return False
     end, verb = live.ended(value), live.doing(value)
     if end is not None and not kept:
-        notes.told("status", f"has ended ({end}) and is left out; --finished keeps such jobs")
+        notes.note("status", f"has ended ({end}) and is left out; --finished keeps such jobs")
         return True
     if end is None and verb is not None and not _is(value, _TRAINJOBS):
         message = "delete it before you apply what it became, or both do its work"
-        notes.told("metadata.uid", f"still {verb} in the cluster: {message}")
+        notes.note("metadata.uid", f"still {verb} in the cluster: {message}")
     return False
 
 
@@ -166,7 +167,7 @@ def _is_known(value: Json) -> bool:
     return _is(value, _TRAINJOBS | names.RUNTIME_KINDS) or (version.startswith(_GROUP) and kind in _KINDS)
 
 
-def _converted(value: Json, catalog: Catalog, moved: Mapping[str, int], notes: Notes) -> tuple[Json, ...]:
+def _successors(value: Json, catalog: Catalog, moved: Mapping[str, int], notes: Notes) -> tuple[Json, ...]:
     if not _is_known(value):
         references.note_selectors(value, notes)
         if sentence := offline.inside(value, _is_known):
@@ -182,13 +183,13 @@ def _converted(value: Json, catalog: Catalog, moved: Mapping[str, int], notes: N
         if convert is not None:
             return convert(value, catalog, notes)
     except InvalidFieldError as error:
-        for one in error.errors:
-            notes.refused(one.path, _reason(one))
+        for field_error in error.errors:
+            notes.refused(field_error.path, _reason(field_error))
         return ()
     if kind in _WITHOUT_SUCCESSOR:
         notes.refused("kind", f"{kind} of {version} has no successor")
     else:
-        versions = ", ".join(found for found, name in _CONVERTERS if name == kind)
+        versions = ", ".join(old_version for old_version, name in _CONVERTERS if name == kind)
         notes.refused("apiVersion", f"{kind} is migrated from {versions}, not from {version}")
     return ()
 
@@ -199,8 +200,10 @@ def _reason(error: FieldError) -> str:
 
 def _by_name(catalog: Sequence[Document]) -> Catalog:
     cluster = frozenset({names.CLUSTER_TRAINING_RUNTIME})
-    found = [document for document in catalog if _is(document.value, cluster) and _is_runtime(document.value)]
-    return {document.value["metadata"]["name"]: document for document in found}
+    documents = [
+        document for document in catalog if _is(document.value, cluster) and _is_runtime(document.value)
+    ]
+    return {document.value["metadata"]["name"]: document for document in documents}
 
 
 def _unlike(
@@ -218,8 +221,8 @@ def _unlike(
 def _place(value: Json, namespace: str) -> tuple[str, ...]:
     """Kind, namespace and name."""
     own = value.get("metadata")
-    found = own if isinstance(own, Mapping) else {}
-    return str(value.get("kind")), str(found.get("namespace") or namespace), str(found.get("name"))
+    metadata = own if isinstance(own, Mapping) else {}
+    return str(value.get("kind")), str(metadata.get("namespace") or namespace), str(metadata.get("name"))
 
 
 def _is_runtime(value: Json) -> bool:
@@ -252,18 +255,18 @@ def _refusals(document: Document, given: Sequence[Document], namespace: str) -> 
             errors: Any = validation.validate_runtime(offline.runtime(document, namespace)).errors
         else:
             job = offline.trainjob(document, namespace)
-            found = offline.runtime_document(job, runtimes_there)
+            runtime = offline.runtime_document(job, runtimes_there)
             yield from _too_long(job.spec.get("trainer") or {})
-            if found is None:
+            if runtime is None:
                 return
-            errors = validation.validate(job, None, offline.runtime(found, namespace)).errors
+            errors = validation.validate(job, None, offline.runtime(runtime, namespace)).errors
     except InvalidFieldError as error:
         errors = error.errors
     except offline.UnreadableError as error:
         yield "spec", str(error)
         return
-    for one in errors:
-        yield one.path, _reason(one)
+    for field_error in errors:
+        yield field_error.path, _reason(field_error)
 
 
 def _too_long(trainer: Json) -> Iterator[tuple[str, str]]:

@@ -19,17 +19,17 @@ TORCH: Final = "; on the catalog's runtime torch-elastic it continues with fewer
 
 
 def note_bounds(
-    found: Json, keys: Sequence[str], path: FieldPath, total: int | None, notes: Notes, *, way_out: str = ""
+    policy: Json, keys: Sequence[str], path: FieldPath, total: int | None, notes: Notes, *, way_out: str = ""
 ) -> None:
     """Note the bounds (`keys`, the lower one first) that differ from `total`, and metrics.
 
     `way_out` names the alternative for a job that continues with fewer nodes.
     """
     for key in keys:
-        number = fields.integer(found.get(key), path.child(key))
+        number = fields.integer(policy.get(key), path.child(key))
         if number is not None and number != total:
             number_is = "" if total is None else f"; it is {total}"
             message = f"the number of nodes of a TrainJob does not change while it runs{number_is}"
             notes.lost(path.child(key), message + (way_out if key == keys[0] else ""))
-    if found.get("metrics"):
+    if policy.get("metrics"):
         notes.lost(path.child("metrics"), "nothing scales a TrainJob while it runs")

@@ -78,19 +78,19 @@ def convert_v2(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         return ()
     keys = fields.text(job.spec.get("sshAuthMountPath"), _SPEC.child("sshAuthMountPath"))
     both = fields.boolean(job.spec.get("runLauncherAsWorker"), _SPEC.child("runLauncherAsWorker"))
-    wanted: dict[str, Any] = {"sshAuthMountPath": keys or _DEFAULT_KEYS}
+    mpi_policy: dict[str, Any] = {"sshAuthMountPath": keys or _DEFAULT_KEYS}
     if both:
-        wanted["runLauncherAsNode"] = True
-    return _convert(job, wanted, catalog, notes)
+        mpi_policy["runLauncherAsNode"] = True
+    return _convert(job, mpi_policy, catalog, notes)
 
 
-def _convert(job: Job, wanted: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
+def _convert(job: Job, mpi_policy: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     path = _SPEC.child(job.kind.replicas)
     for type_ in job.kind.types:
         if type_ not in job.roles:
             raise required(path.child(type_), "an MPI job has a launcher and at least one worker")
     job = references.rewritten(job, {"Launcher": names.LAUNCHER, "Worker": names.NODE}, notes)
-    keys = str(wanted.get("sshAuthMountPath", _DEFAULT_KEYS))
+    keys = str(mpi_policy.get("sshAuthMountPath", _DEFAULT_KEYS))
     launcher, worker = (_reading(job.roles[type_], keys, notes) for type_ in job.kind.types)
     if launcher.replicas != 1:
         raise required(launcher.path.child("replicas"), "there is one launcher")
@@ -102,10 +102,10 @@ def _convert(job: Job, wanted: Json, catalog: Catalog, notes: Notes) -> tuple[Js
     blueprint = Blueprint(
         job=job,
         trainer=launcher,
-        nodes=worker.replicas + (1 if wanted.get("runLauncherAsNode") else 0),
+        nodes=worker.replicas + (1 if mpi_policy.get("runLauncherAsNode") else 0),
         framework="mpi",
         runtime="mpi-distributed",
-        policy={"mpi": {**implied, **wanted}},
+        policy={"mpi": {**implied, **mpi_policy}},
         processes=slots,
         own={"env": list(env)},
         step=names.LAUNCHER,

@@ -65,7 +65,7 @@ class Notes:
         """The field is not carried over."""
         self._add(Level.LOST, path, message)
 
-    def told(self, path: FieldPath | str, message: str) -> None:
+    def note(self, path: FieldPath | str, message: str) -> None:
         """The cluster says this about the object."""
         self._add(Level.NOTE, path, message)
 

@@ -92,10 +92,10 @@ def _common(job: Job) -> list[Json]:
 
 
 def _elastic(job: Job, notes: Notes) -> None:
-    found = fields.mapping(job.spec.get("elasticPolicy"), _ELASTIC)
-    known = ("minReplicas", "maxReplicas", "maxRestarts", "metrics")
-    unknown_fields(found, known, _ELASTIC, "an elastic policy", notes)
-    elastic.note_bounds(found, known[:2], _ELASTIC, job.total, notes)
-    if found.get("maxRestarts") is not None:
+    elastic_policy = fields.mapping(job.spec.get("elasticPolicy"), _ELASTIC)
+    keys = ("minReplicas", "maxReplicas", "maxRestarts", "metrics")
+    unknown_fields(elastic_policy, keys, _ELASTIC, "an elastic policy", notes)
+    elastic.note_bounds(elastic_policy, keys[:2], _ELASTIC, job.total, notes)
+    if elastic_policy.get("maxRestarts") is not None:
         message = "counted restarts of single pods, as runPolicy.backoffLimit does"
         notes.lost(_ELASTIC.child("maxRestarts"), message)

@@ -85,11 +85,11 @@ def _beyond_container(role: Role, port_name: str) -> Iterator[FieldPath]:
 def trainer(role: Role) -> dict[str, Any]:
     """What of the container goes into the TrainJob's trainer, except its environment."""
     container = role.container
-    found: dict[str, Any] = {}
+    trainer_spec: dict[str, Any] = {}
     image = fields.text(container.get("image"), role.container_path.child("image"))
     if image:
-        found["image"] = image
-    found |= commands(role)
+        trainer_spec["image"] = image
+    trainer_spec |= commands(role)
     path = role.container_path.child("resources")
     resources = fields.mapping(container.get("resources"), path)
     amounts = {
@@ -98,15 +98,15 @@ def trainer(role: Role) -> dict[str, Any]:
         if resources.get(key)
     }
     if amounts:
-        found["resourcesPerNode"] = amounts
-    return found
+        trainer_spec["resourcesPerNode"] = amounts
+    return trainer_spec
 
 
 def commands(role: Role) -> dict[str, list[str]]:
     """Command and arguments of the container, as far as it has them."""
     path = role.container_path
-    found = {key: list(fields.texts(role.container.get(key), path.child(key))) for key in ("command", "args")}
-    return {key: words for key, words in found.items() if words}
+    texts = {key: list(fields.texts(role.container.get(key), path.child(key))) for key in ("command", "args")}
+    return {key: words for key, words in texts.items() if words}
 
 
 def env(role: Role, contract: Sequence[Json], reserved: frozenset[str], notes: Notes) -> list[Json]:
@@ -115,12 +115,13 @@ def env(role: Role, contract: Sequence[Json], reserved: frozenset[str], notes: N
     Those that the platform sets by itself (`reserved`) are left out.
     """
     path = role.container_path.child("env")
-    found = fields.named_objects(role.container.get("env"), path)
-    own = {str(variable["name"]): variable for variable in found}
+    variables = fields.named_objects(role.container.get("env"), path)
+    own = {str(variable["name"]): variable for variable in variables}
     for name in sorted(own.keys() & reserved):
         notes.lost(path, f"{name} is set by the platform, and left out")
-    wanted = {str(variable["name"]): variable for variable in contract}
-    return [own[name] for name in own if name not in reserved and name not in wanted] + list(wanted.values())
+    contract_by_name = {str(variable["name"]): variable for variable in contract}
+    kept = [own[name] for name in own if name not in reserved and name not in contract_by_name]
+    return kept + list(contract_by_name.values())
 
 
 def patch(role: Role) -> Json | None:
@@ -176,7 +177,7 @@ def whole(role: Role, own: Json, restart_policy: str | None, further: Json) -> d
 
 def _pod(role: Role) -> dict[str, Any]:
     """The pod spec without what is empty or equal to the default."""
-    pod = _said(role.pod, _POD_DEFAULTS)
+    pod = _without_defaults(role.pod, _POD_DEFAULTS)
     account = pod.pop("serviceAccount", None)
     if account is not None:
         pod.setdefault("serviceAccountName", account)
@@ -184,13 +185,13 @@ def _pod(role: Role) -> dict[str, Any]:
 
 
 def _container(container: Json) -> dict[str, Any]:
-    found = _said(container, _CONTAINER_DEFAULTS)
-    if found.get("imagePullPolicy") == _pull_policy(container.get("image")):
-        del found["imagePullPolicy"]
-    return found
+    kept = _without_defaults(container, _CONTAINER_DEFAULTS)
+    if kept.get("imagePullPolicy") == _pull_policy(container.get("image")):
+        del kept["imagePullPolicy"]
+    return kept
 
 
-def _said(value: Json, defaults: Json) -> dict[str, Any]:
+def _without_defaults(value: Json, defaults: Json) -> dict[str, Any]:
     def says_nothing(key: str, item: Any) -> bool:
         return item is None or item in ([], {}, "") or (key in defaults and item == defaults[key])
 

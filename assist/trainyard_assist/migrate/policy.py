@@ -72,22 +72,23 @@ class Restarts:
 
 def read(job: Job, notes: Notes) -> Policy:
     """The run policy of a job."""
-    found = job.run_policy
-    unknown_fields(found, _FIELDS, _PATH, "a run policy", notes)
-    _clean_pods(found.get("cleanPodPolicy"), _PATH.child("cleanPodPolicy"), notes)
+    run_policy = job.run_policy
+    unknown_fields(run_policy, _FIELDS, _PATH, "a run policy", notes)
+    _clean_pods(run_policy.get("cleanPodPolicy"), _PATH.child("cleanPodPolicy"), notes)
     jobset: dict[str, Any] = {}
     reasons = []
-    ttl = fields.integer(found.get("ttlSecondsAfterFinished"), _PATH.child("ttlSecondsAfterFinished"))
+    ttl = fields.integer(run_policy.get("ttlSecondsAfterFinished"), _PATH.child("ttlSecondsAfterFinished"))
     if ttl is not None:
         jobset["ttlSecondsAfterFinished"] = max(0, ttl)
         reasons.append(_PATH.child("ttlSecondsAfterFinished"))
         message = "then the JobSet and its pods are deleted; the TrainJob with its status stays"
         notes.changed(_PATH.child("ttlSecondsAfterFinished"), message)
-    backoff = fields.integer(found.get("backoffLimit"), _PATH.child("backoffLimit"))
+    backoff = fields.integer(run_policy.get("backoffLimit"), _PATH.child("backoffLimit"))
     if backoff is not None:
         reasons.append(_PATH.child("backoffLimit"))
-    group, annotations, pod, asked = _gang(job, notes)
-    return Policy(_trainjob(found, notes), jobset, group, annotations, pod, backoff, (*reasons, *asked))
+    group, annotations, pod, gang_reasons = _gang(job, notes)
+    reasons += gang_reasons
+    return Policy(_trainjob(run_policy, notes), jobset, group, annotations, pod, backoff, tuple(reasons))
 
 
 def restarts(role: Role, kind: Kind, policy: Policy, notes: Notes) -> Restarts:
@@ -115,16 +116,16 @@ def restarts(role: Role, kind: Kind, policy: Policy, notes: Notes) -> Restarts:
     return Restarts(job=limit)
 
 
-def _trainjob(found: Json, notes: Notes) -> Json:
+def _trainjob(run_policy: Json, notes: Notes) -> Json:
     spec: dict[str, Any] = {}
-    deadline = fields.integer(found.get("activeDeadlineSeconds"), _PATH.child("activeDeadlineSeconds"))
+    deadline = fields.integer(run_policy.get("activeDeadlineSeconds"), _PATH.child("activeDeadlineSeconds"))
     if deadline is not None and deadline < 1:
         notes.lost(_PATH.child("activeDeadlineSeconds"), "must be at least 1")
     elif deadline is not None:
         spec["activeDeadlineSeconds"] = deadline
-    if fields.boolean(found.get("suspend"), _PATH.child("suspend")):
+    if fields.boolean(run_policy.get("suspend"), _PATH.child("suspend")):
         spec["suspend"] = True
-    managed_by = managed(found.get("managedBy"), _PATH.child("managedBy"), notes)
+    managed_by = managed(run_policy.get("managedBy"), _PATH.child("managedBy"), notes)
     if managed_by:
         spec["managedBy"] = managed_by
     return spec
@@ -132,46 +133,48 @@ def _trainjob(found: Json, notes: Notes) -> Json:
 
 def managed(value: Any, path: FieldPath, notes: Notes) -> str | None:
     """The value of managedBy; None for the operator itself."""
-    found = fields.text(value, path)
-    if found == names.MANAGED_BY_MULTIKUEUE:
-        return found
-    if found and found not in _OPERATORS:
+    manager = fields.text(value, path)
+    if manager == names.MANAGED_BY_MULTIKUEUE:
+        return manager
+    if manager and manager not in _OPERATORS:
         notes.lost(path, f"a TrainJob is managed by its operator or by {names.MANAGED_BY_MULTIKUEUE}")
     return None
 
 
 def _clean_pods(value: Any, path: FieldPath, notes: Notes) -> None:
-    found = fields.text(value, path)
-    if found == "None":
+    clean_pod_policy = fields.text(value, path)
+    if clean_pod_policy == "None":
         notes.lost(path, "JobSet stops the pods that still run when a job is done; those that ended stay")
-    elif found == "All":
+    elif clean_pod_policy == "All":
         notes.lost(
             path,
             "JobSet keeps the pods that have ended; "
             "spec.template.spec.ttlSecondsAfterFinished of a runtime removes them",
         )
-    elif found not in (None, "", "Running"):
+    elif clean_pod_policy not in (None, "", "Running"):
         notes.lost(path, "is none of All, Running and None")
 
 
 def _gang(job: Job, notes: Notes) -> tuple[Json, Json, Json, tuple[FieldPath, ...]]:
     """podGroupPolicy, annotations of the JobSet, fields of the pods, and what asked for them."""
     path = _PATH.child("schedulingPolicy")
-    found = fields.mapping(job.run_policy.get("schedulingPolicy"), path)
-    known = ("minAvailable", "minResources", "priorityClass", "queue", "scheduleTimeoutSeconds")
-    unknown_fields(found, known, path, "a scheduling policy", notes)
+    scheduling_policy = fields.mapping(job.run_policy.get("schedulingPolicy"), path)
+    keys = ("minAvailable", "minResources", "priorityClass", "queue", "scheduleTimeoutSeconds")
+    unknown_fields(scheduling_policy, keys, path, "a scheduling policy", notes)
     pod: dict[str, Any] = {}
-    priority = fields.text(found.get("priorityClass"), path.child("priorityClass"))
+    priority = fields.text(scheduling_policy.get("priorityClass"), path.child("priorityClass"))
     if priority:
         pod["priorityClassName"] = priority
-    least = fields.integer(found.get("minAvailable"), path.child("minAvailable"))
+    least = fields.integer(scheduling_policy.get("minAvailable"), path.child("minAvailable"))
     if least is not None and least != job.total:
         message = f"a gang is always all pods of the job, here {job.total}"
         notes.lost(path.child("minAvailable"), message)
-    if found.get("minResources"):
+    if scheduling_policy.get("minResources"):
         notes.lost(path.child("minResources"), "the pod group asks for what its pods request")
-    queue = fields.text(found.get("queue"), path.child("queue"))
-    timeout = fields.integer(found.get("scheduleTimeoutSeconds"), path.child("scheduleTimeoutSeconds"))
+    queue = fields.text(scheduling_policy.get("queue"), path.child("queue"))
+    timeout = fields.integer(
+        scheduling_policy.get("scheduleTimeoutSeconds"), path.child("scheduleTimeoutSeconds")
+    )
     scheduler = next((role.pod.get("schedulerName") for role in job.roles.values()), None)
     if queue or scheduler == _VOLCANO:
         if timeout is not None:

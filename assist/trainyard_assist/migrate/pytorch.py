@@ -98,8 +98,8 @@ def _processes(job: Job, notes: Notes) -> int | None:
     path = FieldPath("spec.nprocPerNode")
     value = job.spec.get("nprocPerNode")
     if value is None:
-        found = fields.mapping(job.spec.get("elasticPolicy"), _ELASTIC)
-        path, value = _ELASTIC.child("nProcPerNode"), found.get("nProcPerNode")
+        elastic_policy = fields.mapping(job.spec.get("elasticPolicy"), _ELASTIC)
+        path, value = _ELASTIC.child("nProcPerNode"), elastic_policy.get("nProcPerNode")
     role = next(iter(job.roles.values()))
     at = role.container_path.child("resources")
     return processes.read(value, path, fields.mapping(role.container.get("resources"), at), at, notes)
@@ -107,16 +107,16 @@ def _processes(job: Job, notes: Notes) -> int | None:
 
 def _elastic(job: Job, notes: Notes) -> list[Json]:
     """What torchrun reads of an elastic policy, except the bounds of the number of nodes."""
-    found = fields.optional_mapping(job.spec.get("elasticPolicy"), _ELASTIC)
-    if found is None:
+    elastic_policy = fields.optional_mapping(job.spec.get("elasticPolicy"), _ELASTIC)
+    if elastic_policy is None:
         return []
-    known = ["minReplicas", "maxReplicas", "rdzvBackend", "rdzvPort", "rdzvHost", "rdzvId", "rdzvConf"]
-    known += ["standalone", "nProcPerNode", "maxRestarts", "metrics"]
-    unknown_fields(found, known, _ELASTIC, "an elastic policy", notes)
-    elastic.note_bounds(found, known[:2], _ELASTIC, job.total, notes, way_out=elastic.TORCH)
-    if fields.boolean(found.get("standalone"), _ELASTIC.child("standalone")):
+    keys = ["minReplicas", "maxReplicas", "rdzvBackend", "rdzvPort", "rdzvHost", "rdzvId", "rdzvConf"]
+    keys += ["standalone", "nProcPerNode", "maxRestarts", "metrics"]
+    unknown_fields(elastic_policy, keys, _ELASTIC, "an elastic policy", notes)
+    elastic.note_bounds(elastic_policy, keys[:2], _ELASTIC, job.total, notes, way_out=elastic.TORCH)
+    if fields.boolean(elastic_policy.get("standalone"), _ELASTIC.child("standalone")):
         return [variable("PET_STANDALONE", "")]
-    return _rendezvous(job, found)
+    return _rendezvous(job, elastic_policy)
 
 
 def _rendezvous(job: Job, given: Json) -> list[Json]:
@@ -128,7 +128,7 @@ def _rendezvous(job: Job, given: Json) -> list[Json]:
     own = (f"{job.name}-worker-0", f"{job.name}-master-0")
     if not host or host in own:
         host = job.host(names.NODE)
-    found: dict[str, Any] = {
+    variables: dict[str, Any] = {
         "PET_RDZV_BACKEND": text("rdzvBackend") or "c10d",
         "PET_RDZV_ENDPOINT": f"{host}:{port}",
         "PET_RDZV_ID": text("rdzvId") or job.name,
@@ -139,8 +139,8 @@ def _rendezvous(job: Job, given: Json) -> list[Json]:
         key = fields.required_text(pair.get("key"), at.child("key"))
         pairs.append(f"{key}={fields.text(pair.get('value'), at.child('value')) or ''}")
     if pairs:
-        found["PET_RDZV_CONF"] = ",".join(pairs)
+        variables["PET_RDZV_CONF"] = ",".join(pairs)
     again = fields.integer(given.get("maxRestarts"), _ELASTIC.child("maxRestarts"))
     if again is not None:
-        found["PET_MAX_RESTARTS"] = again
-    return [variable(name, value) for name, value in found.items()]
+        variables["PET_MAX_RESTARTS"] = again
+    return [variable(name, value) for name, value in variables.items()]

@@ -86,10 +86,10 @@ class _Layout:
 
     def steps_of(self, types: Iterable[str]) -> list[str] | None:
         """The steps that hold the replicas of these types (in any case) and no others; None without such."""
-        wanted = {text.lower() for text in types}
-        steps = {step for type_, step in self.steps.items() if type_.lower() in wanted}
+        lower_types = {text.lower() for text in types}
+        steps = {step for type_, step in self.steps.items() if type_.lower() in lower_types}
         inside = {type_.lower() for type_, step in self.steps.items() if step in steps}
-        return sorted(steps) if inside == wanted else None
+        return sorted(steps) if inside == lower_types else None
 
     def address(self, type_: str, index: str | None) -> str | None:
         """The DNS name of a replica; None if there is none."""
@@ -155,10 +155,10 @@ class _Rewriting:
         if label[1] == _JOB:
             return self._changed(path, f"metadata.labels['{names.JOBSET_NAME_LABEL}']", match[1])
         if label[1] in _TYPES and not self.layout.is_shared:
-            found = f"metadata.labels['{names.REPLICATED_JOB_LABEL}']"
+            field_path = f"metadata.labels['{names.REPLICATED_JOB_LABEL}']"
             was = self.role.type.lower()
             moved = "" if step == was else f", and its value {step}, where it was {was}"
-            return self._changed(path, found, match[1] + moved)
+            return self._changed(path, field_path, match[1] + moved)
         if label[1] == _INDEX and not self.layout.is_shared:
             return self._changed(path, names.JOB_COMPLETION_INDEX_PATH, match[1])
         self._lost_label(path, match[1])
@@ -184,8 +184,8 @@ class _Rewriting:
             return expression
         values = expression.get("values")
         given = values if isinstance(values, list) and values else None
-        key, found = self._constraint(expression.get("key"), given, path.child("key"))
-        return {**expression, "key": key, **({} if given is None else {"values": found})}
+        key, new_values = self._constraint(expression.get("key"), given, path.child("key"))
+        return {**expression, "key": key, **({} if given is None else {"values": new_values})}
 
     def _constraint(self, key: Any, values: Sequence[Any] | None, path: FieldPath) -> tuple[Any, Any]:
         """The label and the values of today; `values` None: whatever value it has."""
@@ -195,11 +195,11 @@ class _Rewriting:
         if label[1] == _JOB:
             return self._changed(path, names.JOBSET_NAME_LABEL, key), values
         if label[1] in _TYPES:
-            wanted = self.layout.steps if values is None else map(str, values)
-            steps = self.layout.steps_of(wanted)
+            types = self.layout.steps if values is None else map(str, values)
+            steps = self.layout.steps_of(types)
             if steps is not None and (values is not None or not self.layout.is_shared):
-                found = self._changed(path, names.REPLICATED_JOB_LABEL, key)
-                return found, None if values is None else steps
+                new_key = self._changed(path, names.REPLICATED_JOB_LABEL, key)
+                return new_key, None if values is None else steps
         elif label[1] == _INDEX and not self.layout.is_shared:
             return self._changed(path, names.JOB_COMPLETION_INDEX_LABEL, key), values
         self._lost_label(path, key)
@@ -217,12 +217,12 @@ class _Rewriting:
         left: dict[str, None] = {}
 
         def today(match: re.Match[str]) -> str:
-            found = None if keep else self.layout.address(match[1], match[2])
-            if found is None:
+            address = None if keep else self.layout.address(match[1], match[2])
+            if address is None:
                 left[match[0]] = None
                 return match[0]
-            changed[match[0]] = found
-            return found
+            changed[match[0]] = address
+            return address
 
         result = self.layout.host.sub(today, text)
         if changed:
@@ -234,9 +234,9 @@ class _Rewriting:
             self.notes.lost(path, f"{next(iter(left))[:_LONGEST]} {message} {step}")
         return result
 
-    def _changed(self, path: FieldPath, found: str, was: str) -> str:
-        self.notes.changed(path, f"is {found}, where it was {was[: 2 * _LONGEST]}")
-        return found
+    def _changed(self, path: FieldPath, new: str, old: str) -> str:
+        self.notes.changed(path, f"is {new}, where it was {old[: 2 * _LONGEST]}")
+        return new
 
     def _lost_label(self, path: FieldPath, label: str) -> None:
         step = self.layout.steps[self.role.type]

@@ -30,8 +30,8 @@ def is_old(value: Json) -> bool:
 
 def processes_of(value: Json) -> int | None:
     """The number of processes that an old runtime holds, for the TrainJobs that refer to it."""
-    found = _torch(value).get("numProcPerNode")
-    number = int(found) if isinstance(found, str) and found.isascii() and found.isdigit() else found
+    setting = _torch(value).get("numProcPerNode")
+    number = int(setting) if isinstance(setting, str) and setting.isascii() and setting.isdigit() else setting
     try:
         return fields.integer(number, _TORCH) if not isinstance(number, str) else None
     except InvalidFieldError:
@@ -71,11 +71,11 @@ def _note_processes(torch: Json, notes: Notes) -> None:
 def _elastic(torch: Json, notes: Notes) -> int | None:
     """Note what an elastic policy loses; returns the number of restarts."""
     path = _TORCH.child("elasticPolicy")
-    found = fields.mapping(torch.get("elasticPolicy"), path)
-    known = ("minNodes", "maxNodes", "maxRestarts", "metrics")
-    unknown_fields(found, known, path, "an elastic policy", notes)
-    elastic.note_bounds(found, known[:2], path, None, notes, way_out=elastic.TORCH)
-    restarts = fields.integer(found.get("maxRestarts"), path.child("maxRestarts"))
+    elastic_policy = fields.mapping(torch.get("elasticPolicy"), path)
+    keys = ("minNodes", "maxNodes", "maxRestarts", "metrics")
+    unknown_fields(elastic_policy, keys, path, "an elastic policy", notes)
+    elastic.note_bounds(elastic_policy, keys[:2], path, None, notes, way_out=elastic.TORCH)
+    restarts = fields.integer(elastic_policy.get("maxRestarts"), path.child("maxRestarts"))
     if restarts is not None:
         notes.changed(path.child("maxRestarts"), "is spec.template.spec.failurePolicy.maxRestarts")
     return restarts
@@ -89,7 +89,7 @@ def _with_restarts(template: Json, restarts: int) -> Json:
 
 
 def _torch(value: Json) -> Json:
-    found: Any = value.get("spec")
+    section: Any = value.get("spec")
     for key in ("mlPolicy", "torch"):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        section = section.get(key) if isinstance(section, Mapping) else None
+    return section if isinstance(section, Mapping) else {}

@@ -81,7 +81,7 @@ class Role:
 
     def with_container(self, container: Json) -> Role:
         """The role with its training container replaced."""
-        containers = [container if one is self.container else one for one in self.pod["containers"]]
+        containers = [container if other is self.container else other for other in self.pod["containers"]]
         return replace(self, container=container, pod={**self.pod, "containers": containers})
 
     def same_pods(self, other: Role) -> bool:
@@ -128,8 +128,8 @@ def read(value: Json, kind: Kind, notes: Notes) -> Job:
     for key, item in fields.mapping(spec.get(kind.replicas), path).items():
         type_ = next((name for name in kind.types if name.lower() == key.lower()), None)
         if type_ is None:
-            known = ", ".join(kind.types)
-            raise invalid(path.child(key[:100]), key[:100], f"must be one of {known} in a {kind.name}")
+            allowed = ", ".join(kind.types)
+            raise invalid(path.child(key[:100]), key[:100], f"must be one of {allowed} in a {kind.name}")
         role = _role(kind, type_, item, path.child(key), notes)
         if role is not None:
             roles[type_] = role
@@ -145,9 +145,9 @@ def metadata(value: Json, notes: Notes, *, named: bool = True) -> dict[str, Any]
 
     `named`: the result has a name, though the API server was to generate one.
     """
-    found = fields.mapping(value.get("metadata"), _METADATA)
-    name = fields.text(found.get("name"), _METADATA.child("name"))
-    generated = fields.text(found.get("generateName"), _METADATA.child("generateName"))
+    original = fields.mapping(value.get("metadata"), _METADATA)
+    name = fields.text(original.get("name"), _METADATA.child("name"))
+    generated = fields.text(original.get("generateName"), _METADATA.child("generateName"))
     if not name and generated and named:
         name = generated.rstrip("-.")
         message = f"the TrainJob is called {name}: its pods find each other by that name"
@@ -156,22 +156,22 @@ def metadata(value: Json, notes: Notes, *, named: bool = True) -> dict[str, Any]
         kept: dict[str, Any] = {"generateName": generated}
     else:
         kept = {"name": fields.required_text(name, _METADATA.child("name"))}
-    namespace = fields.text(found.get("namespace"), _METADATA.child("namespace"))
+    namespace = fields.text(original.get("namespace"), _METADATA.child("namespace"))
     if namespace:
         kept["namespace"] = namespace
     for key in ("labels", "annotations"):
-        entries = fields.text_map(found.get(key), _METADATA.child(key))
+        entries = fields.text_map(original.get(key), _METADATA.child(key))
         if entries:
             kept[key] = entries
     for key in ("ownerReferences", "finalizers"):
-        if found.get(key):
+        if original.get(key):
             notes.lost(_METADATA.child(key), "belongs to the old object; its owner must make the TrainJob")
     return kept
 
 
-def unknown_fields(value: Json, known: Iterable[str], path: FieldPath, whose: str, notes: Notes) -> None:
-    """Note the fields that are not among the known ones."""
-    names = frozenset(known)
+def unknown_fields(value: Json, allowed: Iterable[str], path: FieldPath, whose: str, notes: Notes) -> None:
+    """Note the fields that are not among the allowed ones."""
+    names = frozenset(allowed)
     for key, item in value.items():
         if key not in names and item is not None:
             notes.lost(path.child(key[:100]), f"is not a field of {whose}")
@@ -214,8 +214,8 @@ def _container(kind: Kind, pod: Json, path: FieldPath) -> tuple[Json, FieldPath]
     for position, container in enumerate(containers):
         if kind.container is None or container["name"] == kind.container:
             return container, path.index(position)
-    wanted = "a container" if kind.container is None else f"a container {kind.container!r}, which trains"
-    raise required(path, f"must have {wanted}")
+    requirement = "a container" if kind.container is None else f"a container {kind.container!r}, which trains"
+    raise required(path, f"must have {requirement}")
 
 
 def _port(kind: Kind, container: Json, path: FieldPath) -> int:
@@ -227,15 +227,17 @@ def _port(kind: Kind, container: Json, path: FieldPath) -> int:
 
 
 def _pod_metadata(template: Json, path: FieldPath, notes: Notes) -> Json:
-    found = fields.mapping(template.get("metadata"), path)
+    pod_metadata = fields.mapping(template.get("metadata"), path)
     unknown_fields(
-        found,
+        pod_metadata,
         ("labels", "annotations", "creationTimestamp", "name", "namespace"),
         path,
         "a pod template",
         notes,
     )
-    entries = {key: fields.text_map(found.get(key), path.child(key)) for key in ("labels", "annotations")}
+    entries = {
+        key: fields.text_map(pod_metadata.get(key), path.child(key)) for key in ("labels", "annotations")
+    }
     return {key: value for key, value in entries.items() if value}
 
 

@@ -157,13 +157,13 @@ def _say_why(blueprint: Blueprint, reasons: Sequence[FieldPath], special: bool, 
     notes.changed(blueprint.trainer.path, message)
 
 
-def _fits(found: Document | None, blueprint: Blueprint, trainer: Json) -> bool:
+def _fits(runtime: Document | None, blueprint: Blueprint, trainer: Json) -> bool:
     """Whether the runtime of the catalog does exactly what the job asks for."""
-    if found is None:
+    if runtime is None:
         return False
     path = FieldPath("spec")
     try:
-        spec = fields.mapping(found.value.get("spec"), path)
+        spec = fields.mapping(runtime.value.get("spec"), path)
         policy = fields.mapping(spec.get("mlPolicy"), path.child("mlPolicy"))
         template = fields.mapping(spec.get("template"), path.child("template"))
         jobset = fields.mapping(template.get("spec"), templates.SPEC_PATH)

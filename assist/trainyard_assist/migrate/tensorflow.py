@@ -94,14 +94,14 @@ def _hosts(job: Job, role: Role, steps: dict[str, str]) -> list[str]:
 def _success(job: Job, steps: dict[str, str], notes: Notes) -> Json:
     """When the job is done: with its chief or, without a chief, with its workers."""
     path = FieldPath("spec.successPolicy")
-    found = fields.text(job.spec.get("successPolicy"), path)
+    success_policy = fields.text(job.spec.get("successPolicy"), path)
     leaders = [steps[name] for name in _LEADERS if name in job.roles]
-    if found == "AllWorkers":
-        wanted = [*leaders, *(steps[name] for name in ("Worker",) if name in job.roles)]
+    if success_policy == "AllWorkers":
+        targets = [*leaders, *(steps[name] for name in ("Worker",) if name in job.roles)]
     else:
-        wanted = leaders or [names.NODE]
-    if found not in (None, "", "AllWorkers"):
+        targets = leaders or [names.NODE]
+    if success_policy not in (None, "", "AllWorkers"):
         notes.lost(path, "is neither empty nor AllWorkers")
-    if set(wanted) == set(steps.values()):
+    if set(targets) == set(steps.values()):
         return {}
-    return {"successPolicy": {"operator": "All", "targetReplicatedJobs": wanted}}
+    return {"successPolicy": {"operator": "All", "targetReplicatedJobs": targets}}

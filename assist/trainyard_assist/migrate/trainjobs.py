@@ -85,8 +85,8 @@ def runtime_key(value: Json) -> str:
         kind, name = value["kind"], own.get("name") if isinstance(own, Mapping) else None
     else:
         reference = spec.get("runtimeRef") if isinstance(spec, Mapping) else None
-        found = reference if isinstance(reference, Mapping) else {}
-        kind, name = found.get("kind") or names.CLUSTER_TRAINING_RUNTIME, found.get("name")
+        runtime_ref = reference if isinstance(reference, Mapping) else {}
+        kind, name = runtime_ref.get("kind") or names.CLUSTER_TRAINING_RUNTIME, runtime_ref.get("name")
     return f"{kind}/{where or '' if kind == names.TRAINING_RUNTIME else ''}/{name}"
 
 
@@ -122,9 +122,9 @@ def _templates(override: Json, kind: str, path: FieldPath, notes: Notes) -> dict
     pod, at = override, path
     if kind == "podTemplateOverrides":
         unknown_fields(override, ("targetJobs", "metadata", "spec"), path, "an override", notes)
-        found = fields.mapping(override.get("metadata"), path.child("metadata"))
+        pod_metadata = fields.mapping(override.get("metadata"), path.child("metadata"))
         for key in ("labels", "annotations"):
-            entries = fields.text_map(found.get(key), path.child("metadata", key))
+            entries = fields.text_map(pod_metadata.get(key), path.child("metadata", key))
             if entries:
                 own[key] = entries
         at = path.child("spec")
@@ -148,9 +148,9 @@ def _trainer(spec: Json, moved: int | None, notes: Notes) -> dict[str, Any]:
         resources = _TRAINER.child("resourcesPerNode")
         amounts = fields.mapping(trainer.get("resourcesPerNode"), resources)
         del trainer["numProcPerNode"]
-        found = processes.read(number, path, amounts, resources, notes)
-        if found is not None:
-            trainer["numProcPerNode"] = found
+        count = processes.read(number, path, amounts, resources, notes)
+        if count is not None:
+            trainer["numProcPerNode"] = count
     elif number is None and moved is not None:
         trainer["numProcPerNode"] = moved
         notes.changed(path, f"is {moved}, as its runtime said")

@@ -57,11 +57,11 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
 
 def _fixed(job: Job, master: str, workers: list[str]) -> list[Json]:
     first, last = next(iter(job.roles.values())), list(job.roles.values())[-1]
-    found = [
+    variables = [
         variable("MASTER_ADDR", master),
         variable("MASTER_PORT", first.port),
         variable("WORLD_SIZE", job.total),
     ]
     if workers:
-        found += [variable("WORKER_ADDRS", ",".join(workers)), variable("WORKER_PORT", last.port)]
-    return found
+        variables += [variable("WORKER_ADDRS", ",".join(workers)), variable("WORKER_PORT", last.port)]
+    return variables
