@@ -91,11 +91,11 @@ def runtime_documents(documents: Sequence[Document], namespace: str) -> Runtimes
 
     Raises `UnreadableError` for a runtime without a name and without `generateName`.
     """
-    found = {}
+    runtimes = {}
     for document in documents:
         if _is(document, names.RUNTIME_KINDS):
-            found[_runtime_key(document, namespace)] = document
-    return found
+            runtimes[_runtime_key(document, namespace)] = document
+    return runtimes
 
 
 def runtime_document(job: TrainJob, runtimes: Runtimes) -> Document | None:
@@ -185,12 +185,12 @@ def with_runtime_defaults(manifest: Json) -> Json:
     return {**manifest, "spec": spec}
 
 
-def _defaults(**values: Any) -> Callable[[Any], Any]:
-    return lambda found: {**values, **found} if isinstance(found, Mapping) else found
+def _defaults(**defaults: Any) -> Callable[[Any], Any]:
+    return lambda value: {**defaults, **value} if isinstance(value, Mapping) else value
 
 
 def _each(edit: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda found: [edit(item) for item in found] if isinstance(found, list) else found
+    return lambda items: [edit(item) for item in items] if isinstance(items, list) else items
 
 
 _RUNTIME_DEFAULTS: Final[tuple[tuple[tuple[str, ...], Callable[[Any], Any]], ...]] = (

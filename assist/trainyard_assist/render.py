@@ -57,17 +57,17 @@ def _children(document: Document, runtimes: Runtimes, settings: Settings, namesp
     group, kind, name = revisions.reference(job)
     if not revisions.supported(job):
         raise RenderError(f"{document.place}: unsupported runtime: {kind}.{group}")
-    found = offline.runtime_document(job, runtimes)
-    if found is None:
+    runtime = offline.runtime_document(job, runtimes)
+    if runtime is None:
         other = offline.is_of_the_other_kind(job, runtimes)
         way = f". {revisions.say_the_other_kind(kind)}" if other else ""
         raise RenderError(
             f'{document.place}: {kind} "{name}" is neither in the files nor in the catalog{way}'
         )
     try:
-        return plugins.ALL.build(job, offline.runtime(found, namespace), settings)
+        return plugins.ALL.build(job, offline.runtime(runtime, namespace), settings)
     except (InvalidFieldError, framework.UnsupportedPolicyError) as error:
-        raise RenderError(f"{document.place}: with the runtime of {found.place}: {error}") from error
+        raise RenderError(f"{document.place}: with the runtime of {runtime.place}: {error}") from error
 
 
 def _order(child: Json) -> tuple[str, str, str]:

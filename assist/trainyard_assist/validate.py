@@ -49,8 +49,8 @@ def validate(
         return _together(_trainjob_answer(request, runtimes, namespace) for request in requests)
     own = offline.runtime_documents(given, namespace)
     if not own:
-        said = ("no TrainJob and no runtime in the files", *offline.inside_others(given))
-        raise NothingToValidateError("; ".join(said))
+        reasons = ("no TrainJob and no runtime in the files", *offline.inside_others(given))
+        raise NothingToValidateError("; ".join(reasons))
     return _together(_runtime_answer(document, namespace) for document in own.values())
 
 
@@ -60,9 +60,9 @@ def _trainjob_answer(request: Sequence[Document], runtimes: Runtimes, namespace:
         raise NothingToValidateError(f"{place}: a file may hold one TrainJob and its old object")
     job, *before = (offline.trainjob(document, namespace) for document in request)
     old: TrainJob | None = before[0] if before else None
-    found = offline.runtime_document(job, runtimes)
+    runtime_document = offline.runtime_document(job, runtimes)
     try:
-        runtime = None if found is None else offline.runtime(found, namespace)
+        runtime = None if runtime_document is None else offline.runtime(runtime_document, namespace)
     except InvalidFieldError as error:
         return Answer(errors=error.errors)
     elsewhere = runtime is None and offline.is_of_the_other_kind(job, runtimes)

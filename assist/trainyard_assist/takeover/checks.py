@@ -48,8 +48,8 @@ def fate(job: ForeignJob, observed: model.Observed) -> Fate:
     """What happens to a TrainJob, decided by the operator's own reconciliation."""
     trainjob, jobset = job.trainjob, job.jobset
 
-    def becomes(state: State, what: str, level: Level = Level.FINE) -> Fate:
-        return Fate(trainjob.namespace, trainjob.name, state, what, level)
+    def becomes(state: State, message: str, level: Level = Level.FINE) -> Fate:
+        return Fate(trainjob.namespace, trainjob.name, state, message, level)
 
     if not reconcile.is_managed(trainjob):
         return becomes(State.ELSEWHERE, f"stays with {trainjob.spec['managedBy']}")
@@ -105,29 +105,29 @@ def _crds(observed: model.Observed) -> Check:
     }
     missing = [name for name in _CRDS if name not in served]
     if missing:
-        what = f"{', '.join(missing)}: missing, or not stored as v1alpha1; this is another Trainer"
-        return Check(Level.STOP, "CRDs", what)
+        message = f"{', '.join(missing)}: missing, or not stored as v1alpha1; this is another Trainer"
+        return Check(Level.STOP, "CRDs", message)
     return Check(Level.FINE, "CRDs", "TrainJobs and runtimes are stored as v1alpha1, which Trainyard uses")
 
 
 def _version(observed: model.Observed) -> Check:
-    found = _found_version(observed)
-    if found is None:
+    version = _trainer_version(observed)
+    if version is None:
         message = f"the version is unknown; Trainyard replaces {model.VERSION}"
         return Check(Level.NOTE, "version", message)
-    if found != model.VERSION and not found.startswith(f"{model.VERSION}."):
-        message = f"it is Trainer {found}; move it to {model.VERSION} first, whose API Trainyard uses"
+    if version != model.VERSION and not version.startswith(f"{model.VERSION}."):
+        message = f"it is Trainer {version}; move it to {model.VERSION} first, whose API Trainyard uses"
         return Check(Level.STOP, "version", message)
-    return Check(Level.FINE, "version", f"it is Trainer {found}")
+    return Check(Level.FINE, "version", f"it is Trainer {version}")
 
 
-def _found_version(observed: model.Observed) -> str | None:
+def _trainer_version(observed: model.Observed) -> str | None:
     """The version in the public ConfigMap, as the image may have only a digest; otherwise in its tag."""
     for manifest in observed.objects:
         if manifest["kind"] == "ConfigMap" and manifest["metadata"]["name"] == model.PUBLIC:
-            said = as_mapping(manifest.get("data")).get(model.PUBLIC_KEY)
-            if isinstance(said, str) and said.startswith("v"):
-                return said
+            version = as_mapping(manifest.get("data")).get(model.PUBLIC_KEY)
+            if isinstance(version, str) and version.startswith("v"):
+                return version
     controller = observed.controller or {}
     containers = controller["spec"]["template"]["spec"]["containers"]
     image = str(containers[0].get("image", "")).partition("@")[0]

@@ -180,8 +180,8 @@ class LetPass:
     webhooks: Mapping[int, str]
 
     def __str__(self) -> str:
-        asked = ", ".join(self.webhooks.values())
-        return f"let runtimes be written while nothing serves {asked} of {self.ref}"
+        webhooks = ", ".join(self.webhooks.values())
+        return f"let runtimes be written while nothing serves {webhooks} of {self.ref}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,10 +59,10 @@ def _stays(entry: Json) -> bool:
     return bool(entry.get("subresource")) or entry.get("manager") in _STAY
 
 
-def _united(one: Json, other: Json) -> Json:
+def _united(first: Json, second: Json) -> Json:
     both = {
-        key: _united(one[key], other[key])
-        for key in one
-        if key in other and isinstance(one[key], Mapping) and isinstance(other[key], Mapping)
+        key: _united(first[key], second[key])
+        for key in first
+        if key in second and isinstance(first[key], Mapping) and isinstance(second[key], Mapping)
     }
-    return {**one, **other, **both}
+    return {**first, **second, **both}

@@ -23,21 +23,21 @@ _OURS_ANNOTATIONS: Final = ("pulumi.com/", "kubectl.kubernetes.io/last-applied")
 
 def adopt(observed: Observed) -> Plan:
     """The plan by which Trainyard takes over from Trainer's controller."""
-    found = tuple(checks.of(observed))
+    all_checks = tuple(checks.of(observed))
     fates = tuple(checks.fate(job, observed) for job in observed.jobs)
     if observed.controller is None:
-        return Plan(False, found, fates)
+        return Plan(False, all_checks, fates)
     steps: list[Step] = []
     if observed.record is None:
         steps.append(_keep(observed, observed.controller))
     # In this order: once Trainer's controller is gone, nothing serves its webhooks. A webhook's failurePolicy
     # changes after its handover, which needs the observed version, and before the runtimes' handover.
     for manifest in observed.objects:
-        steps += _handed_over(manifest)
+        steps += _hand_over(manifest)
         steps += _let_pass(manifest, observed.namespace)
-    steps += _scaled(observed.controller, 0)
+    steps += _scale(observed.controller, 0)
     after = ("pulumi up --refresh", "trainyard adopt --back, to give the cluster back")
-    return Plan(False, found, fates, tuple(steps), after)
+    return Plan(False, all_checks, fates, tuple(steps), after)
 
 
 def give_back(observed: Observed) -> Plan:
@@ -67,9 +67,9 @@ def give_back(observed: Observed) -> Plan:
         if put.manifest["kind"] not in names.RUNTIME_KINDS and "webhooks" not in put.manifest
     ]
     if observed.own is not None:
-        steps += _scaled(observed.own, 0)
+        steps += _scale(observed.own, 0)
     steps += [put for put in changed if "webhooks" in put.manifest]
-    steps += _scaled(controller, replicas)
+    steps += _scale(controller, replicas)
     # The platform's policies go when everything that can stop has been done. Only Trainer's runtimes come
     # after them, which need not meet them; Trainer's webhooks check those.
     steps += [
@@ -131,7 +131,7 @@ def _without_ours(manifest: Json) -> Json:
     """Without webhooks that lead to our operator: Trainer may have been installed over a platform."""
     if "webhooks" not in manifest:
         return manifest
-    kept = [one for one in manifest["webhooks"] or () if _service(one).get("name") != model.OWN]
+    kept = [webhook for webhook in manifest["webhooks"] or () if _service(webhook).get("name") != model.OWN]
     return {**manifest, "webhooks": kept}
 
 
@@ -149,7 +149,7 @@ def _put(before: Json, present: Json | None) -> Put:
     return Put(before, present["metadata"]["uid"], present["metadata"]["resourceVersion"])
 
 
-def _scaled(deployment: Json, replicas: int) -> Iterator[Scale]:
+def _scale(deployment: Json, replicas: int) -> Iterator[Scale]:
     metadata, before = deployment["metadata"], _replicas(deployment)
     pods = (deployment.get("status") or {}).get("replicas") or 0
     if before != replicas or (replicas == 0 and pods):
@@ -157,11 +157,11 @@ def _scaled(deployment: Json, replicas: int) -> Iterator[Scale]:
 
 
 def _replicas(deployment: Json) -> int:
-    found = deployment["spec"].get("replicas")
-    return 1 if found is None else int(found)
+    replicas = deployment["spec"].get("replicas")
+    return 1 if replicas is None else int(replicas)
 
 
-def _handed_over(manifest: Json) -> Iterator[HandOver]:
+def _hand_over(manifest: Json) -> Iterator[HandOver]:
     metadata = manifest["metadata"]
     entries = metadata.get("managedFields") or ()
     if owners := ownership.owners(entries):
@@ -176,13 +176,13 @@ def _handed_over(manifest: Json) -> Iterator[HandOver]:
 
 def _let_pass(manifest: Json, namespace: str) -> Iterator[LetPass]:
     """`pulumi up` writes the catalog before our operator serves Trainer's webhooks."""
-    asked = {
+    webhooks = {
         index: webhook["name"]
         for index, webhook in enumerate(manifest.get("webhooks") or ())
         if _refuses_runtimes(webhook, namespace)
     }
-    if asked:
-        yield LetPass(ref_of(manifest), manifest["metadata"]["uid"], asked)
+    if webhooks:
+        yield LetPass(ref_of(manifest), manifest["metadata"]["uid"], webhooks)
 
 
 def _refuses_runtimes(webhook: Json, namespace: str) -> bool:
@@ -227,8 +227,10 @@ def _snapshots(observed: Observed) -> tuple[list[Put], list[Check]]:
 
 
 def _loses(job: str, why: str) -> Check:
-    what = f"TrainJob {job} gets no snapshot of its runtime, so Trainer uses the runtime as it then is: {why}"
-    return Check(Level.NOTE, "TrainJobs", what)
+    message = (
+        f"TrainJob {job} gets no snapshot of its runtime, so Trainer uses the runtime as it then is: {why}"
+    )
+    return Check(Level.NOTE, "TrainJobs", message)
 
 
 def _snapshot(namespace: str, name: str, uid: str, runtime: Runtime) -> Put:
