@@ -49,7 +49,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "assist": GOAL,
     "benchmarks": GOAL,
     "cli": 14,
-    "delivery": 25,
+    "delivery": 22,
     "examples": GOAL,
     "initializers": GOAL,
     "operator": GOAL,
