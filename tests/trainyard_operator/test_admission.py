@@ -122,6 +122,8 @@ def test_a_trainjob_that_its_queue_can_never_admit_is_let_in_with_a_warning() ->
             asked = [path for _, path in api.requests if "kueue" in path]
             assert await hooks.ask(TRAINJOB, job) == warned
             assert [path for _, path in api.requests if "kueue" in path] == asked, "for ten seconds"
+            assert await hooks.ask(TRAINJOB, objects.trainjob()) == {"uid": "review-uid", "allowed": True}
+            assert [path for _, path in api.requests if "kueue" in path] == asked, "it names no queue"
         async with api.client() as client, webhooks(client) as hooks:
             assert "warnings" not in await hooks.ask(TRAINJOB, job), "queues hold TrainJobs"
 

@@ -170,6 +170,13 @@ def test_a_job_that_can_never_run_is_let_in_with_a_warning() -> None:
     assert validate(job, None, rt, settings=JOBSETS) == Answer()
 
 
+def test_a_job_that_names_no_queue_waits_in_its_namespaces_default_one() -> None:
+    among = Queues({("team", "default"): "q", ("other", "mine"): "q"}, (pool("q", a=cpu("1")),))
+    assert quota.queue_of(trainjob({}), among) == "default"
+    assert quota.queue_of(trainjob({}, labels={QUEUE: "mine"}), among) == "mine"
+    assert quota.queue_of(trainjob({}), Queues({("other", "default"): "q"}, ())) == ""
+
+
 @pytest.mark.parametrize(
     ("command", "trainer", "is_warned"),
     [

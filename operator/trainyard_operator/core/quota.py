@@ -19,7 +19,7 @@ from trainyard_api.reasons import Reason
 from . import causes, marks, resources
 from .framework import Framework, UnsupportedPolicyError
 from .info import Settings
-from .model import Cause, JobSet, Json, Observed, RuntimeProblem
+from .model import Cause, JobSet, Json, Observed, RuntimeProblem, TrainJob
 
 REASONS: Final = frozenset({Reason.QUEUE_NOT_FOUND, Reason.QUEUE_TOO_SMALL})
 """Why a queue never admits a job, as reasons of `Blocked`."""
@@ -122,6 +122,12 @@ class Queues:
 def _kept(quota: Quota, subtree: int) -> int:
     """What it lends to nobody."""
     return 0 if quota.lending_limit is None else max(0, subtree - quota.lending_limit)
+
+
+def queue_of(job: TrainJob, queues: Queues) -> str:
+    """The LocalQueue that a TrainJob names, or its namespace's default one; empty if it has neither."""
+    default = names.DEFAULT_QUEUE if (job.namespace, names.DEFAULT_QUEUE) in queues.local else ""
+    return job.labels.get(names.QUEUE_LABEL) or default
 
 
 def never(jobset: Json, queue: str, queues: Queues) -> Cause | None:

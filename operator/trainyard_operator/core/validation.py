@@ -251,7 +251,7 @@ def _elastic_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
 
 def _queue_warnings(job: TrainJob, children: Sequence[Json], queues: quota.Queues | None) -> Iterator[str]:
     """A queue may yet get what it lacks: what can never run as things are is let in, and told so."""
-    queue = job.labels.get(names.QUEUE_LABEL)
+    queue = "" if queues is None else quota.queue_of(job, queues)
     if not queue or queues is None:
         return
     for jobset in (child for child in children if child["kind"] == names.JOBSET):

@@ -321,12 +321,12 @@ class Decider:
         return chosen.runtime if isinstance(chosen.runtime, model.Runtime) else None, is_known
 
     async def _queues_of(self, job: model.TrainJob) -> quota.Queues | None:
-        """The queues among which is the TrainJob's; None if it has none, or they are not known in time."""
-        queue = job.labels.get(names.QUEUE_LABEL)
-        if self._queues is None or not queue or not self._settings().queue_holds_jobset:
+        """All queues, for a TrainJob that one may hold; None if none can, or they are not known in time."""
+        if self._queues is None or not self._settings().queue_holds_jobset:
             return None
+        named = job.labels.get(names.QUEUE_LABEL, "")
         try:
-            return await asyncio.wait_for(self._queues.all(job.namespace, queue), QUEUES_TIMEOUT)
+            return await asyncio.wait_for(self._queues.all(job.namespace, named), QUEUES_TIMEOUT)
         except TimeoutError:
             return None
 

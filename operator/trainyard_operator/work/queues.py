@@ -100,10 +100,11 @@ class Queues:
     async def all(self, namespace: str, name: str) -> quota.Queues | None:
         """All queues of the cluster, read lately, or just now if this LocalQueue is not among them.
 
-        None if they cannot be read: whoever asks says nothing of them then.
+        None if they cannot be read: whoever asks says nothing of them then. A job that names no queue
+        (an empty name) has nothing read again: most namespaces without a default queue never get one.
         """
         async with self._lock:
-            there = self._read is not None and (namespace, name) in self._read.local
+            there = not name or (self._read is not None and (namespace, name) in self._read.local)
             age = AGE if there or self._read is None else AGE_OF_ABSENCE
             if self._at is not None and self._clock() - self._at < age:
                 return self._read
