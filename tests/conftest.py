@@ -3,6 +3,7 @@ cluster tests have an area; and which go together when several run at once.
 """
 
 import functools
+import gc
 import json
 import os
 from collections import Counter
@@ -68,6 +69,17 @@ def _scope(nodeid: str) -> str:
 @functools.cache
 def _rolls_out(file: Path) -> bool:
     return f'holds("{ROLLOUT}"' in file.read_text(encoding="utf-8")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What collecting imports and makes stays: no collector of garbage looks through it, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
