@@ -17,7 +17,7 @@ again = for try in 1 2 3; do $(1) && exit 0; echo "Not fetched at try $$try of 3
 unexport PYTHONDONTWRITEBYTECODE
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
-SOURCES := .github/scripts api assist benchmarks cli delivery examples initializers operator platform policies sandbox tests
+SOURCES := .github/scripts api assist benchmarks cli delivery examples initializers kube operator platform policies sandbox tests
 
 .PHONY: help
 help: ## Say what there is

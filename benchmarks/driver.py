@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trainyard_api.names import QUEUE_LABEL, TRAINJOB
-from trainyard_operator.kube import credentials
-from trainyard_operator.kube.client import Client
-from trainyard_operator.kube.resources import JOBSETS, TRAINJOBS
+from trainyard_kube import credentials
+from trainyard_kube.client import Client
+from trainyard_kube.resources import JOBSETS, TRAINJOBS
 
 from .audit import Call, Tail
 from .errors import BenchmarkError

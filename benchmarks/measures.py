@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from trainyard_api.names import TRAINJOBS
-from trainyard_operator.kube.resources import CONFIGMAPS, SECRETS
+from trainyard_kube.resources import CONFIGMAPS, SECRETS
 
 from . import audit
 from .bench import Bench

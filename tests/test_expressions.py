@@ -20,10 +20,11 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 import trainyard_api
+import trainyard_kube
 import trainyard_operator
 import trainyard_policies
 
-ROOMS: Final = (trainyard_api, trainyard_operator, trainyard_policies)
+ROOMS: Final = (trainyard_api, trainyard_kube, trainyard_operator, trainyard_policies)
 SIZES: Final = (20, 2_000, 16_000, 64_000, 256_000)
 """Characters. Whatever is not linear ends at one of the first."""
 SLACK: Final = 0.01

@@ -11,7 +11,7 @@ import pytest
 from trainyard_api import names
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("api", "assist", "cli", "delivery", "operator", "platform", "policies")
+ROOMS = ("api", "assist", "cli", "delivery", "kube", "operator", "platform", "policies")
 PLURALS = {names.TRAINJOBS, names.TRAINING_RUNTIMES, names.CLUSTER_TRAINING_RUNTIMES, names.JOBSETS}
 
 
@@ -52,6 +52,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "delivery": 22,
     "examples": GOAL,
     "initializers": GOAL,
+    "kube": GOAL,
     "operator": GOAL,
     "platform": 32,
     "policies": GOAL,

@@ -17,7 +17,18 @@ from trainyard_operator import logs
 
 ROOT = Path(__file__).resolve().parents[1]
 ADR = ROOT / "docs/adr/0026-what-kopf-does-and-what-not.md"
-ROOMS = ("api", "assist", "cli", "delivery", "initializers", "operator", "platform", "policies", "sandbox")
+ROOMS = (
+    "api",
+    "assist",
+    "cli",
+    "delivery",
+    "initializers",
+    "kube",
+    "operator",
+    "platform",
+    "policies",
+    "sandbox",
+)
 
 
 def sources() -> list[Path]:

@@ -15,11 +15,11 @@ import time
 from collections.abc import Awaitable, Callable
 
 from trainyard_api.configuration import Configuration
+from trainyard_kube import credentials as credentials_module
+from trainyard_kube.client import ApiError, Client, RetriableError, UnauthorizedError
+from trainyard_kube.credentials import Credentials, CredentialsError
 
 from . import gauges, logs
-from .kube import credentials as credentials_module
-from .kube.client import ApiError, Client, RetriableError, UnauthorizedError
-from .kube.credentials import Credentials, CredentialsError
 from .settings import SettingsError
 from .wiring import Wiring
 

@@ -14,9 +14,8 @@ from pydantic import ValidationError
 
 from trainyard_api import closed, documents, names
 from trainyard_api.configuration import API_VERSION, KIND, Configuration, Webhook
+from trainyard_kube.credentials import SERVICE_ACCOUNT
 from trainyard_policies.settings import Policies
-
-from .kube.credentials import SERVICE_ACCOUNT
 
 _DEFAULT: Final = Configuration()
 _GATES: Final = "featureGates"

@@ -18,13 +18,13 @@ from pathlib import Path
 from trainyard_api import names
 from trainyard_api.configuration import Configuration
 from trainyard_api.rate import Buckets
+from trainyard_kube.client import ApiError, Client
+from trainyard_kube.credentials import Credentials, CredentialsError
+from trainyard_kube.resources import JOBSETS, PODS, REVISIONS
 
 from .core import info, plugins
 from .core.limits import Limits
 from .core.plugins.trainjobstatus import GATE
-from .kube.client import ApiError, Client
-from .kube.credentials import Credentials, CredentialsError
-from .kube.resources import JOBSETS, PODS, REVISIONS
 from .metrics import Metrics
 from .serve.admission import Decider, WebhookServer
 from .serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 
 from tests.support import live
 from trainyard_api import names
+from trainyard_kube import credentials
+from trainyard_kube.client import Client
 from trainyard_operator.core.info import DEFAULT_SETTINGS
-from trainyard_operator.kube import credentials
-from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.admission import Decider, WebhookServer

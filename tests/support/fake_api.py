@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from trainyard_operator.kube.client import Client
-from trainyard_operator.kube.credentials import Credentials
+from trainyard_kube.client import Client
+from trainyard_kube.credentials import Credentials
 
 T = TypeVar("T")
 END = "k8s.io/initial-events-end"

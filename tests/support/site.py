@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("api", "assist", "cli", "delivery", "operator", "platform", "policies", "sandbox")
+SOURCES = ("api", "assist", "cli", "delivery", "kube", "operator", "platform", "policies", "sandbox")
 COPIED = (*SOURCES, "examples", ".github", "runtimes", "stacks", "Makefile", "pyproject.toml", "requirements")
 STACK = "stacks/Pulumi.prod.yaml"
 IGNORED = "/.venv\n/bin\n__pycache__\n/results\n/*.json\n/*.xml\n/*.md\n"

@@ -10,7 +10,7 @@ from trainyard_cli.cluster import connection
 from trainyard_cli.commands import destroy, drift, impact, rollout, runtimes_diff, runtimes_jobs
 from trainyard_cli.files import rendering, stackfile
 from trainyard_delivery import impact as core
-from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_kube.credentials import Credentials, CredentialsError
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import Cluster, StackSettings
 

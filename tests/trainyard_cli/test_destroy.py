@@ -13,8 +13,8 @@ from trainyard_cli.cluster import connection
 from trainyard_cli.cluster.workloads import Seen
 from trainyard_cli.commands import destroy
 from trainyard_delivery.impact import Job, Ref, State
-from trainyard_operator.kube.client import ApiError, NotFoundError
-from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_kube.client import ApiError, NotFoundError
+from trainyard_kube.credentials import Credentials, CredentialsError
 
 STACK = """
 config:

@@ -27,7 +27,7 @@ from tests.support.explained.objects import HEALTHY
 from tests.support.fake_api import FakeApi, run
 from trainyard_cli.cluster import connection
 from trainyard_cli.commands import explain
-from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_kube.credentials import CredentialsError
 from trainyard_operator.serve import certificates
 from trainyard_sandbox.paths import Instance
 

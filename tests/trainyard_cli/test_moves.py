@@ -7,7 +7,7 @@ import pytest
 from trainyard_cli.cluster import connection, moves
 from trainyard_cli.files import rendering, stackfile
 from trainyard_delivery.replacements import Move
-from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_kube.credentials import Credentials, CredentialsError
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import StackSettings
 

@@ -10,8 +10,8 @@ import pytest
 from tests.support.fake_api import FakeApi, status
 from tests.support.objects import RUNTIMES, runtime
 from trainyard_cli.cluster import connection, runtime_trials
-from trainyard_operator.kube.client import ApiError
-from trainyard_operator.kube.credentials import Credentials
+from trainyard_kube.client import ApiError
+from trainyard_kube.credentials import Credentials
 
 WEBHOOK = 'admission webhook "clustertrainingruntime.policy.trainyard.dev" denied the request: '
 POLICY = (

@@ -14,9 +14,9 @@ from typing import Any
 import aiohttp
 
 from tests.support.fake_api import FakeApi
+from trainyard_kube.client import Client
 from trainyard_operator.core.info import DEFAULT_SETTINGS, Settings
 from trainyard_operator.core.limits import DEFAULT, Limits
-from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.admission import VALIDATE, Decider, WebhookServer

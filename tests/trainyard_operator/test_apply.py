@@ -12,9 +12,9 @@ import pytest
 from tests.support import objects
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
+from trainyard_kube.client import Client, error_from
+from trainyard_kube.resources import JOBSETS, SECRETS
 from trainyard_operator.core import model, revisions
-from trainyard_operator.kube.client import Client, error_from
-from trainyard_operator.kube.resources import JOBSETS, SECRETS
 from trainyard_operator.watch.cache import Cache, Key, trainjob_of
 from trainyard_operator.watch.informer import jobset_of
 from trainyard_operator.work.apply import Applier, RefusedError, Written, refusal

@@ -16,9 +16,9 @@ from cryptography import x509
 
 from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_api.names import WEBHOOK_CERTIFICATE
-from trainyard_operator.kube.client import Client
-from trainyard_operator.kube.resources import SECRETS
-from trainyard_operator.kube.server_clock import ServerClock
+from trainyard_kube.client import Client
+from trainyard_kube.resources import SECRETS
+from trainyard_kube.server_clock import ServerClock
 from trainyard_operator.serve import certificate_keeper, certificates, webhook_configurations
 from trainyard_operator.serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
 from trainyard_operator.serve.certificates import LIFETIME

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from trainyard_operator.kube.credentials import as_file
+from trainyard_kube.credentials import as_file
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.certificates import (
     AUTHORITY_LIFETIME,

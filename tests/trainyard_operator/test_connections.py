@@ -13,7 +13,7 @@ import uvloop
 from aiohttp import web
 
 from tests.support.fake_api import eventually
-from trainyard_operator.kube.credentials import as_file
+from trainyard_kube.credentials import as_file
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.connections import Bounds, Listener
 

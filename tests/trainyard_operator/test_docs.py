@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from trainyard_api import descriptions
 from trainyard_api.configuration import Configuration, Retention
-from trainyard_operator.kube.credentials import Credentials
+from trainyard_kube.credentials import Credentials
 from trainyard_operator.main import Operator
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run
-from trainyard_operator.kube.client import Client
-from trainyard_operator.kube.credentials import Credentials
+from trainyard_kube.client import Client
+from trainyard_kube.credentials import Credentials
 from trainyard_operator.work.election import Election
 from trainyard_operator.work.lease import Timing
 

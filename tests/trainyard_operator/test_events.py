@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from tests.support import objects
 from tests.support.fake_api import FakeApi, run, status
+from trainyard_kube.client import Client
 from trainyard_operator.core.model import EventNote, TrainJob
-from trainyard_operator.kube.client import Client
 from trainyard_operator.work.events import Events, event_name
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

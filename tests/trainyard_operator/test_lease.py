@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run, status
-from trainyard_operator.kube.client import Client
+from trainyard_kube.client import Client
 from trainyard_operator.work.lease import Elector, Timing, Upstream
 
 LEASE = f"{objects.SYSTEM_LEASES}/trainyard-operator"

@@ -18,9 +18,9 @@ import pytest
 from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run
 from trainyard_api import names
+from trainyard_kube.credentials import Credentials
+from trainyard_kube.resources import LEASES, SECRETS
 from trainyard_operator import main
-from trainyard_operator.kube.credentials import Credentials
-from trainyard_operator.kube.resources import LEASES, SECRETS
 from trainyard_operator.main import Operator
 from trainyard_operator.serve import certificate_keeper, certificates, webhook_configurations
 from trainyard_operator.serve.admission import MUTATE_TRAINJOB

@@ -21,8 +21,8 @@ from kubeflow.trainer.backends.kubernetes import utils as sdk
 from tests.support import objects
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.rate import Buckets
+from trainyard_kube.client import Client
 from trainyard_operator.core import progress
-from trainyard_operator.kube.client import Client
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates, status_server
 from trainyard_operator.serve.reporters import Reporters

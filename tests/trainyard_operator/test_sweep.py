@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run
-from trainyard_operator.kube.client import Resource
+from trainyard_kube.client import Resource
 from trainyard_operator.watch.sweep import Sweep
 
 JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")

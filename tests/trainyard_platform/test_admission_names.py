@@ -1,7 +1,7 @@
 """What the platform calls by name has that name in the operator, though neither imports the other."""
 
-from trainyard_operator.kube.client import Client
-from trainyard_operator.kube.credentials import Credentials
+from trainyard_kube.client import Client
+from trainyard_kube.credentials import Credentials
 from trainyard_operator.serve import webhook_configurations
 from trainyard_operator.serve.admission import Decider
 from trainyard_operator.watch.cache import Cache

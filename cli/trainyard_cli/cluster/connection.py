@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from trainyard_operator.kube import credentials as kube_credentials
-from trainyard_operator.kube.client import Client
-from trainyard_operator.kube.credentials import Credentials, NoKubeconfigError
+from trainyard_kube import credentials as kube_credentials
+from trainyard_kube.client import Client
+from trainyard_kube.credentials import Credentials, NoKubeconfigError
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import Cluster
 from trainyard_sandbox.paths import Instance

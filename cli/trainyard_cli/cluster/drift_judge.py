@@ -13,7 +13,7 @@ from typing import Any, Final
 from trainyard_delivery.drift import comparison, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, consequence, going
-from trainyard_operator.kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
+from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
 
 Json = Mapping[str, Any]
 

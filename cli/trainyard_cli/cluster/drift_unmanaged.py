@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard_delivery.drift.unmanaged import LISTED, Unmanaged, unmanaged
-from trainyard_operator.kube.client import ApiError, Client
+from trainyard_kube.client import ApiError, Client
 from trainyard_platform.stack.drift import Drift
 
 from .drift_judge import Kinds

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from trainyard_operator.kube.credentials import CredentialsError, ExecPlugin, as_file
+from trainyard_kube.credentials import CredentialsError, ExecPlugin, as_file
 
 MARGIN: Final = timedelta(seconds=10)
 """Credentials that expire within this time are renewed: a request with them could arrive too late."""

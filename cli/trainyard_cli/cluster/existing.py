@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from trainyard_delivery.drift.verdicts import Ref
-from trainyard_operator.kube.client import METADATA_OF_ALL, ApiError, Client
+from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client
 
 from .drift_judge import Kinds
 from .lists import undecoded

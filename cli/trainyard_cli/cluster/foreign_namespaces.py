@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainyard_operator.kube.client import Client, NotFoundError
-from trainyard_operator.kube.resources import NAMESPACES
+from trainyard_kube.client import Client, NotFoundError
+from trainyard_kube.resources import NAMESPACES
 from trainyard_platform.parts.tenants import owners as namespace_owners
 
 from ..files import stackfile

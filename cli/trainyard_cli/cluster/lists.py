@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from trainyard_operator.kube.client import Client, Resource
+from trainyard_kube.client import Client, Resource
 
 _PAGE: Final = 500
 

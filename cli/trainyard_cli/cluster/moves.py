@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trainyard_delivery import pulumi_state
 from trainyard_delivery.replacements import Move
-from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_kube.credentials import CredentialsError
 from trainyard_platform.errors import PlatformError
 
 from ..files import rendering, stackfile

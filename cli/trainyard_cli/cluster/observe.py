@@ -23,8 +23,8 @@ from trainyard_assist.explain.model import Silence
 from trainyard_assist.explain.read import name, named_runtime, text, uid
 from trainyard_assist.explain.rules import kueue, silence
 from trainyard_assist.explain.text import tail
-from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
-from trainyard_operator.kube.resources import (
+from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
     DEPLOYMENTS,

@@ -15,8 +15,8 @@ import msgspec
 from trainyard_api import names
 from trainyard_assist.explain import read
 from trainyard_assist.explain.text import listed
-from trainyard_operator.kube.client import METADATA_OF_ALL, Client, NotFoundError
-from trainyard_operator.kube.resources import JOBSETS, WORKLOADS
+from trainyard_kube.client import METADATA_OF_ALL, Client, NotFoundError
+from trainyard_kube.resources import JOBSETS, WORKLOADS
 from trainyard_platform.stack.kueue import Integration, holds_jobsets
 from trainyard_platform.stack.tenants import TRAINJOBS
 

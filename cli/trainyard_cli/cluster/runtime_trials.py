@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from trainyard_api import names
-from trainyard_operator.kube.client import ApiError, Client, NotFoundError
-from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
+from trainyard_kube.client import ApiError, Client, NotFoundError
+from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import installed as stack_runtimes
 

@@ -23,9 +23,8 @@ from trainyard_assist.takeover.model import (
     WEBHOOK_MANAGER,
     Ref,
 )
-from trainyard_operator.core import model, revisions
-from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
-from trainyard_operator.kube.resources import (
+from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.resources import (
     ADMISSION_POLICY_BINDINGS,
     CONFIGMAPS,
     CRDS,
@@ -38,6 +37,7 @@ from trainyard_operator.kube.resources import (
     RUNTIMES,
     TRAINJOBS,
 )
+from trainyard_operator.core import model, revisions
 from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
 from trainyard_operator.watch.cache import RuntimeKey, revision_of, runtime_key, runtime_of, trainjob_of
 from trainyard_operator.watch.informer import jobset_of

@@ -15,9 +15,9 @@ import msgspec
 
 from trainyard_api import names, quantity
 from trainyard_delivery.impact import Job, Ref, State
+from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
 from trainyard_operator.core import conditions, model, states
-from trainyard_operator.kube.client import ApiError, Client, NotFoundError, Resource
-from trainyard_operator.kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
 from trainyard_operator.watch.cache import runtime_key, trainjob_of
 from trainyard_operator.watch.informer import jobset_of
 

@@ -19,8 +19,8 @@ from trainyard_api import names
 from trainyard_assist import takeover
 from trainyard_assist.explain.text import clean
 from trainyard_assist.takeover.model import NAMESPACE, Level
-from trainyard_operator.kube.client import ApiError
-from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_kube.client import ApiError
+from trainyard_kube.credentials import CredentialsError
 
 from ..answers import CANNOT_ASK, FINE, REFUSED, Output
 from ..cluster import connection

@@ -17,8 +17,8 @@ from trainyard_assist.explain.text import clean
 from trainyard_delivery import pulumi_state
 from trainyard_delivery.rollout import removal, words
 from trainyard_delivery.rollout.events import Step, Violation
-from trainyard_operator.kube.client import ApiError, NotFoundError
-from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_kube.client import ApiError, NotFoundError
+from trainyard_kube.credentials import Credentials, CredentialsError
 from trainyard_platform.errors import PlatformError
 
 from ..answers import CANNOT_ASK, FINE, REFUSED

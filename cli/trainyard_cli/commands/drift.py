@@ -24,8 +24,8 @@ from trainyard_delivery.drift import expected, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.differences import ABSENT
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code
-from trainyard_operator.kube.client import ApiError
-from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_kube.client import ApiError
+from trainyard_kube.credentials import Credentials, CredentialsError
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.drift import Drift
 

@@ -20,8 +20,8 @@ import typer
 from trainyard_assist.explain.text import clean
 from trainyard_delivery import consequences, shown
 from trainyard_delivery import impact as core
-from trainyard_operator.kube.client import ApiError
-from trainyard_operator.kube.credentials import Credentials, CredentialsError
+from trainyard_kube.client import ApiError
+from trainyard_kube.credentials import Credentials, CredentialsError
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import installed as stack_runtimes
 from trainyard_platform.errors import PlatformError

@@ -22,8 +22,8 @@ from trainyard_delivery import impact, pulumi_state, replacements
 from trainyard_delivery.rollout import words
 from trainyard_delivery.rollout.events import Op, Step, Violation
 from trainyard_delivery.rollout.outcome import Outcome
-from trainyard_operator.kube.client import ApiError
-from trainyard_operator.kube.credentials import CredentialsError
+from trainyard_kube.client import ApiError
+from trainyard_kube.credentials import CredentialsError
 from trainyard_platform.errors import PlatformError
 
 from ..answers import CANNOT_ASK, FINE

@@ -17,7 +17,7 @@ from trainyard_assist.explain.text import clean
 from trainyard_delivery.rollout import events, words
 from trainyard_delivery.rollout.events import Op, Severity, Step, Violation
 from trainyard_delivery.rollout.outcome import Outcome
-from trainyard_operator.kube.credentials import Credentials
+from trainyard_kube.credentials import Credentials
 from trainyard_platform.errors import PlatformError
 
 from ..cluster import connection

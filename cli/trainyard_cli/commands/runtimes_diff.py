@@ -20,9 +20,9 @@ import typer
 
 from trainyard_api import names
 from trainyard_assist import offline
-from trainyard_operator.kube.client import ApiError, Client, NotFoundError
-from trainyard_operator.kube.credentials import Credentials, CredentialsError
-from trainyard_operator.kube.resources import CLUSTER_TRAINING_RUNTIMES
+from trainyard_kube.client import ApiError, Client, NotFoundError
+from trainyard_kube.credentials import Credentials, CredentialsError
+from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.catalog import changes as catalog_changes
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog.changes import ABSENT, Change, Kind

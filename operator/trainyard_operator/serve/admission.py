@@ -33,6 +33,8 @@ from aiohttp import web
 from trainyard_api import fields, names
 from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
 from trainyard_api.rate import Buckets
+from trainyard_kube.client import ApiError, Client, NotFoundError, RetriableError, is_name
+from trainyard_kube.resources import JOBSETS
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
@@ -40,8 +42,6 @@ from ..core import holding, info, limits, model, quota, reconcile, review, revis
 from ..core.limits import DEFAULT, Limits
 from ..core.review import MalformedError, Request
 from ..core.validation import Answer
-from ..kube.client import ApiError, Client, NotFoundError, RetriableError, is_name
-from ..kube.resources import JOBSETS
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey, runtime_key
 from ..watch.informer import jobset_of

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from trainyard_api.names import WEBHOOK_CERTIFICATE
+from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
+from trainyard_kube.resources import SECRETS
 
-from ..kube.client import ApiError, Client, ConflictError, NotFoundError
-from ..kube.resources import SECRETS
 from . import certificates
 from .certificates import Issued, UnusableError
 

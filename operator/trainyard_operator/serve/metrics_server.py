@@ -17,9 +17,9 @@ from typing import Final
 from aiohttp import web
 
 from trainyard_api import names
+from trainyard_kube.client import ApiError, Client
+from trainyard_kube.resources import ACCESS_REVIEWS
 
-from ..kube.client import ApiError, Client
-from ..kube.resources import ACCESS_REVIEWS
 from ..metrics import CONTENT_TYPE, Metrics
 from .connections import Bounds
 from .tls_server import TlsServer

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from trainyard_api import names
+from trainyard_kube.client import METADATA, Client, NotFoundError, Resource
+from trainyard_kube.resources import JOBS, JOBSETS, PODS
 
 from ..core import model, progress
-from ..kube.client import METADATA, Client, NotFoundError, Resource
-from ..kube.resources import JOBS, JOBSETS, PODS
 from ..watch.cache import Cache, Key
 from .tokens import RefusedTokenError, Tokens, reviewed
 

@@ -21,10 +21,10 @@ from aiohttp import web
 
 from trainyard_api import names
 from trainyard_api.rate import Buckets
+from trainyard_kube.client import ApiError, RetriableError
 
 from ..core import model, progress
 from ..core.progress import InvalidReportError
-from ..kube.client import ApiError, RetriableError
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key
 from ..work.apply import Applier

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from ..kube.credentials import as_file
+from trainyard_kube.credentials import as_file
+
 from . import certificates
 from .connections import Bounds, Listener
 

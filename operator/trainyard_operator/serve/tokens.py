@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from trainyard_api.rate import Buckets
-
-from ..kube.client import Client
-from ..kube.resources import TOKEN_REVIEWS
+from trainyard_kube.client import Client
+from trainyard_kube.resources import TOKEN_REVIEWS
 
 T = TypeVar("T")
 

@@ -20,12 +20,12 @@ import msgspec
 from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath
 from trainyard_api.rate import Buckets
+from trainyard_kube.client import ApiError, Client
+from trainyard_kube.messages import without_values
+from trainyard_kube.resources import JOBS, JOBSETS
 
 from ..core import info, model, queueing, trial
 from ..core.trial import Trial
-from ..kube.client import ApiError, Client
-from ..kube.messages import without_values
-from ..kube.resources import JOBS, JOBSETS
 
 logger = logging.getLogger(__name__)
 

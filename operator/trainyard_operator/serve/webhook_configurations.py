@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trainyard_api import names
+from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 
-from ..kube.client import ApiError, Client, NotFoundError, Resource
-from ..kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from ..work.apply import MANAGER
 
 logger = logging.getLogger(__name__)

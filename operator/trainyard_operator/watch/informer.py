@@ -20,9 +20,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from trainyard_api import names
+from trainyard_kube.client import ApiError, Client, GoneError, NotFoundError, Resource, RetriableError
 
 from ..core import model
-from ..kube.client import ApiError, Client, GoneError, NotFoundError, Resource, RetriableError
 from .cache import Key, SeenJobSet, Store, version
 
 logger = logging.getLogger(__name__)

@@ -18,10 +18,10 @@ from typing import Any
 import kopf
 
 from trainyard_api import names
+from trainyard_kube.client import ApiError, Client, NotFoundError
+from trainyard_kube.credentials import Credentials
+from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
 
-from ..kube.client import ApiError, Client, NotFoundError
-from ..kube.credentials import Credentials
-from ..kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
 from . import handlers
 from .kopf_storage import NoDiff, NoProgress
 

@@ -17,7 +17,8 @@ from typing import Protocol
 
 import msgspec
 
-from ..kube.client import METADATA_OF_ALL, ApiError, Client, Resource
+from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client, Resource
+
 from .cache import version
 
 logger = logging.getLogger(__name__)

@@ -19,11 +19,16 @@ import msgspec
 
 from trainyard_api import names
 from trainyard_api.reasons import Reason
-
-from ..core import model, queueing, revisions
-from ..core.replacement import spec_over
-from ..kube.client import METADATA, ApiError, Client, ConflictError, NotFoundError, Resource, RetriableError
-from ..kube.resources import (
+from trainyard_kube.client import (
+    METADATA,
+    ApiError,
+    Client,
+    ConflictError,
+    NotFoundError,
+    Resource,
+    RetriableError,
+)
+from trainyard_kube.resources import (
     CONFIGMAPS,
     COSCHEDULING_POD_GROUPS,
     JOBS,
@@ -34,6 +39,9 @@ from ..kube.resources import (
     VOLCANO_POD_GROUPS,
     WORKLOADS,
 )
+
+from ..core import model, queueing, revisions
+from ..core.replacement import spec_over
 from ..watch.cache import Cache, Key, SeenJobSet, companion_of, revision_of, trainjob_of, version
 from ..watch.informer import jobset_of
 from . import ssh_keys

@@ -18,9 +18,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from trainyard_kube.client import ApiError
+
 from ..core import conditions, info, marks, model, reconcile
 from ..core.plugins import trainjobstatus
-from ..kube.client import ApiError
 from ..watch.cache import Cache, Key
 from .apply import Applier, RefusedError
 from .companions import Companions

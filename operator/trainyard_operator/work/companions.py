@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from trainyard_kube.client import METADATA, ApiError, Client, NotFoundError
+
 from ..core import model
-from ..kube.client import METADATA, ApiError, Client, NotFoundError
 from ..watch.cache import companion_of
 from .apply import RefusedError, refusal, resource_of
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from trainyard_api import names
 from trainyard_api.reasons import Reason
+from trainyard_kube.client import ApiError, ConflictError, RetriableError
+from trainyard_kube.resources import JOBSETS, RUNTIMES
 
 from ..core import (
     attempts,
@@ -29,8 +31,6 @@ from ..core import (
     same_failure,
     states,
 )
-from ..kube.client import ApiError, ConflictError, RetriableError
-from ..kube.resources import JOBSETS, RUNTIMES
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, RuntimeKey, runtime_key, runtime_of, trainjob_of, version
 from ..watch.informer import State

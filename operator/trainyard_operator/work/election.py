@@ -15,7 +15,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from ..kube.client import Client
+from trainyard_kube.client import Client
+
 from .lease import Elector, Timing
 
 Callback = Callable[[], Coroutine[Any, Any, None]]

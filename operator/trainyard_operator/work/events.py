@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from trainyard_api import names
+from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
+from trainyard_kube.resources import EVENTS
 
 from ..core import model
-from ..kube.client import ApiError, Client, ConflictError, NotFoundError
-from ..kube.resources import EVENTS
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from trainyard_api import names
+from trainyard_kube.client import ApiError, Client
+from trainyard_kube.resources import JOBS
 
 from ..core import model
-from ..kube.client import ApiError, Client
-from ..kube.resources import JOBS
 from .apply import refusal
 
 

@@ -19,10 +19,10 @@ import msgspec
 
 from trainyard_api import names
 from trainyard_api.reasons import Reason
+from trainyard_kube.client import ApiError, Client, ConflictError, GoneError, NotFoundError, RetriableError
+from trainyard_kube.resources import CONFIGMAPS, PODS
 
 from ..core import attempts, last_lines, model, reconcile
-from ..kube.client import ApiError, Client, ConflictError, GoneError, NotFoundError, RetriableError
-from ..kube.resources import CONFIGMAPS, PODS
 from ..watch.cache import Cache, Key
 from ..watch.pod_ends import number
 from .apply import MANAGER

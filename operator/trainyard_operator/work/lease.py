@@ -17,9 +17,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trainyard_api import names
+from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
+from trainyard_kube.resources import LEASES
 
-from ..kube.client import ApiError, Client, ConflictError, NotFoundError
-from ..kube.resources import LEASES
 from ..watch.cache import time_of
 
 logger = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ import msgspec
 
 from trainyard_api import names
 from trainyard_api.reasons import Reason
+from trainyard_kube.client import ApiError, Client
+from trainyard_kube.resources import EVENTS, PODS
 
 from ..core import model, nodes
-from ..kube.client import ApiError, Client
-from ..kube.resources import EVENTS, PODS
 from ..watch.cache import Key
 
 logger = logging.getLogger(__name__)

@@ -15,11 +15,11 @@ from typing import Any, Final
 import msgspec
 
 from trainyard_api import names, quantity
+from trainyard_kube.client import ApiError, Client, Resource
+from trainyard_kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS
 
 from ..core import causes, info, model, quota
 from ..core.framework import Framework
-from ..kube.client import ApiError, Client, Resource
-from ..kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from trainyard_api.configuration import Retention
+from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
+from trainyard_kube.resources import TRAINJOBS
 
 from ..core import model, retention
-from ..kube.client import ApiError, Client, ConflictError, NotFoundError
-from ..kube.resources import TRAINJOBS
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key
 

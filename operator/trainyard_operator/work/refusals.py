@@ -11,10 +11,11 @@ from datetime import datetime
 
 import msgspec
 
+from trainyard_kube.client import ApiError, Client
+from trainyard_kube.resources import EVENTS
+
 from ..core import model
 from ..core import refusals as core
-from ..kube.client import ApiError, Client
-from ..kube.resources import EVENTS
 from .apply import refusal
 from .jobs import Jobs
 

@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from trainyard_api import names
+from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
+from trainyard_kube.resources import CONFIGMAPS, REVISIONS, RUNTIMES
 
 from ..core import conditions, model, revisions
-from ..kube.client import ApiError, Client, ConflictError, NotFoundError
-from ..kube.resources import CONFIGMAPS, REVISIONS, RUNTIMES
 from ..watch.cache import (
     Cache,
     Revision,

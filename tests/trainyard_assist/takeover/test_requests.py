@@ -10,7 +10,7 @@ from tests.support.fake_api import FakeApi, run, status
 from trainyard_assist import takeover
 from trainyard_assist.takeover import State
 from trainyard_cli.cluster.takeover import carry_out, observe
-from trainyard_operator.kube.client import ApiError, Client
+from trainyard_kube.client import ApiError, Client
 
 from .seen import CRDS, NAMESPACE, binding, deployment, entry, public, webhooks
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support import objects
 from tests.support.fake_api import FakeApi, run
-from trainyard_operator.kube.server_clock import ServerClock
+from trainyard_kube.server_clock import ServerClock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DATE = "Thu, 01 Jan 2026 12:00:00 GMT"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard_operator.kube.client import error_from
-from trainyard_operator.kube.messages import LONGEST, without_values
+from trainyard_kube.client import error_from
+from trainyard_kube.messages import LONGEST, without_values
 
 JOBS = [{"name": "node", "env": [{"name": "TOKEN", "value": 'hf_"CANARY'}]}]
 

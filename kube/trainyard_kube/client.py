@@ -1,7 +1,7 @@
 """A small typed client of the Kubernetes API.
 
-Used by everything in the shell. Each call is one request: no cache, no
-retries, no decisions; those are left to `queue` and `apply`. Bodies are JSON
+Used by the operator and by the command. Each call is one request: no cache, no
+retries, no decisions; those are left to its callers. Bodies are JSON
 by msgspec: plain values, or the msgspec type the caller asks for.
 """
 

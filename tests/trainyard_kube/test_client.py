@@ -18,8 +18,8 @@ from aiohttp.test_utils import TestServer
 
 from tests.support import objects
 from tests.support.fake_api import FakeApi, run, status
-from trainyard_operator.kube import credentials
-from trainyard_operator.kube.client import (
+from trainyard_kube import credentials
+from trainyard_kube.client import (
     ApiError,
     Client,
     ConflictError,
@@ -31,7 +31,7 @@ from trainyard_operator.kube.client import (
     encoded,
     error_from,
 )
-from trainyard_operator.kube.credentials import Credentials, CredentialsError, TokenFile
+from trainyard_kube.credentials import Credentials, CredentialsError, TokenFile
 from trainyard_operator.serve import certificates
 
 

@@ -1,6 +1,6 @@
 """How to reach the API server and who to be there: kubeconfig files and in-cluster service accounts.
 
-Read once at start by `main`; `client` and the Kopf thread open their sessions
+Read once at start; `client` and the operator's Kopf thread open their sessions
 with the result. TLS is always verified: a kubeconfig that asks for less is
 rejected. The operator runs no programs to get its credentials: a kubeconfig
 with an exec plugin works only where the caller of `load` passes something to
