@@ -94,7 +94,7 @@ def at_work(on: Plane, company: Company, queue_holds: str) -> Iterator[dict[str,
 
 
 def _controller(tool: str, kubeconfig: Path, folder: Path, queue_holds: str) -> Controller:
-    issued, served = serving_certificates(folder)
+    authorities, served = serving_certificates(folder)
     webhook, health = free_port(), free_port()
     file = folder / "configuration.yaml"
     file.write_text(yaml.safe_dump(_configuration(tool, served, webhook, health, queue_holds)))
@@ -106,7 +106,7 @@ def _controller(tool: str, kubeconfig: Path, folder: Path, queue_holds: str) -> 
         ready_url=f"http://127.0.0.1:{health}/readyz",
         log=folder / f"{tool}.log",
         webhook_url=f"https://127.0.0.1:{webhook}",
-        authorities=issued.authorities,
+        authorities=authorities,
         environment={"KUBECONFIG": str(kubeconfig)},
     )
 

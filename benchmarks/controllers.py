@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -22,7 +21,7 @@ import yaml
 
 from trainyard_api import names
 from trainyard_api.configuration import API_VERSION, KIND
-from trainyard_operator.serve import certificates
+from trainyard_sandbox import pki
 from trainyard_sandbox.assembly import free_port
 from trainyard_sandbox.paths import PROJECT, cache_dir
 from trainyard_sandbox.toolchain import Toolchain
@@ -154,7 +153,7 @@ def ours(
     variables = {}
     if program is None:
         program = (environment() / "bin" / "python", "-m", "trainyard_operator")
-        rooms = ("api", "operator", "policies")
+        rooms = ("api", "kube", "operator", "policies")
         variables["PYTHONPATH"] = os.pathsep.join(str(checkout / room) for room in rooms)
     command = [
         *(str(word) for word in program),
@@ -180,7 +179,7 @@ def ours(
 
 def reference(kubeconfig: Path, folder: Path, *, qps: int | None = None) -> Controller:
     """Kubeflow Trainer's controller as it comes, or with its client allowed so many requests a second."""
-    issued, _ = serving_certificates(folder)
+    authorities, _ = serving_certificates(folder)
     webhook, health = free_port(), free_port()
     file = folder / "reference.yaml"
     file.write_text(yaml.safe_dump(reference_configuration(webhook, health, qps)))
@@ -190,7 +189,7 @@ def reference(kubeconfig: Path, folder: Path, *, qps: int | None = None) -> Cont
         ready_url=f"http://127.0.0.1:{health}/readyz",
         log=folder / "reference.log",
         webhook_url=f"https://127.0.0.1:{webhook}",
-        authorities=issued.authorities,
+        authorities=authorities,
         environment={"KUBECONFIG": str(kubeconfig), "TMPDIR": str(folder)},
     )
 
@@ -210,14 +209,13 @@ def reference_configuration(webhook: int, health: int, qps: int | None = None) -
     }
 
 
-def serving_certificates(folder: Path) -> tuple[certificates.Issued, Path]:
-    """Certificates of webhooks on loopback and their folder, controller-runtime's if TMPDIR is `folder`."""
-    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+def serving_certificates(folder: Path) -> tuple[bytes, Path]:
+    """The authority (PEM) of webhooks on loopback, and the folder of their certificate: controller-runtime's
+    if TMPDIR is `folder`."""
     served = folder / "k8s-webhook-server" / "serving-certs"
-    served.mkdir(parents=True, exist_ok=True)
-    (served / "tls.crt").write_bytes(issued.certificate)
-    (served / "tls.key").write_bytes(issued.key)
-    return issued, served
+    authority = pki.Authority(served, "authority")
+    authority.issue("tls", "webhooks", hosts=["127.0.0.1"])
+    return authority.pair.cert.read_bytes(), served
 
 
 def environment() -> Path:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from trainyard_operator.serve.admission import MUTATE_TRAINJOB, POLICIES, VALIDATE
-from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
+from trainyard_api.webhook_paths import MUTATE_TRAINJOB, POLICIES, VALIDATE
+from trainyard_kube.resources import WEBHOOK_CONFIGURATIONS
 
 from .controllers import Controller
 
@@ -51,7 +51,7 @@ def configurations(controller: Controller, *, policies: bool = False) -> list[di
                 if policies and resource.kind == "ValidatingWebhookConfiguration"
             ],
         }
-        for resource, name in CONFIGURATIONS
+        for resource, name in WEBHOOK_CONFIGURATIONS
     ]
 
 

@@ -37,6 +37,11 @@ VALIDATING_WEBHOOKS: Final = Resource(
     "ValidatingWebhookConfiguration",
     namespaced=False,
 )
+WEBHOOK_CONFIGURATIONS: Final = (
+    (MUTATING_WEBHOOKS, names.MUTATING_WEBHOOKS),
+    (VALIDATING_WEBHOOKS, names.VALIDATING_WEBHOOKS),
+)
+"""Resource and name of each that has Trainer's webhooks, upstream's names."""
 ADMISSION_POLICY_BINDINGS: Final = Resource(
     "admissionregistration.k8s.io",
     "v1",

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import controllers, webhooks
-from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
+from trainyard_kube.resources import WEBHOOK_CONFIGURATIONS
 
 
 def test_the_reference_runs_as_shipped_unless_its_client_is_allowed_more():
@@ -32,7 +32,9 @@ def test_webhooks_are_called_by_url_and_trusted_only_if_told_whom():
         defaults_if="1 == 1",
     )
     found = webhooks.configurations(controller)
-    assert [(c["kind"], c["metadata"]["name"]) for c in found] == [(r.kind, n) for r, n in CONFIGURATIONS]
+    assert [(c["kind"], c["metadata"]["name"]) for c in found] == [
+        (r.kind, n) for r, n in WEBHOOK_CONFIGURATIONS
+    ]
     mutating, validating = (configuration["webhooks"] for configuration in found)
     assert [hook["name"] for hook in (*mutating, *validating)] == [
         "defaulter.trainjob.trainer.kubeflow.org",

@@ -14,7 +14,7 @@ from typing import Any
 from tests.support import generated as api
 from tests.support.nasties import NASTY, nasty
 from trainyard_api.names import RUNTIME_KINDS
-from trainyard_operator.serve.admission import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
+from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
 
 ALL = 10_000
 """Cases of a whole run."""

@@ -18,7 +18,7 @@ from tests.support.fake_api import status
 from trainyard_api import names
 from trainyard_operator.core import plugins, revisions
 from trainyard_operator.core.info import DEFAULT_SETTINGS
-from trainyard_operator.watch.cache import trainjob_of
+from trainyard_operator.core.views import trainjob_of
 
 from .machine import ALL, FEW, HOURS, MORE, NAMES, RUNTIME, Machine, ended, owner, run
 

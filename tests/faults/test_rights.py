@@ -10,7 +10,7 @@ import pytest
 from tests.support.live import TRAINER, done
 from tests.support.patience import eventually
 from trainyard_api import names
-from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
+from trainyard_kube.resources import WEBHOOK_CONFIGURATIONS
 from trainyard_platform.parts.operator import rbac
 
 from . import gaps, lives, rights
@@ -149,7 +149,7 @@ def test_no_right_is_one_with_which_to_get_others(rules):
 def _webhooks(scene):
     """Webhook configurations that lead to the operator's Service, and have no rules."""
     service = {"namespace": rights.NAMESPACE, "name": rights.NAME, "path": "/"}
-    for resource, name in CONFIGURATIONS:
+    for resource, name in WEBHOOK_CONFIGURATIONS:
         webhook = {
             "name": "a.trainer.kubeflow.org",
             "admissionReviewVersions": ["v1"],

@@ -10,9 +10,10 @@ import msgspec
 
 from trainyard_kube.client import Client
 from trainyard_operator.core.info import DEFAULT_SETTINGS
+from trainyard_operator.core.views import jobset_of
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
-from trainyard_operator.watch.informer import State, jobset_of
+from trainyard_operator.watch.informer import State
 from trainyard_operator.watch.pod_ends import PodEnds
 from trainyard_operator.work.apply import Applier
 from trainyard_operator.work.companions import Companions

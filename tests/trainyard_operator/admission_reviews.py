@@ -14,12 +14,13 @@ from typing import Any
 import aiohttp
 
 from tests.support.fake_api import FakeApi
+from trainyard_api.webhook_paths import VALIDATE
 from trainyard_kube.client import Client
 from trainyard_operator.core.info import DEFAULT_SETTINGS, Settings
 from trainyard_operator.core.limits import DEFAULT, Limits
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates
-from trainyard_operator.serve.admission import VALIDATE, Decider, WebhookServer
+from trainyard_operator.serve.admission import Decider, WebhookServer
 from trainyard_operator.serve.bodies import Bodies
 from trainyard_operator.serve.trials import Trials
 from trainyard_operator.watch.cache import Cache

@@ -19,22 +19,17 @@ import pytest
 from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_api import names
+from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES
 from trainyard_operator.core import review, revisions, validation
 from trainyard_operator.core.info import Settings
 from trainyard_operator.core.limits import Limits
+from trainyard_operator.core.views import RuntimeKey, SeenJobSet, jobset_of, runtime_of
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import admission, bodies, certificates
-from trainyard_operator.serve.admission import (
-    HOLD_TRAINJOB,
-    MUTATE_TRAINJOB,
-    POLICIES,
-    Decider,
-    WebhookServer,
-)
+from trainyard_operator.serve.admission import Decider, WebhookServer
 from trainyard_operator.serve.bodies import Bodies
 from trainyard_operator.serve.trials import BURST
-from trainyard_operator.watch.cache import Key, RuntimeKey, SeenJobSet, runtime_of
-from trainyard_operator.watch.informer import jobset_of
+from trainyard_operator.watch.cache import Key
 from trainyard_policies.settings import Policies
 
 from .admission_reviews import (

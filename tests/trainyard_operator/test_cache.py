@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from tests.support import objects
 from trainyard_operator.core.model import JobSet, Runtime, TrainJob
-from trainyard_operator.watch.cache import Cache, Key, Revision, RuntimeKey, Store, trainjob_of
+from trainyard_operator.core.views import Revision, RuntimeKey, trainjob_of
+from trainyard_operator.watch.cache import Cache, Key, Store
 
 KEY = Key("team", "tj")
 

@@ -13,13 +13,13 @@ from tests.support.fake_api import FakeApi, run, status
 from tests.support.junk import DEEP
 from trainyard_api import names
 from trainyard_api.rate import Buckets
+from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
 from trainyard_operator.core import limits, review, revisions
+from trainyard_operator.core.views import jobset_of, revision_of
 from trainyard_operator.serve import admission
-from trainyard_operator.serve.admission import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
 from trainyard_operator.serve.budget import SMALL, Budget
 from trainyard_operator.serve.trials import BURST
-from trainyard_operator.watch.cache import Key, revision_of
-from trainyard_operator.watch.informer import jobset_of
+from trainyard_operator.watch.cache import Key
 from trainyard_policies.settings import Policies
 
 from .admission_reviews import TRAINJOB, body, denial, webhooks

@@ -18,12 +18,12 @@ import pytest
 from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run
 from trainyard_api import names
+from trainyard_api.webhook_paths import MUTATE_TRAINJOB
 from trainyard_kube.credentials import Credentials
-from trainyard_kube.resources import LEASES, SECRETS
+from trainyard_kube.resources import LEASES, SECRETS, WEBHOOK_CONFIGURATIONS
 from trainyard_operator import main
 from trainyard_operator.main import Operator
-from trainyard_operator.serve import certificate_keeper, certificates, webhook_configurations
-from trainyard_operator.serve.admission import MUTATE_TRAINJOB
+from trainyard_operator.serve import certificate_keeper, certificates
 from trainyard_operator.settings import load
 from trainyard_operator.watch import kopf_thread
 from trainyard_operator.watch.cache import Key
@@ -34,7 +34,7 @@ from .admission_reviews import body
 
 LEASE = LEASES.path("trainyard-system", names.OPERATOR)
 SECRET = SECRETS.path("trainyard-system", names.WEBHOOK_CERTIFICATE)
-CONFIGURATIONS = [resource.path(name=name) for resource, name in webhook_configurations.CONFIGURATIONS]
+CONFIGURATIONS = [resource.path(name=name) for resource, name in WEBHOOK_CONFIGURATIONS]
 
 
 LOCAL = {

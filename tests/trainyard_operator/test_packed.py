@@ -10,8 +10,8 @@ import textwrap
 
 import pytest
 
+from trainyard_operator.core.packed import Contents, Packed
 from trainyard_operator.watch.cache import REVISIONS_BYTES
-from trainyard_operator.watch.packed import Contents, Packed
 from trainyard_platform.stack import operator_memory
 
 SMALL = {"suspend": False, "trainer": {"numNodes": 2}}
@@ -70,7 +70,8 @@ FILL = """
 import json, sys
 from trainyard_operator.core import revisions
 from trainyard_operator.core.model import Runtime
-from trainyard_operator.watch.cache import Cache, Key, revision_of, runtime_of, trainjob_of
+from trainyard_operator.core.views import revision_of, runtime_of, trainjob_of
+from trainyard_operator.watch.cache import Cache, Key
 
 def mib():
     return int(open("/proc/self/status").read().split("VmRSS:")[1].split()[0]) / 1024

@@ -23,13 +23,13 @@ from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.rate import Buckets
 from trainyard_kube.client import Client
 from trainyard_operator.core import progress
+from trainyard_operator.core.views import jobset_of, trainjob_of
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates, status_server
 from trainyard_operator.serve.reporters import Reporters
 from trainyard_operator.serve.status_server import StatusServer
 from trainyard_operator.serve.tokens import ATTEMPTS_BURST, KNOWN_FOR
-from trainyard_operator.watch.cache import Cache, Key, trainjob_of
-from trainyard_operator.watch.informer import jobset_of
+from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.work.apply import Applier
 
 KEY = Key("team", "tj")

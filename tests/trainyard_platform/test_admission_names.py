@@ -2,7 +2,7 @@
 
 from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials
-from trainyard_operator.serve import webhook_configurations
+from trainyard_kube.resources import WEBHOOK_CONFIGURATIONS
 from trainyard_operator.serve.admission import Decider
 from trainyard_operator.watch.cache import Cache
 from trainyard_operator.work.memory import Memories
@@ -30,4 +30,4 @@ def test_the_paths_that_are_called_are_those_that_are_served() -> None:
 
 def test_what_the_operator_may_touch_is_what_it_touches() -> None:
     allowed = {(rule["resources"][0], rule["resourceNames"][0]) for rule in rbac.ADMISSION}
-    assert allowed == {(resource.plural, name) for resource, name in webhook_configurations.CONFIGURATIONS}
+    assert allowed == {(resource.plural, name) for resource, name in WEBHOOK_CONFIGURATIONS}

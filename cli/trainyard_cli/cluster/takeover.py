@@ -36,11 +36,17 @@ from trainyard_kube.resources import (
     ROLES,
     RUNTIMES,
     TRAINJOBS,
+    WEBHOOK_CONFIGURATIONS,
 )
 from trainyard_operator.core import model, revisions
-from trainyard_operator.serve.webhook_configurations import CONFIGURATIONS
-from trainyard_operator.watch.cache import RuntimeKey, revision_of, runtime_key, runtime_of, trainjob_of
-from trainyard_operator.watch.informer import jobset_of
+from trainyard_operator.core.views import (
+    RuntimeKey,
+    jobset_of,
+    revision_of,
+    runtime_key,
+    runtime_of,
+    trainjob_of,
+)
 
 from .lists import everything, undecoded
 
@@ -63,7 +69,7 @@ _RESOURCES: Final = {
         ROLES,
         ROLE_BINDINGS,
         ADMISSION_POLICY_BINDINGS,
-        *(resource for resource, _ in CONFIGURATIONS),
+        *(resource for resource, _ in WEBHOOK_CONFIGURATIONS),
         *RUNTIMES.values(),
     )
 }
@@ -78,7 +84,7 @@ async def observe(
     """
     others = [
         *((CRDS, None, f"{plural}.{names.TRAINER_GROUP}") for plural in _plurals()),
-        *((resource, None, name) for resource, name in CONFIGURATIONS),
+        *((resource, None, name) for resource, name in WEBHOOK_CONFIGURATIONS),
         *((resource, trainer_namespace, PUBLIC) for resource in (CONFIGMAPS, ROLES, ROLE_BINDINGS)),
         *((RUNTIMES[names.CLUSTER_TRAINING_RUNTIME], None, name) for name in runtimes),
     ]

@@ -18,8 +18,7 @@ from trainyard_delivery.impact import Job, Ref, State
 from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
 from trainyard_operator.core import conditions, model, states
-from trainyard_operator.watch.cache import runtime_key, trainjob_of
-from trainyard_operator.watch.informer import jobset_of
+from trainyard_operator.core.views import jobset_of, runtime_key, trainjob_of
 
 from .lists import undecoded
 

@@ -33,6 +33,7 @@ from aiohttp import web
 from trainyard_api import fields, names
 from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
 from trainyard_api.rate import Buckets
+from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
 from trainyard_kube.client import ApiError, Client, NotFoundError, RetriableError, is_name
 from trainyard_kube.resources import JOBSETS
 from trainyard_policies import cluster
@@ -40,12 +41,12 @@ from trainyard_policies.settings import Policies
 
 from ..core import holding, info, limits, model, quota, reconcile, review, revisions, trial, validation
 from ..core.limits import DEFAULT, Limits
+from ..core.packed import Packed
 from ..core.review import MalformedError, Request
 from ..core.validation import Answer
+from ..core.views import RuntimeKey, jobset_of, runtime_key
 from ..metrics import Metrics
-from ..watch.cache import Cache, Key, RuntimeKey, runtime_key
-from ..watch.informer import jobset_of
-from ..watch.packed import Packed
+from ..watch.cache import Cache, Key
 from ..work.queues import Queues
 from ..work.runtimes import Runtimes
 from .bodies import Bodies, RefusedBodyError
@@ -56,10 +57,6 @@ from .trials import Trials, Tried
 
 logger = logging.getLogger(__name__)
 
-MUTATE_TRAINJOB = "/mutate-trainer-kubeflow-org-v1alpha1-trainjob"
-HOLD_TRAINJOB = "/hold-trainer-kubeflow-org-v1alpha1-trainjob"
-VALIDATE = "/validate-trainer-kubeflow-org-v1alpha1-"
-POLICIES = "/policies-trainer-kubeflow-org-v1alpha1-"
 ANSWER_TIMEOUT = 4.0
 """Seconds; together with those for the body, less than the 10 s after which the API server gives up."""
 QUEUES_TIMEOUT = 1.0

@@ -14,19 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from trainyard_api import names
 from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
-from trainyard_kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from trainyard_kube.resources import WEBHOOK_CONFIGURATIONS
 
 from ..work.apply import MANAGER
 
 logger = logging.getLogger(__name__)
 
-CONFIGURATIONS = (
-    (MUTATING_WEBHOOKS, names.MUTATING_WEBHOOKS),
-    (VALIDATING_WEBHOOKS, names.VALIDATING_WEBHOOKS),
-)
-"""Resource and name of each, upstream's names."""
 INTERVAL = 30.0
 """Seconds between two looks while everything is in place."""
 SOON = 3.0
@@ -69,7 +63,9 @@ class Publisher:
         if bundle is None or not self._leading():
             return False
         ca_bundle = base64.b64encode(bundle).decode()
-        return all([await self._publish(resource, name, ca_bundle) for resource, name in CONFIGURATIONS])
+        return all(
+            [await self._publish(resource, name, ca_bundle) for resource, name in WEBHOOK_CONFIGURATIONS]
+        )
 
     async def _publish(self, resource: Resource, name: str, ca_bundle: str) -> bool:
         path = resource.path(name=name)

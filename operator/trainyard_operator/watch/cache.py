@@ -12,15 +12,12 @@ a watch does not report a change that is here already.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from trainyard_api import names, runtime_ref
-
-from ..core import conditions, model, queueing, revisions
+from ..core import conditions, model
+from ..core.packed import Contents, Packed
 from ..core.plugins.jobset import said_by
-from .packed import Contents, Packed
+from ..core.views import Revision, RuntimeKey, SeenJobSet, VersionedRuntime, key_of, runtime_key
 
 
 class Key(NamedTuple):
@@ -36,14 +33,6 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
-
-
-class RuntimeKey(NamedTuple):
-    """Kind, namespace (None: cluster-scoped) and name of a runtime."""
-
-    kind: str
-    namespace: str | None
-    name: str
 
 
 class Versioned(Protocol):
@@ -169,51 +158,6 @@ class Store(Generic[K, V]):
             self.remove(key)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionedRuntime:
-    """A live runtime with the version that it was seen at."""
-
-    runtime: model.Runtime
-    resource_version: str
-
-    @property
-    def uid(self) -> str:
-        """The runtime's uid."""
-        return self.runtime.uid
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """A ControllerRevision of a runtime, as it was stored."""
-
-    name: str
-    uid: str
-    resource_version: str
-    created: datetime
-    runtime: model.Runtime | None
-    """What it keeps; None if it is not what its own name and label say."""
-    unreferenced_since: str | None = None
-    """Since when no JobSet has named it, as its annotation says."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenJobSet:
-    """A JobSet and whether a TrainJob, any TrainJob, is its controller."""
-
-    jobset: model.JobSet
-    of_trainjob: bool
-
-    @property
-    def uid(self) -> str:
-        """The JobSet's uid."""
-        return self.jobset.uid
-
-    @property
-    def resource_version(self) -> str:
-        """The JobSet's resourceVersion."""
-        return self.jobset.resource_version
-
-
 class Cache:
     """All stores, and which TrainJobs refer to which runtime."""
 
@@ -323,116 +267,3 @@ class Cache:
 
 def _has_finished(trainjob: model.TrainJob) -> bool:
     return conditions.finished(conditions.of(trainjob.status))
-
-
-def runtime_key(trainjob: model.TrainJob) -> RuntimeKey:
-    """Which runtime the TrainJob refers to."""
-    named = runtime_ref.of(trainjob.spec)
-    return RuntimeKey(named.kind, named.namespace(trainjob.namespace), named.name)
-
-
-def key_of(runtime: model.Runtime) -> RuntimeKey:
-    """Which runtime it is."""
-    return RuntimeKey(runtime.kind, runtime.namespace, runtime.name)
-
-
-_READ_AT_EACH_LOOK = frozenset({"runtimeRef", "suspend", "managedBy", "activeDeadlineSeconds"})
-_READ_STATUS = frozenset({"conditions", "jobsStatus", names.STATUS_FIELD})
-_READ_PROGRESS = frozenset({"progressPercentage", "lastUpdatedTime"})
-_READ_ANNOTATIONS = frozenset(
-    {names.ELASTIC_JOB_ANNOTATION, names.MAX_RESTARTS_ANNOTATION, names.RETENTION_ANNOTATION}
-)
-"""Of a TrainJob, beside what Kueue reads. What nobody reads is not kept: annotations and metrics can be
-large too."""
-
-
-def _status(status: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is read of a status; once a TrainJob has ended, not how its attempts failed, which is long."""
-    kept = _only(status, _READ_STATUS)
-    if progress := _only((status or {}).get("trainerStatus"), _READ_PROGRESS):
-        kept["trainerStatus"] = progress
-    if names.STATUS_FIELD in kept and conditions.finished(conditions.of(kept)):
-        kept[names.STATUS_FIELD] = _only(kept[names.STATUS_FIELD], frozenset({"state", "queue"}))
-    return kept
-
-
-def _only(fields: Mapping[str, Any] | None, kept: frozenset[str]) -> dict[str, Any]:
-    return {name: value for name, value in (fields or {}).items() if name in kept}
-
-
-def trainjob_of(manifest: model.Json) -> model.TrainJob:
-    """The slim view of a TrainJob. Raises KeyError, TypeError or ValueError for what is not one."""
-    metadata, spec = manifest["metadata"], manifest.get("spec") or {}
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    patches = spec.get("runtimePatches") or ()
-    return model.TrainJob(
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
-        created=time_of(metadata["creationTimestamp"]),
-        spec=Packed(spec, _READ_AT_EACH_LOOK),
-        status=_status(manifest.get("status")),
-        labels=queueing.labels_of(labels),
-        annotations=queueing.annotations_of(annotations) | _only(annotations, _READ_ANNOTATIONS),
-        deleting="deletionTimestamp" in metadata,
-        held_by_kueue=any(patch.get("manager") == names.KUEUES_PATCHES for patch in patches),
-    )
-
-
-def runtime_of(manifest: model.Json, kind: str) -> VersionedRuntime:
-    """The slim view of a live runtime. Raises KeyError or TypeError for what is not one."""
-    runtime = revisions.live({**manifest, "kind": kind})
-    return VersionedRuntime(packed(runtime), manifest["metadata"]["resourceVersion"])
-
-
-def packed(runtime: model.Runtime) -> model.Runtime:
-    """The runtime as it is kept."""
-    labels = _only(runtime.labels, frozenset({names.SUPPORT_LABEL}))
-    return replace(runtime, spec=Packed(runtime.spec), labels=labels)
-
-
-def revision_of(manifest: model.Json) -> Revision:
-    """The view of a ControllerRevision. Raises KeyError, TypeError or ValueError for what is not one."""
-    metadata = manifest["metadata"]
-    runtime = revisions.read(manifest)
-    return Revision(
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
-        created=time_of(metadata["creationTimestamp"]),
-        runtime=None if runtime is None else packed(runtime),
-        unreferenced_since=(metadata.get("annotations") or {}).get(names.UNREFERENCED_SINCE_ANNOTATION),
-    )
-
-
-def companion_of(identity: model.Identity, manifest: model.Json) -> model.Companion:
-    """The slim view of a child beside the JobSet. Raises KeyError or TypeError for what is not an object."""
-    metadata = manifest["metadata"]
-    owners = metadata.get("ownerReferences") or ()
-    owner: model.Json = next((owner for owner in owners if owner.get("controller")), {})
-    of_trainjob = owner.get("kind") == names.TRAINJOB and owner["apiVersion"].startswith(
-        f"{names.TRAINER_GROUP}/"
-    )
-    return model.Companion(
-        api_version=identity.api_version,
-        kind=identity.kind,
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
-        owner_uid=owner.get("uid"),
-        of_trainjob=owner["name"] if of_trainjob else None,
-        deleting="deletionTimestamp" in metadata,
-        annotations={
-            name: value
-            for name, value in (metadata.get("annotations") or {}).items()
-            if name.startswith(names.OWN_PREFIX)
-        },
-    )
-
-
-def time_of(text: str) -> datetime:
-    """A Kubernetes timestamp as a time with a zone."""
-    time = datetime.fromisoformat(text)
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -12,18 +12,16 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from trainyard_api import names
 from trainyard_kube.client import ApiError, Client, GoneError, NotFoundError, Resource, RetriableError
 
-from ..core import model
-from .cache import Key, SeenJobSet, Store, version
+from ..core.views import SeenJobSet, jobset_of
+from .cache import Key, Store, version
 
 logger = logging.getLogger(__name__)
 
@@ -314,131 +312,6 @@ def _watch_error(raw: msgspec.Raw) -> ApiError:
     status = msgspec.json.decode(raw, type=_Status)
     kind: type[ApiError] = GoneError if status.code == 410 else RetriableError
     return kind(status.message or "watch error", code=status.code, reason=status.reason)
-
-
-class _Owner(msgspec.Struct, rename="camel"):
-    uid: str
-    kind: str = ""
-    api_version: str = ""
-    controller: bool | None = None
-
-
-class _Labels(msgspec.Struct):
-    queue: str = msgspec.field(default="", name=names.QUEUE_LABEL)
-    priority_class: str = msgspec.field(default="", name=names.PRIORITY_CLASS_LABEL)
-
-
-class _JobSetMeta(msgspec.Struct, rename="camel"):
-    name: str
-    namespace: str
-    uid: str
-    resource_version: str
-    generation: int = 1
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: str | None = None
-    labels: _Labels | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[_Owner] | None = None
-
-
-class _JobSpec(msgspec.Struct):
-    parallelism: int = 1
-
-
-class _JobTemplate(msgspec.Struct):
-    spec: _JobSpec = msgspec.field(default_factory=_JobSpec)
-
-
-class _ReplicatedJob(msgspec.Struct):
-    name: str
-    replicas: int = 1
-    template: _JobTemplate = msgspec.field(default_factory=_JobTemplate)
-
-
-class _JobSetSpec(msgspec.Struct, rename="camel"):
-    suspend: bool | None = None
-    replicated_jobs: list[_ReplicatedJob] = msgspec.field(default_factory=list)
-
-
-class _Condition(msgspec.Struct, rename="camel"):
-    type: str
-    status: str = "Unknown"
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int | None = None
-
-
-class _ReplicatedJobStatus(msgspec.Struct):
-    name: str
-    ready: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    active: int = 0
-    suspended: int = 0
-
-
-class _JobSetStatus(msgspec.Struct, rename="camel"):
-    conditions: list[_Condition] | None = None
-    replicated_jobs_status: list[_ReplicatedJobStatus] | None = None
-    restarts: int = 0
-
-
-class _JobSet(msgspec.Struct):
-    metadata: _JobSetMeta
-    spec: _JobSetSpec | None = None
-    status: _JobSetStatus | None = None
-
-
-_jobset_decoder = msgspec.json.Decoder(_JobSet)
-
-
-def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
-    """The slim view of a JobSet's JSON. Raises msgspec.DecodeError for what is not one."""
-    decoded = _jobset_decoder.decode(raw)
-    meta = decoded.metadata
-    owner = next((owner for owner in meta.owner_references or () if owner.controller), None)
-    of_trainjob = (
-        owner is not None
-        and owner.kind == names.TRAINJOB
-        and owner.api_version.startswith("trainer.kubeflow.org/")
-    )
-    status = decoded.status if of_trainjob and decoded.status is not None else _JobSetStatus()
-    spec = decoded.spec or _JobSetSpec()
-    annotations: Mapping[str, str] = meta.annotations or {}
-    labels = meta.labels or _Labels()
-    jobset = model.JobSet(
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        owner_uid=None if owner is None else owner.uid,
-        suspend=bool(spec.suspend),
-        deleting=meta.deletion_timestamp is not None,
-        generation=meta.generation,
-        annotations={name: value for name, value in annotations.items() if name.startswith(names.OWN_PREFIX)},
-        conditions=tuple(
-            model.Condition(
-                c.type, c.status, c.reason, c.message, c.last_transition_time, c.observed_generation
-            )
-            for c in status.conditions or ()
-        ),
-        replicated_jobs_status=tuple(
-            model.ReplicatedJobStatus(r.name, r.ready, r.succeeded, r.failed, r.active, r.suspended)
-            for r in status.replicated_jobs_status or ()
-        ),
-        restarts=status.restarts,
-        queue=labels.queue,
-        priority_class=labels.priority_class,
-        created=meta.creation_timestamp,
-        queue_gates=annotations.get(names.QUEUE_GATES_ANNOTATION, ""),
-        nodes=sum(
-            job.replicas * job.template.spec.parallelism
-            for job in spec.replicated_jobs
-            if job.name not in names.INITIALIZERS
-        ),
-    )
-    return SeenJobSet(jobset, of_trainjob)
 
 
 class JobSetSink:

@@ -42,8 +42,8 @@ from trainyard_kube.resources import (
 
 from ..core import model, queueing, revisions
 from ..core.replacement import spec_over
-from ..watch.cache import Cache, Key, SeenJobSet, companion_of, revision_of, trainjob_of, version
-from ..watch.informer import jobset_of
+from ..core.views import SeenJobSet, companion_of, jobset_of, revision_of, trainjob_of
+from ..watch.cache import Cache, Key, version
 from . import ssh_keys
 from .queue import RetryError
 

@@ -31,8 +31,9 @@ from ..core import (
     same_failure,
     states,
 )
+from ..core.views import RuntimeKey, runtime_key, runtime_of, trainjob_of
 from ..metrics import Metrics
-from ..watch.cache import Cache, Key, RuntimeKey, runtime_key, runtime_of, trainjob_of, version
+from ..watch.cache import Cache, Key, version
 from ..watch.informer import State
 from ..watch.pod_ends import PodEnds
 from .apply import Applier, RefusedError

@@ -22,8 +22,8 @@ from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
 from trainyard_kube.resources import CONFIGMAPS, REVISIONS, RUNTIMES
 
 from ..core import conditions, model, revisions
-from ..watch.cache import (
-    Cache,
+from ..core.packed import Packed
+from ..core.views import (
     Revision,
     RuntimeKey,
     VersionedRuntime,
@@ -34,8 +34,8 @@ from ..watch.cache import (
     runtime_of,
     time_of,
 )
+from ..watch.cache import Cache
 from ..watch.informer import State
-from ..watch.packed import Packed
 from .apply import MANAGER
 from .memory import Memories, Snapshot
 
