@@ -24,6 +24,10 @@ class RuntimeRef(NamedTuple):
         """The runtime's namespace, for a TrainJob in that namespace; None for a cluster-scoped runtime."""
         return of_trainjob if self.kind == names.TRAINING_RUNTIME else None
 
+    def shown(self) -> dict[str, str]:
+        """As field errors show it: in Trainer's order of fields."""
+        return {"name": self.name, "apiGroup": self.group, "kind": self.kind}
+
 
 def of(spec: Mapping[str, Any]) -> RuntimeRef:
     """The runtime that the spec of a TrainJob names."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import fields, names, runtime_ref
 from trainyard_api.documents import Document
 from trainyard_api.errors import FieldPath, InvalidFieldError
 from trainyard_operator.core import plugins, revisions
@@ -100,13 +100,13 @@ def runtime_documents(documents: Sequence[Document], namespace: str) -> Runtimes
 
 def runtime_document(job: TrainJob, runtimes: Runtimes) -> Document | None:
     """The runtime that the TrainJob refers to; None if it is not among them."""
-    _, kind, name = revisions.reference(job)
+    _, kind, name = runtime_ref.of(job.spec)
     return _of_kind(kind, name, job, runtimes)
 
 
 def is_of_the_other_kind(job: TrainJob, runtimes: Runtimes) -> bool:
     """Whether a runtime of the other kind has the name to which the TrainJob refers."""
-    _, kind, name = revisions.reference(job)
+    _, kind, name = runtime_ref.of(job.spec)
     return _of_kind(revisions.other_kind(kind), name, job, runtimes) is not None
 
 

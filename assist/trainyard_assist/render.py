@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainyard_api import runtime_ref
 from trainyard_api.documents import Document
 from trainyard_api.errors import InvalidFieldError
 from trainyard_operator.core import framework, plugins, revisions
@@ -54,7 +55,7 @@ def render(
 
 def _children(document: Document, runtimes: Runtimes, settings: Settings, namespace: str) -> Sequence[Json]:
     job = offline.trainjob(document, namespace)
-    group, kind, name = revisions.reference(job)
+    group, kind, name = runtime_ref.of(job.spec)
     if not revisions.supported(job):
         raise RenderError(f"{document.place}: unsupported runtime: {kind}.{group}")
     runtime = offline.runtime_document(job, runtimes)

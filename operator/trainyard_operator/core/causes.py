@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from trainyard_api import names, similar
+from trainyard_api import names, runtime_ref, similar
 from trainyard_api.reasons import Reason
 
-from . import conditions, refusals, revisions
+from . import conditions, refusals
 from .framework import Framework
 from .model import Cause, EventNote, Json, Observed, Refused, Rejection, Runtime, TrainJob
+from .sentences import with_step
 
-_LONGEST_MESSAGE: Final = 1000
-"""An Event's message holds 1024 bytes."""
 _LONGEST_NAME: Final = 63
 """Of what may be no name at all."""
 _KUEUE_SAYS: Final = "Kueue says: "
@@ -47,14 +46,6 @@ NO_SUCH_QUEUE: Final = (
 )
 TOO_MUCH: Final = "ask for less, use another queue, or ask the platform team for more quota"
 """The next steps where a queue will never admit a job."""
-_STARTS_WITH: Final[Mapping[str, str]] = {
-    Reason.IMAGE_NOT_PULLED: "correct the image, or give the pods a pull secret for its registry",
-    Reason.SECRET_MISSING: "create the Secret, or correct its name",
-    Reason.CONFIG_MISSING: "create what the message names, or correct the name",
-    Reason.VOLUME_NOT_MOUNTED: "correct what the message names, or ask the platform team about the storage",
-    Reason.CANNOT_START: "correct command, working directory or mounts of the container",
-}
-"""The next step where a pod does not start on its node."""
 _SERVED_BY: Final = {
     "jobsets.jobset.x-k8s.io": "JobSet",
     "podgroups.scheduling.x-k8s.io": "the coscheduling plugin of scheduler-plugins",
@@ -69,34 +60,34 @@ OVERDUE: Final = Cause(Reason.DEADLINE_EXCEEDED, "TrainJob exceeded its active d
 def failed_alike(first: int, second: int, how: str) -> Cause:
     """Two attempts, counted from 1, failed alike."""
     message = f"attempts {first} and {second} failed alike, so there is no other: {how}"
-    return Cause(Reason.SAME_FAILURE, _worded(message, AFTER_THE_SAME_FAILURE))
+    return Cause(Reason.SAME_FAILURE, with_step(message, AFTER_THE_SAME_FAILURE))
 
 
 def unsupported(job: TrainJob) -> Cause:
     """The runtime's kind is not supported."""
-    group, kind, _ = revisions.reference(job)
+    group, kind, _ = runtime_ref.of(job.spec)
     return Cause(Reason.RUNTIME_NOT_SUPPORTED, f"unsupported runtime: {kind}.{group}")
 
 
 def runtime_missing(job: TrainJob, runtimes: Collection[str]) -> Cause:
     """There is no such runtime; `runtimes` are the names of those of its kind."""
-    _, _, name = revisions.reference(job)
+    _, _, name = runtime_ref.of(job.spec)
     hint = similar.hint(name, sorted(runtimes))
     step = "create it, or create the TrainJob again with another runtimeRef"
-    return Cause(Reason.RUNTIME_NOT_FOUND, _worded(f"{_reference(job)} is not found{hint}", step))
+    return Cause(Reason.RUNTIME_NOT_FOUND, with_step(f"{_reference(job)} is not found{hint}", step))
 
 
 def runtime_invalid(runtime: Runtime, problem: str) -> Cause:
     """No JobSet can be built from the runtime."""
     where = f'{runtime.kind} "{runtime.name}"'
     step = "correct the runtime or the TrainJob"
-    return Cause(Reason.RUNTIME_INVALID, _worded(f"no JobSet can be built from {where}: {problem}", step))
+    return Cause(Reason.RUNTIME_INVALID, with_step(f"no JobSet can be built from {where}: {problem}", step))
 
 
 def policy_unsupported(runtime: Runtime, problem: str, using: Framework) -> Cause:
     """The runtime has a policy that no plugin implements."""
     supported = ", ".join(sorted(using.implemented("mlPolicy")))
-    message = _worded(
+    message = with_step(
         f'{runtime.kind} "{runtime.name}": {problem}', f"use a runtime with one of: {supported}"
     )
     return Cause(Reason.POLICY_UNSUPPORTED, message)
@@ -105,7 +96,7 @@ def policy_unsupported(runtime: Runtime, problem: str, using: Framework) -> Caus
 def foreign(kind: str, name: str) -> Cause:
     """An object with the name of a child belongs to another owner."""
     message = f'{kind} "{name}" exists and belongs to another owner'
-    return Cause(Reason.JOBSET_CONFLICT, _worded(message, _NEXT_STEPS[Reason.JOBSET_CONFLICT]))
+    return Cause(Reason.JOBSET_CONFLICT, with_step(message, _NEXT_STEPS[Reason.JOBSET_CONFLICT]))
 
 
 def rejected(rejection: Rejection) -> Cause:
@@ -115,7 +106,7 @@ def rejected(rejection: Rejection) -> Cause:
         step = f"install {provider}, or have the platform team do so"
     else:
         step = _NEXT_STEPS.get(rejection.reason, "see the operator's log")
-    return Cause(rejection.reason, _worded(rejection.message, step))
+    return Cause(rejection.reason, with_step(rejection.message, step))
 
 
 def refused(refused_objects: Sequence[Refused], standing: Cause | None, *, has_run: bool) -> Cause:
@@ -123,7 +114,7 @@ def refused(refused_objects: Sequence[Refused], standing: Cause | None, *, has_r
     step = _HAS_RUN if has_run else MEND_CONTENT
     steps: Mapping[str, str] = {Reason.PODS_OVER_QUOTA: _OVER_QUOTA}
     causes = [
-        Cause(refusal.reason, _worded(refusal.message, steps.get(refusal.reason, step)))
+        Cause(refusal.reason, with_step(refusal.message, steps.get(refusal.reason, step)))
         for refusal in refused_objects
     ]
     return standing if standing in causes else causes[0]
@@ -137,27 +128,22 @@ def standing(job: TrainJob, reasons: Collection[str] = refusals.OF_A_JOBSET) -> 
     return Cause(blocked["reason"], str(blocked.get("message")))
 
 
-def does_not_start(reason: Reason, pod: str, message: str) -> Cause:
-    """A pod has its node, and a container of it does not start."""
-    return Cause(reason, _worded(f"pod {pod}: {message}", _STARTS_WITH[reason]))
-
-
 def no_such_queue(queue: str, namespace: str, hint: str) -> Cause:
     """The TrainJob names a LocalQueue that is not there."""
     problem = f"there is no LocalQueue {queue[:_LONGEST_NAME]} in namespace {namespace}{hint}"
-    return Cause(Reason.QUEUE_NOT_FOUND, _worded(problem, NO_SUCH_QUEUE))
+    return Cause(Reason.QUEUE_NOT_FOUND, with_step(problem, NO_SUCH_QUEUE))
 
 
 def queue_too_small(queue: str, request: str, most: str) -> Cause:
     """The TrainJob asks for more than its queue can ever give it."""
     problem = f"it asks for {request}, and LocalQueue {queue} {most}"
-    return Cause(Reason.QUEUE_TOO_SMALL, _worded(problem, TOO_MUCH))
+    return Cause(Reason.QUEUE_TOO_SMALL, with_step(problem, TOO_MUCH))
 
 
 def with_words_of_kueue(cause: Cause, words: str) -> Cause:
     """The cause with what Kueue says of it before the next step."""
     problem, _, step = cause.message.rpartition("; ")
-    return Cause(cause.reason, _worded(f"{problem}; {_KUEUE_SAYS}{words}", step))
+    return Cause(cause.reason, with_step(f"{problem}; {_KUEUE_SAYS}{words}", step))
 
 
 def has_words_of_kueue(standing: Cause | None, cause: Cause) -> bool:
@@ -189,15 +175,9 @@ def undone(manifest: Json, other: str, seconds: float) -> EventNote:
     title = f"{manifest['kind']} {manifest['metadata']['name']}"
     message = f"{other or 'another client'} keeps changing {title} back; the next write is in {seconds:.0f} s"
     step = "have the platform team find out what that is, and end it"
-    return EventNote("Warning", Reason.WRITE_UNDONE, _worded(message, step))
+    return EventNote("Warning", Reason.WRITE_UNDONE, with_step(message, step))
 
 
 def _reference(job: TrainJob) -> str:
-    _, kind, name = revisions.reference(job)
+    _, kind, name = runtime_ref.of(job.spec)
     return f'{kind} "{name}"'
-
-
-def _worded(sentence: str, step: str) -> str:
-    """The sentence and the next step; if they are too long, the sentence is cut."""
-    room = _LONGEST_MESSAGE - len(step) - 5
-    return f"{sentence if len(sentence) <= room else sentence[:room] + '...'}; {step}"

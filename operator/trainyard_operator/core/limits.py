@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import fields, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
-from . import patches, revisions
+from . import patches
 from .model import Json, Runtime, TrainJob
 
 INDEXED_JOB_PODS: Final = 100_000
@@ -142,7 +142,7 @@ def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iter
             if pods > limits.pods:
                 name = replicated["name"]
                 detail = f"gives ReplicatedJob {name} {pods} pods, but at most {limits.pods} are allowed"
-                reference = revisions.shown_reference(job)
+                reference = runtime_ref.of(job.spec).shown()
                 yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
         yield from _name_errors(job, jobset["spec"]["replicatedJobs"])
 

@@ -7,7 +7,7 @@ counts are of Jobs, and a Job is ready once all of its pods are. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,8 +15,8 @@ from typing import Final
 from trainyard_api import names
 from trainyard_api.reasons import Reason
 
-from . import causes
 from .model import Cause, EventNote
+from .sentences import with_step
 
 UNSCHEDULABLE: Final = "Unschedulable"
 """Reason of a pod's condition PodScheduled while the scheduler finds no node for it."""
@@ -49,6 +49,14 @@ REASONS: Final = frozenset(
     }
 )
 """What a pod that has a node waits for, as reasons of `Blocked`; the job still starts."""
+_STARTS_WITH: Final[Mapping[str, str]] = {
+    Reason.IMAGE_NOT_PULLED: "correct the image, or give the pods a pull secret for its registry",
+    Reason.SECRET_MISSING: "create the Secret, or correct its name",
+    Reason.CONFIG_MISSING: "create what the message names, or correct the name",
+    Reason.VOLUME_NOT_MOUNTED: "correct what the message names, or ask the platform team about the storage",
+    Reason.CANNOT_START: "correct command, working directory or mounts of the container",
+}
+"""The next step where a pod does not start on its node."""
 PATIENCE: Final = timedelta(seconds=20)
 """How long a pod may fit no node before that is reported: others may be about to leave one."""
 CHANGING: Final = 10.0
@@ -105,7 +113,7 @@ def _held(pods: list[Pod]) -> Cause | None:
     if first is None or first.held is None:
         return None
     reason, message = first.held
-    return causes.does_not_start(reason, first.name, message)
+    return Cause(reason, with_step(f"pod {first.name}: {message}", _STARTS_WITH[reason]))
 
 
 def why(reason: str, message: str) -> tuple[Reason, str] | None:

@@ -22,7 +22,6 @@ from typing import Any, Final
 
 from trainyard_api import documents, fields, names, runtime_ref
 from trainyard_api.errors import FieldPath
-from trainyard_api.runtime_ref import RuntimeRef
 
 from . import refusals
 from .conditions import moment, timestamp
@@ -149,11 +148,6 @@ def read_snapshot(config_map: Json, trainjob: TrainJob) -> Runtime | None:
     return runtime if refers(trainjob, runtime) else None
 
 
-def reference(trainjob: TrainJob) -> RuntimeRef:
-    """What the TrainJob's runtimeRef names, with the defaults of its CRD schema."""
-    return runtime_ref.of(trainjob.spec)
-
-
 def other_kind(kind: str) -> str:
     """The other kind of runtime: a TrainJob that leaves its kind out means a ClusterTrainingRuntime."""
     return (
@@ -167,22 +161,16 @@ def say_the_other_kind(kind: str) -> str:
     return f"There is a {other} of that name: say runtimeRef.kind: {other}"
 
 
-def shown_reference(trainjob: TrainJob) -> Json:
-    """The runtimeRef as field errors show it: in Trainer's order of fields."""
-    group, kind, name = reference(trainjob)
-    return {"name": name, "apiGroup": group, "kind": kind}
-
-
 def refers(trainjob: TrainJob, runtime: Runtime) -> bool:
     """Whether this is the runtime that the TrainJob's runtimeRef names."""
-    named = reference(trainjob)
+    named = runtime_ref.of(trainjob.spec)
     expected = (named.kind, named.name, named.namespace(trainjob.namespace))
     return (runtime.kind, runtime.name, runtime.namespace) == expected
 
 
 def supported(trainjob: TrainJob) -> bool:
     """Whether the runtimeRef is of a kind that can be built from at all."""
-    group, kind, _ = reference(trainjob)
+    group, kind, _ = runtime_ref.of(trainjob.spec)
     return group == names.TRAINER_GROUP and kind in names.RUNTIME_KINDS
 
 

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard_api import fields, names, similar
+from trainyard_api import fields, names, runtime_ref, similar
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
 from . import limits, marks, patches, plugins, quota, retention, retries, revisions, templates
@@ -180,13 +180,13 @@ def _without(job: TrainJob, *left_out: str) -> Json:
 
 
 def _unsupported(job: TrainJob) -> FieldError:
-    group, kind, _ = revisions.reference(job)
-    shown = revisions.shown_reference(job)
+    group, kind, _ = runtime_ref.of(job.spec)
+    shown = runtime_ref.of(job.spec).shown()
     return FieldError(ErrorType.INVALID, _REFERENCE, shown, f"unsupported runtime: {kind}.{group}")
 
 
 def _missing(job: TrainJob, of_the_other_kind: bool, runtimes: Collection[str]) -> FieldError:
-    group, kind, name = revisions.reference(job)
+    group, kind, name = runtime_ref.of(job.spec)
     path = _CLUSTER_REFERENCE if kind == names.CLUSTER_TRAINING_RUNTIME else _REFERENCE
     detail = (
         f'{kind.lower()}s.{group} "{name}" not found: specified {kind[0].lower()}{kind[1:]} '
@@ -196,13 +196,13 @@ def _missing(job: TrainJob, of_the_other_kind: bool, runtimes: Collection[str]) 
         detail += f". {revisions.say_the_other_kind(kind)}"
     elif (near := similar.nearest(name, sorted(runtimes))) is not None:
         detail += f". Did you mean {near}?"
-    return FieldError(ErrorType.INVALID, path, revisions.shown_reference(job), detail)
+    return FieldError(ErrorType.INVALID, path, runtime_ref.of(job.spec).shown(), detail)
 
 
 def _unusable(job: TrainJob, errors: Sequence[FieldError]) -> FieldError:
     """A runtime that was stored while nobody asked the webhook is too large to build from."""
     detail = f"the runtime is too large: {'; '.join(f'{error.path} {error.detail}' for error in errors)}"
-    return FieldError(ErrorType.INVALID, _REFERENCE, revisions.shown_reference(job), detail)
+    return FieldError(ErrorType.INVALID, _REFERENCE, runtime_ref.of(job.spec).shown(), detail)
 
 
 def _warnings(prefix: str, runtime: Runtime) -> Iterator[str]:
@@ -287,7 +287,7 @@ def _built(
         warnings = (*using.warnings(info), *_queue_warnings(job, children, queues)) if old is None else ()
         return warnings, tuple(limits.of_children(job, children, allowed)) if limited else ()
     except UnsupportedPolicyError as error:
-        shown = revisions.shown_reference(job)
+        shown = runtime_ref.of(job.spec).shown()
         return (), (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
     except InvalidFieldError as error:
         return (), error.errors

@@ -30,7 +30,7 @@ from typing import ParamSpec, TypeVar
 import msgspec
 from aiohttp import web
 
-from trainyard_api import fields, names
+from trainyard_api import fields, names, runtime_ref
 from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
 from trainyard_api.rate import Buckets
 from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
@@ -328,7 +328,7 @@ class Decider:
             return None
 
     def _is_of_the_other_kind(self, job: model.TrainJob) -> bool:
-        _, kind, name = revisions.reference(job)
+        _, kind, name = runtime_ref.of(job.spec)
         other = revisions.other_kind(kind)
         namespace = job.namespace if other == names.TRAINING_RUNTIME else None
         return RuntimeKey(other, namespace, name) in self._cache.runtimes

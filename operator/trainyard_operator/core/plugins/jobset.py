@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import fields, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, required
 
-from .. import patches, retries, revisions, templates
+from .. import patches, retries, templates
 from ..info import Child, Info
 from ..model import Condition, JobSet, Json, TrainJob, TrainJobStatus
 from . import owned
@@ -102,7 +102,7 @@ def _initializer_errors(info: Info, name: str) -> Iterator[FieldError]:
     job = next((job for job in info.jobs if job["name"] == name), None)
     detail = _initializer_problem(job, name, field, uri)
     if detail:
-        shown = revisions.shown_reference(info.trainjob)
+        shown = runtime_ref.of(info.trainjob.spec).shown()
         yield FieldError(ErrorType.INVALID, "spec.runtimeRef", shown, detail)
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from trainyard_api import fields, names
+from trainyard_api import fields, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
-from .. import resources, revisions, templates
+from .. import resources, templates
 from ..info import Info, PodSet
 from ..model import JobSet, Json, TrainJob
 from .torch import AUTO, processes, runs_torchtune
@@ -89,7 +89,7 @@ class TorchTune:
 
 def _errors(info: Info, trainer: Json) -> Iterator[FieldError]:
     model = _model(info)
-    name = revisions.reference(info.trainjob).name
+    name = runtime_ref.of(info.trainjob.spec).name
     if model not in _SUPPORTED:
         detail = f"must have a supported pretrained model, invalid model configured: {model}".rstrip()
         yield FieldError(ErrorType.INVALID, _RUNTIME_NAME, name, detail)
@@ -120,7 +120,7 @@ def _qlora_errors(info: Info, trainer: Json, model: str, arguments: Sequence[str
     given = fields.integer(trainer.get("numProcPerNode"), path)
     shown: Any = AUTO if given is None else given
     if model == _WITHOUT_QLORA:
-        name = revisions.reference(info.trainjob).name
+        name = runtime_ref.of(info.trainjob.spec).name
         yield FieldError(ErrorType.INVALID, _RUNTIME_NAME, name, f"QLoRA is not supported for {model} model")
     gpus = resources.gpu_count(resources.per_node(info))
     single = _recipe(1, str(shown), gpus, arguments) is _SINGLE_DEVICE[_QLORA]
@@ -134,7 +134,7 @@ def _qlora_errors(info: Info, trainer: Json, model: str, arguments: Sequence[str
 
 def _model(info: Info) -> str:
     """The pretrained model: `llama3_2/1B` for `torchtune-llama3.2-1b`; empty for other names."""
-    parts = revisions.reference(info.trainjob).name.split("-")
+    parts = runtime_ref.of(info.trainjob.spec).name.split("-")
     return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
 
 

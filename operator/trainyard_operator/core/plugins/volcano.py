@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import fields, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
-from .. import gang, patches, revisions, templates
+from .. import gang, patches, templates
 from ..info import Child, Info
 from ..model import JobSet, Json, TrainJob
 from . import owned
@@ -80,7 +80,9 @@ def _queue_error(info: Info) -> FieldError:
         if names.VOLCANO_QUEUE_ANNOTATION in annotations:
             where = str(path.child("annotations").key(names.VOLCANO_QUEUE_ANNOTATION))
             return FieldError(ErrorType.INVALID, where, "", detail)
-    return FieldError(ErrorType.INVALID, "spec.runtimeRef", revisions.shown_reference(info.trainjob), detail)
+    return FieldError(
+        ErrorType.INVALID, "spec.runtimeRef", runtime_ref.of(info.trainjob.spec).shown(), detail
+    )
 
 
 def _priority_classes(info: Info) -> Iterator[str]:
