@@ -14,7 +14,7 @@ import yaml
 from tests.support import site
 from tests.support.site import ROOT, SOURCES, edit, git
 
-CORE = "operator/trainyard_operator/core/plugins"
+CORE = "operator/trainyard_operator/core/build/plugins"
 RULES = "policies/trainyard_policies/rules"
 PLATFORM = "platform/trainyard_platform"
 COMMAND = "cli/trainyard_cli"

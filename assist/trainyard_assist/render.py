@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from trainyard_api import runtime_ref
 from trainyard_api.documents import Document
 from trainyard_api.errors import InvalidFieldError
-from trainyard_operator.core import framework, plugins, revisions
-from trainyard_operator.core.info import DEFAULT_SETTINGS, Settings
+from trainyard_operator.core.build import framework, plugins
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Settings
+from trainyard_operator.core.decide import revisions
 from trainyard_operator.core.model import Json
 
 from . import offline

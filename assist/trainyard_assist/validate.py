@@ -12,10 +12,10 @@ from typing import Final
 
 from trainyard_api.documents import Document
 from trainyard_api.errors import InvalidFieldError
-from trainyard_operator.core import validation
-from trainyard_operator.core.info import DEFAULT_SETTINGS
+from trainyard_operator.core.admit import validation
+from trainyard_operator.core.admit.validation import Answer
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS
 from trainyard_operator.core.model import TrainJob
-from trainyard_operator.core.validation import Answer
 
 from . import offline
 from .offline import DEFAULT_NAMESPACE, Runtimes

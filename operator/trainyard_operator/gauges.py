@@ -13,7 +13,8 @@ from prometheus_client.registry import Collector
 
 from trainyard_api import names
 
-from .core import model, states
+from .core import model
+from .core.status import states
 from .watch.cache import Cache, Key
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import Credentials, CredentialsError
 from trainyard_kube.resources import JOBSETS, PODS, REVISIONS
 
-from .core import info, plugins
-from .core.limits import Limits
-from .core.plugins.trainjobstatus import GATE
+from .core.admit.limits import Limits
+from .core.build import info, plugins
+from .core.build.plugins.trainjobstatus import GATE
 from .metrics import Metrics
 from .serve.admission import Decider, WebhookServer
 from .serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper

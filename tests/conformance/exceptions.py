@@ -74,7 +74,7 @@ LIMITS = {
     "args item of the greatest length": "may not be more than 262144 bytes as JSON",
     "name of 63 characters": "must be no more than 48 characters with this runtime",
 }
-"""By case: no quirks, but limits of our own (`trainyard_operator.core.limits`), with their words.
+"""By case: no quirks, but limits of our own (`trainyard_operator.core.admit.limits`), with their words.
 
 The reference lets these in, and they fail later: pods whose names are too
 long, objects that are too large for etcd or a watch.

@@ -14,7 +14,7 @@ from tests.support import live
 from trainyard_api import names
 from trainyard_kube import credentials
 from trainyard_kube.client import Client
-from trainyard_operator.core.info import DEFAULT_SETTINGS
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.admission import Decider, WebhookServer

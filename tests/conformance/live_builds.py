@@ -7,7 +7,7 @@ from tests.support.corpus import GOLDEN, RUNTIMES, cases, load
 from tests.support.generated import COUNT, drawn
 from trainyard_api import documents
 from trainyard_assist.render import render
-from trainyard_operator.core.info import Settings
+from trainyard_operator.core.build.info import Settings
 
 from .compare import differences, normal
 

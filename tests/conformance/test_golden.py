@@ -8,7 +8,7 @@ from tests.support.corpus import GOLDEN, RUNTIMES, by_kind_and_name, cases, load
 from trainyard_api import documents
 from trainyard_assist.render import render
 from trainyard_cli.commands.render import run
-from trainyard_operator.core.info import Settings
+from trainyard_operator.core.build.info import Settings
 
 from . import exceptions
 from .compare import differences, without_open_mpi_5

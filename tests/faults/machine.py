@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from tests.support import objects
 from tests.support.controller_scene import START, Scene
 from tests.support.fake_api import FakeApi
-from trainyard_operator.core.views import revision_of
+from trainyard_operator.core.decide.views import revision_of
 from trainyard_operator.watch.cache import Key
 from trainyard_operator.watch.informer import JobSetSink
 from trainyard_operator.work.queue import Workers

@@ -16,9 +16,10 @@ from hypothesis.stateful import invariant, rule
 from tests.support import objects
 from tests.support.fake_api import status
 from trainyard_api import names
-from trainyard_operator.core import plugins, revisions
-from trainyard_operator.core.info import DEFAULT_SETTINGS
-from trainyard_operator.core.views import trainjob_of
+from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS
+from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.views import trainjob_of
 
 from .machine import ALL, FEW, HOURS, MORE, NAMES, RUNTIME, Machine, ended, owner, run
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from tests.support.live import JOBSET, TRAINER, done
 from tests.support.patience import eventually
-from trainyard_operator.core import progress
+from trainyard_operator.core.status import progress
 from trainyard_sandbox.assembly import free_port
 
 from . import gaps, lives, rights

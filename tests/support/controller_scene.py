@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from trainyard_kube.client import Client
-from trainyard_operator.core.info import DEFAULT_SETTINGS
-from trainyard_operator.core.views import jobset_of
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS
+from trainyard_operator.core.decide.views import jobset_of
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.informer import State

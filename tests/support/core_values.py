@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trainyard_api.fields import Json
-from trainyard_operator.core import plugins
-from trainyard_operator.core.info import DEFAULT_SETTINGS
+from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS
 from trainyard_operator.core.model import (
     JobSet,
     Observed,

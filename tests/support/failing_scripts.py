@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from trainyard_operator.core import attempts, last_words
+from trainyard_operator.core.status import attempts, last_words
 from trainyard_platform.catalog import in_pods
 
 MODULE = Path(in_pods.__file__).with_name("sitecustomize.py")

@@ -39,7 +39,7 @@ from trainyard_cli.cluster import last_lines
 from trainyard_cli.cluster import observe as looks
 from trainyard_cli.commands import explain as command
 from trainyard_cli.main import app
-from trainyard_operator.core.last_lines import Kept, Lines
+from trainyard_operator.core.decide.last_lines import Kept, Lines
 
 TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/tj"
 RUNTIME = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/rt"

@@ -15,7 +15,7 @@ from trainyard_cli.cluster.workloads import Seen, look
 from trainyard_cli.commands import runtimes_jobs
 from trainyard_delivery.impact import Job, Ref, State
 from trainyard_kube.credentials import Credentials
-from trainyard_operator.core import revisions
+from trainyard_operator.core.decide import revisions
 
 RUNTIME = Ref("ClusterTrainingRuntime", "", "plain")
 OLD, NEW = "runtime-" + "0" * 32, "runtime-" + "1" * 32

@@ -16,8 +16,8 @@ import aiohttp
 from tests.support.fake_api import FakeApi
 from trainyard_api.webhook_paths import VALIDATE
 from trainyard_kube.client import Client
-from trainyard_operator.core.info import DEFAULT_SETTINGS, Settings
-from trainyard_operator.core.limits import DEFAULT, Limits
+from trainyard_operator.core.admit.limits import DEFAULT, Limits
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Settings
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.admission import Decider, WebhookServer

@@ -20,10 +20,11 @@ from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_api import names
 from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES
-from trainyard_operator.core import review, revisions, validation
-from trainyard_operator.core.info import Settings
-from trainyard_operator.core.limits import Limits
-from trainyard_operator.core.views import RuntimeKey, SeenJobSet, jobset_of, runtime_of
+from trainyard_operator.core.admit import review, validation
+from trainyard_operator.core.admit.limits import Limits
+from trainyard_operator.core.build.info import Settings
+from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.views import RuntimeKey, SeenJobSet, jobset_of, runtime_of
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import admission, bodies, certificates
 from trainyard_operator.serve.admission import Decider, WebhookServer

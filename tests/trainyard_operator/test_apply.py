@@ -14,8 +14,9 @@ from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
 from trainyard_kube.client import Client, error_from
 from trainyard_kube.resources import JOBSETS, SECRETS
-from trainyard_operator.core import model, revisions
-from trainyard_operator.core.views import jobset_of, trainjob_of
+from trainyard_operator.core import model
+from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.views import jobset_of, trainjob_of
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.work.apply import Applier, RefusedError, Written, refusal
 from trainyard_operator.work.queue import RetryError

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.core_values import at, stamp, trainjob
-from trainyard_operator.core import attempts
 from trainyard_operator.core.model import Condition, EventNote, PodEnd
+from trainyard_operator.core.status import attempts
 
 
 def end(index: int, seconds: float, *, attempt: int = 0, **fields: Any) -> PodEnd:

@@ -13,7 +13,7 @@ from aiohttp import web
 from tests.support import objects
 from tests.support.controller_scene import JOB, JOBSET, Scene, scene
 from tests.support.fake_api import run, status
-from trainyard_operator.core.info import Settings
+from trainyard_operator.core.build.info import Settings
 from trainyard_operator.work.apply import Applier
 from trainyard_operator.work.authorities import AGAIN, Authorities
 from trainyard_operator.work.companions import Companions

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.support import objects
+from trainyard_operator.core.decide.views import Revision, RuntimeKey, trainjob_of
 from trainyard_operator.core.model import JobSet, Runtime, TrainJob
-from trainyard_operator.core.views import Revision, RuntimeKey, trainjob_of
 from trainyard_operator.watch.cache import Cache, Key, Store
 
 KEY = Key("team", "tj")

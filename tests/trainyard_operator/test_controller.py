@@ -16,8 +16,9 @@ from tests.support.controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene, sce
 from tests.support.fake_api import run, status
 from trainyard_api import names
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
-from trainyard_operator.core import model, revisions
-from trainyard_operator.core.views import RuntimeKey, revision_of
+from trainyard_operator.core import model
+from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.views import RuntimeKey, revision_of
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.informer import State
 from trainyard_operator.work.apply import Applier

@@ -15,11 +15,12 @@ import pytest
 
 from tests.harness.selection import long_unless
 from tests.support.core_values import at, observed, replicated_job, runtime, trainjob
-from trainyard_operator.core import limits, plugins, review
-from trainyard_operator.core.info import Settings
+from trainyard_operator.core.admit import limits, review
+from trainyard_operator.core.admit.validation import validate, validate_runtime
+from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.info import Settings
+from trainyard_operator.core.decide.reconcile import companions, reconcile
 from trainyard_operator.core.model import Runtime, TrainJob
-from trainyard_operator.core.reconcile import companions, reconcile
-from trainyard_operator.core.validation import validate, validate_runtime
 
 Json = Mapping[str, Any]
 Shape = Callable[[int], tuple[TrainJob, Runtime]]

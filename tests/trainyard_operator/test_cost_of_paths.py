@@ -17,8 +17,8 @@ from tests.support.rule_examples import manifest
 from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
-from trainyard_operator.core import limits, review
-from trainyard_operator.core.views import RuntimeKey, runtime_of
+from trainyard_operator.core.admit import limits, review
+from trainyard_operator.core.decide.views import RuntimeKey, runtime_of
 from trainyard_operator.serve.admission import Decider
 from trainyard_operator.watch.cache import Cache
 from trainyard_operator.work.memory import Memories

@@ -14,8 +14,9 @@ from tests.support.junk import DEEP
 from trainyard_api import names
 from trainyard_api.rate import Buckets
 from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
-from trainyard_operator.core import limits, review, revisions
-from trainyard_operator.core.views import jobset_of, revision_of
+from trainyard_operator.core.admit import limits, review
+from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.views import jobset_of, revision_of
 from trainyard_operator.serve import admission
 from trainyard_operator.serve.budget import SMALL, Budget
 from trainyard_operator.serve.trials import BURST

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tests.support.core_values import built, containers, jobset, replicated_job, runtime, trainjob
-from trainyard_operator.core import marks, plugins
-from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
-from trainyard_operator.core.plugins.jax import JAX
-from trainyard_operator.core.plugins.torchtune import TorchTune
-from trainyard_operator.core.plugins.xgboost import XGBoost
-from trainyard_operator.core.validation import validate
+from trainyard_operator.core.admit.validation import validate
+from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS, new_info
+from trainyard_operator.core.build.plugins.jax import JAX
+from trainyard_operator.core.build.plugins.torchtune import TorchTune
+from trainyard_operator.core.build.plugins.xgboost import XGBoost
+from trainyard_operator.core.decide import marks
 
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.support.core_values import replicated_job, runtime, trainjob
-from trainyard_operator.core import gang, plugins
-from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
-from trainyard_operator.core.plugins.coscheduling import CoScheduling
-from trainyard_operator.core.plugins.volcano import Volcano
+from trainyard_operator.core.build import gang, plugins
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS, new_info
+from trainyard_operator.core.build.plugins.coscheduling import CoScheduling
+from trainyard_operator.core.build.plugins.volcano import Volcano
 
 
 def job(name, ancestor=None, pods=1, cpu="1", waits=(), **pod):

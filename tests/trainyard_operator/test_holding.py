@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support import objects
 from trainyard_api.errors import InvalidFieldError
-from trainyard_operator.core import holding
+from trainyard_operator.core.admit import holding
 
 GATES = "kueue.x-k8s.io/admission-gated-by"
 OURS = "trainyard.dev/sent-suspended"

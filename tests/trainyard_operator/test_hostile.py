@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.support.core_values import at, observed, replicated_job, runtime, trainjob
 from tests.support.junk import DEEP, JOB, JUNK, places, spoiled
-from trainyard_operator.core import plugins
-from trainyard_operator.core.info import Settings
-from trainyard_operator.core.reconcile import reconcile
-from trainyard_operator.core.validation import validate, validate_runtime
+from trainyard_operator.core.admit.validation import validate, validate_runtime
+from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.info import Settings
+from trainyard_operator.core.decide.reconcile import reconcile
 
 GATES = Settings(feature_gates=frozenset({"TrainJobStatus"}))
 CONTAINER = {

@@ -14,8 +14,8 @@ import pytest
 from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_kube.resources import JOBSETS
+from trainyard_operator.core.decide.views import jobset_of
 from trainyard_operator.core.model import Condition, JobSet, ReplicatedJobStatus, TrainJob
-from trainyard_operator.core.views import jobset_of
 from trainyard_operator.watch import informer as informer_module
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.informer import Informer, JobSetSink, State

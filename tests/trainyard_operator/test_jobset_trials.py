@@ -10,7 +10,7 @@ from tests.support import objects
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_api import names
 from trainyard_api.webhook_paths import POLICIES
-from trainyard_operator.core.info import Settings
+from trainyard_operator.core.build.info import Settings
 from trainyard_policies.settings import Policies
 
 from .admission_reviews import denial, tried_last, tries, webhooks

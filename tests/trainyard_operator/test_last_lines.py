@@ -15,8 +15,16 @@ from tests.support import controller_scene, objects
 from tests.support.controller_scene import JOB, JOBSET, KEY, Scene
 from tests.support.core_values import at, stamp, trainjob
 from tests.support.fake_api import run, status
-from trainyard_operator.core import last_lines
-from trainyard_operator.core.last_lines import IN_SUM, LONGEST_LINE, MOST_PODS, OF_A_POD, Kept, Lines, Pod
+from trainyard_operator.core.decide import last_lines
+from trainyard_operator.core.decide.last_lines import (
+    IN_SUM,
+    LONGEST_LINE,
+    MOST_PODS,
+    OF_A_POD,
+    Kept,
+    Lines,
+    Pod,
+)
 from trainyard_operator.core.model import PodEnd
 from trainyard_operator.work.events import Events
 from trainyard_operator.work.last_lines import (

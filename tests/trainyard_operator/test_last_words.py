@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trainyard_operator.core import last_words
-from trainyard_operator.core.last_words import LastWords
+from trainyard_operator.core.status import last_words
+from trainyard_operator.core.status.last_words import LastWords
 
 AT = datetime(2026, 1, 1, 12, 0, 4, 250000, UTC)
 

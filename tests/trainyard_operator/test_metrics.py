@@ -14,11 +14,11 @@ from tests.support.core_values import runtime, trainjob
 from tests.support.fake_api import run, status
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
 from trainyard_operator import gauges
-from trainyard_operator.core import plugins
-from trainyard_operator.core.framework import Framework
-from trainyard_operator.core.info import DEFAULT_SETTINGS, Info
+from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.framework import Framework
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Info
 from trainyard_operator.core.model import JobSet, TrainJob
-from trainyard_operator.core.states import State
+from trainyard_operator.core.status.states import State
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.work.measured import measured

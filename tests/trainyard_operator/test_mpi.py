@@ -4,11 +4,11 @@ import pytest
 
 from tests.support.core_values import containers, replicated_job, runtime, trainjob
 from trainyard_api.errors import InvalidFieldError
-from trainyard_operator.core import plugins
-from trainyard_operator.core.info import DEFAULT_SETTINGS, Child, new_info
+from trainyard_operator.core.admit.validation import validate
+from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Child, new_info
+from trainyard_operator.core.build.plugins.mpi import MPI
 from trainyard_operator.core.model import Generated
-from trainyard_operator.core.plugins.mpi import MPI
-from trainyard_operator.core.validation import validate
 
 OWNER = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",

@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.core_values import at
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import nodes
 from trainyard_operator.core.model import Cause, EventNote
-from trainyard_operator.core.nodes import Nodes, Pod
+from trainyard_operator.core.status import nodes
+from trainyard_operator.core.status.nodes import Nodes, Pod
 
 FULL = "0/3 nodes are available: 3 Insufficient cpu."
 

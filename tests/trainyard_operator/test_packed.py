@@ -70,7 +70,7 @@ FILL = """
 import json, sys
 from trainyard_operator.core import revisions
 from trainyard_operator.core.model import Runtime
-from trainyard_operator.core.views import revision_of, runtime_of, trainjob_of
+from trainyard_operator.core.decide.views import revision_of, runtime_of, trainjob_of
 from trainyard_operator.watch.cache import Cache, Key
 
 def mib():

@@ -6,20 +6,20 @@ import pytest
 
 from tests.support.core_values import built, containers, counts, jobset, replicated_job, runtime, trainjob
 from trainyard_api.errors import InvalidFieldError
-from trainyard_operator.core import plugins
-from trainyard_operator.core.framework import Framework, UnsupportedPolicyError
-from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
-from trainyard_operator.core.model import Condition
-from trainyard_operator.core.phases import (
+from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.framework import Framework, UnsupportedPolicyError
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS, new_info
+from trainyard_operator.core.build.phases import (
     Build,
     EnforceMLPolicy,
     EnforcePodGroupPolicy,
     IdentifyNetwork,
     Validate,
 )
-from trainyard_operator.core.plugins.jobset import JobSetPlugin, said_by
-from trainyard_operator.core.plugins.plainml import PlainML
-from trainyard_operator.core.plugins.torch import Torch
+from trainyard_operator.core.build.plugins.jobset import JobSetPlugin, said_by
+from trainyard_operator.core.build.plugins.plainml import PlainML
+from trainyard_operator.core.build.plugins.torch import Torch
+from trainyard_operator.core.model import Condition
 
 RANK = {
     "name": "PET_NODE_RANK",

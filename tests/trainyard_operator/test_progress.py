@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from trainyard_operator.core import progress
-from trainyard_operator.core.progress import InvalidReportError
+from trainyard_operator.core.status import progress
+from trainyard_operator.core.status.progress import InvalidReportError
 
 NOW = "2026-08-01T08:00:00Z"
 AUDIENCE = "trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/tj/status"

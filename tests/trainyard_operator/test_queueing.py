@@ -19,8 +19,9 @@ from tests.support.core_values import (
     trainjob,
 )
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import queueing, revisions, states
-from trainyard_operator.core.info import Settings
+from trainyard_operator.core.build.info import Settings
+from trainyard_operator.core.decide import queueing, revisions
+from trainyard_operator.core.decide.reconcile import COLLECT_SECONDS, RETRY_SECONDS, reconcile
 from trainyard_operator.core.model import (
     NOTHING,
     Activate,
@@ -39,7 +40,7 @@ from trainyard_operator.core.model import (
     TrainJob,
     Update,
 )
-from trainyard_operator.core.reconcile import COLLECT_SECONDS, RETRY_SECONDS, reconcile
+from trainyard_operator.core.status import states
 
 JOBSETS = Settings(queue_holds_jobset=True)
 QUEUE = "kueue.x-k8s.io/queue-name"

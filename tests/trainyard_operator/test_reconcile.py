@@ -17,8 +17,9 @@ from tests.support.core_values import (
     trainjob,
 )
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import revisions
-from trainyard_operator.core.info import Settings
+from trainyard_operator.core.build.info import Settings
+from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.reconcile import reconcile
 from trainyard_operator.core.model import (
     NOTHING,
     Condition,
@@ -32,7 +33,6 @@ from trainyard_operator.core.model import (
     RuntimeProblem,
     Update,
 )
-from trainyard_operator.core.reconcile import reconcile
 
 REVISION = revisions.name_of(PLAIN)
 RECORDED = replace(PLAIN, revision=REVISION)

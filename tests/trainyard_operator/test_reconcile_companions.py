@@ -8,8 +8,9 @@ import pytest
 
 from tests.support.core_values import at, jobset, observed, replicated_job, runtime, trainjob
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import attempts, framework, plugins, reconcile
-from trainyard_operator.core.info import Settings
+from trainyard_operator.core.build import framework, plugins
+from trainyard_operator.core.build.info import Settings
+from trainyard_operator.core.decide import reconcile
 from trainyard_operator.core.model import (
     Companion,
     Condition,
@@ -23,6 +24,7 @@ from trainyard_operator.core.model import (
     RuntimeProblem,
     Update,
 )
+from trainyard_operator.core.status import attempts
 
 GPU_JOBS = [
     replicated_job("node", None, [{"name": "node", "image": "i", "resources": {"requests": {"cpu": "1"}}}]),

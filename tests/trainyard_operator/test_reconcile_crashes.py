@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.support.core_values import at, counts, jobset, observed, replicated_job, runtime, stamp, trainjob
 from tests.support.junk import JOB, JUNK, places, spoiled
+from trainyard_operator.core.decide.reconcile import reconcile
 from trainyard_operator.core.model import Condition, Create, Delete, JobSet, Plan, RecordRevision, Update
-from trainyard_operator.core.reconcile import reconcile
 
 CRASHES = list(itertools.product((0, 1, 2, 99), repeat=3))
 """After how many writes the operator dies, in three rounds; 99: it lives."""

@@ -23,7 +23,9 @@ from tests.support.core_values import (
 )
 from tests.support.fake_api import run, status
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import refusals, revisions
+from trainyard_operator.core.decide import refusals, revisions
+from trainyard_operator.core.decide.reconcile import reconcile
+from trainyard_operator.core.decide.refusals import Warned
 from trainyard_operator.core.model import (
     Create,
     Delete,
@@ -36,8 +38,6 @@ from trainyard_operator.core.model import (
     ReplicatedJobStatus,
     Runtime,
 )
-from trainyard_operator.core.reconcile import reconcile
-from trainyard_operator.core.refusals import Warned
 
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
 BAD = replace(PLAIN, changed=at(-60), created=at(-90))

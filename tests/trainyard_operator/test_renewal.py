@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.support.core_values import PLAIN, at, counts, jobset, observed, trainjob
 from trainyard_api.reasons import Reason
+from trainyard_operator.core.decide.reconcile import reconcile
 from trainyard_operator.core.model import Delete, Job, JobSet, Rejection, Update
-from trainyard_operator.core.reconcile import reconcile
 
 RECORDED = replace(PLAIN, revision="runtime-recorded")
 STAMP = "trainyard.dev/placement"

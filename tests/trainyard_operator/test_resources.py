@@ -3,9 +3,9 @@
 import pytest
 
 from tests.support.core_values import replicated_job, runtime, trainjob
-from trainyard_operator.core import resources, templates
-from trainyard_operator.core.info import DEFAULT_SETTINGS, new_info
-from trainyard_operator.core.templates import SPEC_PATH
+from trainyard_operator.core.build import resources, templates
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS, new_info
+from trainyard_operator.core.build.templates import SPEC_PATH
 
 
 def requests(**amounts):

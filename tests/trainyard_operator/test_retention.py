@@ -12,9 +12,9 @@ from aiohttp import web
 from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_api.configuration import Retention
-from trainyard_operator.core import retention
+from trainyard_operator.core.decide import retention
+from trainyard_operator.core.decide.views import trainjob_of
 from trainyard_operator.core.model import TrainJob
-from trainyard_operator.core.views import trainjob_of
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.work.reaper import INTERVAL, SOONEST, Reaper

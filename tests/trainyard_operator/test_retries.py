@@ -16,10 +16,10 @@ from tests.support.core_values import (
     trainjob,
 )
 from trainyard_api.fields import Json
-from trainyard_operator.core import revisions
+from trainyard_operator.core.admit.validation import Answer, validate
+from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.reconcile import companions, reconcile
 from trainyard_operator.core.model import Create, JobSet, Runtime, TrainJob, Update
-from trainyard_operator.core.reconcile import companions, reconcile
-from trainyard_operator.core.validation import Answer, validate
 
 NAME = "trainyard.dev/max-restarts"
 FIELD = f"metadata.annotations[{NAME}]"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.support import objects
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
-from trainyard_operator.core import review
+from trainyard_operator.core.admit import review
+from trainyard_operator.core.admit.review import MalformedError, Request
 from trainyard_operator.core.model import Runtime, TrainJob
-from trainyard_operator.core.review import MalformedError, Request
 
 from .admission_reviews import body, request
 

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from tests.support.core_values import at, jobset, stamp, trainjob
-from trainyard_operator.core import revisions
+from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.revisions import Chosen
 from trainyard_operator.core.model import JobSet, Runtime, RuntimeProblem, TrainJob
-from trainyard_operator.core.revisions import Chosen
 
 LIVE = Runtime(
     kind="ClusterTrainingRuntime",

@@ -10,8 +10,9 @@ import pytest
 
 from tests.support.core_values import at, counts, jobset, observed, stamp, trainjob
 from trainyard_api.fields import Json
-from trainyard_operator.core import attempts, same_failure
-from trainyard_operator.core.info import Settings
+from trainyard_operator.core.build.info import Settings
+from trainyard_operator.core.decide import same_failure
+from trainyard_operator.core.decide.reconcile import reconcile
 from trainyard_operator.core.model import (
     NOTHING,
     Activate,
@@ -24,7 +25,7 @@ from trainyard_operator.core.model import (
     Suspend,
     TrainJob,
 )
-from trainyard_operator.core.reconcile import reconcile
+from trainyard_operator.core.status import attempts
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "/workspace/train.py", line 3, in <module>\n'
 WORDS = f"{TRACEBACK}KeyError: 'label'\n"

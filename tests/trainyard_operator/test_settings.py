@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainyard_api.configuration import Configuration, Webhook
-from trainyard_operator.core import limits
+from trainyard_operator.core.admit import limits
 from trainyard_operator.settings import SettingsError, load, load_policies, parse
 
 HEADER = "apiVersion: config.trainyard.dev/v1alpha1\nkind: Configuration\n"

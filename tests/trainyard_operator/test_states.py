@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.core_values import jobset, trainjob
 from trainyard_api import names
-from trainyard_operator.core import states
 from trainyard_operator.core.model import JobSet
-from trainyard_operator.core.nodes import Nodes
+from trainyard_operator.core.status import states
+from trainyard_operator.core.status.nodes import Nodes
 
 QUEUE = {names.QUEUE_LABEL: "default"}
 HELD = {names.QUEUE_GATES_ANNOTATION: names.SENT_SUSPENDED}

@@ -22,8 +22,8 @@ from tests.support import objects
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.rate import Buckets
 from trainyard_kube.client import Client
-from trainyard_operator.core import progress
-from trainyard_operator.core.views import jobset_of, trainjob_of
+from trainyard_operator.core.decide.views import jobset_of, trainjob_of
+from trainyard_operator.core.status import progress
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates, status_server
 from trainyard_operator.serve.reporters import Reporters

@@ -1,9 +1,9 @@
 """How a training process is connected with the status server; the golden corpus has whole JobSets."""
 
 from tests.support.core_values import replicated_job, runtime, trainjob
-from trainyard_operator.core import plugins
-from trainyard_operator.core.info import Settings, new_info
-from trainyard_operator.core.plugins.trainjobstatus import TrainJobStatusPlugin
+from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.info import Settings, new_info
+from trainyard_operator.core.build.plugins.trainjobstatus import TrainJobStatusPlugin
 
 ON = Settings(
     feature_gates=frozenset({"TrainJobStatus"}),

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.support.core_values import PLAIN, counts, jobset, replicated_job, runtime, trainjob
-from trainyard_operator.core.framework import Framework
-from trainyard_operator.core.info import DEFAULT_SETTINGS
-from trainyard_operator.core.limits import Limits
+from trainyard_operator.core.admit.limits import Limits
+from trainyard_operator.core.admit.validation import Answer, validate, validate_runtime
+from trainyard_operator.core.build.framework import Framework
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS
+from trainyard_operator.core.build.plugins.jobset import JobSetPlugin
 from trainyard_operator.core.model import Runtime
-from trainyard_operator.core.plugins.jobset import JobSetPlugin
-from trainyard_operator.core.validation import Answer, validate, validate_runtime
 
 REFERENCE = '{"name":"rt","apiGroup":"trainer.kubeflow.org","kind":"ClusterTrainingRuntime"}'
 DEPRECATED = replace(PLAIN, labels={"trainer.kubeflow.org/support": "deprecated"})

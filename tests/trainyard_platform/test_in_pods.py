@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from trainyard_operator.core import last_words
-from trainyard_operator.core.last_words import LastWords
+from trainyard_operator.core.status import last_words
+from trainyard_operator.core.status.last_words import LastWords
 from trainyard_platform.catalog import in_pods
 
 MODULE = Path(in_pods.__file__).with_name("sitecustomize.py")

@@ -11,7 +11,12 @@ from enum import StrEnum
 from typing import Final
 
 from trainyard_api.reasons import Reason
-from trainyard_operator.core.causes import AFTER_THE_SAME_FAILURE, MEND_CONTENT, NO_SUCH_QUEUE, TOO_MUCH
+from trainyard_operator.core.decide.causes import (
+    AFTER_THE_SAME_FAILURE,
+    MEND_CONTENT,
+    NO_SUCH_QUEUE,
+    TOO_MUCH,
+)
 
 
 class At(StrEnum):

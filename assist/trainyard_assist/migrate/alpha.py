@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trainyard_api import fields, names
 from trainyard_api.errors import FieldPath, InvalidFieldError
-from trainyard_operator.core import templates
+from trainyard_operator.core.build import templates
 from trainyard_operator.core.model import Json
 
 from . import trainjobs

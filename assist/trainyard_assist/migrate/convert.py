@@ -16,7 +16,7 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.documents import Document
 from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
-from trainyard_operator.core import validation
+from trainyard_operator.core.admit import validation
 from trainyard_operator.core.model import Json
 
 from .. import offline

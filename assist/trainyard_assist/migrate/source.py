@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from trainyard_api import fields
 from trainyard_api.errors import FieldPath, invalid, required
-from trainyard_operator.core import limits
+from trainyard_operator.core.admit import limits
 from trainyard_operator.core.model import Json
 
 from .notes import Notes

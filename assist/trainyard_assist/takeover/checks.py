@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainyard_api import documents, names
-from trainyard_operator.core import conditions, reconcile
+from trainyard_operator.core.decide import reconcile
 from trainyard_operator.core.model import Delete, Observed, TrainJob, Update
+from trainyard_operator.core.status import conditions
 
 from . import model
 from .model import Check, Fate, ForeignJob, Level, State, as_mapping

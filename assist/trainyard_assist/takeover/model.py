@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from trainyard_api import names
 from trainyard_operator.core import model
-from trainyard_operator.core.info import DEFAULT_SETTINGS, Settings
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Settings
 from trainyard_operator.core.model import Json
 
 NAMESPACE: Final = names.KUBEFLOW_NAMESPACE

@@ -8,8 +8,8 @@ from typing import Any, Final
 from trainyard_assist.explain.read import name, text, uid
 from trainyard_kube.client import ApiError, Client, NotFoundError
 from trainyard_kube.resources import CONFIGMAPS
-from trainyard_operator.core import last_lines
-from trainyard_operator.core.last_lines import Kept
+from trainyard_operator.core.decide import last_lines
+from trainyard_operator.core.decide.last_lines import Kept
 
 from .observe import in_time
 

@@ -38,8 +38,9 @@ from trainyard_kube.resources import (
     TRAINJOBS,
     WEBHOOK_CONFIGURATIONS,
 )
-from trainyard_operator.core import model, revisions
-from trainyard_operator.core.views import (
+from trainyard_operator.core import model
+from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.views import (
     RuntimeKey,
     jobset_of,
     revision_of,

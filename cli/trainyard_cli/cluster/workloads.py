@@ -17,8 +17,9 @@ from trainyard_api import names, quantity
 from trainyard_delivery.impact import Job, Ref, State
 from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
-from trainyard_operator.core import conditions, model, states
-from trainyard_operator.core.views import jobset_of, runtime_key, trainjob_of
+from trainyard_operator.core import model
+from trainyard_operator.core.decide.views import jobset_of, runtime_key, trainjob_of
+from trainyard_operator.core.status import conditions, states
 
 from .lists import undecoded
 

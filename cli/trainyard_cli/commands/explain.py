@@ -20,7 +20,7 @@ from trainyard_assist.explain import Diagnosis, State, explain
 from trainyard_assist.explain.text import clean
 from trainyard_kube.client import ApiError, NotFoundError
 from trainyard_kube.credentials import Credentials, CredentialsError
-from trainyard_operator.core.last_lines import Kept
+from trainyard_operator.core.decide.last_lines import Kept
 
 from ..answers import CANNOT_ASK, FINE, REFUSED, Output
 from ..cluster import connection, last_lines

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from trainyard_assist.explain.text import clean
-from trainyard_operator.core.last_lines import Kept, Lines
+from trainyard_operator.core.decide.last_lines import Kept, Lines
 
 _DIGITS: Final = 9
 _MOST: Final = 1000

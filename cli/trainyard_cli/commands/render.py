@@ -17,7 +17,7 @@ from trainyard_api import documents
 from trainyard_assist import offline
 from trainyard_assist import render as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE
-from trainyard_operator.core import info, plugins
+from trainyard_operator.core.build import info, plugins
 
 from ..answers import CANNOT_ASK, FINE, REFUSED
 from ..files import manifests

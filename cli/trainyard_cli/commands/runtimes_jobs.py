@@ -18,7 +18,7 @@ from trainyard_delivery.impact import Job, Ref
 from trainyard_kube.client import ApiError, Client, NotFoundError
 from trainyard_kube.credentials import CredentialsError
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
-from trainyard_operator.core import revisions
+from trainyard_operator.core.decide import revisions
 from trainyard_platform.errors import PlatformError
 
 from ..answers import CANNOT_ASK, FINE, Output, write_json, write_table

@@ -39,12 +39,15 @@ from trainyard_kube.resources import JOBSETS
 from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
-from ..core import holding, info, limits, model, quota, reconcile, review, revisions, trial, validation
-from ..core.limits import DEFAULT, Limits
+from ..core import model
+from ..core.admit import holding, limits, review, trial, validation
+from ..core.admit.limits import DEFAULT, Limits
+from ..core.admit.review import MalformedError, Request
+from ..core.admit.validation import Answer
+from ..core.build import info
+from ..core.decide import quota, reconcile, revisions
+from ..core.decide.views import RuntimeKey, jobset_of, runtime_key
 from ..core.packed import Packed
-from ..core.review import MalformedError, Request
-from ..core.validation import Answer
-from ..core.views import RuntimeKey, jobset_of, runtime_key
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key
 from ..work.queues import Queues

@@ -16,7 +16,8 @@ from trainyard_api import names
 from trainyard_kube.client import METADATA, Client, NotFoundError, Resource
 from trainyard_kube.resources import JOBS, JOBSETS, PODS
 
-from ..core import model, progress
+from ..core import model
+from ..core.status import progress
 from ..watch.cache import Cache, Key
 from .tokens import RefusedTokenError, Tokens, reviewed
 

@@ -23,8 +23,9 @@ from trainyard_api import names
 from trainyard_api.rate import Buckets
 from trainyard_kube.client import ApiError, RetriableError
 
-from ..core import model, progress
-from ..core.progress import InvalidReportError
+from ..core import model
+from ..core.status import progress
+from ..core.status.progress import InvalidReportError
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key
 from ..work.apply import Applier

@@ -24,8 +24,11 @@ from trainyard_kube.client import ApiError, Client
 from trainyard_kube.messages import without_values
 from trainyard_kube.resources import JOBS, JOBSETS
 
-from ..core import info, model, queueing, trial
-from ..core.trial import Trial
+from ..core import model
+from ..core.admit import trial
+from ..core.admit.trial import Trial
+from ..core.build import info
+from ..core.decide import queueing
 
 logger = logging.getLogger(__name__)
 

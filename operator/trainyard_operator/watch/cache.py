@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from ..core import conditions, model
+from ..core import model
+from ..core.build.plugins.jobset import said_by
+from ..core.decide.views import Revision, RuntimeKey, SeenJobSet, VersionedRuntime, key_of, runtime_key
 from ..core.packed import Contents, Packed
-from ..core.plugins.jobset import said_by
-from ..core.views import Revision, RuntimeKey, SeenJobSet, VersionedRuntime, key_of, runtime_key
+from ..core.status import conditions
 
 
 class Key(NamedTuple):

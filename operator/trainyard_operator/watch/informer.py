@@ -20,7 +20,7 @@ import msgspec
 
 from trainyard_kube.client import ApiError, Client, GoneError, NotFoundError, Resource, RetriableError
 
-from ..core.views import SeenJobSet, jobset_of
+from ..core.decide.views import SeenJobSet, jobset_of
 from .cache import Key, Store, version
 
 logger = logging.getLogger(__name__)

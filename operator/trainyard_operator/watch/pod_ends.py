@@ -16,7 +16,8 @@ import msgspec
 
 from trainyard_api import names
 
-from ..core import attempts, last_words, model
+from ..core import model
+from ..core.status import attempts, last_words
 from .cache import Cache, Key
 from .informer import State
 

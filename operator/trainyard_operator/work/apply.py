@@ -40,9 +40,10 @@ from trainyard_kube.resources import (
     WORKLOADS,
 )
 
-from ..core import model, queueing, revisions
-from ..core.replacement import spec_over
-from ..core.views import SeenJobSet, companion_of, jobset_of, revision_of, trainjob_of
+from ..core import model
+from ..core.decide import queueing, revisions
+from ..core.decide.replacement import spec_over
+from ..core.decide.views import SeenJobSet, companion_of, jobset_of, revision_of, trainjob_of
 from ..watch.cache import Cache, Key, version
 from . import ssh_keys
 from .queue import RetryError

@@ -20,8 +20,11 @@ from typing import Final
 
 from trainyard_kube.client import ApiError
 
-from ..core import conditions, info, marks, model, reconcile
-from ..core.plugins import trainjobstatus
+from ..core import model
+from ..core.build import info
+from ..core.build.plugins import trainjobstatus
+from ..core.decide import marks, reconcile
+from ..core.status import conditions
 from ..watch.cache import Cache, Key
 from .apply import Applier, RefusedError
 from .companions import Companions

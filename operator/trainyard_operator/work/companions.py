@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trainyard_kube.client import METADATA, ApiError, Client, NotFoundError
 
 from ..core import model
-from ..core.views import companion_of
+from ..core.decide.views import companion_of
 from .apply import RefusedError, refusal, resource_of
 
 

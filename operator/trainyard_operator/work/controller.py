@@ -18,20 +18,11 @@ from trainyard_api.reasons import Reason
 from trainyard_kube.client import ApiError, ConflictError, RetriableError
 from trainyard_kube.resources import JOBSETS, RUNTIMES
 
-from ..core import (
-    attempts,
-    causes,
-    conditions,
-    framework,
-    info,
-    model,
-    plugins,
-    reconcile,
-    revisions,
-    same_failure,
-    states,
-)
-from ..core.views import RuntimeKey, runtime_key, runtime_of, trainjob_of
+from ..core import model
+from ..core.build import framework, info, plugins
+from ..core.decide import causes, reconcile, revisions, same_failure
+from ..core.decide.views import RuntimeKey, runtime_key, runtime_of, trainjob_of
+from ..core.status import attempts, conditions, states
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, version
 from ..watch.informer import State

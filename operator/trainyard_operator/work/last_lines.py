@@ -22,7 +22,9 @@ from trainyard_api.reasons import Reason
 from trainyard_kube.client import ApiError, Client, ConflictError, GoneError, NotFoundError, RetriableError
 from trainyard_kube.resources import CONFIGMAPS, PODS
 
-from ..core import attempts, last_lines, model, reconcile
+from ..core import model
+from ..core.decide import last_lines, reconcile
+from ..core.status import attempts
 from ..watch.cache import Cache, Key
 from ..watch.pod_ends import number
 from .apply import MANAGER

@@ -20,7 +20,7 @@ from trainyard_api import names
 from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
 from trainyard_kube.resources import LEASES
 
-from ..core.views import time_of
+from ..core.decide.views import time_of
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..core.framework import Framework
+from ..core.build.framework import Framework
 from ..metrics import Metrics
 
 

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from ..core import model, nodes, refusals
+from ..core import model
+from ..core.decide import refusals
+from ..core.status import nodes
 from ..watch.cache import Cache, Key
 from .apply import Stripped, Written
 from .pace import Pace

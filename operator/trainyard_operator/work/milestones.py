@@ -13,7 +13,8 @@ from typing import Final
 
 from trainyard_api import names
 
-from ..core import conditions, model
+from ..core import model
+from ..core.status import conditions
 from ..metrics import Metrics
 from .memory import Memory
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import conditions
 from ..core.model import Json
+from ..core.status import conditions
 
 CONDITIONS = 1.0
 """Seconds from a write to the next one that changes conditions."""

@@ -19,7 +19,8 @@ from trainyard_api.reasons import Reason
 from trainyard_kube.client import ApiError, Client
 from trainyard_kube.resources import EVENTS, PODS
 
-from ..core import model, nodes
+from ..core import model
+from ..core.status import nodes
 from ..watch.cache import Key
 
 logger = logging.getLogger(__name__)

@@ -18,8 +18,10 @@ from trainyard_api import names, quantity
 from trainyard_kube.client import ApiError, Client, Resource
 from trainyard_kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS
 
-from ..core import causes, info, model, quota
-from ..core.framework import Framework
+from ..core import model
+from ..core.build import info
+from ..core.build.framework import Framework
+from ..core.decide import causes, quota
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ from trainyard_api.configuration import Retention
 from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
 from trainyard_kube.resources import TRAINJOBS
 
-from ..core import model, retention
+from ..core import model
+from ..core.decide import retention
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key
 

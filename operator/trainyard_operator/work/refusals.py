@@ -15,7 +15,7 @@ from trainyard_kube.client import ApiError, Client
 from trainyard_kube.resources import EVENTS
 
 from ..core import model
-from ..core import refusals as core
+from ..core.decide import refusals as core
 from .apply import refusal
 from .jobs import Jobs
 

@@ -21,9 +21,9 @@ from trainyard_api import names
 from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
 from trainyard_kube.resources import CONFIGMAPS, REVISIONS, RUNTIMES
 
-from ..core import conditions, model, revisions
-from ..core.packed import Packed
-from ..core.views import (
+from ..core import model
+from ..core.decide import revisions
+from ..core.decide.views import (
     Revision,
     RuntimeKey,
     VersionedRuntime,
@@ -34,6 +34,8 @@ from ..core.views import (
     runtime_of,
     time_of,
 )
+from ..core.packed import Packed
+from ..core.status import conditions
 from ..watch.cache import Cache
 from ..watch.informer import State
 from .apply import MANAGER

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..core import model, revisions
+from ..core import model
+from ..core.decide import revisions
 
 UNDONE = 3
 """How often a write may be undone before it waits, and whoever undoes it is named."""

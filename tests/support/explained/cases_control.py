@@ -8,7 +8,7 @@ from datetime import timedelta
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, QueuePlace, Ref, Subject
 from trainyard_assist.explain.model import Holder
-from trainyard_operator.core.causes import MEND_CONTENT
+from trainyard_operator.core.decide.causes import MEND_CONTENT
 
 from .cases import QUOTA_SAID, SELF, WORKLOAD, Case, held_jobset, queued
 from .objects import (

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, Ref
-from trainyard_operator.core.causes import MEND_CONTENT
+from trainyard_operator.core.decide.causes import MEND_CONTENT
 
 from .cases import ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, Case
 from .objects import (

@@ -22,8 +22,8 @@ from trainyard_assist.takeover import (
 )
 from trainyard_assist.takeover.model import Ref
 from trainyard_assist.takeover.ownership import handed_over, owners
+from trainyard_operator.core.decide.views import packed
 from trainyard_operator.core.model import Runtime, RuntimeProblem
-from trainyard_operator.core.views import packed
 
 from .seen import CRDS, NAMESPACE, PLACE, binding, crd, deployment, entry, public, webhooks
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import attempts
+from trainyard_operator.core.status import attempts
 
 from .. import read, text
 from ..model import Finding, Json, Observation, Ref

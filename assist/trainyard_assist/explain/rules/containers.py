@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import attempts, last_words
 from trainyard_operator.core.model import PodEnd
+from trainyard_operator.core.status import attempts, last_words
 
 from .. import read, text
 from ..model import Finding, Json, Observation

@@ -6,7 +6,7 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import refusals
+from trainyard_operator.core.decide import refusals
 
 from .. import read
 from ..model import Finding, Observation, Subject

@@ -14,7 +14,7 @@ from typing import Final
 
 from trainyard_api import names, similar
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import quota
+from trainyard_operator.core.decide import quota
 
 from .. import queue_place, read, text
 from ..model import Finding, Json, Observation, QueuePlace, Ref, Subject

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from trainyard_api import quantity
 from trainyard_api.reasons import Reason
-from trainyard_operator.core import nodes, refusals
+from trainyard_operator.core.decide import refusals
+from trainyard_operator.core.status import nodes
 
 from .. import read, text
 from ..model import Finding, Json, Observation, Ref

@@ -10,7 +10,7 @@ or, if it exits without an exception, what it printed last on stderr:
 - any other program leaves its own words,
 
 both of these in the container's termination message, whose first line says who failed, when and how
-(trainyard_operator.core.last_words reads it). A mistake that would only come again ends with exit
+(trainyard_operator.core.status.last_words reads it). A mistake that would only come again ends with exit
 code 42, by which runtimes know that it is of no use to try again.
 
 Of a job that no longer trains two things are seen to in torchrun (docs/adr/0036): once a rank of its own

@@ -1,0 +1,1 @@
+"""What the webhook lets in, and with which words it refuses."""

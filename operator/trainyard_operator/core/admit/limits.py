@@ -1,0 +1,224 @@
+"""Sizes beyond which a TrainJob or a runtime is refused, because it could never run or would harm others.
+
+Called by `validation`. These limits and their wording are Trainyard's own:
+Kubeflow Trainer accepts such objects, and they fail later, in the JobSet's
+admission, in etcd, or by the memory of whoever reads them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainyard_api import fields, names, runtime_ref
+from trainyard_api.errors import ErrorType, FieldError, FieldPath
+
+from ..build import patches
+from ..model import Json, Runtime, TrainJob
+
+INDEXED_JOB_PODS: Final = 100_000
+"""Kubernetes runs no Indexed Job with more."""
+LONGEST_NAME: Final = 63
+"""A pod's name is also its host name, hence a DNS label."""
+
+VALUES: Final = 15_000
+"""In the spec of a runtime or TrainJob, entries of objects and items of lists: what each of 25 rules, and
+what builds the JobSet, may have to look at."""
+
+REPLICATED_JOBS: Final = 32
+"""In a runtime, or in one of the runtimePatches: more have no use, but each costs the operator time."""
+
+PATCHES: Final = 32
+"""In a TrainJob: twice as many as its CRD allows, which not every caller has asked."""
+
+CONTAINERS: Final = 500
+"""In a runtime or TrainJob, init containers included: each costs as much as dozens of other values."""
+
+AMOUNTS: Final = 2_000
+"""Limits and requests of resources in a runtime or TrainJob: they are parsed several times a look."""
+
+REVISIONS: Final = 100
+"""Of a namespace's own runtimes, that its JobSets are built from: every replica keeps their contents."""
+
+_SPEC: Final = FieldPath("spec")
+_NODES: Final = FieldPath("spec.trainer.numNodes")
+_RANDOM_SUFFIX: Final = "-abcde"
+"""What the Job controller appends to the index of a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a platform allows; the defaults keep every object small enough for etcd."""
+
+    max_nodes: int = 10_000
+    """Pods of one ReplicatedJob; above 100,000 Kubernetes itself refuses."""
+    max_trainjob_bytes: int = 256 * 1024
+    """The TrainJob's spec as JSON."""
+    max_runtime_bytes: int = 256 * 1024
+    """The runtime's spec as JSON."""
+    max_jobset_bytes: int = 1024 * 1024
+    """The JobSet as JSON; etcd takes 1.5 MiB, status and bookkeeping included."""
+
+    @property
+    def pods(self) -> int:
+        """The number of pods that is both allowed and possible."""
+        return min(self.max_nodes, INDEXED_JOB_PODS)
+
+
+DEFAULT: Final = Limits()
+
+
+def of_runtime(runtime: Runtime, limits: Limits) -> Iterator[FieldError]:
+    """What is too much in a runtime; if it is too large, nothing else is looked for."""
+    large = tuple(sizes_of_runtime(runtime.spec, limits))
+    yield from large
+    if large:
+        return
+    where, path = fields.below(runtime.spec, _SPEC, "template", "spec")
+    policy, at = fields.below(runtime.spec, _SPEC, "mlPolicy")
+    yield from _pod_errors(policy.get("numNodes"), at.child("numNodes"), limits)
+    yield from _parallelism_errors(where, path, limits)
+
+
+def sizes_of_runtime(spec: Json, limits: Limits) -> Iterator[FieldError]:
+    """What is too large in a runtime; checked before anything that takes long."""
+    yield from _size_errors(spec, limits.max_runtime_bytes)
+    where, path = fields.below(spec, _SPEC, "template", "spec")
+    yield from _number_errors(where, path.child("replicatedJobs"), "replicatedJobs", REPLICATED_JOBS)
+
+
+def sizes_of_trainjob(spec: Json, limits: Limits) -> Iterator[FieldError]:
+    """What is too large in a TrainJob; checked before anything that takes long."""
+    yield from _size_errors(spec, limits.max_trainjob_bytes)
+    many = tuple(_number_errors(spec, patches.PATH, "runtimePatches", PATCHES))
+    yield from many
+    if many:
+        return
+    for where, path in _patched(spec):
+        yield from _number_errors(where, path.child("replicatedJobs"), "replicatedJobs", REPLICATED_JOBS)
+
+
+def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
+    """What is too much in the TrainJob itself, and what in it only the operator may set."""
+    trainer = fields.mapping(job.spec.get("trainer"), FieldPath("spec.trainer"))
+    nodes = fields.integer(trainer.get("numNodes"), _NODES)
+    if nodes is not None and nodes < 0:
+        yield FieldError(ErrorType.INVALID, str(_NODES), nodes, "must be greater than or equal to 0")
+    yield from _pod_errors(nodes, _NODES, limits)
+    for spec, path in _patched(job.spec):
+        yield from _parallelism_errors(spec, path, limits)
+    for metadata, path in _patched(job.spec, "metadata"):
+        at = path.child("annotations")
+        for name in fields.text_map(metadata.get("annotations"), at):
+            if name.startswith(names.OWN_PREFIX):
+                detail = f"annotations that begin with {names.OWN_PREFIX} are the operator's own"
+                yield FieldError(ErrorType.FORBIDDEN, str(at.key(name)), None, detail)
+
+
+def of_revisions(named: int) -> Iterator[FieldError]:
+    """Why a namespace's runtime may not get one more content, if its JobSets name so many revisions."""
+    if named >= REVISIONS:
+        detail = (
+            f"JobSets of this namespace are built from {named} revisions of its runtimes, and may be from "
+            f"{REVISIONS}: delete finished TrainJobs first"
+        )
+        yield FieldError(ErrorType.FORBIDDEN, str(_SPEC), None, detail)
+
+
+def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iterator[FieldError]:
+    """What is too much in the JobSet that the TrainJob and its runtime make."""
+    for jobset in (child for child in children if child["kind"] == names.JOBSET):
+        length = size(jobset)
+        if length > limits.max_jobset_bytes:
+            detail = (
+                f"may not make a JobSet of more than {limits.max_jobset_bytes} bytes as JSON, "
+                f"but makes one of {length}"
+            )
+            yield FieldError(ErrorType.TOO_LONG, "spec", None, detail)
+        for replicated in jobset["spec"]["replicatedJobs"]:
+            pods = replicated["template"]["spec"]["parallelism"]
+            if pods > limits.pods:
+                name = replicated["name"]
+                detail = f"gives ReplicatedJob {name} {pods} pods, but at most {limits.pods} are allowed"
+                reference = runtime_ref.of(job.spec).shown()
+                yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
+        yield from _name_errors(job, jobset["spec"]["replicatedJobs"])
+
+
+def _name_errors(job: TrainJob, replicated_jobs: Sequence[Json]) -> Iterator[FieldError]:
+    """One error for the ReplicatedJob that leaves the TrainJob's name the least room."""
+    suffixes = [
+        f"-{replicated['name']}-0-{max(0, replicated['template']['spec']['completions'] - 1)}{_RANDOM_SUFFIX}"
+        for replicated in replicated_jobs
+    ]
+    longest = max(suffixes, key=len)
+    room = LONGEST_NAME - len(longest)
+    if len(job.name) > room:
+        detail = (
+            f"must be no more than {max(0, room)} characters with this runtime, whose pods are named "
+            f"<name>{longest} in at most {LONGEST_NAME}"
+        )
+        yield FieldError(ErrorType.INVALID, "metadata.name", job.name, detail)
+
+
+def _patched(trainjob: Json, part: str = "spec") -> Iterator[tuple[Json, FieldPath]]:
+    """That part of the JobSet template in each of the runtimePatches, and where it is."""
+    for position, patch in enumerate(fields.objects(trainjob.get("runtimePatches"), patches.PATH)):
+        yield fields.below(patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", part)
+
+
+def _size_errors(spec: Json, most: int) -> Iterator[FieldError]:
+    fields.require_shallow(spec, _SPEC)
+    length = size(spec)
+    if length > most:
+        detail = f"may not be more than {most} bytes as JSON, but has {length}"
+        yield FieldError(ErrorType.TOO_LONG, str(_SPEC), None, detail)
+        return
+    objects = tuple(fields.objects_in(spec))
+    for of, number, allowed in (
+        ("values", fields.number_of_values(spec), VALUES),
+        ("containers", sum(map(_containers, objects)), CONTAINERS),
+        ("limits and requests of resources", sum(map(_amounts, objects)), AMOUNTS),
+    ):
+        if number > allowed:
+            detail = f"may not have more than {allowed} {of}, but has {number}"
+            yield FieldError(ErrorType.TOO_LONG, str(_SPEC), None, detail)
+
+
+def _amounts(mapping: Json) -> int:
+    lists = (mapping.get(name) for name in ("limits", "requests", "overhead"))
+    return sum(len(amounts) for amounts in lists if isinstance(amounts, dict))
+
+
+def _containers(mapping: Json) -> int:
+    lists = (mapping.get(name) for name in ("containers", "initContainers"))
+    return sum(len(containers) for containers in lists if isinstance(containers, list | tuple))
+
+
+def _number_errors(spec: Json, path: FieldPath, items: str, most: int) -> Iterator[FieldError]:
+    number = len(fields.objects(spec.get(items), path))
+    if number > most:
+        detail = f"may not have more than {most} items, but has {number}"
+        yield FieldError(ErrorType.TOO_LONG, str(path), None, detail)
+
+
+def _parallelism_errors(spec: Json, path: FieldPath, limits: Limits) -> Iterator[FieldError]:
+    """Pod counts beyond the limit, even where a later patch overrides them: that patch may be withdrawn."""
+    path = path.child("replicatedJobs")
+    for position, job in enumerate(fields.objects(spec.get("replicatedJobs"), path)):
+        inner, at = fields.below(job, path.index(position), "template", "spec")
+        yield from _pod_errors(inner.get("parallelism"), at.child("parallelism"), limits)
+
+
+def _pod_errors(value: Any, path: FieldPath, limits: Limits) -> Iterator[FieldError]:
+    pods = fields.integer(value, path)
+    if pods is not None and pods > limits.pods:
+        yield FieldError(ErrorType.INVALID, str(path), pods, f"must be less than or equal to {limits.pods}")
+
+
+def size(value: Json) -> int:
+    """Bytes of an object as JSON."""
+    text = json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode(errors="surrogatepass"))

@@ -1,0 +1,330 @@
+"""What admission answers about TrainJobs and runtimes.
+
+Called by the webhooks and by `trainyard validate`. Texts and field paths are
+those of Trainer v2.3's webhooks, because people and tools match on them; what
+the CRD schema refuses is left to the API server, and not repeated here.
+
+An update is never refused because of a runtime unless it needs one: an update
+that changes no spec passes, and a TrainJob can be suspended, and its
+runtimePatches withdrawn with that, whatever has happened to its runtime.
+Trainyard's own `limits` hold for every spec that is created or changed. Sizes
+come first, so that nothing takes long for what is refused anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainyard_api import fields, names, runtime_ref, similar
+from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
+
+from ..build import patches, plugins, retries, templates
+from ..build.framework import Framework, UnsupportedPolicyError
+from ..build.info import DEFAULT_SETTINGS, Settings
+from ..decide import marks, quota, retention, revisions
+from ..model import JobSet, Json, Runtime, TrainJob
+from . import limits
+from .limits import Limits
+
+_POLICY: Final = (
+    "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
+)
+_DEPRECATED: Final = (
+    "is deprecated and will be removed in a future release of Kubeflow Trainer. "
+    f"See runtime deprecation policy: {_POLICY}"
+)
+_SPEC: Final = FieldPath("spec")
+_REFERENCE: Final = "spec.runtimeRef"
+_CLUSTER_REFERENCE: Final = "spec.RuntimeRef"
+"""Upstream's spelling for a ClusterTrainingRuntime that is missing."""
+
+_SUSPEND: Final = "suspend"
+_PATCHES: Final = "runtimePatches"
+
+_REQUIRED_CONTAINERS: Final = {
+    names.ANCESTOR_TRAINER: names.NODE,
+    names.DATASET_INITIALIZER: names.DATASET_INITIALIZER,
+    names.MODEL_INITIALIZER: names.MODEL_INITIALIZER,
+}
+"""By ancestor label: the container that the ReplicatedJob must have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said to the user; the object is refused if there are errors."""
+
+    warnings: tuple[str, ...] = ()
+    errors: tuple[FieldError, ...] = ()
+
+
+def validate(
+    job: TrainJob,
+    old: TrainJob | None,
+    runtime: Runtime | None,
+    jobset: JobSet | None = None,
+    *,
+    of_the_other_kind: bool = False,
+    runtimes: Collection[str] = (),
+    queues: quota.Queues | None = None,
+    allowed: Limits = limits.DEFAULT,
+    settings: Settings = DEFAULT_SETTINGS,
+    using: Framework = plugins.ALL,
+) -> Answer:
+    """The answer for a TrainJob that is created, or updated from `old`.
+
+    `runtime` is what the TrainJob is built from: the live one, or after its
+    start the revision that it started with; None if there is none. `jobset`
+    is the JobSet of the TrainJob, if it has one. `of_the_other_kind` says that
+    a runtime of the other kind has the name; `runtimes` are the names that
+    there are of its kind. `queues` are those that hold JobSets; None if that is
+    not known.
+    """
+    try:
+        too_much = too_large(job, old, allowed)
+        if fixed := tuple(retries.changes(job, old, jobset)):
+            return Answer(errors=fixed)
+        if old is not None and old.spec == job.spec and not retries.is_new(job, old):
+            return Answer(tuple(_retention_warnings(job, old)))
+        if old is not None and _only_suspends(job, old):
+            return Answer(errors=tuple(patches.validate(job, old, jobset)))
+        if too_much:
+            return Answer(errors=too_much)
+        if old is not None and _suspends(job, old) and (errors := tuple(patches.validate(job, old, jobset))):
+            return Answer(errors=errors)
+        if not revisions.supported(job):
+            return Answer(errors=(_unsupported(job),))
+        if runtime is None:
+            return Answer(errors=(_missing(job, of_the_other_kind, runtimes),))
+        if not _only_resumes(job, old) and (errors := tuple(limits.sizes_of_runtime(runtime.spec, allowed))):
+            return Answer(errors=(_unusable(job, errors),))
+    except InvalidFieldError as error:
+        return Answer(errors=error.errors)
+    plugin_warnings, errors = _built(
+        job, runtime, using, settings, old=old, jobset=jobset, allowed=allowed, queues=queues
+    )
+    warnings = (
+        *_warnings("Referenced ", runtime),
+        *_retention_warnings(job, old),
+        *_suspend_warnings(job, old, settings),
+        *_elastic_warnings(job, old),
+        *plugin_warnings,
+    )
+    return Answer(warnings, errors)
+
+
+def validate_runtime(
+    runtime: Runtime,
+    old: Runtime | None = None,
+    *,
+    allowed: Limits = limits.DEFAULT,
+    using: Framework = plugins.ALL,
+) -> Answer:
+    """The answer for a runtime that is created, or updated from `old`.
+
+    Both kinds are treated alike, and updates too, where Trainer v2.3 looks at
+    only ClusterTrainingRuntimes. As there, the warning comes once, on creation.
+    """
+    warnings = tuple(_warnings("", runtime)) if old is None else ()
+    try:
+        fields.require_shallow(runtime.spec, _SPEC)
+        changed = old is None or old.spec != runtime.spec
+        if changed and (too_much := tuple(limits.of_runtime(runtime, allowed))):
+            return Answer(warnings, too_much)
+        return Answer(warnings, tuple(_runtime_errors(runtime, using)))
+    except InvalidFieldError as error:
+        return Answer(warnings, error.errors)
+
+
+def too_large(job: TrainJob, old: TrainJob | None, allowed: Limits) -> tuple[FieldError, ...]:
+    """What is too large in a TrainJob that is created, or changed otherwise than to suspend or resume it.
+
+    Raises:
+        InvalidFieldError: It is nested too deep, or has not the form of a TrainJob where it is measured.
+    """
+    fields.require_shallow(job.spec, _SPEC)  # before it is compared
+    if old is not None and (_only_resumes(job, old) or _only_suspends(job, old)):
+        return ()
+    return tuple(limits.sizes_of_trainjob(job.spec, allowed))
+
+
+def runtime_too_large(runtime: Runtime, old: Runtime | None, allowed: Limits) -> tuple[FieldError, ...]:
+    """What is too large in a runtime that is created or changed; raises what `too_large` raises."""
+    fields.require_shallow(runtime.spec, _SPEC)  # before it is compared
+    if old is not None and old.spec == runtime.spec:
+        return ()
+    return tuple(limits.sizes_of_runtime(runtime.spec, allowed))
+
+
+def _is_suspended(job: TrainJob) -> bool:
+    return job.spec.get("suspend") is True
+
+
+def _suspends(job: TrainJob, old: TrainJob) -> bool:
+    return _is_suspended(job) and not _is_suspended(old)
+
+
+def _only_resumes(job: TrainJob, old: TrainJob | None) -> bool:
+    return old is not None and _without(old, _SUSPEND) == _without(job, _SUSPEND)
+
+
+def _only_suspends(job: TrainJob, old: TrainJob) -> bool:
+    """Whether it only suspends, perhaps withdrawing patches, as Kueue does when it evicts a job."""
+    if not _suspends(job, old):
+        return False
+    rest = (_SUSPEND, _PATCHES)
+    return _without(old, *rest) == _without(job, *rest) and patches.only_withdrawn(job, old)
+
+
+def _without(job: TrainJob, *left_out: str) -> Json:
+    return {name: value for name, value in job.spec.items() if name not in left_out}
+
+
+def _unsupported(job: TrainJob) -> FieldError:
+    group, kind, _ = runtime_ref.of(job.spec)
+    shown = runtime_ref.of(job.spec).shown()
+    return FieldError(ErrorType.INVALID, _REFERENCE, shown, f"unsupported runtime: {kind}.{group}")
+
+
+def _missing(job: TrainJob, of_the_other_kind: bool, runtimes: Collection[str]) -> FieldError:
+    group, kind, name = runtime_ref.of(job.spec)
+    path = _CLUSTER_REFERENCE if kind == names.CLUSTER_TRAINING_RUNTIME else _REFERENCE
+    detail = (
+        f'{kind.lower()}s.{group} "{name}" not found: specified {kind[0].lower()}{kind[1:]} '
+        "must be created before the TrainJob is created"
+    )
+    if of_the_other_kind:
+        detail += f". {revisions.say_the_other_kind(kind)}"
+    elif (near := similar.nearest(name, sorted(runtimes))) is not None:
+        detail += f". Did you mean {near}?"
+    return FieldError(ErrorType.INVALID, path, runtime_ref.of(job.spec).shown(), detail)
+
+
+def _unusable(job: TrainJob, errors: Sequence[FieldError]) -> FieldError:
+    """A runtime that was stored while nobody asked the webhook is too large to build from."""
+    detail = f"the runtime is too large: {'; '.join(f'{error.path} {error.detail}' for error in errors)}"
+    return FieldError(ErrorType.INVALID, _REFERENCE, runtime_ref.of(job.spec).shown(), detail)
+
+
+def _warnings(prefix: str, runtime: Runtime) -> Iterator[str]:
+    if runtime.labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED:
+        yield f'{prefix}{runtime.kind} "{runtime.name}" {_DEPRECATED}'
+
+
+def _retention_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
+    """An annotation that cannot be read is no reason to refuse a TrainJob: to keep it is safer."""
+    name = names.RETENTION_ANNOTATION
+    text = job.annotations.get(name)
+    if text is None or (old is not None and old.annotations.get(name) == text):
+        return
+    if not retention.readable(text):
+        yield (
+            f'metadata.annotations[{name}]: {text[:64]!r} is neither "{retention.KEEP}" nor a duration '
+            "such as 24h or 7d: the TrainJob is kept"
+        )
+
+
+def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -> Iterator[str]:
+    """Guides of Trainer and Kueue send `suspend: true` with a queue; here such a job waits for its user.
+
+    Where the queue holds TrainJobs, Kueue's webhook has suspended each of them before: one that its user
+    sent suspended has our gate (see `holding`).
+    """
+    queue = job.labels.get(names.QUEUE_LABEL)
+    if old is not None or not queue or not _is_suspended(job):
+        return
+    gates = job.annotations.get(names.QUEUE_GATES_ANNOTATION, "").split(",")
+    if settings.queue_holds_jobset or names.SENT_SUSPENDED in gates:
+        yield (
+            f"spec.suspend: is true, so this job waits, though queue {queue[:63]} has room, until "
+            f"kubectl patch trainjob {job.name} {names.RESUMES}; a queue needs no suspend: true"
+        )
+
+
+def _elastic_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
+    """Where the queue holds TrainJobs, Kueue's webhook refuses it; a JobSet does not get the annotation."""
+    if old is None and job.annotations.get(names.ELASTIC_JOB_ANNOTATION) == "true":
+        yield (
+            f"metadata.annotations[{names.ELASTIC_JOB_ANNOTATION}]: Kueue knows no elastic TrainJob: it "
+            "starts when there is quota for all of its nodes, and keeps that until it ends"
+        )
+
+
+def _queue_warnings(job: TrainJob, children: Sequence[Json], queues: quota.Queues | None) -> Iterator[str]:
+    """A queue may yet get what it lacks: what can never run as things are is let in, and told so."""
+    queue = "" if queues is None else quota.queue_of(job, queues)
+    if not queue or queues is None:
+        return
+    for jobset in (child for child in children if child["kind"] == names.JOBSET):
+        never = quota.never(jobset, queue, queues)
+        if never is not None:
+            yield f"this job will wait for ever: {never.message}"
+
+
+def _built(
+    job: TrainJob,
+    runtime: Runtime,
+    using: Framework,
+    settings: Settings,
+    *,
+    old: TrainJob | None,
+    jobset: JobSet | None,
+    allowed: Limits,
+    queues: quota.Queues | None,
+) -> tuple[tuple[str, ...], tuple[FieldError, ...]]:
+    """The plugins' warnings at its creation, and errors: the plugins' and those of the TrainJob's limits;
+    without any, what building the children shows."""
+    limited = not _only_resumes(job, old)
+    settings = marks.as_begun(settings, jobset)
+    try:
+        using.require_implemented(runtime)
+        info = using.info(retries.as_begun(job, jobset), runtime, settings)
+        errors = tuple(using.errors(info, old=old, jobset=jobset))
+        if limited:
+            errors += tuple(limits.of_trainjob(job, allowed))
+        if errors:
+            return (), errors
+        children = [child.manifest for child in using.children_of(info)]
+        warnings = (*using.warnings(info), *_queue_warnings(job, children, queues)) if old is None else ()
+        return warnings, tuple(limits.of_children(job, children, allowed)) if limited else ()
+    except UnsupportedPolicyError as error:
+        shown = runtime_ref.of(job.spec).shown()
+        return (), (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
+    except InvalidFieldError as error:
+        return (), error.errors
+
+
+def _runtime_errors(runtime: Runtime, using: Framework) -> Iterator[FieldError]:
+    yield from _policy_errors(runtime, "mlPolicy", using)
+    yield from _policy_errors(runtime, "podGroupPolicy", using)
+    template = fields.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
+    spec = fields.mapping(template.get("spec"), templates.SPEC_PATH)
+    checked = templates.checked(spec, templates.SPEC_PATH)
+    path = templates.SPEC_PATH.child("replicatedJobs")
+    for position, job in enumerate(checked["replicatedJobs"]):
+        yield from _replicated_job_errors(job, path.index(position))
+
+
+def _policy_errors(runtime: Runtime, policy: str, using: Framework) -> Iterator[FieldError]:
+    """What no plugin implements, such as Flux: a TrainJob with it would be refused."""
+    sources = using.implemented(policy)
+    path = FieldPath("spec").child(policy)
+    for source, value in fields.mapping(runtime.spec.get(policy), path).items():
+        if value is not None and source != "numNodes" and source not in sources:
+            supported = ", ".join(f'"{name}"' for name in sorted(sources))
+            yield FieldError(ErrorType.NOT_SUPPORTED, str(path), source, f"supported values: {supported}")
+
+
+def _replicated_job_errors(job: Json, path: FieldPath) -> Iterator[FieldError]:
+    container = _REQUIRED_CONTAINERS.get(templates.ancestor(job) or "")
+    if container is None:
+        return
+    replicas = fields.integer(job.get("replicas"), path.child("replicas"))
+    if replicas not in (None, 1):
+        yield FieldError(ErrorType.INVALID, str(path.child("replicas")), replicas, "always must be 1")
+    if templates.container(job, container) is None:
+        at = path.child("template", "spec", "template", "spec", "containers")
+        shown: Any = templates.pod_template(job)["spec"].get("containers")
+        detail = f"must contain the required container for the ancestor: {templates.ancestor(job)}"
+        yield FieldError(ErrorType.INVALID, str(at), shown, detail)

@@ -1,0 +1,143 @@
+"""The plugins, and the order in which they run.
+
+Called by `reconcile`, `render` and `validation`. What a TrainJob and its
+runtime ask for flows through the plugins as one frozen `Info`, phase by phase
+(`phases`); the order of phases, and that of the plugins in them, is fixed.
+Nothing here knows any one plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from trainyard_api import fields
+from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
+
+from ..model import JobSet, Json, Runtime, TrainJob
+from . import info as infos
+from .info import ML_POLICY_PATH, POD_GROUP_PATH, Child, Info, Settings
+from .phases import (
+    Build,
+    EnforceMLPolicy,
+    EnforcePodGroupPolicy,
+    IdentifyNetwork,
+    Plugin,
+    Trains,
+    Validate,
+    Warns,
+)
+
+Around = Callable[[str], AbstractContextManager[None]]
+"""Returns what is entered while the plugin of this name takes part in building."""
+
+
+class UnsupportedPolicyError(ValueError):
+    """The runtime asks for an mlPolicy that no plugin implements."""
+
+
+class Framework:
+    """Some plugins, in their order.
+
+    Args:
+        plugins: Each takes part in the phases whose methods it has (`phases`).
+        around: Entered around each plugin's part in building, such as a clock.
+    """
+
+    def __init__(self, plugins: Sequence[Plugin], around: Around = lambda name: nullcontext()) -> None:
+        self.plugins = tuple(plugins)
+        self._around = around
+        # Sorted once: checking an object for a Protocol's methods costs 20 µs.
+        self._validate = tuple(p for p in plugins if isinstance(p, Validate))
+        self._warns = tuple(p for p in plugins if isinstance(p, Warns))
+        self._trains = tuple(p for p in plugins if isinstance(p, Trains))
+        self._ml_policy = tuple((p.name, p) for p in plugins if isinstance(p, EnforceMLPolicy))
+        self._pod_group = tuple((p.name, p) for p in plugins if isinstance(p, EnforcePodGroupPolicy))
+        self._network = tuple((p.name, p) for p in plugins if isinstance(p, IdentifyNetwork))
+        self._build = tuple((p.name, p) for p in plugins if isinstance(p, Build))
+        builders = [p for p in plugins if isinstance(p, Build)]
+        self._built_for = frozenset(entry for p in builders for entry in p.implements)
+
+    def build(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> tuple[Json, ...]:
+        """The manifests of `children`; raises what it raises."""
+        return tuple(child.manifest for child in self.children(trainjob, runtime, settings))
+
+    def children(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> tuple[Child, ...]:
+        """The child objects of a TrainJob, built in this order:
+
+        1. what no plugin implements is refused;
+        2. the runtime's template, runtimePatches, resourcesPerNode and pod counts become an `Info`;
+        3. the network is identified, as addresses are made of it;
+        4. each plugin enforces the ML policy;
+        5. each plugin enforces the pod group policy;
+        6. each plugin builds its children.
+
+        Raises `UnsupportedPolicyError`, or `InvalidFieldError` if nothing can be built.
+        """
+        self.require_implemented(runtime)
+        return self.children_of(self.info(trainjob, runtime, settings))
+
+    def info(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
+        """What both ask for, before any plugin; raises `InvalidFieldError` for an invalid field."""
+        info = infos.new_info(trainjob, runtime, settings)
+        return infos.with_resources(info, lambda job: any(p.trains(info, job) for p in self._trains))
+
+    def children_of(self, info: Info) -> tuple[Child, ...]:
+        """Steps 3 to 6 of `children`."""
+        for name, network in self._network:
+            with self._around(name):
+                info = network.identify_network(info)
+        for name, enforcer in self._ml_policy:
+            with self._around(name):
+                info = enforcer.enforce_ml_policy(info)
+        for name, gang in self._pod_group:
+            with self._around(name):
+                info = gang.enforce_pod_group_policy(info)
+        children: list[Child] = []
+        for name, builder in self._build:
+            with self._around(name):
+                children += builder.build(info)
+        return tuple(children)
+
+    def errors(self, info: Info, *, old: TrainJob | None, jobset: JobSet | None) -> Iterator[FieldError]:
+        """What the plugins find wrong with a TrainJob that is created, or updated from `old`."""
+        for plugin in self._validate:
+            yield from plugin.validate(info, old, jobset)
+
+    def warnings(self, info: Info) -> Iterator[str]:
+        """What the plugins say to who creates the TrainJob."""
+        for plugin in self._warns:
+            yield from plugin.warnings(info)
+
+    def implemented(self, kind: str) -> frozenset[str]:
+        """The sources of that kind (`mlPolicy`, `podGroupPolicy`, `featureGates`) that are implemented."""
+        entries = (entry.partition(".") for plugin in self.plugins for entry in plugin.implements)
+        return frozenset(source for prefix, _, source in entries if prefix == kind)
+
+    def builds_beside(self, runtime: Runtime, settings: Settings) -> bool:
+        """Whether a plugin builds anything but the JobSet for it: a quick answer, without building.
+
+        Raises `InvalidFieldError` for policies that cannot be read.
+        """
+        entries = {f"featureGates.{gate}" for gate in settings.feature_gates}
+        for kind, path in (("mlPolicy", ML_POLICY_PATH), ("podGroupPolicy", POD_GROUP_PATH)):
+            policy = fields.mapping(runtime.spec.get(kind), path)
+            entries |= {f"{kind}.{source}" for source, value in policy.items() if value is not None}
+        return not entries.isdisjoint(self._built_for)
+
+    def require_implemented(self, runtime: Runtime) -> None:
+        """Refuse a runtime that asks for a policy which no plugin implements.
+
+        Raises `UnsupportedPolicyError` for an mlPolicy, `InvalidFieldError` for a podGroupPolicy.
+        """
+        sources = self.implemented("mlPolicy")
+        for source, value in fields.mapping(runtime.spec.get("mlPolicy"), ML_POLICY_PATH).items():
+            if value is not None and source != "numNodes" and source not in sources:
+                raise UnsupportedPolicyError(f"{ML_POLICY_PATH.child(source)} is not supported")
+        sources = self.implemented("podGroupPolicy")
+        for source, value in fields.mapping(runtime.spec.get("podGroupPolicy"), POD_GROUP_PATH).items():
+            if value is not None and source not in sources:
+                path = str(POD_GROUP_PATH)
+                raise InvalidFieldError(
+                    FieldError(ErrorType.NOT_SUPPORTED, path, source, "no such gang scheduler here")
+                )

@@ -1,0 +1,304 @@
+"""What a TrainJob and its runtime ask for, as one frozen value that flows through the phases.
+
+Made by `framework` from both, changed by plugins (`with_...`), and read by
+those that build. Nothing here knows any one plugin.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from trainyard_api import fields, merge, names
+from trainyard_api.errors import FieldPath, InvalidFieldError, invalid
+
+from ..model import Generated, Json, Runtime, TrainJob
+from . import templates
+from .patches import what_is_said
+
+ML_POLICY_PATH: Final = FieldPath("spec.mlPolicy")
+POD_GROUP_PATH: Final = FieldPath("spec.podGroupPolicy")
+DNS_PATH: Final = templates.SPEC_PATH.child("network", "enableDNSHostnames")
+_NODES_PATH: Final = FieldPath("spec.trainer.numNodes")
+_RESOURCES_PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The part of the operator's configuration that manifests and statuses depend on."""
+
+    feature_gates: frozenset[str] = frozenset()
+    """The gates that are on."""
+    operator_namespace: str = names.KUBEFLOW_NAMESPACE
+    service_name: str = "kubeflow-trainer-controller-manager"
+    status_server_port: int = names.STATUS_PORT
+    status_server_ca: str = "CA"
+    """The CA of the status server as PEM; where there is no server, a placeholder."""
+    queue_holds_jobset: bool = False
+    """Whether Kueue queues JobSets in place of TrainJobs (see `queueing`)."""
+    keeps_resumed: bool = False
+    """Whether a TrainJob of a queue keeps `Suspended=False` once it is resumed, as with Trainer (ADR 30)."""
+    as_trainer_builds: bool = False
+    """Whether pods get only what Trainer v2.3 gives them; so for a JobSet that was made so (see `marks`)."""
+
+
+DEFAULT_SETTINGS: Final = Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """The pods of one ReplicatedJob."""
+
+    name: str
+    ancestor: str | None
+    """Which step of the TrainJob they are: a value of the ancestor label."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What is to be built, as it flows through the phases."""
+
+    trainjob: TrainJob
+    runtime: Runtime
+    settings: Settings
+    ml_policy: Json | None
+    pod_group_policy: Json | None
+    labels: Mapping[str, str]
+    """Labels of the JobSet."""
+    annotations: Mapping[str, str]
+    """Annotations of the JobSet."""
+    spec: Json
+    """The JobSet spec, with runtimePatches and resourcesPerNode merged in, less its ReplicatedJobs."""
+    jobs: tuple[Json, ...]
+    """The ReplicatedJobs, each with the pod set of equal position."""
+    pod_sets: tuple[PodSet, ...]
+    subdomain: str = field(default="")
+    """Name of the headless Service that the pods' addresses end in, known after `identify_network`; empty
+    where the runtime has switched them off."""
+
+    @property
+    def trainer(self) -> Json | None:
+        """`spec.trainer`; None only if absent, not if empty."""
+        return fields.optional_mapping(self.trainjob.spec.get("trainer"), FieldPath("spec.trainer"))
+
+    def policy(self, name: str) -> Json | None:
+        """The source of that name in the runtime's mlPolicy, None if it has another or none."""
+        policy = self.ml_policy or {}
+        return fields.optional_mapping(policy.get(name), ML_POLICY_PATH.child(name))
+
+    def pod_group(self, name: str) -> Json | None:
+        """The gang scheduler of that name in the runtime's podGroupPolicy, None if it has another or none."""
+        policy = self.pod_group_policy or {}
+        return fields.optional_mapping(policy.get(name), POD_GROUP_PATH.child(name))
+
+    def pod_set(self, *, ancestor: str) -> PodSet | None:
+        """The first pod set that is this step of the TrainJob."""
+        return next((p for p in self.pod_sets if p.ancestor == ancestor), None)
+
+    def counted(self, pod_set: PodSet) -> PodSet:
+        """The pod set with as many pods as the TrainJob asks for, if it does."""
+        nodes = fields.integer((self.trainer or {}).get("numNodes"), _NODES_PATH)
+        return pod_set if nodes is None else replace(pod_set, count=nodes)
+
+    @property
+    def injects_nothing(self) -> bool:
+        """Whether the framework's variables are left out, as Trainer v2.3 does without `spec.trainer`."""
+        return self.settings.as_trainer_builds and self.trainer is None
+
+    def container(self, job: str, name: str) -> Json | None:
+        """The container of that name in the ReplicatedJob of that name."""
+        return next((templates.container(j, name) for j in self.jobs if j["name"] == job), None)
+
+    def endpoints(self, pod_set: PodSet) -> Iterator[str]:
+        """The addresses of its pods, one at a time: there may be very many."""
+        for index in range(pod_set.count):
+            yield self.endpoint(pod_set, index)
+
+    def endpoint(self, pod_set: PodSet, index: int) -> str:
+        """The address of one of its pods; raises `InvalidFieldError` where pods have none."""
+        if not self.subdomain:
+            raise invalid(
+                DNS_PATH,
+                False,
+                "must not be false: with the runtime's mlPolicy, pods find each other by their DNS names",
+            )
+        return f"{self.trainjob.name}-{pod_set.name}-0-{index}.{self.subdomain}"
+
+    def rendezvous(self, pod_set: PodSet) -> str:
+        """The address at which its pods meet: that of the first, which a pod alone need not look up."""
+        if self.settings.as_trainer_builds:
+            return f"{self.trainjob.name}-{names.NODE}-0-0.{self.trainjob.name}"
+        alone = pod_set.count == 1 and not self.subdomain
+        return "localhost" if alone else self.endpoint(pod_set, 0)
+
+    def with_count(self, pod_set: str, count: int) -> Info:
+        """With this many pods in the pod set of that name."""
+        sets = tuple(replace(p, count=count) if p.name == pod_set else p for p in self.pod_sets)
+        return replace(self, pod_sets=sets)
+
+    def with_job(self, name: str, edit: templates.Edit) -> Info:
+        """With `edit` applied to the ReplicatedJob of that name."""
+        return self.with_jobs(frozenset({name}), edit)
+
+    def with_jobs(self, targets: Set[str], edit: templates.Edit) -> Info:
+        """With `edit` applied to the ReplicatedJobs of these names."""
+        return replace(self, jobs=tuple(edit(job) if job["name"] in targets else job for job in self.jobs))
+
+    def with_env(self, job: str, container: str, env: Iterable[Json]) -> Info:
+        """With the variables in that container, each replacing the one of its name."""
+        variables = tuple(env)
+        return self.with_job(
+            job, lambda j: templates.with_container(j, container, lambda c: templates.with_env(c, variables))
+        )
+
+    def with_port(self, job: str, container: str, port: int) -> Info:
+        """With the port opened on that container."""
+        return self.with_job(
+            job, lambda j: templates.with_container(j, container, lambda c: templates.with_port(c, port))
+        )
+
+    def with_volumes(self, job: str, volumes: Sequence[Json]) -> Info:
+        """With the volumes in the pods of that ReplicatedJob, each replacing the one of its name."""
+
+        def edit(template: Json) -> Json:
+            return {**template, "spec": templates.upserted(template["spec"], "volumes", "name", volumes)}
+
+        return self.with_job(job, lambda j: templates.with_pod_template(j, edit))
+
+    def with_mounts(self, job: str, container: str, mounts: Sequence[Json]) -> Info:
+        """With the mounts in that container, each replacing the one at its path."""
+        return self.with_job(
+            job,
+            lambda j: templates.with_container(
+                j, container, lambda c: templates.upserted(c, "volumeMounts", "mountPath", mounts)
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child object of a TrainJob."""
+
+    manifest: Json
+    generated: Generated | None = None
+    """What is generated in it at creation; such an object is never updated."""
+
+
+def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
+    """What a TrainJob and its runtime ask for, before any plugin.
+
+    Follows `NewInfo` of Trainer v2.3: runtimePatches merge into the JobSet
+    template in their order, ReplicatedJobs keep the runtime's order.
+
+    Raises `InvalidFieldError` for an invalid field.
+    """
+    template = fields.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
+    metadata = fields.mapping(template.get("metadata"), FieldPath("spec.template.metadata"))
+    labels = dict(fields.text_map(metadata.get("labels"), FieldPath("spec.template.metadata.labels")))
+    annotations = dict(
+        fields.text_map(metadata.get("annotations"), FieldPath("spec.template.metadata.annotations"))
+    )
+    spec: Json = fields.mapping(template.get("spec"), templates.SPEC_PATH)
+    stages = [_Stage(templates.checked(spec, templates.SPEC_PATH), templates.SPEC_PATH)]
+    order = {job["name"]: position for position, job in enumerate(stages[0].spec["replicatedJobs"])}
+
+    patches = fields.objects(trainjob.spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
+    for position, patch in enumerate(patches):
+        path = FieldPath("spec.runtimePatches").index(position).child("trainingRuntimeSpec", "template")
+        fields.require_shallow(patch, path)
+        template_patch = _child(patch, path, "trainingRuntimeSpec", "template")
+        named = _child(template_patch, path, "metadata")
+        labels |= fields.text_map(named.get("labels"), path.child("metadata", "labels"))
+        annotations |= fields.text_map(named.get("annotations"), path.child("metadata", "annotations"))
+        changes = _child(template_patch, path, "spec")
+        if changes:
+            spec_patch = what_is_said(changes)
+            merged = merge.strategic_merge(stages[-1].spec, spec_patch, merge.JOBSET_SPEC, path.child("spec"))
+            stages.append(_Stage(merged, path.child("spec")))
+    spec = _checked(stages)
+
+    ml_policy = fields.optional_mapping(runtime.spec.get("mlPolicy"), ML_POLICY_PATH)
+    jobs = sorted(spec["replicatedJobs"], key=lambda job: order.get(job["name"], 0))
+    return Info(
+        trainjob=trainjob,
+        runtime=runtime,
+        settings=settings,
+        ml_policy=ml_policy,
+        pod_group_policy=fields.optional_mapping(runtime.spec.get("podGroupPolicy"), POD_GROUP_PATH),
+        labels=labels,
+        annotations=annotations,
+        spec={name: value for name, value in spec.items() if name != "replicatedJobs"},
+        jobs=tuple(jobs),
+        pod_sets=tuple(_pod_set(job, ml_policy) for job in jobs),
+    )
+
+
+class _Stage(NamedTuple):
+    """A JobSet spec after the runtime's template or a patch, and the path of that."""
+
+    spec: Json
+    path: FieldPath
+
+
+def _checked(stages: Sequence[_Stage]) -> Json:
+    """The last stage, checked. If it is wrong, a binary search finds the patch that made it so:
+    checking after each patch would take many times as long."""
+    if len(stages) == 1:
+        return stages[0].spec
+
+    def is_wrong(stage: _Stage) -> bool:
+        try:
+            templates.checked(stage.spec, stage.path)
+        except InvalidFieldError:
+            return True
+        return False
+
+    try:
+        return templates.checked(*stages[-1])
+    except InvalidFieldError:
+        return templates.checked(*stages[bisect_left(stages, True, hi=len(stages) - 1, key=is_wrong)])
+
+
+def _child(value: Json, path: FieldPath, *names_: str) -> Json:
+    for name in names_:
+        value = fields.mapping(value.get(name), path.child(name))
+    return value
+
+
+def _pod_set(job: Json, ml_policy: Json | None) -> PodSet:
+    ancestor = templates.ancestor(job)
+    if ancestor == names.ANCESTOR_TRAINER and ml_policy is not None:
+        count = fields.integer(ml_policy.get("numNodes"), ML_POLICY_PATH.child("numNodes"))
+    else:
+        count = fields.integer(job["template"]["spec"].get("parallelism"), FieldPath("parallelism"))
+    return PodSet(job["name"], ancestor, max(1, 1 if count is None else count))
+
+
+def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
+    """With the TrainJob's resourcesPerNode, key by key, in the container `node` of those that train.
+
+    Args:
+        info: What is asked for.
+        trains: Whether a ReplicatedJob other than the trainer's step trains.
+    """
+    given = fields.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _RESOURCES_PATH)
+    if given is None or info.ml_policy is None:
+        return info
+    trainers = [job for job in info.jobs if templates.ancestor(job) == names.ANCESTOR_TRAINER or trains(job)]
+    if not trainers:
+        return info
+    amounts = templates.resources(given, _RESOURCES_PATH)
+
+    def merged(container: Json) -> Json:
+        result: dict[str, Any] = {}
+        for kind in ("limits", "requests"):
+            together = {**container["resources"].get(kind, {}), **amounts.get(kind, {})}
+            if together:
+                result[kind] = together
+        return {**container, "resources": result}
+
+    with_node = frozenset(job["name"] for job in trainers if templates.container(job, names.NODE) is not None)
+    return info.with_jobs(with_node, lambda job: templates.with_container(job, names.NODE, merged))

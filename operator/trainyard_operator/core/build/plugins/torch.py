@@ -1,0 +1,164 @@
+"""Torch: what `torchrun` reads to find its peers (Trainer v2.3, plugin `Torch`).
+
+Counts processes a node only from the TrainJob's own resources when it names
+any, and recognizes a GPU by `gpu` in the resource's name, exactly as Trainer
+does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from trainyard_api import fields, names, quantity
+from trainyard_api.errors import ErrorType, FieldError, FieldPath, invalid
+
+from ...model import JobSet, Json, TrainJob
+from .. import resources, templates
+from ..info import Info, PodSet
+from . import reserved
+
+_TRAINER: Final = FieldPath("spec.trainer")
+_TARGETS: Final = FieldPath("spec.mlPolicy.torch.envInjection.targets")
+AUTO: Final = "auto"
+"""The number of processes that torchrun finds by itself: one for each GPU."""
+_TORCHTUNE_COMMAND: Final = ("tune", "run")
+_NODES: Final = "--nnodes"
+_ELASTIC: Final = re.compile(rf"{_NODES}[= ]\S{{0,200}}:(?!-)")
+"""Torchrun's option with a least and a most; the default of a shell's variable is none (`${N:-1}`)."""
+_NOBODY: Final = PodSet(names.NODE, None, 1)
+"""What injection targets are told of in a runtime in which nobody trains."""
+
+
+class Torch:
+    """Sets the trainer's pod count, variables and port for PyTorch."""
+
+    name = "torch"
+    implements = frozenset({"mlPolicy.torch"})
+
+    def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
+        """Injection targets that are missing, and PET_* variables that the TrainJob sets."""
+        policy = info.policy("torch")
+        if policy is None:
+            return ()
+        return (*_missing_targets(info, policy), *reserved.errors(info, names.RESERVED_ENV["torch"]))
+
+    def warnings(self, info: Info) -> Sequence[str]:
+        """A command of the TrainJob's own takes the place of the one that makes its runtime elastic."""
+        trainer = info.trainer or {}
+        own = [*_words(trainer, "command"), *_words(trainer, "args")]
+        if info.policy("torch") is None or not _words(trainer, "command") or any(_NODES in w for w in own):
+            return ()
+        containers = (templates.container(job, names.NODE) or {} for job in info.jobs)
+        if not any(
+            _ELASTIC.search(word) for container in containers for word in container.get("command") or ()
+        ):
+            return ()
+        return (
+            f"spec.trainer.command: takes the place of what makes {info.runtime.name} elastic, so this job "
+            "ends with its first lost node: give the script as spec.trainer.args, without torchrun",
+        )
+
+    def enforce_ml_policy(self, info: Info) -> Info:
+        """`info` with the PET_* variables; raises `InvalidFieldError` for a missing injection target."""
+        policy = info.policy("torch")
+        if policy is None:
+            return info
+        trainer = info.trainer or {}
+        step = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
+        pods = _NOBODY if step is None else info.counted(step)
+        rendezvous = _rendezvous(info, pods, processes(info, trainer))
+        if step is not None:
+            info = info.with_count(pods.name, pods.count)
+        if step is not None and not info.injects_nothing:
+            injected = rendezvous[:3] if runs_torchtune(trainer) else rendezvous
+            env = (*templates.environment(trainer.get("env"), _TRAINER.child("env")), *injected)
+            info = info.with_env(pods.name, names.NODE, env)
+            info = info.with_port(pods.name, names.NODE, names.TRAINER_PORT)
+        return _injected(info, policy, rendezvous)
+
+
+def _words(trainer: Json, field: str) -> Sequence[str]:
+    return fields.texts(trainer.get(field), _TRAINER.child(field))
+
+
+def runs_torchtune(trainer: Json) -> bool:
+    """Whether TorchTune's own launcher runs: it finds its peers by an argument, not by PET_MASTER_*."""
+    return tuple(_words(trainer, "command")) == _TORCHTUNE_COMMAND
+
+
+def processes(info: Info, trainer: Json) -> str:
+    """PET_NPROC_PER_NODE: what the TrainJob says, else `auto` with GPUs, else one for each CPU."""
+    number = fields.integer(trainer.get("numProcPerNode"), _TRAINER.child("numProcPerNode"))
+    if number is not None:
+        return str(number)
+    per_node = resources.per_node(info)
+    if resources.gpu_count(per_node) != 0:
+        return AUTO
+    amounts = [quantity.parse(per_node.get(kind, {}).get("cpu", 0)) for kind in ("requests", "limits")]
+    cpu = amounts[0] if amounts[0].nano else amounts[1]
+    return str(max(1, cpu.ceil()))
+
+
+def _rendezvous(info: Info, pods: PodSet, processes: str) -> tuple[Json, ...]:
+    return (
+        {"name": "PET_NNODES", "value": str(pods.count)},
+        {"name": "PET_NPROC_PER_NODE", "value": processes},
+        {"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}}},
+        {"name": "PET_MASTER_ADDR", "value": info.rendezvous(pods)},
+        {"name": "PET_MASTER_PORT", "value": str(names.TRAINER_PORT)},
+    )
+
+
+def _injection_targets(policy: Json) -> Iterator[Json]:
+    """The targets, each with a list of container names."""
+    injection = fields.mapping(policy.get("envInjection"), FieldPath("spec.mlPolicy.torch.envInjection"))
+    targets = fields.named_objects(injection.get("targets"), _TARGETS, key="jobName")
+    for position, target in enumerate(targets):
+        path = _TARGETS.index(position).child("containerNames")
+        yield {
+            "jobName": target["jobName"],
+            "containerNames": fields.texts(target.get("containerNames"), path),
+        }
+
+
+def _missing_targets(info: Info, policy: Json) -> Iterator[FieldError]:
+    containers = _containers(info)
+    for target in _injection_targets(policy):
+        job = target["jobName"]
+        for container in target["containerNames"]:
+            if container not in containers.get(job, ()):
+                yield FieldError(ErrorType.INVALID, "spec.runtimeRef", target, _missing(job, container))
+
+
+def _injected(info: Info, policy: Json, env: tuple[Json, ...]) -> Info:
+    """`info` with the variables in all targets, each of which must exist."""
+    containers = _containers(info)
+    targets: dict[str, set[str]] = {}
+    for target in _injection_targets(policy):
+        job = target["jobName"]
+        for container in target["containerNames"]:
+            if container not in containers.get(job, ()):
+                raise invalid(
+                    _TARGETS, {"jobName": job, "containerName": container}, _missing(job, container)
+                )
+            targets.setdefault(job, set()).add(container)
+
+    def edit(job: Json) -> Json:
+        return templates.with_containers(job, targets[job["name"]], lambda c: templates.with_env(c, env))
+
+    return info.with_jobs(targets.keys(), edit)
+
+
+def _containers(info: Info) -> dict[str, frozenset[str]]:
+    """By ReplicatedJob: the names of its containers and init containers."""
+    pods = {job["name"]: templates.pod_template(job)["spec"] for job in info.jobs}
+    return {
+        name: frozenset(c["name"] for c in (*spec.get("initContainers", ()), *spec.get("containers", ())))
+        for name, spec in pods.items()
+    }
+
+
+def _missing(job: str, container: str) -> str:
+    return f'envInjection target podSet "{job}" container "{container}" not found in runtime template'

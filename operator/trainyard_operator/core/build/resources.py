@@ -1,0 +1,118 @@
+"""What pods ask for: GPUs, and the sums for gang schedulers.
+
+Called by the plugins. Follows Trainer v2.3, which recognizes a GPU by `gpu` in
+the resource's name, and Kubernetes' own sum of a pod's requests. Quantities
+are canonical text, as `templates.checked` leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from trainyard_api import fields, names, quantity
+from trainyard_api.errors import FieldPath
+from trainyard_api.quantity import Quantity
+
+from ..model import Json
+from . import templates
+from .info import Info
+
+Amounts = dict[str, Quantity]
+
+_PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
+_POD_LEVEL: Final = ("cpu", "memory")
+_POD_LEVEL_PREFIX: Final = "hugepages-"
+
+
+def per_node(info: Info) -> Json:
+    """The resources that processes are counted by.
+
+    Only the TrainJob's own when it names any, else those of the first
+    container `node` that trains or works for a launcher (Trainer v2.3 does
+    not merge the two).
+    """
+    own = fields.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _PATH)
+    if own is not None:
+        return templates.resources(own, _PATH)
+    for job in info.jobs:
+        if job["name"] == names.NODE or templates.ancestor(job) == names.ANCESTOR_TRAINER:
+            container = templates.container(job, names.NODE)
+            if container is not None:
+                resources: Json = container["resources"]
+                return resources
+    return {}
+
+
+def gpu_count(resources: Json) -> int:
+    """How many GPUs: the first resource, by name, with `gpu` in it; of the requests, else of the limits."""
+    for kind in ("requests", "limits"):
+        for name, amount in sorted(resources.get(kind, {}).items()):
+            if "gpu" in name.lower() and (count := quantity.parse(amount).ceil()) != 0:
+                return count
+    return 0
+
+
+def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
+    """What one pod of a checked ReplicatedJob requests, as Kubernetes' scheduler sums it up.
+
+    Containers and sidecars run together; of the other init containers each
+    runs beside the sidecars before it. Requests of the pod as a whole replace
+    the sum; the overhead comes on top.
+
+    Args:
+        job: The ReplicatedJob.
+        limits_count: Whether a limit is the request where there is none, as the API server has it
+            in a pod. Trainer's sum for a gang leaves it out.
+    """
+    spec = templates.pod_template(job)["spec"]
+    wanted_by = partial(_requests, limits_count=limits_count)
+    running: Amounts = {}
+    for container in spec.get("containers", ()):
+        _add(running, wanted_by(container))
+    sidecars: Amounts = {}
+    starting: Amounts = {}
+    for container in spec.get("initContainers", ()):
+        requests = wanted_by(container)
+        if container.get("restartPolicy") == "Always":
+            _add(running, requests)
+            _add(sidecars, requests)
+            requests = dict(sidecars)
+        else:
+            _add(requests, sidecars)
+        _raise_to(starting, requests)
+    _raise_to(running, starting)
+    for name, amount in wanted_by(spec).items():
+        if name in _POD_LEVEL or name.startswith(_POD_LEVEL_PREFIX):
+            running[name] = amount
+    _add(running, _parsed(spec.get("overhead") or {}))
+    return running
+
+
+def added(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Amounts:
+    """The sum of both."""
+    result = dict(first)
+    _add(result, second)
+    return result
+
+
+def _requests(owner: Json, *, limits_count: bool) -> Amounts:
+    resources = owner.get("resources") or {}
+    limits = resources.get("limits") if limits_count else None
+    return _parsed({**(limits or {}), **(resources.get("requests") or {})})
+
+
+def _parsed(amounts: Json) -> Amounts:
+    return {name: quantity.parse(amount) for name, amount in amounts.items()}
+
+
+def _add(target: Amounts, more: Mapping[str, Quantity]) -> None:
+    for name, amount in more.items():
+        target[name] = target.get(name, quantity.ZERO) + amount
+
+
+def _raise_to(target: Amounts, floor: Mapping[str, Quantity]) -> None:
+    for name, amount in floor.items():
+        if name not in target or amount.nano > target[name].nano:
+            target[name] = amount

@@ -1,0 +1,168 @@
+"""A queue that holds the JobSet: what is Kueue's then, and what stays with the operator (ADR 30).
+
+Called by `reconcile`, `states` and the JobSet plugin where Kueue queues JobSets
+in place of TrainJobs (`Settings.queue_holds_jobset`). Kueue then looks at the
+JobSet, which a change of the runtime leaves as it is, and not at the live
+runtime. Of a JobSet in a queue,
+
+- `spec.suspend` and the placement in its pod templates are Kueue's while it
+  runs; the operator writes over it only while it is suspended, and never
+  changes `suspend`;
+- a TrainJob that is created suspended gives its JobSet a gate, which goes when
+  it is resumed. Kueue takes a gate only at the creation;
+- a TrainJob that is suspended later has its Workload deactivated, and
+  activated again when it is resumed. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from trainyard_api import names
+
+from ..build.info import Settings
+from ..model import Activate, JobSet, Json, Label, TrainJob
+from ..status.conditions import moment
+
+_LABELS: Final = frozenset(
+    {
+        names.QUEUE_LABEL,
+        names.PRIORITY_CLASS_LABEL,
+        names.MAX_EXECUTION_TIME_LABEL,
+        names.PREBUILT_WORKLOAD_LABEL,
+    }
+)
+_OF_KUEUE: Final = (f"{names.KUEUE_GROUP}/", names.PROVISIONING_PREFIX)
+"""How the labels and annotations begin that Kueue reads of a job, or writes on it."""
+PATIENCE: Final = 10.0
+"""Seconds that a JobSet waits in its queue before anybody asks whether the queue can ever admit it."""
+_MOST_PARAMETERS: Final = 100
+_LONGEST_VALUE: Final = 255
+"""Of a parameter of a ProvisioningRequest, as Kubernetes' autoscaler has it."""
+_LONGEST_GATES: Final = 4096
+
+
+def labels_of(labels: Mapping[str, str]) -> dict[str, str]:
+    """Those of a TrainJob's labels that Kueue (0.19) reads of a job."""
+    return {name: value for name, value in labels.items() if name in _LABELS}
+
+
+def annotations_of(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Those of a TrainJob's annotations that Kueue (0.19) reads of a job: its gates and parameters.
+
+    No more and no longer ones than it can use: they are kept in memory.
+    """
+    parameters = [
+        (name, value)
+        for name, value in annotations.items()
+        if name.startswith(names.PROVISIONING_PREFIX) and len(value) <= _LONGEST_VALUE
+    ]
+    read = dict(sorted(parameters)[:_MOST_PARAMETERS])
+    gates = annotations.get(names.QUEUE_GATES_ANNOTATION)
+    if gates is not None:
+        read[names.QUEUE_GATES_ANNOTATION] = gates[:_LONGEST_GATES]
+    return read
+
+
+def holds(job: TrainJob, jobset: JobSet | None, settings: Settings) -> bool:
+    """Whether a queue holds the JobSet, which Kueue puts into a namespace's default queue by itself."""
+    named = bool(job.labels.get(names.QUEUE_LABEL)) or (jobset is not None and bool(jobset.queue))
+    return named and settings.queue_holds_jobset
+
+
+def queued(manifest: Json, job: TrainJob, jobset: JobSet | None) -> Json:
+    """The JobSet with what Kueue reads of its TrainJob, and with the gate of one that was sent suspended.
+
+    Args:
+        manifest: The JobSet as it is built from its runtime.
+        job: The TrainJob.
+        jobset: The JobSet as it is; None if there is none yet.
+    """
+    metadata = manifest["metadata"]
+    noted = annotations_of(job.annotations)
+    gates = [gate for gate in noted.pop(names.QUEUE_GATES_ANNOTATION, "").split(",") if gate]
+    if job.spec.get("suspend") is True and (jobset is None or is_gated(jobset)):
+        gates.append(names.SENT_SUSPENDED)
+    if gates:
+        noted[names.QUEUE_GATES_ANNOTATION] = ",".join(gates)
+    for field, added in (("labels", labels_of(job.labels)), ("annotations", noted)):
+        if added:
+            metadata = {**metadata, field: {**metadata.get(field, {}), **added}}
+    return {**manifest, "metadata": metadata}
+
+
+def queue_of(manifest: Json, jobset: JobSet) -> str:
+    """The queue that the JobSet is to be in: the manifest's, else the one that Kueue has put it into."""
+    queue: str = manifest["metadata"].get("labels", {}).get(names.QUEUE_LABEL, jobset.queue)
+    return queue
+
+
+def is_gated(jobset: JobSet) -> bool:
+    """Whether Kueue does not admit it since its TrainJob was sent suspended."""
+    return names.SENT_SUSPENDED in jobset.queue_gates.split(",")
+
+
+def waits(job: TrainJob, jobset: JobSet) -> bool:
+    """Whether nothing but Kueue keeps the JobSet from running."""
+    return bool(jobset.queue) and jobset.suspend and not jobset.queue_gates and not job.spec.get("suspend")
+
+
+def with_suspend(manifest: Json, suspend: bool) -> Json:
+    """The JobSet with this `spec.suspend`."""
+    return {**manifest, "spec": {**manifest["spec"], "suspend": suspend}}
+
+
+def resumed_at(jobset: JobSet) -> datetime | None:
+    """When Kueue last let it run; None while it waits, and until JobSet's controller has noted the time."""
+    if jobset.suspend:
+        return None
+    condition = next(
+        (c for c in jobset.conditions if c.type == names.SUSPENDED and c.status == "False"), None
+    )
+    return None if condition is None else moment(condition.last_transition_time)
+
+
+def started_at(jobset: JobSet) -> datetime | None:
+    """When it was last resumed, or created if it was never suspended; None while it waits."""
+    suspended = any(condition.type == names.SUSPENDED for condition in jobset.conditions)
+    return resumed_at(jobset) if suspended else jobset.created
+
+
+def activation(job: TrainJob, jobset: JobSet, *, reported: bool) -> Activate | None:
+    """What to write to the JobSet's Workload, so that it is active unless the TrainJob is suspended.
+
+    Kueue deactivates Workloads as well, for reasons of its own: one is activated only when its
+    TrainJob is resumed.
+
+    Args:
+        job: The TrainJob.
+        jobset: Its JobSet, which a queue holds.
+        reported: Whether the TrainJob's status says that it is suspended.
+    """
+    if is_gated(jobset):
+        return None
+    suspended = job.spec.get("suspend") is True
+    if suspended and not (reported and jobset.suspend):
+        return Activate(jobset.namespace, jobset.name, jobset.uid, active=False)
+    if reported and not suspended:
+        return Activate(jobset.namespace, jobset.name, jobset.uid, active=True)
+    return None
+
+
+def relabelling(job: TrainJob, jobset: JobSet, settings: Settings) -> Label | None:
+    """What gives a JobSet that runs its TrainJob's priority, which Kueue lets change, but not come or go."""
+    priority = job.labels.get(names.PRIORITY_CLASS_LABEL)
+    has_both = settings.queue_holds_jobset and jobset.queue and jobset.priority_class and priority
+    if not has_both or priority == jobset.priority_class:
+        return None
+    labels = {names.PRIORITY_CLASS_LABEL: str(priority)}
+    return Label(jobset.namespace, jobset.name, jobset.uid, jobset.resource_version, labels)
+
+
+def kept(live: Mapping[str, str], written: Mapping[str, str]) -> dict[str, str]:
+    """The labels or annotations to write over `live`: what Kueue has added stays, but for gates."""
+    added = {name: value for name, value in live.items() if name.startswith(_OF_KUEUE)}
+    added.pop(names.QUEUE_GATES_ANNOTATION, None)
+    return added | dict(written)

@@ -1,0 +1,589 @@
+"""What to do about a TrainJob, decided on what was observed and on nothing else.
+
+Called by the shell with an `Observed` and the time; returns a `Plan`. Which
+event led here does not matter, and neither does how far an earlier plan got:
+every step leaves a state from which the next observation leads on.
+
+Two orders matter against crashes. A deadline is written into the status
+before the JobSet is deleted, in two rounds, because a TrainJob that is not
+finished and has no JobSet would get a new one. A runtime revision is recorded
+before the JobSet that refers to it is created. (`renewal` and `refusals` have
+two more.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from trainyard_api import durations, names
+from trainyard_api.errors import InvalidFieldError
+from trainyard_api.reasons import Reason
+
+from ..build import plugins, retries
+from ..build.framework import Framework, UnsupportedPolicyError
+from ..build.info import DEFAULT_SETTINGS, Child, Settings
+from ..build.plugins.jobset import said_by
+from ..model import (
+    NOTHING,
+    Cause,
+    Condition,
+    Create,
+    Delete,
+    EventNote,
+    Identity,
+    JobSet,
+    Json,
+    Observed,
+    Plan,
+    RecordRevision,
+    Rejection,
+    Runtime,
+    RuntimeProblem,
+    TrainJob,
+    Update,
+    Write,
+)
+from ..status import attempts, conditions, nodes, states
+from . import causes, marks, queueing, quota, refusals, renewal, revisions, same_failure
+
+RETRY_SECONDS: Final = 30.0
+"""How long until a blocked TrainJob is tried again."""
+COLLECT_SECONDS: Final = 3.0
+"""How long until a pending change is looked at again: companions and Jobs are not watched."""
+
+_LONGEST_WAIT: Final = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What the JobSet needs next."""
+
+    writes: tuple[Write, ...] = ()
+    events: tuple[EventNote, ...] = ()
+    blocked: Cause | None = None
+    wait: float | None = None
+    """Seconds until another look is due, even without an event; None if none is due."""
+    needs_jobs: bool = False
+    """It cannot be decided without the JobSet's Jobs."""
+    needs_refused: bool = False
+    """It cannot be decided without what is refused to the JobSet."""
+    needs_queues: bool = False
+    """It cannot be decided without what the JobSet's queue can never give it."""
+
+
+def reconcile(
+    observed: Observed,
+    now: datetime,
+    settings: Settings = DEFAULT_SETTINGS,
+    using: Framework = plugins.ALL,
+) -> Plan:
+    """The next writes, status and events for a TrainJob, and when to look again.
+
+    The children beside the JobSet are created before it, each once. They are
+    updated while the JobSet is missing or suspended, and left alone while it runs.
+
+    Never raises for anything that a TrainJob or a runtime can contain: that
+    becomes the condition `Blocked`.
+    """
+    job = observed.trainjob
+    if job.deleting or not is_managed(job):
+        return NOTHING
+    jobset = _own_jobset(observed)
+    before = conditions.of(job.status)
+    if conditions.finished(before):
+        return _after_the_end(job, jobset, before, now, settings)
+
+    after = _mirrored(
+        conditions.without(_suspension(job, before, now, settings), names.BLOCKED), jobset, observed
+    )
+    if conditions.finished(after):
+        return Plan(writes=_leftovers(observed), status=_status(job, after, jobset))
+    if observed.runtime is RuntimeProblem.NOT_SUPPORTED:
+        return Plan(status=_status(job, _failed(after, causes.unsupported(job), now), jobset))
+    remaining = _remaining(job, jobset, after, now, settings)
+    if remaining is not None and remaining <= 0:
+        return Plan(
+            writes=_leftovers(observed),
+            status=_status(job, _failed(after, causes.OVERDUE, now), jobset),
+            requeue_after=None if jobset is None else 0.0,
+        )
+    if (twice := same_failure.seen(job, jobset, observed.attempts, now)) is not None:
+        return Plan(
+            writes=_leftovers(observed),
+            status=_status(job, _failed(after, twice, now), jobset),
+            events=(EventNote("Warning", twice.reason, twice.message),),
+            requeue_after=0.0,
+        )
+
+    step = _next_step(observed, now, settings, using)
+    if step.needs_jobs or step.needs_refused or step.needs_queues:
+        return Plan(
+            needs_jobs=step.needs_jobs, needs_refused=step.needs_refused, needs_queues=step.needs_queues
+        )
+    events = step.events
+    if step.blocked is not None:
+        after = _with_blocked(before, after, step.blocked, now)
+        events += _announced(before, step.blocked)
+    return Plan(
+        writes=step.writes,
+        status=_status(job, after, jobset),
+        events=events,
+        requeue_after=_soonest(remaining, RETRY_SECONDS if step.blocked else step.wait),
+    )
+
+
+def companions(
+    observed: Observed,
+    now: datetime,
+    settings: Settings = DEFAULT_SETTINGS,
+    using: Framework = plugins.ALL,
+) -> tuple[Identity, ...]:
+    """The children beside the JobSet that the next `reconcile` needs to know of.
+
+    The shell looks them up, and says in `observed.companions` which exist.
+    None for most TrainJobs, and for any whose JobSet runs; of one that ends now, its PodGroup.
+    """
+    job = observed.trainjob
+    if job.deleting or not is_managed(job) or conditions.finished(conditions.of(job.status)):
+        return ()
+    ends = _ends(observed, now, settings)
+    if isinstance(observed.runtime, RuntimeProblem) or (_runs(observed) and not ends):
+        return ()
+    if ends and not observed.runtime.spec.get("podGroupPolicy"):
+        return ()
+    settings, job = marks.as_begun(settings, observed.jobset), retries.as_begun(job, observed.jobset)
+    try:
+        if not using.builds_beside(observed.runtime, settings):
+            return ()
+        children = using.children(job, observed.runtime, settings)
+    except (UnsupportedPolicyError, InvalidFieldError):
+        return ()
+    beside = (_identity(child.manifest) for child in children if child.manifest["kind"] != names.JOBSET)
+    return tuple(identity for identity in beside if not ends or identity.kind == names.POD_GROUP)
+
+
+def _ends(observed: Observed, now: datetime, settings: Settings) -> bool:
+    """Whether a TrainJob that has not finished does so now: as its JobSet has, by its deadline, or since the
+    same failure came twice."""
+    job, jobset = observed.trainjob, _own_jobset(observed)
+    if jobset is not None and _has_ended(jobset):
+        return True
+    if same_failure.seen(job, jobset, observed.attempts, now) is not None:
+        return True
+    current = _suspension(job, conditions.of(job.status), now, settings)
+    remaining = _remaining(job, jobset, current, now, settings)
+    return remaining is not None and remaining <= 0
+
+
+def _leftovers(observed: Observed) -> tuple[Write, ...]:
+    """What takes away the PodGroup of a TrainJob that ends: schedulers count it until it is gone.
+
+    It comes before the status that says so, since nobody looks for it after that.
+    """
+    return tuple(
+        Delete(companion.api_version, companion.kind, companion.namespace, companion.name, companion.uid)
+        for companion in observed.companions
+        if companion.kind == names.POD_GROUP
+        and companion.owner_uid == observed.trainjob.uid
+        and not companion.deleting
+    )
+
+
+def is_managed(job: TrainJob) -> bool:
+    """Whether the TrainJob is this operator's, and not for example MultiKueue's."""
+    return (job.spec.get("managedBy") or names.MANAGED_BY_TRAINER) == names.MANAGED_BY_TRAINER
+
+
+def _own_jobset(observed: Observed) -> JobSet | None:
+    jobset = observed.jobset
+    return jobset if jobset is not None and jobset.owner_uid == observed.trainjob.uid else None
+
+
+def _is_suspended(job: TrainJob) -> bool:
+    return job.spec.get("suspend") is True
+
+
+# --- status -----------------------------------------------------------------
+
+
+def _after_the_end(
+    job: TrainJob, jobset: JobSet | None, before: conditions.Conditions, now: datetime, settings: Settings
+) -> Plan:
+    """A finished TrainJob starts nothing; past its deadline, what still runs is removed, and after the same
+    failure twice it is stopped.
+
+    Its suspension is still reported, as Trainer does: whoever suspends a job
+    that is just ending waits for it.
+    """
+    after = conditions.without(_suspension(job, before, now, settings), names.BLOCKED)
+    failed = conditions.find(before, names.FAILED) or {}
+    writes: tuple[Write, ...] = ()
+    over = jobset is not None and _has_ended(jobset)
+    if jobset is not None and not jobset.deleting and failed.get("reason") == Reason.DEADLINE_EXCEEDED:
+        writes = (_deletion(jobset),)
+    elif jobset is not None and not over and failed.get("reason") == Reason.SAME_FAILURE:
+        writes = same_failure.stop(job, jobset, settings)
+        over = not writes
+    # A JobSet that is not over is about to go or to stop, or is seen as it was before: its counts are old.
+    return Plan(writes=writes, status=_status(job, after, jobset if over else None))
+
+
+def _has_ended(jobset: JobSet) -> bool:
+    return said_by(jobset).terminal is not None
+
+
+def _is_held_by_kueue(job: TrainJob) -> bool:
+    """Whether Kueue suspends and resumes it, so that it says it is suspended only while it is (ADR 30)."""
+    return job.held_by_kueue or bool(job.labels.get(names.QUEUE_LABEL))
+
+
+def _suspension(
+    job: TrainJob, before: conditions.Conditions, now: datetime, settings: Settings
+) -> conditions.Conditions:
+    at = conditions.timestamp(now)
+    if _is_suspended(job):
+        condition = Condition(names.SUSPENDED, "True", "Suspended", "TrainJob is suspended", at)
+        return conditions.with_condition(before, condition)
+    if _is_held_by_kueue(job) and not settings.keeps_resumed and not conditions.finished(before):
+        return conditions.without(before, names.SUSPENDED)
+    if conditions.is_true(before, names.SUSPENDED):
+        condition = Condition(names.SUSPENDED, "False", "Resumed", "TrainJob is resumed", at)
+        return conditions.with_condition(before, condition)
+    return before
+
+
+def _mirrored(
+    current: conditions.Conditions, jobset: JobSet | None, observed: Observed
+) -> conditions.Conditions:
+    terminal = None if jobset is None else said_by(jobset).terminal
+    if jobset is None or terminal is None:
+        return current
+    condition = _timed(terminal, queueing.started_at(jobset))
+    return conditions.with_condition(current, attempts.with_last_failure(condition, observed.attempts))
+
+
+def _timed(terminal: Condition, started: datetime | None) -> Condition:
+    """`Complete` with how long it ran, since it was last resumed if it was, after the words of JobSet's
+    controller; without, if the times are not to be read: that must not keep a job from its end."""
+    if terminal.type != names.COMPLETE or started is None:
+        return terminal
+    try:
+        seconds = (conditions.moment(terminal.last_transition_time) - started).total_seconds()
+    except (TypeError, ValueError):
+        return terminal
+    if seconds <= 0:
+        return terminal
+    return replace(terminal, message=f"{terminal.message} in {durations.words(seconds)}")
+
+
+def _failed(current: conditions.Conditions, why: Cause, now: datetime) -> conditions.Conditions:
+    condition = Condition(names.FAILED, "True", why.reason, why.message, conditions.timestamp(now))
+    return conditions.with_condition(current, condition)
+
+
+def _with_blocked(
+    before: conditions.Conditions, after: conditions.Conditions, blocked: Cause, now: datetime
+) -> conditions.Conditions:
+    """`after` with the condition at its end, dated as it was in `before` if it was there."""
+    old = conditions.find(before, names.BLOCKED)
+    at = conditions.timestamp(now) if old is None else old["lastTransitionTime"]
+    condition = Condition(names.BLOCKED, "True", blocked.reason, blocked.message, at)
+    return conditions.with_condition(after, condition)
+
+
+def _announced(before: conditions.Conditions, blocked: Cause) -> tuple[EventNote, ...]:
+    """The Event for a block that is new or differs from the one before."""
+    old = conditions.find(before, names.BLOCKED) or {}
+    if (old.get("reason"), old.get("message")) == (blocked.reason, blocked.message):
+        return ()
+    return (EventNote("Warning", blocked.reason, blocked.message),)
+
+
+def _status(job: TrainJob, after: conditions.Conditions, jobset: JobSet | None) -> Json | None:
+    """The fields of the status that differ from what is there.
+
+    An empty list stands for no conditions, and for no jobsStatus when the
+    JobSet is a new one: a status without any field is refused.
+    """
+    patch: dict[str, Any] = {}
+    if after != conditions.of(job.status):
+        patch["conditions"] = list(after)
+    if jobset is not None:
+        counts = said_by(jobset).jobs_status
+        if counts != tuple(job.status.get("jobsStatus") or ()):
+            patch["jobsStatus"] = list(counts)
+    return patch or None
+
+
+# --- time -------------------------------------------------------------------
+
+
+def _remaining(
+    job: TrainJob, jobset: JobSet | None, current: conditions.Conditions, now: datetime, settings: Settings
+) -> float | None:
+    """Seconds until the deadline; None without one, while suspended, and while it waits in a queue."""
+    seconds = job.spec.get("activeDeadlineSeconds")
+    if not isinstance(seconds, int) or seconds <= 0 or _is_suspended(job):
+        return None
+    start: datetime | None
+    if queueing.holds(job, jobset, settings):
+        start = None if jobset is None else queueing.resumed_at(jobset)
+    else:
+        resumed = conditions.find(current, names.SUSPENDED)
+        start = job.created
+        if resumed is not None:
+            start = conditions.moment(resumed["lastTransitionTime"])
+        elif jobset is not None and _is_held_by_kueue(job):
+            start = queueing.started_at(jobset)
+    return None if start is None else float(min(seconds, 2**53)) - (now - start).total_seconds()
+
+
+def _soonest(deadline: float | None, retry: float | None) -> float | None:
+    waits = [min(max(1.0, wait), _LONGEST_WAIT) for wait in (deadline, retry) if wait is not None]
+    return min(waits, default=None)
+
+
+# --- children ---------------------------------------------------------------
+
+
+def _next_step(observed: Observed, now: datetime, settings: Settings, using: Framework) -> _Step:
+    job, jobset = observed.trainjob, observed.jobset
+    if jobset is not None and jobset.deleting:
+        return _Step(blocked=causes.standing(job), wait=RETRY_SECONDS)
+    if jobset is not None and jobset.owner_uid != job.uid:
+        return _Step(blocked=causes.foreign(names.JOBSET, jobset.name))
+    if jobset is not None and _runs(observed):
+        return _running_step(observed, jobset, now, settings)
+    queued = queueing.holds(job, jobset, settings)
+    if queued and jobset is not None:
+        reported = conditions.is_true(conditions.of(job.status), names.SUSPENDED)
+        activation = queueing.activation(job, jobset, reported=reported)
+        if activation is not None:
+            return _unless_rejected(_Step(writes=(activation,)), observed, now)
+        if not jobset.suspend:
+            return _Step()  # Kueue is about to suspend it.
+    if isinstance(observed.runtime, RuntimeProblem):
+        # A JobSet that is already suspended or resumed as wanted needs no runtime now.
+        if jobset is not None and _suspended_as_wanted(job, jobset, queued=queued):
+            return _Step()
+        return _Step(blocked=causes.runtime_missing(job, observed.runtimes))
+    step = _children_step(observed, observed.runtime, settings, using, queued=queued)
+    step = _unless_rejected(step, observed, now)
+    if queued and jobset is not None and step == _Step() and queueing.waits(job, jobset):
+        return _waiting_step(observed)
+    return replace(step, events=causes.other_content(observed)) if step.writes else step
+
+
+def _waiting_step(observed: Observed) -> _Step:
+    """It waits for its queue, most often for jobs that end; one that can never run is told so."""
+    standing = causes.standing(observed.trainjob, quota.REASONS)
+    if standing is None and observed.waited < queueing.PATIENCE:
+        return _Step(wait=queueing.PATIENCE - observed.waited)
+    if observed.hopeless is None:
+        return _Step(needs_queues=True)
+    return _Step(blocked=next(iter(observed.hopeless), None))
+
+
+def _children_step(
+    observed: Observed, runtime: Runtime, settings: Settings, using: Framework, *, queued: bool
+) -> _Step:
+    """What brings the children of a TrainJob that does not run to their wanted state."""
+    jobset = observed.jobset
+    settings, job = marks.as_begun(settings, jobset), retries.as_begun(observed.trainjob, jobset)
+    try:
+        children = using.children(job, runtime, settings)
+    except UnsupportedPolicyError as error:
+        return _Step(blocked=causes.policy_unsupported(runtime, str(error), using))
+    except InvalidFieldError as error:
+        return _Step(blocked=causes.runtime_invalid(runtime, str(error)))
+
+    (manifest,) = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)
+    beside = [child for child in children if child.manifest["kind"] != names.JOBSET]
+    first = _companions_step(observed, beside)
+    if first.blocked is not None or first.wait is not None:
+        return first
+    if settings.queue_holds_jobset:
+        manifest = queueing.queued(manifest, job, jobset)
+    bring = _queued_step if queued else _jobset_step
+    return bring(observed, runtime, manifest, first.writes, settings)
+
+
+def _unless_rejected(step: _Step, observed: Observed, now: datetime) -> _Step:
+    asks = bool(step.writes) or step.needs_jobs
+    if asks and observed.rejection is not None and _is_recent(observed.rejection, now):
+        return _Step(blocked=causes.rejected(observed.rejection))
+    return step
+
+
+def _suspended_as_wanted(job: TrainJob, jobset: JobSet, *, queued: bool) -> bool:
+    if queued:
+        return _is_suspended(job) or not queueing.is_gated(jobset)
+    return jobset.suspend == _is_suspended(job)
+
+
+def _runs(observed: Observed) -> bool:
+    """Whether the JobSet is to be left alone, because it runs and should."""
+    jobset = observed.jobset
+    return jobset is not None and not jobset.suspend and not _is_suspended(observed.trainjob)
+
+
+def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: Settings) -> _Step:
+    """Nothing but labels while something runs; else it reports what is refused, and renews the JobSet."""
+    relabelling = queueing.relabelling(observed.trainjob, jobset, settings)
+    if relabelling is not None:
+        return _unless_rejected(_Step(writes=(relabelling,)), observed, now)
+    if not refusals.is_idle(jobset):
+        return _Step(blocked=_starts(observed, jobset))
+    standing = causes.standing(observed.trainjob)
+    if standing is None and observed.idle < refusals.PATIENCE:
+        return _Step(wait=refusals.PATIENCE - observed.idle)
+    if observed.refused is None:
+        return _Step(needs_refused=True)
+    if not observed.refused:
+        return _Step(wait=RETRY_SECONDS)
+    has_run = refusals.has_run(jobset, observed.refused, _blocked_since(observed.trainjob, standing))
+    blocked = causes.refused(observed.refused, standing, has_run=has_run)
+    if standing is None or has_run or not _is_outdated(jobset, observed.newest):
+        return _Step(blocked=blocked)
+    outdated = replace(_deletion(jobset), resource_version=jobset.resource_version, foreground=True)
+    return _Step(writes=(outdated,), blocked=blocked)
+
+
+def _starts(observed: Observed, jobset: JobSet) -> Cause | None:
+    """What the pods of a JobSet that starts wait for; as it was told until somebody has looked again."""
+    if not states.has_unready(said_by(jobset).jobs_status):
+        return None
+    standing = causes.standing(observed.trainjob, nodes.REASONS)
+    cause = standing if observed.starts is None else next(iter(observed.starts), None)
+    # The kubelet words the same differently as it tries again.
+    same = cause is not None and standing is not None and cause.reason == standing.reason
+    return standing if same else cause
+
+
+def _blocked_since(job: TrainJob, standing: Cause | None) -> datetime | None:
+    blocked = conditions.find(conditions.of(job.status), names.BLOCKED)
+    return None if standing is None or blocked is None else conditions.moment(blocked["lastTransitionTime"])
+
+
+def _is_outdated(jobset: JobSet, newest: Runtime | None) -> bool:
+    """Whether the runtime's content now differs from what the JobSet was built from."""
+    built_from = jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
+    return newest is not None and built_from is not None and built_from != revisions.name_of(newest)
+
+
+def _deletion(jobset: JobSet) -> Delete:
+    return Delete(names.JOBSET_API_VERSION, names.JOBSET, jobset.namespace, jobset.name, jobset.uid)
+
+
+def _identity(manifest: Json) -> Identity:
+    return Identity(manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"])
+
+
+def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
+    """What brings the children beside the JobSet to their wanted state."""
+    job = observed.trainjob
+    seen = {companion.identity: companion for companion in observed.companions}
+    writes: list[Write] = []
+    for child in children:
+        manifest = marks.labelled(child.manifest, job)
+        companion = seen.get(_identity(manifest))
+        if companion is None:
+            writes.append(Create(manifest, child.generated))
+        elif companion.deleting or (companion.owner_uid != job.uid and companion.of_trainjob == job.name):
+            # It is removed with the earlier TrainJob of this name.
+            return _Step(wait=COLLECT_SECONDS)
+        elif companion.owner_uid != job.uid:
+            return _Step(blocked=causes.foreign(companion.kind, companion.name))
+        elif child.generated is None and marks.digest(companion.annotations) != marks.digest(
+            manifest["metadata"]["annotations"]
+        ):
+            writes.append(Update(manifest, companion.uid, companion.resource_version))
+    return _Step(writes=tuple(writes))
+
+
+def _queued_step(
+    observed: Observed, runtime: Runtime, manifest: Json, first: tuple[Write, ...], settings: Settings
+) -> _Step:
+    """What brings a JobSet that a queue holds to its wanted state, but for whether it is suspended."""
+    revision, record = _revision(runtime)
+    marked = _marked(manifest, observed, revision, settings)
+    jobset = observed.jobset
+    if jobset is None:
+        return _Step(writes=(*record, *first, Create(queueing.with_suspend(marked, True))))
+    if jobset.generation > 1 and not observed.jobset_checked:
+        # It may have run, and its Jobs have what Kueue had put into its templates.
+        if observed.jobs is None:
+            return _Step(needs_jobs=True)
+        deletions = renewal.of_the_queue(marked, observed.jobs)
+        if deletions is None or deletions:
+            return _Step(writes=deletions or (), wait=COLLECT_SECONDS)
+    if _is_as(observed, marked) and jobset.queue == queueing.queue_of(marked, jobset):
+        return _Step(writes=(*record, *first) if first else ())
+    update = Update(queueing.with_suspend(marked, True), jobset.uid, jobset.resource_version)
+    return _Step(writes=(*record, *first, update))
+
+
+def _jobset_step(
+    observed: Observed, runtime: Runtime, manifest: Json, first: tuple[Write, ...], settings: Settings
+) -> _Step:
+    """What brings the JobSet to its wanted state, after its companions."""
+    revision, record = _revision(runtime)
+    marked = _marked(manifest, observed, revision, settings)
+    jobset = observed.jobset
+    if jobset is None or not renewal.is_due(jobset, marked):
+        return _Step(writes=_writes(observed, record, first, marked))
+    held = _marked(renewal.held(manifest), observed, revision, settings)
+    if writes := _writes(observed, record, first, held):
+        return _Step(writes=writes, wait=COLLECT_SECONDS)
+    if observed.jobs is None:
+        return _Step(needs_jobs=True)
+    deletions = renewal.deletions(jobset, marked, observed.jobs)
+    if deletions is None:
+        return _Step(wait=COLLECT_SECONDS)
+    return _Step(writes=deletions or _writes(observed, record, first, marked))
+
+
+def _revision(runtime: Runtime) -> tuple[str | None, tuple[Write, ...]]:
+    """The name of the runtime's revision, and what records it if it is not recorded yet."""
+    if runtime.revision is not None or not runtime.uid:
+        return runtime.revision, ()
+    name = revisions.name_of(runtime)
+    return name, (RecordRevision(runtime, name),)
+
+
+def _marked(manifest: Json, observed: Observed, revision: str | None, settings: Settings) -> Json:
+    """The JobSet with its marks. Where Kueue may suspend it, the digest leaves `spec.suspend` out."""
+    restarts = retries.max_restarts(retries.as_begun(observed.trainjob, observed.jobset))
+    if not settings.queue_holds_jobset:
+        return marks.built(manifest, revision, settings, restarts)
+    marked = marks.built(queueing.with_suspend(manifest, False), revision, settings, restarts)
+    return queueing.with_suspend(marked, manifest["spec"]["suspend"])
+
+
+def _writes(
+    observed: Observed, record: tuple[Write, ...], first: tuple[Write, ...], marked: Json
+) -> tuple[Write, ...]:
+    """What makes the JobSet this manifest, after what comes first; empty if nothing has to change."""
+    jobset = observed.jobset
+    if jobset is None:
+        return (*record, *first, Create(marked))
+    if _is_as(observed, marked) and jobset.suspend == marked["spec"]["suspend"]:
+        return (*record, *first) if first else ()
+    return (*record, *first, Update(renewal.over(jobset, marked), jobset.uid, jobset.resource_version))
+
+
+def _is_as(observed: Observed, marked: Json) -> bool:
+    """Whether the JobSet is known to be what the manifest says, but for `spec.suspend`."""
+    jobset = observed.jobset
+    return (
+        jobset is not None
+        and observed.jobset_checked
+        and marks.digest(jobset.annotations) == marks.digest(marked["metadata"]["annotations"])
+    )
+
+
+def _is_recent(rejection: Rejection, now: datetime) -> bool:
+    return rejection.at is None or now - rejection.at < timedelta(seconds=RETRY_SECONDS)

@@ -1,0 +1,315 @@
+"""The slim views of what the cluster holds: of each object what somebody reads, and no more.
+
+Called by whoever reads an object from the API server: the watches, the webhook,
+and the command. What a tenant decides the size of is kept packed. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trainyard_api import names, runtime_ref
+
+from .. import model
+from ..packed import Packed
+from ..status import conditions
+from . import queueing, revisions
+
+
+class RuntimeKey(NamedTuple):
+    """Kind, namespace (None: cluster-scoped) and name of a runtime."""
+
+    kind: str
+    namespace: str | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class VersionedRuntime:
+    """A live runtime with the version that it was seen at."""
+
+    runtime: model.Runtime
+    resource_version: str
+
+    @property
+    def uid(self) -> str:
+        """The runtime's uid."""
+        return self.runtime.uid
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A ControllerRevision of a runtime, as it was stored."""
+
+    name: str
+    uid: str
+    resource_version: str
+    created: datetime
+    runtime: model.Runtime | None
+    """What it keeps; None if it is not what its own name and label say."""
+    unreferenced_since: str | None = None
+    """Since when no JobSet has named it, as its annotation says."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJobSet:
+    """A JobSet and whether a TrainJob, any TrainJob, is its controller."""
+
+    jobset: model.JobSet
+    of_trainjob: bool
+
+    @property
+    def uid(self) -> str:
+        """The JobSet's uid."""
+        return self.jobset.uid
+
+    @property
+    def resource_version(self) -> str:
+        """The JobSet's resourceVersion."""
+        return self.jobset.resource_version
+
+
+def runtime_key(trainjob: model.TrainJob) -> RuntimeKey:
+    """Which runtime the TrainJob refers to."""
+    named = runtime_ref.of(trainjob.spec)
+    return RuntimeKey(named.kind, named.namespace(trainjob.namespace), named.name)
+
+
+def key_of(runtime: model.Runtime) -> RuntimeKey:
+    """Which runtime it is."""
+    return RuntimeKey(runtime.kind, runtime.namespace, runtime.name)
+
+
+_READ_AT_EACH_LOOK = frozenset({"runtimeRef", "suspend", "managedBy", "activeDeadlineSeconds"})
+
+_READ_STATUS = frozenset({"conditions", "jobsStatus", names.STATUS_FIELD})
+
+_READ_PROGRESS = frozenset({"progressPercentage", "lastUpdatedTime"})
+
+_READ_ANNOTATIONS = frozenset(
+    {names.ELASTIC_JOB_ANNOTATION, names.MAX_RESTARTS_ANNOTATION, names.RETENTION_ANNOTATION}
+)
+"""Of a TrainJob, beside what Kueue reads. What nobody reads is not kept: annotations and metrics can be
+large too."""
+
+
+def _status(status: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is read of a status; once a TrainJob has ended, not how its attempts failed, which is long."""
+    kept = _only(status, _READ_STATUS)
+    if progress := _only((status or {}).get("trainerStatus"), _READ_PROGRESS):
+        kept["trainerStatus"] = progress
+    if names.STATUS_FIELD in kept and conditions.finished(conditions.of(kept)):
+        kept[names.STATUS_FIELD] = _only(kept[names.STATUS_FIELD], frozenset({"state", "queue"}))
+    return kept
+
+
+def _only(fields: Mapping[str, Any] | None, kept: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in (fields or {}).items() if name in kept}
+
+
+def trainjob_of(manifest: model.Json) -> model.TrainJob:
+    """The slim view of a TrainJob. Raises KeyError, TypeError or ValueError for what is not one."""
+    metadata, spec = manifest["metadata"], manifest.get("spec") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    patches = spec.get("runtimePatches") or ()
+    return model.TrainJob(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        created=time_of(metadata["creationTimestamp"]),
+        spec=Packed(spec, _READ_AT_EACH_LOOK),
+        status=_status(manifest.get("status")),
+        labels=queueing.labels_of(labels),
+        annotations=queueing.annotations_of(annotations) | _only(annotations, _READ_ANNOTATIONS),
+        deleting="deletionTimestamp" in metadata,
+        held_by_kueue=any(patch.get("manager") == names.KUEUES_PATCHES for patch in patches),
+    )
+
+
+def runtime_of(manifest: model.Json, kind: str) -> VersionedRuntime:
+    """The slim view of a live runtime. Raises KeyError or TypeError for what is not one."""
+    runtime = revisions.live({**manifest, "kind": kind})
+    return VersionedRuntime(packed(runtime), manifest["metadata"]["resourceVersion"])
+
+
+def packed(runtime: model.Runtime) -> model.Runtime:
+    """The runtime as it is kept."""
+    labels = _only(runtime.labels, frozenset({names.SUPPORT_LABEL}))
+    return replace(runtime, spec=Packed(runtime.spec), labels=labels)
+
+
+def revision_of(manifest: model.Json) -> Revision:
+    """The view of a ControllerRevision. Raises KeyError, TypeError or ValueError for what is not one."""
+    metadata = manifest["metadata"]
+    runtime = revisions.read(manifest)
+    return Revision(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        created=time_of(metadata["creationTimestamp"]),
+        runtime=None if runtime is None else packed(runtime),
+        unreferenced_since=(metadata.get("annotations") or {}).get(names.UNREFERENCED_SINCE_ANNOTATION),
+    )
+
+
+def companion_of(identity: model.Identity, manifest: model.Json) -> model.Companion:
+    """The slim view of a child beside the JobSet. Raises KeyError or TypeError for what is not an object."""
+    metadata = manifest["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    owner: model.Json = next((owner for owner in owners if owner.get("controller")), {})
+    of_trainjob = owner.get("kind") == names.TRAINJOB and owner["apiVersion"].startswith(
+        f"{names.TRAINER_GROUP}/"
+    )
+    return model.Companion(
+        api_version=identity.api_version,
+        kind=identity.kind,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        owner_uid=owner.get("uid"),
+        of_trainjob=owner["name"] if of_trainjob else None,
+        deleting="deletionTimestamp" in metadata,
+        annotations={
+            name: value
+            for name, value in (metadata.get("annotations") or {}).items()
+            if name.startswith(names.OWN_PREFIX)
+        },
+    )
+
+
+def time_of(text: str) -> datetime:
+    """A Kubernetes timestamp as a time with a zone."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+class _Owner(msgspec.Struct, rename="camel"):
+    uid: str
+    kind: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class _Labels(msgspec.Struct):
+    queue: str = msgspec.field(default="", name=names.QUEUE_LABEL)
+    priority_class: str = msgspec.field(default="", name=names.PRIORITY_CLASS_LABEL)
+
+
+class _JobSetMeta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+    generation: int = 1
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: str | None = None
+    labels: _Labels | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class _JobSpec(msgspec.Struct):
+    parallelism: int = 1
+
+
+class _JobTemplate(msgspec.Struct):
+    spec: _JobSpec = msgspec.field(default_factory=_JobSpec)
+
+
+class _ReplicatedJob(msgspec.Struct):
+    name: str
+    replicas: int = 1
+    template: _JobTemplate = msgspec.field(default_factory=_JobTemplate)
+
+
+class _JobSetSpec(msgspec.Struct, rename="camel"):
+    suspend: bool | None = None
+    replicated_jobs: list[_ReplicatedJob] = msgspec.field(default_factory=list)
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    observed_generation: int | None = None
+
+
+class _ReplicatedJobStatus(msgspec.Struct):
+    name: str
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    active: int = 0
+    suspended: int = 0
+
+
+class _JobSetStatus(msgspec.Struct, rename="camel"):
+    conditions: list[_Condition] | None = None
+    replicated_jobs_status: list[_ReplicatedJobStatus] | None = None
+    restarts: int = 0
+
+
+class _JobSet(msgspec.Struct):
+    metadata: _JobSetMeta
+    spec: _JobSetSpec | None = None
+    status: _JobSetStatus | None = None
+
+
+_jobset_decoder = msgspec.json.Decoder(_JobSet)
+
+
+def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
+    """The slim view of a JobSet's JSON. Raises msgspec.DecodeError for what is not one."""
+    decoded = _jobset_decoder.decode(raw)
+    meta = decoded.metadata
+    owner = next((owner for owner in meta.owner_references or () if owner.controller), None)
+    of_trainjob = (
+        owner is not None
+        and owner.kind == names.TRAINJOB
+        and owner.api_version.startswith("trainer.kubeflow.org/")
+    )
+    status = decoded.status if of_trainjob and decoded.status is not None else _JobSetStatus()
+    spec = decoded.spec or _JobSetSpec()
+    annotations: Mapping[str, str] = meta.annotations or {}
+    labels = meta.labels or _Labels()
+    jobset = model.JobSet(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        owner_uid=None if owner is None else owner.uid,
+        suspend=bool(spec.suspend),
+        deleting=meta.deletion_timestamp is not None,
+        generation=meta.generation,
+        annotations={name: value for name, value in annotations.items() if name.startswith(names.OWN_PREFIX)},
+        conditions=tuple(
+            model.Condition(
+                c.type, c.status, c.reason, c.message, c.last_transition_time, c.observed_generation
+            )
+            for c in status.conditions or ()
+        ),
+        replicated_jobs_status=tuple(
+            model.ReplicatedJobStatus(r.name, r.ready, r.succeeded, r.failed, r.active, r.suspended)
+            for r in status.replicated_jobs_status or ()
+        ),
+        restarts=status.restarts,
+        queue=labels.queue,
+        priority_class=labels.priority_class,
+        created=meta.creation_timestamp,
+        queue_gates=annotations.get(names.QUEUE_GATES_ANNOTATION, ""),
+        nodes=sum(
+            job.replicas * job.template.spec.parallelism
+            for job in spec.replicated_jobs
+            if job.name not in names.INITIALIZERS
+        ),
+    )
+    return SeenJobSet(jobset, of_trainjob)
