@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from trainyard_api import names
 
 from .core import model
-from .core.status import states
+from .core.status import display_state
 from .watch.cache import Cache, Key
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def state(job: model.TrainJob, jobset: model.JobSet | None = None) -> str:
     """Where a TrainJob stands."""
-    return states.of(job, job.status, jobset)
+    return display_state.of(job, job.status, jobset)
 
 
 class TrainJobs(Collector):
@@ -49,7 +49,7 @@ class TrainJobs(Collector):
             self._known[job.uid] = entry
         counted = Counter(name for _, name in self._known.values())
         family = GaugeMetricFamily("trainyard_trainjobs", "TrainJobs by state", labels=["state"])
-        for name in states.State:
+        for name in display_state.State:
             family.add_metric([name], counted[name])
         yield family
 

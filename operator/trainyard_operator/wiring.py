@@ -28,11 +28,11 @@ from .core.build.plugins.trainjobstatus import GATE
 from .metrics import Metrics
 from .serve.admission import Decider, WebhookServer
 from .serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
+from .serve.dry_runs import Trials
 from .serve.metrics_server import Exposition, MetricsServer
 from .serve.probes import ProbeServer
 from .serve.reporters import Reporters
 from .serve.status_server import StatusServer
-from .serve.trials import Trials
 from .serve.webhook_configurations import Publisher
 from .settings import load_policies
 from .watch.cache import Cache, Key
@@ -41,7 +41,7 @@ from .watch.kopf_thread import WATCHED, KopfThread
 from .watch.pod_ends import FAILED, SELECTOR, PodEnds
 from .watch.sweep import Sweep
 from .work.apply import Applier
-from .work.authorities import Authorities
+from .work.ca_rollout import Authorities
 from .work.companions import Companions
 from .work.controller import Controller, SweptRuntimes, SweptTrainJobs
 from .work.election import Election
@@ -49,13 +49,13 @@ from .work.events import Events
 from .work.jobs import Jobs
 from .work.last_lines import LastLines
 from .work.lease import Timing, Upstream
-from .work.measured import measured
 from .work.memory import Memories
+from .work.plugin_timing import measured
 from .work.pods import Pods
 from .work.queue import Queue, Workers
 from .work.queues import Queues
 from .work.reaper import Reaper
-from .work.refusals import Refusals
+from .work.refusal_events import Refusals
 from .work.runtimes import Collector, RevisionSink, Runtimes
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from trainyard_operator.core.build.info import DEFAULT_SETTINGS
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import certificates
 from trainyard_operator.serve.admission import Decider, WebhookServer
-from trainyard_operator.serve.trials import Trials
+from trainyard_operator.serve.dry_runs import Trials
 from trainyard_operator.watch.cache import Cache
 from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes

@@ -24,7 +24,7 @@ from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.pods import Pods
 from trainyard_operator.work.queue import Queue, RetryError
 from trainyard_operator.work.queues import Queues
-from trainyard_operator.work.refusals import Refusals
+from trainyard_operator.work.refusal_events import Refusals
 from trainyard_operator.work.runtimes import Runtimes
 
 from . import objects

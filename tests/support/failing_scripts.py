@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from trainyard_operator.core.status import attempts, last_words
+from trainyard_operator.core.status import attempts, termination_message
 from trainyard_platform.catalog import in_pods
 
 MODULE = Path(in_pods.__file__).with_name("sitecustomize.py")
@@ -105,11 +105,13 @@ def told(case: Failing, folder: Path) -> Told:
     ends = sorted(_ends(case, folder), key=lambda end: end[0])
     _, node, exit_code, words, said = ends[0]
     if words is None:
-        return Told(node, exit_code, last_words.short(said))
-    return Told(node if words.rank is None else words.rank, words.exit_code, last_words.short(words.said))
+        return Told(node, exit_code, termination_message.short(said))
+    return Told(
+        node if words.rank is None else words.rank, words.exit_code, termination_message.short(words.said)
+    )
 
 
-_End = tuple[tuple[bool, datetime, bool, datetime], int, int, last_words.LastWords | None, str]
+_End = tuple[tuple[bool, datetime, bool, datetime], int, int, termination_message.LastWords | None, str]
 
 
 def _ends(case: Failing, folder: Path) -> Iterator[_End]:
@@ -120,7 +122,7 @@ def _ends(case: Failing, folder: Path) -> Iterator[_End]:
         if code == 0:
             continue
         message = (folder / f"message-{node}").read_text() or log[-2048:]
-        words = last_words.of(code, message)
+        words = termination_message.of(code, message)
         finished = datetime.fromtimestamp((folder / f"message-{node}").stat().st_mtime).astimezone()
         at, lost = (finished, False) if words is None else (words.at or finished, words.lost_others)
         yield attempts.order(at, code if words is None else words.exit_code, lost), node, code, words, message

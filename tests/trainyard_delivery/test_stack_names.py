@@ -33,7 +33,10 @@ BOTH = ("onprem", "prod")
         "what it runs with": (("requirements/dev.txt",), BOTH),
         "what it is built as": (("pyproject.toml",), BOTH),
         "a folder that begins alike": (("platforms/a.py", "api.md"), ()),
-        "the operator, whose image a stack names": (("operator/trainyard_operator/core/decide/reconcile.py",), ()),
+        "the operator, whose image a stack names": (
+            ("operator/trainyard_operator/core/decide/reconcile.py",),
+            (),
+        ),
         "documents and tests": (("README.md", "docs/gitops.md", "tests/conftest.py"), ()),
     }.values(),
 )

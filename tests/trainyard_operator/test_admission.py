@@ -20,7 +20,7 @@ from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run, status
 from trainyard_api import names
 from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES
-from trainyard_operator.core.admit import review, validation
+from trainyard_operator.core.admit import admission_review, validation
 from trainyard_operator.core.admit.limits import Limits
 from trainyard_operator.core.build.info import Settings
 from trainyard_operator.core.decide import revisions
@@ -29,7 +29,7 @@ from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import admission, bodies, certificates
 from trainyard_operator.serve.admission import Decider, WebhookServer
 from trainyard_operator.serve.bodies import Bodies
-from trainyard_operator.serve.trials import BURST
+from trainyard_operator.serve.dry_runs import BURST
 from trainyard_operator.watch.cache import Key
 from trainyard_policies.settings import Policies
 
@@ -661,10 +661,10 @@ def test_a_body_of_which_nobody_says_how_large_it_is_may_be_no_larger_than_other
 def test_a_body_that_is_whole_makes_no_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
-    async def slow(_: Decider, request: review.Request) -> Any:
+    async def slow(_: Decider, request: admission_review.Request) -> Any:
         begun.set()
         await go.wait()
-        return review.allowed(request)
+        return admission_review.allowed(request)
 
     monkeypatch.setattr(Decider, "default_trainjob", slow)
 
@@ -693,7 +693,7 @@ def test_a_failure_of_ours_is_a_500_with_the_traceback_in_the_log_alone(
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(review, "defaults", broken)
+    monkeypatch.setattr(admission_review, "defaults", broken)
 
     async def test() -> None:
         async with FakeApi().client() as client, webhooks(client) as hooks:
@@ -874,9 +874,9 @@ def test_a_body_of_any_form_is_answered(piece: bytes, around: tuple[bytes, bytes
 
 
 def test_a_body_of_very_many_values_is_not_read() -> None:
-    many = b"[" + b"[]," * review.MOST_VALUES + b"0]"
-    with pytest.raises(review.MalformedError, match="the body has more than 200000 values"):
-        review.read(many)
+    many = b"[" + b"[]," * admission_review.MOST_VALUES + b"0]"
+    with pytest.raises(admission_review.MalformedError, match="the body has more than 200000 values"):
+        admission_review.read(many)
 
 
 def test_those_who_send_much_and_slowly_make_room_for_an_honest_request() -> None:

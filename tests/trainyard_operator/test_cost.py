@@ -15,7 +15,7 @@ import pytest
 
 from tests.harness.selection import long_unless
 from tests.support.core_values import at, observed, replicated_job, runtime, trainjob
-from trainyard_operator.core.admit import limits, review
+from trainyard_operator.core.admit import admission_review, limits
 from trainyard_operator.core.admit.validation import validate, validate_runtime
 from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.info import Settings
@@ -180,7 +180,7 @@ def largest(shape: Shape) -> tuple[TrainJob, Runtime]:
 def answer(job: TrainJob, rt: Runtime) -> str:
     """What admission says about the runtime, or if there may be such a one about the TrainJob."""
     found = validate_runtime(rt).errors or validate(job, None, rt, settings=GATES).errors
-    return review.joined(found) if found else ""
+    return admission_review.joined(found) if found else ""
 
 
 def calls(work: Callable[[], object]) -> int:

@@ -17,7 +17,7 @@ from tests.support.rule_examples import manifest
 from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
-from trainyard_operator.core.admit import limits, review
+from trainyard_operator.core.admit import admission_review, limits
 from trainyard_operator.core.decide.views import RuntimeKey, runtime_of
 from trainyard_operator.serve.admission import Decider
 from trainyard_operator.watch.cache import Cache
@@ -68,11 +68,11 @@ def answered(path: str, review_sent: bytes) -> str:
 
     async def answer() -> str:
         _, decide = decider().routes()[path]
-        asked = review.read(review_sent)
+        asked = admission_review.read(review_sent)
         try:
             return json.dumps(await decide(asked))
         except InvalidFieldError as error:
-            return json.dumps(review.denied(asked, error.errors))
+            return json.dumps(admission_review.denied(asked, error.errors))
 
     return asyncio.run(answer())
 

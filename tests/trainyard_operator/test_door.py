@@ -14,12 +14,12 @@ from tests.support.junk import DEEP
 from trainyard_api import names
 from trainyard_api.rate import Buckets
 from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
-from trainyard_operator.core.admit import limits, review
+from trainyard_operator.core.admit import admission_review, limits
 from trainyard_operator.core.decide import revisions
 from trainyard_operator.core.decide.views import jobset_of, revision_of
 from trainyard_operator.serve import admission
 from trainyard_operator.serve.budget import SMALL, Budget
-from trainyard_operator.serve.trials import BURST
+from trainyard_operator.serve.dry_runs import BURST
 from trainyard_operator.watch.cache import Key
 from trainyard_policies.settings import Policies
 
@@ -163,7 +163,7 @@ def test_a_limiter_keeps_digests_whatever_it_is_asked_about() -> None:
 )
 def test_what_a_body_takes_is_known_before_it_is_read(piece: str) -> None:
     content = f"[{','.join([piece] * 5_000)}]".encode()
-    assert cost.peak(lambda: json.loads(content)) < review.memory(content) * 1.2
+    assert cost.peak(lambda: json.loads(content)) < admission_review.memory(content) * 1.2
 
 
 def test_reviews_that_are_being_answered_have_a_bound_together() -> None:

@@ -11,7 +11,7 @@ from trainyard_operator.core.build.info import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.build.plugins.jax import JAX
 from trainyard_operator.core.build.plugins.torchtune import TorchTune
 from trainyard_operator.core.build.plugins.xgboost import XGBoost
-from trainyard_operator.core.decide import marks
+from trainyard_operator.core.decide import child_annotations
 
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 
@@ -117,14 +117,17 @@ def test_nodes_that_need_no_addresses_can_do_without():
 def test_a_jobset_that_trainer_has_made_gets_nothing_that_its_pods_cannot_get_any_more(policy):
     """Pods of a JobSet are immutable: whoever waits would be refused, and stay blocked."""
     rt = with_network(runtime({policy: {}, "numNodes": 2}), subdomain="ring")
-    as_before = marks.as_begun(DEFAULT_SETTINGS, jobset(suspend=True))
+    as_before = child_annotations.as_begun(DEFAULT_SETTINGS, jobset(suspend=True))
     (before,) = (m for m in plugins.ALL.build(trainjob(), rt, as_before) if m["kind"] == "JobSet")
     env = before["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0].get(
         "env", []
     )
     assert env == []
-    made = marks.built(before, None, DEFAULT_SETTINGS)["metadata"]["annotations"]
-    assert marks.as_begun(DEFAULT_SETTINGS, jobset(suspend=True, annotations=made)) == DEFAULT_SETTINGS
+    made = child_annotations.built(before, None, DEFAULT_SETTINGS)["metadata"]["annotations"]
+    assert (
+        child_annotations.as_begun(DEFAULT_SETTINGS, jobset(suspend=True, annotations=made))
+        == DEFAULT_SETTINGS
+    )
 
 
 @pytest.mark.parametrize("policy", ["jax", "xgboost"])

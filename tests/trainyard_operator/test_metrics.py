@@ -18,10 +18,10 @@ from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.framework import Framework
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Info
 from trainyard_operator.core.model import JobSet, TrainJob
-from trainyard_operator.core.status.states import State
+from trainyard_operator.core.status.display_state import State
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
-from trainyard_operator.work.measured import measured
+from trainyard_operator.work.plugin_timing import measured
 from trainyard_operator.work.queue import Queue, RetryError
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -27,7 +27,7 @@ from trainyard_operator.serve import certificate_keeper, certificates
 from trainyard_operator.settings import load
 from trainyard_operator.watch import kopf_thread
 from trainyard_operator.watch.cache import Key
-from trainyard_operator.work import authorities
+from trainyard_operator.work import ca_rollout
 
 from . import companions
 from .admission_reviews import body
@@ -356,7 +356,7 @@ def test_with_the_gate_on_and_no_authority_in_the_folder_it_says_so_and_starts_n
 def test_a_job_that_runs_when_cert_manager_renews_its_authority_is_told_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in ((certificate_keeper, "FOLDER_INTERVAL"), (authorities, "INTERVAL")):
+    for module, name in ((certificate_keeper, "FOLDER_INTERVAL"), (ca_rollout, "INTERVAL")):
         monkeypatch.setattr(module, name, 0.1)
     options = {"featureGates.TrainJobStatus": True, "certManagement.folder": str(tmp_path)}
 

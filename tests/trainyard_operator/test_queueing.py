@@ -40,7 +40,7 @@ from trainyard_operator.core.model import (
     TrainJob,
     Update,
 )
-from trainyard_operator.core.status import states
+from trainyard_operator.core.status import display_state
 
 JOBSETS = Settings(queue_holds_jobset=True)
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -126,7 +126,10 @@ def test_a_job_that_no_queue_holds_by_its_jobset_gets_the_jobset_that_it_always_
 def test_an_entry_of_kueues_in_runtime_patches_that_a_user_wrote_changes_nothing() -> None:
     assert created(queued(held_by_kueue=True)) == created(queued())
     status = {"conditions": [SUSPENDED]}
-    assert states.of(queued(held_by_kueue=True), status, jobset(queue="default", suspend=True)) == "Suspended"
+    assert (
+        display_state.of(queued(held_by_kueue=True), status, jobset(queue="default", suspend=True))
+        == "Suspended"
+    )
 
 
 def test_a_jobset_that_waits_or_runs_is_left_alone() -> None:
@@ -310,7 +313,7 @@ def test_time_in_the_queue_does_not_count_towards_the_deadline() -> None:
     ],
 )
 def test_a_job_is_queued_while_its_jobset_waits(status: Json, suspend: bool, state: str) -> None:
-    assert states.of(queued(), status, jobset(queue="default", suspend=suspend)) == state
+    assert display_state.of(queued(), status, jobset(queue="default", suspend=suspend)) == state
 
 
 def test_a_refused_write_to_the_workload_blocks() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from trainyard_operator.core.status import last_words
-from trainyard_operator.core.status.last_words import LastWords
+from trainyard_operator.core.status import termination_message
+from trainyard_operator.core.status.termination_message import LastWords
 from trainyard_platform.catalog import in_pods
 
 MODULE = Path(in_pods.__file__).with_name("sitecustomize.py")
@@ -47,7 +47,7 @@ def ended(tmp_path: Path, script: str, also: Path | None = None, **environment: 
 
 
 def words(message: str, exit_code: int = 1) -> LastWords:
-    found = last_words.of(exit_code, message)
+    found = termination_message.of(exit_code, message)
     assert found is not None, message
     return found
 

@@ -19,7 +19,7 @@ from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
 from trainyard_operator.core import model
 from trainyard_operator.core.decide.views import jobset_of, runtime_key, trainjob_of
-from trainyard_operator.core.status import conditions, states
+from trainyard_operator.core.status import conditions, display_state
 
 from .lists import undecoded
 
@@ -102,7 +102,7 @@ def _seen(
 def _state(trainjob: model.TrainJob, jobset: model.JobSet | None) -> State:
     if jobset is not None and not jobset.suspend:
         return State.RUNNING
-    suspended = trainjob.spec.get("suspend") is True and not states.resumed_by_kueue(trainjob, jobset)
+    suspended = trainjob.spec.get("suspend") is True and not display_state.resumed_by_kueue(trainjob, jobset)
     return State.SUSPENDED if suspended else State.QUEUED
 
 

@@ -157,7 +157,7 @@ class Job:
     finished: bool
     deleting: bool = False
     placement: str | None = None
-    """The stamp on its pods' template, None without one (see `renewal`)."""
+    """The stamp on its pods' template, None without one (see `job_recreation`)."""
     started: datetime | None = None
     """When it was last started or resumed; None while it has not been."""
     placed_by_kueue: bool = False

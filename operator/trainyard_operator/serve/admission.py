@@ -40,9 +40,9 @@ from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
 from ..core import model
-from ..core.admit import holding, limits, review, trial, validation
+from ..core.admit import admission_review, dry_run_objects, limits, suspended_on_create, validation
+from ..core.admit.admission_review import MalformedError, Request
 from ..core.admit.limits import DEFAULT, Limits
-from ..core.admit.review import MalformedError, Request
 from ..core.admit.validation import Answer
 from ..core.build import info
 from ..core.decide import quota, reconcile, revisions
@@ -55,8 +55,8 @@ from ..work.runtimes import Runtimes
 from .bodies import Bodies, RefusedBodyError
 from .budget import Budget
 from .connections import Bounds
+from .dry_runs import Trials, Tried
 from .tls_server import TlsServer
-from .trials import Trials, Tried
 
 logger = logging.getLogger(__name__)
 
@@ -185,20 +185,20 @@ class Decider:
 
     def _trainjobs(self, request: Request) -> tuple[model.TrainJob, model.TrainJob | None]:
         now = self._now()
-        old = None if request.old is None else review.trainjob(request, request.old, now)
-        return review.trainjob(request, request.manifest, now), old
+        old = None if request.old is None else admission_review.trainjob(request, request.old, now)
+        return admission_review.trainjob(request, request.manifest, now), old
 
     async def default_trainjob(self, request: Request) -> model.Json:
-        """What Trainer's defaulter does; see `review.defaults`."""
+        """What Trainer's defaulter does; see `admission_review.defaults`."""
         patch = await self._aside.run(
-            request.size, review.defaults, request.manifest, request.old, self._now()
+            request.size, admission_review.defaults, request.manifest, request.old, self._now()
         )
-        return review.allowed(request, patch)
+        return admission_review.allowed(request, patch)
 
     async def hold_trainjob(self, request: Request) -> model.Json:
-        """Hold a job that is created suspended in a queue, until it is resumed; see `holding`."""
-        patch = await self._aside.run(request.size, holding.patch, request.manifest, request.old)
-        return review.allowed(request, patch)
+        """Hold a job that is created suspended in a queue, until it is resumed; see `suspended_on_create`."""
+        patch = await self._aside.run(request.size, suspended_on_create.patch, request.manifest, request.old)
+        return admission_review.allowed(request, patch)
 
     async def validate_trainjob(self, request: Request) -> model.Json:
         """The answer of `validation.validate`, for the runtime that the job is built from."""
@@ -237,11 +237,11 @@ class Decider:
     async def hold_to_policies(self, request: Request) -> model.Json:
         """What the rules say that no admission policy checks; see `trainyard_policies.cluster`."""
         if self._policies is None:
-            return review.allowed(request)
+            return admission_review.allowed(request)
         value, old = request.manifest, request.old
         if old is not None:
             if await self._aside.run(request.size, self._small, request.kind, value) is None:
-                return review.allowed(request)  # the door has let it pass: it is as it was
+                return admission_review.allowed(request)  # the door has let it pass: it is as it was
             old = await self._aside.run(request.size, self._small, request.kind, old)
         today = self._now().date()
         answer = await self._aside.run(
@@ -252,8 +252,8 @@ class Decider:
         if self._trials is not None and not refusals and not may_anything:
             refusals = await self._refused_by_kubernetes(request, value, old, self._trials)
         if refusals:
-            return review.refused(request, 403, "Forbidden", "; ".join(refusals), answer.warnings)
-        return review.allowed(request, warnings=answer.warnings)
+            return admission_review.refused(request, 403, "Forbidden", "; ".join(refusals), answer.warnings)
+        return admission_review.allowed(request, warnings=answer.warnings)
 
     async def _refused_by_kubernetes(
         self, request: Request, value: model.Json, old: model.Json | None, trials: Trials
@@ -271,9 +271,9 @@ class Decider:
     async def _tried(self, request: Request, manifest: model.Json) -> Tried | None:
         """The TrainJob whose JobSet is tried, with its runtime; None if nothing of ours is built from it."""
         if request.kind != names.TRAINJOB:
-            runtime = review.runtime(request, manifest, request.kind)
-            return trial.trainjob_on(runtime, runtime.namespace or _OF_THE_CLUSTER), runtime
-        job = review.trainjob(request, manifest, self._now())
+            runtime = admission_review.runtime(request, manifest, request.kind)
+            return dry_run_objects.trainjob_on(runtime, runtime.namespace or _OF_THE_CLUSTER), runtime
+        job = admission_review.trainjob(request, manifest, self._now())
         if not reconcile.is_managed(job):
             return None
         try:
@@ -389,7 +389,7 @@ class WebhookServer(TlsServer):
     async def _answer(self, request: web.Request, kind: str, decide: Decide) -> tuple[web.Response, str]:
         try:
             async with self._bodies.read(request) as body, asyncio.timeout(ANSWER_TIMEOUT):
-                memory = review.memory(body)
+                memory = admission_review.memory(body)
                 if memory > self._memory.largest:
                     raise MalformedError(f"the body takes {memory} bytes to read: too many")
                 async with self._memory.take(request.remote or "", memory):
@@ -405,24 +405,28 @@ class WebhookServer(TlsServer):
             return _said(500, "unexpected error, see the operator's log"), "failed"
 
     async def _decided(self, body: bytearray, kind: str, decide: Decide) -> tuple[web.Response, str]:
-        request = await self._aside.run(len(body), review.read, body)
+        request = await self._aside.run(len(body), admission_review.read, body)
         if request.kind != kind:
             raise MalformedError(f"this path is for {kind}, not for the kind of the request")
         try:
-            answer = await decide(request) if review.concerns(request) else review.allowed(request)
+            answer = (
+                await decide(request)
+                if admission_review.concerns(request)
+                else admission_review.allowed(request)
+            )
         except InvalidFieldError as error:
-            answer = review.denied(request, error.errors)
+            answer = admission_review.denied(request, error.errors)
         except ApiError as error:
             logger.warning("admission of %s %s/%s: %s", kind, request.namespace, request.name, error)
             message = f"what the {kind} refers to cannot be read now, try again: {error}"
-            answer = review.refused(request, 503, "ServiceUnavailable", message)
+            answer = admission_review.refused(request, 503, "ServiceUnavailable", message)
         outcome = "allowed" if answer["response"]["allowed"] else "denied"
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json"), outcome
 
 
 def _runtimes(request: Request) -> tuple[model.Runtime, model.Runtime | None]:
-    old = None if request.old is None else review.runtime(request, request.old, request.kind)
-    return review.runtime(request, request.manifest, request.kind), old
+    old = None if request.old is None else admission_review.runtime(request, request.old, request.kind)
+    return admission_review.runtime(request, request.manifest, request.kind), old
 
 
 def _size(runtime: model.Runtime | None) -> int:
@@ -435,8 +439,8 @@ def _size(runtime: model.Runtime | None) -> int:
 def _answered(request: Request, answer: Answer) -> model.Json:
     if answer.errors:
         errors: tuple[FieldError, ...] = answer.errors
-        return review.denied(request, errors, answer.warnings)
-    return review.allowed(request, warnings=answer.warnings)
+        return admission_review.denied(request, errors, answer.warnings)
+    return admission_review.allowed(request, warnings=answer.warnings)
 
 
 def _too_many_looks() -> RetriableError:

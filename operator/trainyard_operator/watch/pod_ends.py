@@ -17,7 +17,7 @@ import msgspec
 from trainyard_api import names
 
 from ..core import model
-from ..core.status import attempts, last_words
+from ..core.status import attempts, termination_message
 from .cache import Cache, Key
 from .informer import State
 
@@ -178,7 +178,7 @@ def _end(pod: _Pod) -> model.PodEnd:
     ended = [(container.name, how) for container in containers if (how := _failure(container)) is not None]
     name, how = min(ended, key=lambda end: end[1].finished_at or _NEVER, default=("", _Terminated()))
     disruption = _disruption(pod)
-    words = None if disruption is not None else last_words.of(how.exit_code, how.message)
+    words = None if disruption is not None else termination_message.of(how.exit_code, how.message)
     if disruption is None and _was_told_to_end(pod, how, words):
         return _deleted(pod)
     reason, message = disruption or (how.reason or "Error", how.message)
@@ -243,7 +243,7 @@ def _disruption(pod: _Pod) -> tuple[str, str] | None:
     return None
 
 
-def _was_told_to_end(pod: _Pod, how: _Terminated, words: last_words.LastWords | None) -> bool:
+def _was_told_to_end(pod: _Pod, how: _Terminated, words: termination_message.LastWords | None) -> bool:
     """Whether it ended because it was deleted: its Job was suspended, or another pod of it had failed."""
     deleted_at = _deleted_at(pod)
     if deleted_at is None:
@@ -252,7 +252,7 @@ def _was_told_to_end(pod: _Pod, how: _Terminated, words: last_words.LastWords | 
         return words.at.replace(microsecond=0) > deleted_at
     if how.finished_at is None or how.finished_at > deleted_at:
         return True
-    return how.finished_at == deleted_at and how.exit_code == last_words.TERMINATED
+    return how.finished_at == deleted_at and how.exit_code == termination_message.TERMINATED
 
 
 def _deleted_at(pod: _Pod) -> datetime | None:

@@ -42,7 +42,7 @@ from trainyard_kube.resources import (
 
 from ..core import model
 from ..core.decide import queueing, revisions
-from ..core.decide.replacement import spec_over
+from ..core.decide.jobset_update import spec_over
 from ..core.decide.views import SeenJobSet, companion_of, jobset_of, revision_of, trainjob_of
 from ..watch.cache import Cache, Key, version
 from . import ssh_keys

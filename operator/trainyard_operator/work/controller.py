@@ -22,7 +22,7 @@ from ..core import model
 from ..core.build import framework, info, plugins
 from ..core.decide import causes, reconcile, revisions, same_failure
 from ..core.decide.views import RuntimeKey, runtime_key, runtime_of, trainjob_of
-from ..core.status import attempts, conditions, states
+from ..core.status import attempts, conditions, display_state
 from ..metrics import Metrics
 from ..watch.cache import Cache, Key, version
 from ..watch.informer import State
@@ -36,7 +36,7 @@ from .milestones import Milestones
 from .pods import Pods
 from .queue import Queue, RetryError
 from .queues import Queues
-from .refusals import Refusals
+from .refusal_events import Refusals
 from .runtimes import Runtimes
 
 logger = logging.getLogger(__name__)
@@ -378,7 +378,7 @@ class Controller:
         """Look at its pods now and then while they start; returns the seconds to the next look."""
         trainjob, jobset = observed.trainjob, _own(observed)
         status = {**trainjob.status, **(plan.status or {})}
-        if jobset is None or not _builds(trainjob) or not states.is_starting(trainjob, status, jobset):
+        if jobset is None or not _builds(trainjob) or not display_state.is_starting(trainjob, status, jobset):
             memory.start = None
             return None
         memory.start, due = await self._pods.follow(memory.start, jobset)
@@ -427,7 +427,7 @@ class Controller:
         trainjob = observed.trainjob
         if trainjob.deleting or not reconcile.is_managed(trainjob):
             return status
-        ours = dict(states.changed(trainjob, status, _own(observed), memory.seen))
+        ours = dict(display_state.changed(trainjob, status, _own(observed), memory.seen))
         if observed.attempts and observed.attempts != attempts.of(trainjob):
             ours["attempts"] = list(observed.attempts)
         ours = {name: value for name, value in ours.items() if name not in self._dropped}

@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeVar
 
 from ..core import model
 from ..core.decide import refusals
-from ..core.status import nodes
+from ..core.status import pod_readiness
 from ..watch.cache import Cache, Key
 from .apply import Stripped, Written
-from .pace import Pace
 from .pods import Start
+from .status_throttle import Pace
 from .undone import Undone
 
 C = TypeVar("C", model.JobSet, model.Companion)
@@ -99,7 +99,7 @@ class Memory:
         return now - self.waiting_since[1]
 
     @property
-    def seen(self) -> nodes.Nodes | None:
+    def seen(self) -> pod_readiness.Nodes | None:
         """What its pods have shown since it began to start."""
         return None if self.start is None else self.start.seen
 
@@ -115,7 +115,7 @@ class Memory:
         if self.start is None or self.start.seen is None:
             return ()
         reported, self.start.reported = self.start.reported, bool(self.start.seen.unschedulable)
-        return () if reported or not self.start.reported else (nodes.note(self.start.seen),)
+        return () if reported or not self.start.reported else (pod_readiness.note(self.start.seen),)
 
     def is_checked(self, jobset: model.JobSet) -> bool:
         """Whether nobody has edited its spec since it was as wanted."""

@@ -20,7 +20,7 @@ from trainyard_kube.client import ApiError, Client
 from trainyard_kube.resources import EVENTS, PODS
 
 from ..core import model
-from ..core.status import nodes
+from ..core.status import pod_readiness
 from ..watch.cache import Key
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Start:
     """When its pods were last looked at; at first, when it began to start."""
     looks: int = 0
     """Those in a row that have shown nothing new."""
-    seen: nodes.Nodes | None = None
+    seen: pod_readiness.Nodes | None = None
     counts: Sequence[model.ReplicatedJobStatus] = ()
     """What JobSet counted at the last look."""
     reported: bool = False
@@ -100,9 +100,9 @@ class Start:
     def due(self, jobset: model.JobSet) -> float:
         """When the next look is due: soon where something changes, else ever later."""
         if self.seen is None:
-            return self.at + nodes.after(self.looks)
+            return self.at + pod_readiness.after(self.looks)
         changes = self.looks == 1 or jobset.replicated_jobs_status != self.counts
-        return self.at + (nodes.CHANGING if changes else nodes.after(self.looks))
+        return self.at + (pod_readiness.CHANGING if changes else pod_readiness.after(self.looks))
 
 
 class Pods:
@@ -133,14 +133,14 @@ class Pods:
         start.at, start.looks, start.counts = clock, start.looks + 1, jobset.replicated_jobs_status
         try:
             ask = start.seen is None or start.seen.held is not None
-            seen = nodes.seen(await self._of(jobset, ask_events=ask), self._now())
+            seen = pod_readiness.seen(await self._of(jobset, ask_events=ask), self._now())
             if seen != start.seen:
                 start.seen, start.looks = seen, 1
         except ApiError as error:
             logger.info("%s: its pods cannot be listed: %s", Key.of(jobset), error)
         return start, start.due(jobset) - clock
 
-    async def _of(self, jobset: model.JobSet, *, ask_events: bool) -> list[nodes.Pod]:
+    async def _of(self, jobset: model.JobSet, *, ask_events: bool) -> list[pod_readiness.Pod]:
         params = {"labelSelector": f"{names.JOBSET_UID_LABEL}={jobset.uid}"}
         pods: list[_Pod] = []
         async for page in self._client.list(PODS.path(jobset.namespace), params=params):
@@ -160,7 +160,7 @@ class Pods:
         async for page in self._client.list(EVENTS.path(namespace), params=params):
             events += [_event_decoder.decode(raw) for raw in page.items or ()]
         last = max(events, key=lambda event: event.last_timestamp or event.event_time or _NEVER, default=None)
-        return None if last is None else nodes.why(last.reason, last.message)
+        return None if last is None else pod_readiness.why(last.reason, last.message)
 
 
 def _is_deleted(pod: _Pod) -> bool:
@@ -181,16 +181,16 @@ def _is_created(pod: _Pod) -> bool:
     return bool(reasons) and len(reasons) == len(_containers(pod)) and _USUAL.issuperset(reasons)
 
 
-def _view(pod: _Pod) -> nodes.Pod:
+def _view(pod: _Pod) -> pod_readiness.Pod:
     conditions = {condition.type: condition for condition in pod.status.conditions or ()}
     ready, placed = conditions.get("Ready"), conditions.get("PodScheduled")
-    causes = (nodes.why(waiting.reason, waiting.message) for waiting in _waiting(pod))
-    view = nodes.Pod(
+    causes = (pod_readiness.why(waiting.reason, waiting.message) for waiting in _waiting(pod))
+    view = pod_readiness.Pod(
         pod.metadata.name,
         pod.metadata.labels.get(names.REPLICATED_JOB_LABEL, ""),
         ready is not None and ready.status == "True",
         held=next((cause for cause in causes if cause is not None), None),
     )
-    if placed is None or (placed.status, placed.reason) != ("False", nodes.UNSCHEDULABLE):
+    if placed is None or (placed.status, placed.reason) != ("False", pod_readiness.UNSCHEDULABLE):
         return view
     return replace(view, unschedulable=placed.message, since=placed.last_transition_time)

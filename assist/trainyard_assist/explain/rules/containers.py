@@ -10,7 +10,7 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.model import PodEnd
-from trainyard_operator.core.status import attempts, last_words
+from trainyard_operator.core.status import attempts, termination_message
 
 from .. import read, text
 from ..model import Finding, Json, Observation
@@ -37,9 +37,9 @@ class Failure:
     """Whether it has just restarted."""
 
     @property
-    def words(self) -> last_words.LastWords | None:
+    def words(self) -> termination_message.LastWords | None:
         """What it said about its end."""
-        return last_words.of(read.number(self.ended, "exitCode"), read.text(self.ended, "message"))
+        return termination_message.of(read.number(self.ended, "exitCode"), read.text(self.ended, "message"))
 
 
 def oom_killed(observation: Observation) -> Finding | None:
@@ -78,16 +78,16 @@ def exited(observation: Observation) -> Finding | None:
     return replace(finding, next_step=f"{finding.next_step} --previous") if first.running else finding
 
 
-def _by_container(failure: Failure, words: last_words.LastWords | None) -> str:
+def _by_container(failure: Failure, words: termination_message.LastWords | None) -> str:
     # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown as well.
-    quote = last_words.short(read.text(failure.ended, "message") if words is None else words.said)
+    quote = termination_message.short(read.text(failure.ended, "message") if words is None else words.said)
     code = read.number(failure.ended, "exitCode") if words is None else words.exit_code
     meaning = _meaning(failure, code)
     message = f"container {failure.container} exited with code {code}{f' ({meaning})' if meaning else ''}"
     return f"{message}{_restarts(failure)}{f': {quote}' if quote else ''}"
 
 
-def _by_rank(observation: Observation, failure: Failure, words: last_words.LastWords) -> str:
+def _by_rank(observation: Observation, failure: Failure, words: termination_message.LastWords) -> str:
     # The words of the operator's record: the launcher's own exit code would only stand beside the rank's.
     end = PodEnd(
         job=read.texts(failure.pod, "metadata", "labels").get(names.REPLICATED_JOB_LABEL, ""),

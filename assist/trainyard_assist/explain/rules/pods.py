@@ -10,7 +10,7 @@ from typing import Any, Final
 from trainyard_api import quantity
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
-from trainyard_operator.core.status import nodes
+from trainyard_operator.core.status import pod_readiness
 
 from .. import read, text
 from ..model import Finding, Json, Observation, Ref
@@ -48,7 +48,7 @@ def refused(observation: Observation) -> Finding | None:
 def image_not_pulled(observation: Observation) -> Finding | None:
     """A container's image cannot be pulled."""
     for pod, status, _ in _waiting(observation):
-        if _reason(status) in nodes.IMAGE:
+        if _reason(status) in pod_readiness.IMAGE:
             image = read.text(status, "image")
             message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
             if image.startswith(_OF_A_SANDBOX):
@@ -58,7 +58,7 @@ def image_not_pulled(observation: Observation) -> Finding | None:
                 Reason.IMAGE_NOT_PULLED,
                 pod,
                 message,
-                lambda s: _reason(s) in nodes.IMAGE,
+                lambda s: _reason(s) in pod_readiness.IMAGE,
                 image=image,
             )
     return None
@@ -68,7 +68,7 @@ def secret_missing(observation: Observation) -> Finding | None:
     """A Secret that a container or a volume needs does not exist."""
     for pod in read.pending(observation):
         for message in _config_problems(observation, pod):
-            name = nodes.SECRET.search(message)
+            name = pod_readiness.SECRET.search(message)
             if name and "not found" in message:
                 held = [
                     p
@@ -86,10 +86,10 @@ def secret_missing(observation: Observation) -> Finding | None:
 def config_missing(observation: Observation) -> Finding | None:
     """A container cannot be configured."""
     for pod, status, _ in _waiting(observation):
-        if _reason(status) == nodes.CONFIG:
+        if _reason(status) == pod_readiness.CONFIG:
             message = f"container {read.text(status, 'name')}: {_message(status)}"
             return _about_pod(
-                observation, Reason.CONFIG_MISSING, pod, message, lambda s: _reason(s) == nodes.CONFIG
+                observation, Reason.CONFIG_MISSING, pod, message, lambda s: _reason(s) == pod_readiness.CONFIG
             )
     return None
 
@@ -97,7 +97,7 @@ def config_missing(observation: Observation) -> Finding | None:
 def volume_not_mounted(observation: Observation) -> Finding | None:
     """A volume of a pod that has a node cannot be attached or mounted."""
     for pod in read.pending(observation):
-        for event in reversed(read.warnings(observation, pod, *nodes.MOUNT)):
+        for event in reversed(read.warnings(observation, pod, *pod_readiness.MOUNT)):
             about = read.ref(pod, "Pod")
             return finding_of(
                 observation, Reason.VOLUME_NOT_MOUNTED, about, read.text(event, "message"), pods=[pod]
@@ -157,7 +157,7 @@ def cannot_start(observation: Observation) -> Finding | None:
     """The runtime cannot start a container: no such command, no such folder."""
     for pod, status, _ in _waiting(observation):
         ended = read.at(status, "lastState", "terminated")
-        waits = _reason(status) in nodes.START
+        waits = _reason(status) in pod_readiness.START
         if waits or (ended and read.text(ended, "reason") in _START_ENDED):
             message = _message(status) if waits else read.text(ended, "message")
             return _cannot_start(observation, pod, status, message)
@@ -234,7 +234,7 @@ def _about_pod(
 
 def _config_problems(observation: Observation, pod: Json) -> Iterator[str]:
     for status, _ in read.containers(pod):
-        if _reason(status) == nodes.CONFIG:
+        if _reason(status) == pod_readiness.CONFIG:
             yield _message(status)
     for event in reversed(read.warnings(observation, pod, "FailedMount")):
         yield read.text(event, "message")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from trainyard_api import names, similar
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
-from trainyard_operator.core.status import nodes
+from trainyard_operator.core.status import pod_readiness
 
 from .. import read, text
 from ..causes import TABLE
@@ -63,7 +63,11 @@ def operator_down(observation: Observation) -> Finding | None:
 
 def blocked(observation: Observation) -> Finding | None:
     """The operator has reported what blocks it, with the next step at the end of its message."""
-    return None if _blocked_by(observation) in refusals.OF_A_JOBSET | nodes.REASONS else _blocked(observation)
+    return (
+        None
+        if _blocked_by(observation) in refusals.OF_A_JOBSET | pod_readiness.REASONS
+        else _blocked(observation)
+    )
 
 
 def blocked_by_refusals(observation: Observation) -> Finding | None:
@@ -75,7 +79,7 @@ def blocked_by_pods(observation: Observation) -> Finding | None:
     """The operator has reported what its pods wait for, and the user may not see them."""
     return (
         _blocked(observation)
-        if _blocked_by(observation) in nodes.REASONS and Subject.PODS in observation.unseen
+        if _blocked_by(observation) in pod_readiness.REASONS and Subject.PODS in observation.unseen
         else None
     )
 

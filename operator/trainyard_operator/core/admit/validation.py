@@ -23,7 +23,7 @@ from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldE
 from ..build import patches, plugins, retries, templates
 from ..build.framework import Framework, UnsupportedPolicyError
 from ..build.info import DEFAULT_SETTINGS, Settings
-from ..decide import marks, quota, retention, revisions
+from ..decide import child_annotations, quota, retention, revisions
 from ..model import JobSet, Json, Runtime, TrainJob
 from . import limits
 from .limits import Limits
@@ -229,7 +229,7 @@ def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -
     """Guides of Trainer and Kueue send `suspend: true` with a queue; here such a job waits for its user.
 
     Where the queue holds TrainJobs, Kueue's webhook has suspended each of them before: one that its user
-    sent suspended has our gate (see `holding`).
+    sent suspended has our gate (see `suspended_on_create`).
     """
     queue = job.labels.get(names.QUEUE_LABEL)
     if old is not None or not queue or not _is_suspended(job):
@@ -276,7 +276,7 @@ def _built(
     """The plugins' warnings at its creation, and errors: the plugins' and those of the TrainJob's limits;
     without any, what building the children shows."""
     limited = not _only_resumes(job, old)
-    settings = marks.as_begun(settings, jobset)
+    settings = child_annotations.as_begun(settings, jobset)
     try:
         using.require_implemented(runtime)
         info = using.info(retries.as_begun(job, jobset), runtime, settings)

@@ -41,7 +41,8 @@ class Settings:
     keeps_resumed: bool = False
     """Whether a TrainJob of a queue keeps `Suspended=False` once it is resumed, as with Trainer (ADR 30)."""
     as_trainer_builds: bool = False
-    """Whether pods get only what Trainer v2.3 gives them; so for a JobSet that was made so (see `marks`)."""
+    """Whether pods get only what Trainer v2.3 gives them; so for a JobSet that was made so (see
+    `child_annotations`)."""
 
 
 DEFAULT_SETTINGS: Final = Settings()

@@ -1,6 +1,6 @@
 """A queue that holds the JobSet: what is Kueue's then, and what stays with the operator (ADR 30).
 
-Called by `reconcile`, `states` and the JobSet plugin where Kueue queues JobSets
+Called by `reconcile`, `display_state` and the JobSet plugin where Kueue queues JobSets
 in place of TrainJobs (`Settings.queue_holds_jobset`). Kueue then looks at the
 JobSet, which a change of the runtime leaves as it is, and not at the live
 runtime. Of a JobSet in a queue,

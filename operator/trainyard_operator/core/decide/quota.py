@@ -20,7 +20,7 @@ from ..build import resources
 from ..build.framework import Framework, UnsupportedPolicyError
 from ..build.info import Settings
 from ..model import Cause, JobSet, Json, Observed, RuntimeProblem, TrainJob
-from . import causes, marks
+from . import causes, child_annotations
 
 REASONS: Final = frozenset({Reason.QUEUE_NOT_FOUND, Reason.QUEUE_TOO_SMALL})
 """Why a queue never admits a job, as reasons of `Blocked`."""
@@ -208,7 +208,9 @@ def hopeless(
     if isinstance(observed.runtime, RuntimeProblem):
         return None
     try:
-        children = using.children(observed.trainjob, observed.runtime, marks.as_begun(settings, jobset))
+        children = using.children(
+            observed.trainjob, observed.runtime, child_annotations.as_begun(settings, jobset)
+        )
     except (UnsupportedPolicyError, InvalidFieldError):
         return None
     built = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)

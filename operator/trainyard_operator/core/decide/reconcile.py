@@ -7,8 +7,8 @@ every step leaves a state from which the next observation leads on.
 Two orders matter against crashes. A deadline is written into the status
 before the JobSet is deleted, in two rounds, because a TrainJob that is not
 finished and has no JobSet would get a new one. A runtime revision is recorded
-before the JobSet that refers to it is created. (`renewal` and `refusals` have
-two more.)
+before the JobSet that refers to it is created. (`job_recreation` and
+`refusals` have two more.)
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from ..model import (
     Update,
     Write,
 )
-from ..status import attempts, conditions, nodes, states
-from . import causes, marks, queueing, quota, refusals, renewal, revisions, same_failure
+from ..status import attempts, conditions, display_state, pod_readiness
+from . import causes, child_annotations, job_recreation, queueing, quota, refusals, revisions, same_failure
 
 RETRY_SECONDS: Final = 30.0
 """How long until a blocked TrainJob is tried again."""
@@ -154,7 +154,10 @@ def companions(
         return ()
     if ends and not observed.runtime.spec.get("podGroupPolicy"):
         return ()
-    settings, job = marks.as_begun(settings, observed.jobset), retries.as_begun(job, observed.jobset)
+    settings, job = (
+        child_annotations.as_begun(settings, observed.jobset),
+        retries.as_begun(job, observed.jobset),
+    )
     try:
         if not using.builds_beside(observed.runtime, settings):
             return ()
@@ -392,7 +395,7 @@ def _children_step(
 ) -> _Step:
     """What brings the children of a TrainJob that does not run to their wanted state."""
     jobset = observed.jobset
-    settings, job = marks.as_begun(settings, jobset), retries.as_begun(observed.trainjob, jobset)
+    settings, job = child_annotations.as_begun(settings, jobset), retries.as_begun(observed.trainjob, jobset)
     try:
         children = using.children(job, runtime, settings)
     except UnsupportedPolicyError as error:
@@ -454,9 +457,9 @@ def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: S
 
 def _starts(observed: Observed, jobset: JobSet) -> Cause | None:
     """What the pods of a JobSet that starts wait for; as it was told until somebody has looked again."""
-    if not states.has_unready(said_by(jobset).jobs_status):
+    if not display_state.has_unready(said_by(jobset).jobs_status):
         return None
-    standing = causes.standing(observed.trainjob, nodes.REASONS)
+    standing = causes.standing(observed.trainjob, pod_readiness.REASONS)
     cause = standing if observed.starts is None else next(iter(observed.starts), None)
     # The kubelet words the same differently as it tries again.
     same = cause is not None and standing is not None and cause.reason == standing.reason
@@ -488,7 +491,7 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
     seen = {companion.identity: companion for companion in observed.companions}
     writes: list[Write] = []
     for child in children:
-        manifest = marks.labelled(child.manifest, job)
+        manifest = child_annotations.labelled(child.manifest, job)
         companion = seen.get(_identity(manifest))
         if companion is None:
             writes.append(Create(manifest, child.generated))
@@ -497,9 +500,9 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
             return _Step(wait=COLLECT_SECONDS)
         elif companion.owner_uid != job.uid:
             return _Step(blocked=causes.foreign(companion.kind, companion.name))
-        elif child.generated is None and marks.digest(companion.annotations) != marks.digest(
-            manifest["metadata"]["annotations"]
-        ):
+        elif child.generated is None and child_annotations.digest(
+            companion.annotations
+        ) != child_annotations.digest(manifest["metadata"]["annotations"]):
             writes.append(Update(manifest, companion.uid, companion.resource_version))
     return _Step(writes=tuple(writes))
 
@@ -517,7 +520,7 @@ def _queued_step(
         # It may have run, and its Jobs have what Kueue had put into its templates.
         if observed.jobs is None:
             return _Step(needs_jobs=True)
-        deletions = renewal.of_the_queue(marked, observed.jobs)
+        deletions = job_recreation.of_the_queue(marked, observed.jobs)
         if deletions is None or deletions:
             return _Step(writes=deletions or (), wait=COLLECT_SECONDS)
     if _is_as(observed, marked) and jobset.queue == queueing.queue_of(marked, jobset):
@@ -533,14 +536,14 @@ def _jobset_step(
     revision, record = _revision(runtime)
     marked = _marked(manifest, observed, revision, settings)
     jobset = observed.jobset
-    if jobset is None or not renewal.is_due(jobset, marked):
+    if jobset is None or not job_recreation.is_due(jobset, marked):
         return _Step(writes=_writes(observed, record, first, marked))
-    held = _marked(renewal.held(manifest), observed, revision, settings)
+    held = _marked(job_recreation.held(manifest), observed, revision, settings)
     if writes := _writes(observed, record, first, held):
         return _Step(writes=writes, wait=COLLECT_SECONDS)
     if observed.jobs is None:
         return _Step(needs_jobs=True)
-    deletions = renewal.deletions(jobset, marked, observed.jobs)
+    deletions = job_recreation.deletions(jobset, marked, observed.jobs)
     if deletions is None:
         return _Step(wait=COLLECT_SECONDS)
     return _Step(writes=deletions or _writes(observed, record, first, marked))
@@ -558,8 +561,8 @@ def _marked(manifest: Json, observed: Observed, revision: str | None, settings: 
     """The JobSet with its marks. Where Kueue may suspend it, the digest leaves `spec.suspend` out."""
     restarts = retries.max_restarts(retries.as_begun(observed.trainjob, observed.jobset))
     if not settings.queue_holds_jobset:
-        return marks.built(manifest, revision, settings, restarts)
-    marked = marks.built(queueing.with_suspend(manifest, False), revision, settings, restarts)
+        return child_annotations.built(manifest, revision, settings, restarts)
+    marked = child_annotations.built(queueing.with_suspend(manifest, False), revision, settings, restarts)
     return queueing.with_suspend(marked, manifest["spec"]["suspend"])
 
 
@@ -572,7 +575,7 @@ def _writes(
         return (*record, *first, Create(marked))
     if _is_as(observed, marked) and jobset.suspend == marked["spec"]["suspend"]:
         return (*record, *first) if first else ()
-    return (*record, *first, Update(renewal.over(jobset, marked), jobset.uid, jobset.resource_version))
+    return (*record, *first, Update(job_recreation.over(jobset, marked), jobset.uid, jobset.resource_version))
 
 
 def _is_as(observed: Observed, marked: Json) -> bool:
@@ -581,7 +584,8 @@ def _is_as(observed: Observed, marked: Json) -> bool:
     return (
         jobset is not None
         and observed.jobset_checked
-        and marks.digest(jobset.annotations) == marks.digest(marked["metadata"]["annotations"])
+        and child_annotations.digest(jobset.annotations)
+        == child_annotations.digest(marked["metadata"]["annotations"])
     )
 
 

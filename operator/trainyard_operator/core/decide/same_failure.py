@@ -27,7 +27,7 @@ from typing import Final
 from ..build import retries
 from ..build.info import Settings
 from ..model import Activate, Cause, JobSet, Json, Suspend, TrainJob
-from ..status import attempts, conditions, last_words
+from ..status import attempts, conditions, termination_message
 from . import causes, queueing
 
 LATELY: Final = timedelta(minutes=5)
@@ -143,7 +143,7 @@ def _who(attempt: Json) -> tuple[object, ...]:
 
 def _words(attempt: Json) -> str:
     """The last words, without what differs from run to run."""
-    words = last_words.short(attempt.get("message", ""))
+    words = termination_message.short(attempt.get("message", ""))
     job, _, _ = attempt["pod"].rpartition("-")[0].rpartition("-")
     if job:
         before, *named = words.split(job)

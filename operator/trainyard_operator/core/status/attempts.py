@@ -17,7 +17,7 @@ from trainyard_api import names
 from trainyard_api.reasons import Reason
 
 from ..model import Condition, EventNote, Json, PodEnd, TrainJob
-from . import conditions, last_words
+from . import conditions, termination_message
 
 KEPT: Final = 8
 """Attempts that a status keeps: the first, and the last ones."""
@@ -64,7 +64,7 @@ def settled(ends: Iterable[PodEnd], restarts: int, *, has_failed: bool) -> list[
         for end in ends
         if has_failed
         or end.attempt < restarts
-        or not (end.lost_others or end.reason == DELETED or end.exit_code == last_words.TERMINATED)
+        or not (end.lost_others or end.reason == DELETED or end.exit_code == termination_message.TERMINATED)
     ]
 
 
@@ -90,7 +90,7 @@ def sentence(attempt: Json) -> str:
     if not is_failure(attempt):
         return f"{who(attempt)} {NO_FAILURE[attempt['reason']]}, {_where(attempt)}"
     parts = [f"{who(attempt)} failed first: {_how(attempt)}, {_where(attempt)}"]
-    words = last_words.short(attempt.get("message", ""))
+    words = termination_message.short(attempt.get("message", ""))
     return ": ".join([*parts, words] if words else parts)
 
 
@@ -175,7 +175,7 @@ def _is_before(attempt: Json, other: Json) -> bool:
 
 def _is_told_to_end(attempt: Json) -> bool:
     """By a deletion, whether its container had the time to end of itself or not."""
-    return bool(attempt["reason"] == DELETED or attempt["exitCode"] == last_words.TERMINATED)
+    return bool(attempt["reason"] == DELETED or attempt["exitCode"] == termination_message.TERMINATED)
 
 
 def _failed_at(attempt: Json) -> datetime:
@@ -184,10 +184,10 @@ def _failed_at(attempt: Json) -> datetime:
 
 def _order(attempt: Json) -> tuple[Any, ...]:
     at, lost = _failed_at(attempt), attempt.get("lostOthers", False)
-    code = last_words.TERMINATED if _is_told_to_end(attempt) else attempt["exitCode"]
+    code = termination_message.TERMINATED if _is_told_to_end(attempt) else attempt["exitCode"]
     return (*order(at, code, lost), attempt["job"], attempt["index"])
 
 
 def order(at: datetime, exit_code: int, lost_others: bool) -> tuple[bool, datetime, bool, datetime]:
     """Sorts by who failed first: who lost others comes last, and within a second who was told to end."""
-    return lost_others, at.replace(microsecond=0), exit_code == last_words.TERMINATED, at
+    return lost_others, at.replace(microsecond=0), exit_code == termination_message.TERMINATED, at

@@ -1,6 +1,6 @@
 """How a cause is written: what is wrong, and the next step.
 
-Called by `causes` and `nodes`.
+Called by `causes` and `pod_readiness`.
 """
 
 from __future__ import annotations

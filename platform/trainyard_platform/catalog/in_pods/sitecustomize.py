@@ -10,8 +10,8 @@ or, if it exits without an exception, what it printed last on stderr:
 - any other program leaves its own words,
 
 both of these in the container's termination message, whose first line says who failed, when and how
-(trainyard_operator.core.status.last_words reads it). A mistake that would only come again ends with exit
-code 42, by which runtimes know that it is of no use to try again.
+(trainyard_operator.core.status.termination_message reads it). A mistake that would only come again ends
+with exit code 42, by which runtimes know that it is of no use to try again.
 
 Of a job that no longer trains two things are seen to in torchrun (docs/adr/0036): once a rank of its own
 has failed, it waits for its peers no longer than EXIT_BARRIER; and it says in the log since when none of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support import objects
 from trainyard_api.errors import InvalidFieldError
-from trainyard_operator.core.admit import holding
+from trainyard_operator.core.admit import suspended_on_create
 
 GATES = "kueue.x-k8s.io/admission-gated-by"
 OURS = "trainyard.dev/sent-suspended"
@@ -32,15 +32,15 @@ def job(
 
 def test_a_job_that_is_created_suspended_is_held() -> None:
     held = ({"op": "add", "path": POINTER, "value": OURS},)
-    assert holding.patch(job(True, {"a": "b"}), None) == held
-    assert holding.patch(job(True), None) == (
+    assert suspended_on_create.patch(job(True, {"a": "b"}), None) == held
+    assert suspended_on_create.patch(job(True), None) == (
         {"op": "add", "path": "/metadata/annotations", "value": {}},
         *held,
     )
 
 
 def test_it_is_held_beside_whoever_else_holds_it() -> None:
-    [operation] = holding.patch(job(True, {GATES: "a.io/x"}), None)
+    [operation] = suspended_on_create.patch(job(True, {GATES: "a.io/x"}), None)
     assert operation["value"] == f"a.io/x,{OURS}"
 
 
@@ -60,24 +60,24 @@ def test_it_is_held_beside_whoever_else_holds_it() -> None:
     ],
 )
 def test_others_are_left_as_they_are(manifest: dict[str, Any]) -> None:
-    assert holding.patch(manifest, None) == ()
+    assert suspended_on_create.patch(manifest, None) == ()
 
 
 def test_one_that_is_resumed_is_let_go_and_waits_suspended_for_its_quota() -> None:
     before = job(True, {GATES: OURS}, labels=QUEUE)
-    assert holding.patch(job(False, {GATES: OURS}, labels=QUEUE), before) == (
+    assert suspended_on_create.patch(job(False, {GATES: OURS}, labels=QUEUE), before) == (
         {"op": "remove", "path": POINTER},
         {"op": "add", "path": "/spec/suspend", "value": True},
     )
     others = {GATES: f"a.io/x,{OURS}"}
-    assert holding.patch(job(None, others, labels=QUEUE), job(True, others, labels=QUEUE)) == (
+    assert suspended_on_create.patch(job(None, others, labels=QUEUE), job(True, others, labels=QUEUE)) == (
         {"op": "replace", "path": POINTER, "value": "a.io/x"},
         {"op": "add", "path": "/spec/suspend", "value": True},
     )
 
 
 def test_one_without_a_queue_runs_when_it_is_resumed() -> None:
-    [operation] = holding.patch(job(False, {GATES: OURS}), job(True, {GATES: OURS}))
+    [operation] = suspended_on_create.patch(job(False, {GATES: OURS}), job(True, {GATES: OURS}))
     assert operation == {"op": "remove", "path": POINTER}
 
 
@@ -92,7 +92,7 @@ def test_one_without_a_queue_runs_when_it_is_resumed() -> None:
     ],
 )
 def test_other_changes_are_left_as_they_are(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert holding.patch(after, before) == ()
+    assert suspended_on_create.patch(after, before) == ()
 
 
 def applied(manifest: dict[str, Any], operations: Any) -> dict[str, Any]:
@@ -111,11 +111,11 @@ def applied(manifest: dict[str, Any], operations: Any) -> dict[str, Any]:
 
 def test_to_hold_and_to_let_go_leaves_nothing() -> None:
     sent = job(True, {"a": "b"}, labels=QUEUE)
-    stored = applied(sent, holding.patch(sent, None))
-    assert holding.patch(stored, None) == ()
+    stored = applied(sent, suspended_on_create.patch(sent, None))
+    assert suspended_on_create.patch(stored, None) == ()
     resumed = copy.deepcopy(stored)
     resumed["spec"]["suspend"] = False
-    assert applied(resumed, holding.patch(resumed, stored)) == sent
+    assert applied(resumed, suspended_on_create.patch(resumed, stored)) == sent
 
 
 ANY = st.recursive(
@@ -131,7 +131,7 @@ SPEC = st.fixed_dictionaries({"suspend": ANY}) | ANY
 def test_any_manifest_is_answered_or_refused_in_words(metadata: Any, spec: Any, before: Any) -> None:
     for old in (None, {"metadata": before, "spec": {"suspend": True}}):
         try:
-            said = f"{len(holding.patch({'metadata': metadata, 'spec': spec}, old))} operations"
+            said = f"{len(suspended_on_create.patch({'metadata': metadata, 'spec': spec}, old))} operations"
         except InvalidFieldError as error:
             said = str(error)
         assert said

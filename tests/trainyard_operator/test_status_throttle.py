@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard_operator.work.pace import Pace
+from trainyard_operator.work.status_throttle import Pace
 
 COUNTS: dict[str, Any] = {"jobsStatus": [{"name": "node"}]}
 SUSPENDED: dict[str, Any] = {"conditions": [{"type": "Suspended", "status": "True"}], **COUNTS}

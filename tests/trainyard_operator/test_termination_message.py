@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trainyard_operator.core.status import last_words
-from trainyard_operator.core.status.last_words import LastWords
+from trainyard_operator.core.status import termination_message
+from trainyard_operator.core.status.termination_message import LastWords
 
 AT = datetime(2026, 1, 1, 12, 0, 4, 250000, UTC)
 
@@ -31,11 +31,13 @@ AT = datetime(2026, 1, 1, 12, 0, 4, 250000, UTC)
     ],
 )
 def test_the_first_line_tells(message: str, wanted: LastWords | None) -> None:
-    assert last_words.of(1, message) == wanted
+    assert termination_message.of(1, message) == wanted
 
 
 def test_of_a_container_that_ended_otherwise_it_is_another_programs() -> None:
-    assert last_words.of(137, "failed at 2026-01-01T12:00:04.250000+00:00 with exit code 1\n") is None
+    assert (
+        termination_message.of(137, "failed at 2026-01-01T12:00:04.250000+00:00 with exit code 1\n") is None
+    )
 
 
 RULE = "-" * 74
@@ -81,7 +83,7 @@ NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
 def test_mpirun_says_which_rank_ended_first_and_what_is_before_it_are_the_last_words(
     log: str, rank: int, code: int
 ) -> None:
-    assert last_words.of(code, log) == LastWords(None, code, False, SAID, rank)
+    assert termination_message.of(code, log) == LastWords(None, code, False, SAID, rank)
 
 
 TRACEBACK = """Traceback (most recent call last):
@@ -116,4 +118,4 @@ ValueError: no such column
     ],
 )
 def test_in_short_it_is_the_last_line_and_the_users_own_place(said: str, wanted: str) -> None:
-    assert last_words.short(said) == wanted
+    assert termination_message.short(said) == wanted

@@ -9,8 +9,8 @@ import pytest
 from tests.support.core_values import jobset, trainjob
 from trainyard_api import names
 from trainyard_operator.core.model import JobSet
-from trainyard_operator.core.status import states
-from trainyard_operator.core.status.nodes import Nodes
+from trainyard_operator.core.status import display_state
+from trainyard_operator.core.status.pod_readiness import Nodes
 
 QUEUE = {names.QUEUE_LABEL: "default"}
 HELD = {names.QUEUE_GATES_ANNOTATION: names.SENT_SUSPENDED}
@@ -45,7 +45,7 @@ def counts(name: str = "node", *, active: int = 0, ready: int = 0, succeeded: in
     ],
 )
 def test_a_status_is_one_word(status: dict[str, Any], state: str) -> None:
-    assert states.of(trainjob(), status, None) == state
+    assert display_state.of(trainjob(), status, None) == state
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,18 @@ def test_a_suspended_job_that_kueue_will_resume_is_queued(
 ) -> None:
     suspended = {"conditions": conditions(Suspended="True")}
     job = trainjob(labels=labels, annotations=annotations, held_by_kueue=held_by_kueue)
-    assert states.of(job, suspended, None) == state
+    assert display_state.of(job, suspended, None) == state
 
 
 def test_the_word_is_of_the_status_as_it_is_once_patched_and_told_only_where_it_is_another() -> None:
     starting = {"jobsStatus": [counts(active=1)], "trainyard": {"state": "Starting"}}
-    assert states.changed(trainjob(status=starting), None) == {}
+    assert display_state.changed(trainjob(status=starting), None) == {}
     running = {"jobsStatus": [counts(active=1, ready=1)]}
-    assert states.changed(trainjob(status=starting), running) == {"state": "Running"}
-    assert states.changed(trainjob(status={"jobsStatus": [counts(active=1)]}), None) == {"state": "Starting"}
-    assert states.changed(trainjob(), None) == {}
+    assert display_state.changed(trainjob(status=starting), running) == {"state": "Running"}
+    assert display_state.changed(trainjob(status={"jobsStatus": [counts(active=1)]}), None) == {
+        "state": "Starting"
+    }
+    assert display_state.changed(trainjob(), None) == {}
 
 
 STARTING = {"jobsStatus": [counts(active=1)]}
@@ -95,7 +97,7 @@ def test_a_job_of_which_a_pod_fits_no_node_says_so_until_a_look_shows_otherwise(
     status: dict[str, Any], told: str, seen: Nodes | None, state: str
 ) -> None:
     job = trainjob(status={**status, "trainyard": {"state": told}})
-    assert states.of(job, job.status, None, seen) == state
+    assert display_state.of(job, job.status, None, seen) == state
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_a_job_of_which_a_pod_fits_no_node_says_so_until_a_look_shows_otherwise(
 def test_pods_are_looked_at_where_there_are_some_and_not_all_are_ready(
     status: dict[str, Any], starts: bool
 ) -> None:
-    assert states.is_starting(trainjob(), status, None) is starts
+    assert display_state.is_starting(trainjob(), status, None) is starts
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_nodes_are_told_as_ready_of_wanted_and_not_once_a_job_has_ended(
     status: dict[str, Any], told: dict[str, str], seen: Nodes | None, nodes: str | None
 ) -> None:
     job = trainjob(status={**status, "trainyard": told})
-    changed = states.changed(job, None, jobset(nodes=4), seen)
+    changed = display_state.changed(job, None, jobset(nodes=4), seen)
     assert {**told, **changed}.get("nodes") == nodes
 
 
@@ -155,11 +157,11 @@ def test_the_queue_is_the_one_that_holds_the_jobset_or_the_trainjob(
     status: dict[str, Any], labels: dict[str, str], held: JobSet | None, queue: str | None
 ) -> None:
     job = trainjob(status=status, labels=labels)
-    changed = states.changed(job, None, held)
+    changed = display_state.changed(job, None, held)
     assert changed.get("queue") == queue
     told = trainjob(status={**status, "trainyard": changed}, labels=labels)
-    assert states.changed(told, None, held) == {}, "it is said once"
+    assert display_state.changed(told, None, held) == {}, "it is said once"
 
 
 def test_without_a_jobset_nothing_is_said_of_nodes() -> None:
-    assert states.changed(trainjob(status=STARTING), None, None) == {"state": "Starting"}
+    assert display_state.changed(trainjob(status=STARTING), None, None) == {"state": "Starting"}

@@ -4,7 +4,7 @@ JobSet creates the Jobs once a queue has given the TrainJob its quota.
 Kubernetes refuses an invalid Job again and again while the TrainJob holds its
 quota. So the webhook has the Jobs judged when a TrainJob or a runtime is sent,
 and the JobSet, whose own webhooks do not look into its pods. This module builds
-them and reads the answers; `trials` asks. Values in, values out.
+them and reads the answers; `dry_runs` asks. Values in, values out.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import pytest
 from tests.support.core_values import at
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.model import Cause, EventNote
-from trainyard_operator.core.status import nodes
-from trainyard_operator.core.status.nodes import Nodes, Pod
+from trainyard_operator.core.status import pod_readiness
+from trainyard_operator.core.status.pod_readiness import Nodes, Pod
 
 FULL = "0/3 nodes are available: 3 Insufficient cpu."
 
@@ -19,15 +19,15 @@ def waiting(name: str, since: float, said: str = FULL) -> Pod:
 
 def test_the_ready_pods_are_counted_and_those_of_initializers_are_none() -> None:
     found = (Pod("a", "node", ready=True), Pod("b", "node"), Pod("c", "dataset-initializer", ready=True))
-    assert nodes.seen(found, at(0)) == Nodes(ready=1)
-    assert nodes.seen((), at(0)) == Nodes(ready=0)
+    assert pod_readiness.seen(found, at(0)) == Nodes(ready=1)
+    assert pod_readiness.seen((), at(0)) == Nodes(ready=0)
 
 
 def test_a_pod_that_fits_no_node_is_told_after_a_while_and_the_first_of_several_by_name() -> None:
-    assert nodes.seen((waiting("b", 0),), at(19)) == Nodes(0)
-    assert nodes.seen((waiting("b", 0),), at(20)) == Nodes(0, f"pod b fits no node: {FULL}")
+    assert pod_readiness.seen((waiting("b", 0),), at(19)) == Nodes(0)
+    assert pod_readiness.seen((waiting("b", 0),), at(20)) == Nodes(0, f"pod b fits no node: {FULL}")
     several = (waiting("c", 0, "other"), Pod("a", "node", ready=True), waiting("b", 1), waiting("d", 90))
-    assert nodes.seen(several, at(100)) == Nodes(1, "pod c (and 1 more) fits no node: other")
+    assert pod_readiness.seen(several, at(100)) == Nodes(1, "pod c (and 1 more) fits no node: other")
 
 
 BACK_OFF = 'Back-off pulling image "i:1"'
@@ -70,13 +70,13 @@ BACK_OFF = 'Back-off pulling image "i:1"'
 def test_what_the_kubelet_says_of_a_container_or_a_volume_has_a_reason_of_ours(
     reason: str, message: str, cause: tuple[Reason, str] | None
 ) -> None:
-    assert nodes.why(reason, message) == cause
+    assert pod_readiness.why(reason, message) == cause
 
 
 def test_of_several_pods_that_wait_on_their_nodes_the_first_is_told_with_the_next_step() -> None:
     held = (Reason.IMAGE_NOT_PULLED, f"ImagePullBackOff: {BACK_OFF}")
     found = (Pod("b", "node", held=held), Pod("a", "node", held=held), Pod("c", "node", ready=True))
-    assert nodes.seen(found, at(0)) == Nodes(
+    assert pod_readiness.seen(found, at(0)) == Nodes(
         1,
         held=Cause(
             Reason.IMAGE_NOT_PULLED,
@@ -87,7 +87,7 @@ def test_of_several_pods_that_wait_on_their_nodes_the_first_is_told_with_the_nex
 
 
 def test_its_event_is_the_sentence() -> None:
-    told = nodes.note(Nodes(0, f"pod b fits no node: {FULL}"))
+    told = pod_readiness.note(Nodes(0, f"pod b fits no node: {FULL}"))
     assert told == EventNote("Warning", "Unschedulable", f"Pod b fits no node: {FULL}")
 
 
@@ -95,4 +95,4 @@ def test_its_event_is_the_sentence() -> None:
     ("looks", "seconds"), [(0, 15), (1, 15), (2, 30), (3, 60), (4, 120), (5, 120), (10**6, 120)]
 )
 def test_the_longer_a_job_starts_the_rarer_are_the_looks(looks: int, seconds: float) -> None:
-    assert nodes.after(looks) == seconds
+    assert pod_readiness.after(looks) == seconds

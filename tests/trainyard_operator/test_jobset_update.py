@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_operator.core.decide.replacement import spec_over
+from trainyard_operator.core.decide.jobset_update import spec_over
 
 
 def spec(pod: dict[str, Any], metadata: dict[str, Any] | None = None, **job: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from trainyard_api import names
 
 from ..model import JobSet, Json, TrainJob
-from . import conditions, nodes
+from . import conditions, pod_readiness
 
 
 class State(StrEnum):
@@ -29,7 +29,7 @@ class State(StrEnum):
     """The condition of that name says why."""
     STARTING = "Starting"
     """It has a JobSet, and not all of its pods are ready."""
-    UNSCHEDULABLE = nodes.UNSCHEDULABLE
+    UNSCHEDULABLE = pod_readiness.UNSCHEDULABLE
     """A pod of it fits no node."""
     INITIALIZING = "Initializing"
     """Its dataset or its model is being fetched."""
@@ -38,7 +38,7 @@ class State(StrEnum):
     FAILED = "Failed"
 
 
-def of(job: TrainJob, status: Json, jobset: JobSet | None, seen: nodes.Nodes | None = None) -> State:
+def of(job: TrainJob, status: Json, jobset: JobSet | None, seen: pod_readiness.Nodes | None = None) -> State:
     """Where the TrainJob stands if its status is this.
 
     Args:
@@ -84,14 +84,14 @@ def resumed_by_kueue(job: TrainJob, jobset: JobSet | None) -> bool:
     return in_queue and not job.annotations.get(names.QUEUE_GATES_ANNOTATION)
 
 
-def _fits_none(job: TrainJob, seen: nodes.Nodes | None) -> bool:
+def _fits_none(job: TrainJob, seen: pod_readiness.Nodes | None) -> bool:
     return _recorded(job).get("state") == State.UNSCHEDULABLE if seen is None else bool(seen.unschedulable)
 
 
 def _says_only_what_it_waits_for(current: conditions.Conditions, kind: str) -> bool:
     """Whether its pods have their nodes, and are tried again by themselves: it starts still."""
     condition = conditions.find(current, kind) or {}
-    return kind == names.BLOCKED and condition.get("reason") in nodes.REASONS
+    return kind == names.BLOCKED and condition.get("reason") in pod_readiness.REASONS
 
 
 def has_unready(counts: Sequence[Json]) -> bool:
@@ -111,7 +111,7 @@ def _recorded(job: TrainJob) -> Json:
 
 
 def changed(
-    job: TrainJob, patch: Json | None, jobset: JobSet | None = None, seen: nodes.Nodes | None = None
+    job: TrainJob, patch: Json | None, jobset: JobSet | None = None, seen: pod_readiness.Nodes | None = None
 ) -> Json:
     """What to merge into our own field so that it matches the patched status; empty: nothing.
 
@@ -141,7 +141,7 @@ def _queue(job: TrainJob, state: State, ours: Json, jobset: JobSet | None) -> st
     return named if jobset is None else jobset.queue or named
 
 
-def _nodes(state: State, ours: Json, jobset: JobSet | None, seen: nodes.Nodes | None) -> str | None:
+def _nodes(state: State, ours: Json, jobset: JobSet | None, seen: pod_readiness.Nodes | None) -> str | None:
     """Nodes that are ready, of those that it wants; None once it has ended."""
     if state in (State.COMPLETE, State.FAILED):
         return None

@@ -1,7 +1,7 @@
 """Whether Kubernetes would accept what a TrainJob or a runtime becomes: the API server says so in dry runs.
 
-Any answer but a refusal of what is in it (see `trial`) lets the request pass: a
-trial that fails keeps nobody from working. What has passed once is not tried
+Any answer but a refusal of what is in it (see `dry_run_objects`) lets the request pass:
+a trial that fails keeps nobody from working. What has passed once is not tried
 again, and the number of trials per second is bounded, so that whoever sends
 TrainJobs cannot keep the API server busy with them.
 """
@@ -25,8 +25,8 @@ from trainyard_kube.messages import without_values
 from trainyard_kube.resources import JOBS, JOBSETS
 
 from ..core import model
-from ..core.admit import trial
-from ..core.admit.trial import Trial
+from ..core.admit import dry_run_objects
+from ..core.admit.dry_run_objects import Trial
 from ..core.build import info
 from ..core.decide import queueing
 
@@ -86,7 +86,7 @@ class Trials:
     ) -> tuple[str, ...]:
         """What Kubernetes would refuse of what a TrainJob becomes, and would not have refused before.
 
-        See `trial.refusals` for the words. Nothing where nobody says what would have been refused before.
+        `dry_run_objects.refusals` words it. Nothing where nobody says what would have been refused before.
 
         Args:
             tried: The TrainJob and what it is built from; nothing in them is nested too deep.
@@ -121,7 +121,7 @@ class Trials:
         if keys.everything in self._passed:
             return (), True
         job, runtime = tried
-        trials = await run(trial.of, job, runtime, self._settings())
+        trials = await run(dry_run_objects.of, job, runtime, self._settings())
         due = [one for one in trials if keys.of(one) not in self._passed]
         if any(self._runs.take(None) > 0 for _ in due):
             self._tell_of_the_end()
@@ -130,7 +130,9 @@ class Trials:
         failed = {keys.of(one) for one, error in zip(due, answers, strict=True) if error is not None}
         passed = {keys.of(one) for one in due} - failed
         self._remember(*passed, *(() if failed else (keys.everything,)))
-        judged = all(error is None or trial.is_judged(error.code, error.message) for error in answers)
+        judged = all(
+            error is None or dry_run_objects.is_judged(error.code, error.message) for error in answers
+        )
         return _sentences(due, answers, of_runtime=of_runtime), judged
 
     def _remember(self, *passed: str) -> None:
@@ -160,7 +162,7 @@ class Trials:
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 return None
-            if not trial.is_judged(error.code, error.message) and tried.kind not in self._told:
+            if not dry_run_objects.is_judged(error.code, error.message) and tried.kind not in self._told:
                 self._told.add(tried.kind)
                 logger.warning("%ss are not checked before they are created: %s", tried.kind, error)
             return error
@@ -175,7 +177,9 @@ def _sentences(
         without_values(sentence) if tried.kind == names.JOBSET else sentence
         for tried, error in zip(trials, answers, strict=True)
         if error is not None
-        for sentence in trial.refusals(tried, error.code, error.message, error.details, of_runtime=of_runtime)
+        for sentence in dry_run_objects.refusals(
+            tried, error.code, error.message, error.details, of_runtime=of_runtime
+        )
     )
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support import objects
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
-from trainyard_operator.core.admit import review
-from trainyard_operator.core.admit.review import MalformedError, Request
+from trainyard_operator.core.admit import admission_review
+from trainyard_operator.core.admit.admission_review import MalformedError, Request
 from trainyard_operator.core.model import Runtime, TrainJob
 
 from .admission_reviews import body, request
@@ -36,7 +36,7 @@ def patch(manager: str = "a.io/x", **fields: Any) -> dict[str, Any]:
 def test_a_review_is_read_whole() -> None:
     new, old = objects.trainjob(), objects.trainjob("before")
     sent = body(new, old=old)
-    assert review.read(sent) == Request(
+    assert admission_review.read(sent) == Request(
         uid="review-uid",
         kind="TrainJob",
         operation="UPDATE",
@@ -51,21 +51,25 @@ def test_a_review_is_read_whole() -> None:
 
 
 def test_of_who_asks_and_what_for_nothing_is_left_out() -> None:
-    read = review.read(changed(subResource="status", userInfo={"username": "eve"}, oldObject={"a": "b"}))
+    read = admission_review.read(
+        changed(subResource="status", userInfo={"username": "eve"}, oldObject={"a": "b"})
+    )
     assert (read.subresource, read.user, read.old) == ("status", "eve", None)
 
 
 def test_a_body_may_have_200_000_values_and_no_more() -> None:
     most = b"[" + b"0," * 199_999 + b"0]"
     with pytest.raises(MalformedError, match="not an AdmissionReview"):
-        review.read(most)
+        admission_review.read(most)
     with pytest.raises(MalformedError, match="more than 200000 values"):
-        review.read(most.replace(b"]", b",0]"))
+        admission_review.read(most.replace(b"]", b",0]"))
 
 
 def changed(**fields: Any) -> bytes:
     asked = {**request(objects.trainjob()), **fields}
-    return json.dumps({"apiVersion": review.API_VERSION, "kind": review.KIND, "request": asked}).encode()
+    return json.dumps(
+        {"apiVersion": admission_review.API_VERSION, "kind": admission_review.KIND, "request": asked}
+    ).encode()
 
 
 @pytest.mark.parametrize(
@@ -93,15 +97,15 @@ def changed(**fields: Any) -> bytes:
 )
 def test_what_cannot_be_answered_is_named_in_one_line(sent: bytes, said: str) -> None:
     with pytest.raises(MalformedError, match=said) as caught:
-        review.read(sent)
+        admission_review.read(sent)
     assert "\n" not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
 def test_deletes_and_subresources_concern_nobody() -> None:
-    assert review.concerns(review.read(body(objects.trainjob())))
-    assert not review.concerns(review.read(changed(subResource="status")))
-    assert not review.concerns(review.read(changed(operation="DELETE", object=None)))
+    assert admission_review.concerns(admission_review.read(body(objects.trainjob())))
+    assert not admission_review.concerns(admission_review.read(changed(subResource="status")))
+    assert not admission_review.concerns(admission_review.read(changed(operation="DELETE", object=None)))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +138,7 @@ def test_deletes_and_subresources_concern_nobody() -> None:
 def test_patches_are_noted_with_the_time_they_were_made(
     id_: str, new: Any, old: Any, expected: list[tuple[str, int, str | None]]
 ) -> None:
-    found = review.defaults(new, old, NOW)
+    found = admission_review.defaults(new, old, NOW)
     assert [
         (o["op"], int(o["path"].removeprefix("/spec/runtimePatches/").removesuffix("/time")), o.get("value"))
         for o in found
@@ -144,9 +148,9 @@ def test_patches_are_noted_with_the_time_they_were_made(
 def test_defaulting_twice_is_defaulting_once() -> None:
     """With reinvocationPolicy IfNeeded the API server may ask again with the answer applied."""
     once = job(patch())
-    (operation,) = review.defaults(once, None, NOW)
+    (operation,) = admission_review.defaults(once, None, NOW)
     once["spec"]["runtimePatches"][0]["time"] = operation["value"]
-    assert review.defaults(once, None, NOW) == ()
+    assert admission_review.defaults(once, None, NOW) == ()
 
 
 def nested(depth: int) -> Any:
@@ -158,7 +162,7 @@ def nested(depth: int) -> Any:
 
 def test_what_is_nested_too_deep_is_refused_and_not_compared() -> None:
     with pytest.raises(InvalidFieldError):
-        review.defaults(job(patch(x=nested(20_000))), job(patch(x=nested(20_000))), NOW)
+        admission_review.defaults(job(patch(x=nested(20_000))), job(patch(x=nested(20_000))), NOW)
 
 
 JSON = st.recursive(
@@ -177,10 +181,10 @@ SHAPED = st.recursive(
 @given(SHAPED, SHAPED)
 def test_any_json_is_answered_or_refused_in_words(one: Any, other: Any) -> None:
     try:
-        asked = review.read(body({"spec": one, "metadata": other}, old={"spec": other}))
-        review.defaults(asked.manifest, asked.old, NOW)
-        review.trainjob(asked, asked.manifest, NOW)
-        review.runtime(asked, asked.manifest, "TrainingRuntime")
+        asked = admission_review.read(body({"spec": one, "metadata": other}, old={"spec": other}))
+        admission_review.defaults(asked.manifest, asked.old, NOW)
+        admission_review.trainjob(asked, asked.manifest, NOW)
+        admission_review.runtime(asked, asked.manifest, "TrainingRuntime")
     except (MalformedError, InvalidFieldError) as error:
         said = str(error)
     else:
@@ -189,33 +193,35 @@ def test_any_json_is_answered_or_refused_in_words(one: Any, other: Any) -> None:
 
 
 def test_answers_have_the_shape_that_the_api_server_reads() -> None:
-    asked = review.read(body(objects.trainjob()))
-    assert review.allowed(asked, warnings=["careful"]) == {
+    asked = admission_review.read(body(objects.trainjob()))
+    assert admission_review.allowed(asked, warnings=["careful"]) == {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
         "response": {"uid": "review-uid", "allowed": True, "warnings": ["careful"]},
     }
     operation = {"op": "add", "path": "/a", "value": "b"}
-    response = review.allowed(asked, [operation])["response"]
+    response = admission_review.allowed(asked, [operation])["response"]
     assert response["patchType"] == "JSONPatch"
     assert json.loads(base64.b64decode(response["patch"])) == [operation]
 
 
 def test_a_denial_is_403_in_the_words_of_the_errors_each_once() -> None:
-    asked = review.read(body(objects.trainjob()))
+    asked = admission_review.read(body(objects.trainjob()))
     one = FieldError(ErrorType.FORBIDDEN, "spec.a", None, "no")
     other = FieldError(ErrorType.REQUIRED, "spec.b", None)
-    response = review.denied(asked, [one], ["careful"])["response"]
+    response = admission_review.denied(asked, [one], ["careful"])["response"]
     assert response["status"] == {"code": 403, "reason": "Forbidden", "message": "spec.a: Forbidden: no"}
     assert (response["allowed"], response["warnings"]) == (False, ["careful"])
-    assert review.joined([one, other, one]) == "[spec.a: Forbidden: no, spec.b: Required value]"
+    assert admission_review.joined([one, other, one]) == "[spec.a: Forbidden: no, spec.b: Required value]"
 
 
 def test_an_answer_does_not_repeat_megabytes() -> None:
-    asked = review.read(body(objects.trainjob()))
+    asked = admission_review.read(body(objects.trainjob()))
 
     def message(length: int) -> str:
-        answer = review.refused(asked, 422, "Invalid", "x" * length)["response"]["status"]["message"]
+        answer = admission_review.refused(asked, 422, "Invalid", "x" * length)["response"]["status"][
+            "message"
+        ]
         assert isinstance(answer, str)
         return answer
 
@@ -229,13 +235,13 @@ def test_errors_are_named_until_they_are_too_long_to_be_read() -> None:
         return FieldError(ErrorType.REQUIRED, path, None)
 
     long, rest, last = error(32_000, "a"), error(768, "b"), error(50, "c")
-    assert review.joined([long, rest, last]) == f"[{long}, {rest}, {last}]"
-    assert review.joined([long, error(769, "b"), last]) == f"[{long}, {error(769, 'b')}]"
+    assert admission_review.joined([long, rest, last]) == f"[{long}, {rest}, {last}]"
+    assert admission_review.joined([long, error(769, "b"), last]) == f"[{long}, {error(769, 'b')}]"
 
 
 def test_before_it_is_stored_a_trainjob_has_neither_uid_nor_age() -> None:
-    asked = review.read(body({"spec": {"suspend": True}}))
-    assert review.trainjob(asked, asked.manifest, NOW) == TrainJob(
+    asked = admission_review.read(body({"spec": {"suspend": True}}))
+    assert admission_review.trainjob(asked, asked.manifest, NOW) == TrainJob(
         namespace="team",
         name="tj",
         uid="",
@@ -247,8 +253,8 @@ def test_before_it_is_stored_a_trainjob_has_neither_uid_nor_age() -> None:
 
 def test_a_stored_trainjob_is_read_with_all_that_its_metadata_says() -> None:
     metadata = {"uid": "job-uid", "creationTimestamp": EARLY, "labels": {"a": "b"}, "annotations": {"c": "d"}}
-    asked = review.read(body({"metadata": {"name": "mine", "namespace": "ours", **metadata}}))
-    assert review.trainjob(asked, asked.manifest, NOW) == TrainJob(
+    asked = admission_review.read(body({"metadata": {"name": "mine", "namespace": "ours", **metadata}}))
+    assert admission_review.trainjob(asked, asked.manifest, NOW) == TrainJob(
         namespace="ours",
         name="mine",
         uid="job-uid",
@@ -265,13 +271,13 @@ def test_a_stored_trainjob_is_read_with_all_that_its_metadata_says() -> None:
 )
 def test_a_runtime_is_read_as_one_of_its_namespace_or_of_none(kind: str, namespace: str | None) -> None:
     metadata = {"name": "rt", "uid": "rt-uid", "labels": {"a": "b"}}
-    asked = review.read(body({"metadata": metadata, "spec": {"template": {}}}, kind=kind))
+    asked = admission_review.read(body({"metadata": metadata, "spec": {"template": {}}}, kind=kind))
     stored = Runtime(kind, "rt", namespace, "rt-uid", {"template": {}}, labels={"a": "b"})
-    assert review.runtime(asked, asked.manifest, kind) == stored
-    assert review.runtime(asked, {}, kind) == Runtime(kind, "tj", namespace, "", {})
+    assert admission_review.runtime(asked, asked.manifest, kind) == stored
+    assert admission_review.runtime(asked, {}, kind) == Runtime(kind, "tj", namespace, "", {})
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-01-01T00:00:00", 7, None])
 def test_a_time_of_creation_that_is_none_is_now(text: Any) -> None:
-    asked = review.read(body({"metadata": {"creationTimestamp": text}}))
-    assert review.trainjob(asked, asked.manifest, NOW).created == NOW
+    asked = admission_review.read(body({"metadata": {"creationTimestamp": text}}))
+    assert admission_review.trainjob(asked, asked.manifest, NOW).created == NOW

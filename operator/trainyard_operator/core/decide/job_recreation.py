@@ -30,14 +30,14 @@ from trainyard_api import names
 
 from ..build import templates
 from ..model import Delete, Job, JobSet, Json
-from . import marks, revisions
+from . import child_annotations, revisions
 
 
 def over(jobset: JobSet, manifest: Json) -> Json:
     """The manifest to write over the JobSet: with its stamp, if the JobSet has ever run."""
     ran = jobset.annotations.get(names.RAN_AS_ANNOTATION)
     if not jobset.suspend:
-        ran = marks.digest(jobset.annotations) or "unknown"
+        ran = child_annotations.digest(jobset.annotations) or "unknown"
     if ran is None:
         return manifest
     stamp = {names.PLACEMENT_ANNOTATION: _stamp(manifest)}
@@ -55,7 +55,9 @@ def is_due(jobset: JobSet, manifest: Json) -> bool:
     """Whether the JobSet is to be resumed as something other than what it ran as."""
     ran = jobset.annotations.get(names.RAN_AS_ANNOTATION)
     resumes = jobset.suspend and not manifest["spec"]["suspend"]
-    return resumes and ran is not None and ran != marks.digest(manifest["metadata"]["annotations"])
+    return (
+        resumes and ran is not None and ran != child_annotations.digest(manifest["metadata"]["annotations"])
+    )
 
 
 def held(manifest: Json) -> Json:

@@ -15,7 +15,7 @@ from tests.support.controller_scene import JOB, JOBSET, Scene, scene
 from tests.support.fake_api import run, status
 from trainyard_operator.core.build.info import Settings
 from trainyard_operator.work.apply import Applier
-from trainyard_operator.work.authorities import AGAIN, Authorities
+from trainyard_operator.work.ca_rollout import AGAIN, Authorities
 from trainyard_operator.work.companions import Companions
 
 CONFIG_MAP = "/api/v1/namespaces/team/configmaps/tj-tls-config"

@@ -23,7 +23,7 @@ from trainyard_kube.client import ApiError
 from ..core import model
 from ..core.build import info
 from ..core.build.plugins import trainjobstatus
-from ..core.decide import marks, reconcile
+from ..core.decide import child_annotations, reconcile
 from ..core.status import conditions
 from ..watch.cache import Cache, Key
 from .apply import Applier, RefusedError
@@ -107,14 +107,14 @@ class Authorities:
         seen = self._cache.jobsets.get(Key.of(trainjob))
         if over or seen is None or not reconcile.is_managed(trainjob):
             return False
-        gates = marks.as_begun(self._settings(), seen.jobset).feature_gates
+        gates = child_annotations.as_begun(self._settings(), seen.jobset).feature_gates
         runs = seen.jobset.owner_uid == trainjob.uid and not seen.jobset.suspend
         return runs and trainjobstatus.GATE in gates
 
     async def _update_config_map(self, trainjob: model.TrainJob, authorities: str) -> bool:
         """Update the TrainJob's ConfigMap if it has others; False if that has to be tried again."""
         key, memory = Key.of(trainjob), self._memories.of(trainjob)
-        manifest = marks.labelled(trainjobstatus.config_map(trainjob, authorities), trainjob)
+        manifest = child_annotations.labelled(trainjobstatus.config_map(trainjob, authorities), trainjob)
         identity = model.Identity(manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"])
         try:
             look = await self._companions.find(trainjob.namespace, (identity,), {})
@@ -123,7 +123,9 @@ class Authorities:
             for companion in map(memory.complete, look.companions):
                 if companion.owner_uid != trainjob.uid or companion.deleting:
                     continue  # another's, or gone with its TrainJob in a moment
-                if marks.digest(companion.annotations) == marks.digest(manifest["metadata"]["annotations"]):
+                if child_annotations.digest(companion.annotations) == child_annotations.digest(
+                    manifest["metadata"]["annotations"]
+                ):
                     continue
                 if not self._leading():
                     return False
