@@ -18,7 +18,7 @@ def test_a_runtime_alone_is_as_it_is_among_all(name: str) -> None:
     stack = stackfile.read(name, stackfile.STACKS)
     registry = Artifacts(stack.artifacts, stackfile.PROJECT).registry
     images = Images(catalog_images.load(CATALOG), registry)
-    alone = [stack_runtimes.one(one, stack, images) for _, one in sorted(catalog.read_all(CATALOG).items())]
+    alone = [stack_runtimes.adapt(one, stack, images) for _, one in sorted(catalog.read_all(CATALOG).items())]
     among_all = stack_runtimes.load(CATALOG, stack, registry)
     assert [one for one in alone if one is not None] == list(among_all)
     assert among_all

@@ -264,7 +264,7 @@ class _StackGate(_Gate):
             return document
         runtime = Runtime(name=path.stem, framework=path.parent.name, manifest=dict(document.value))
         images = replace(self.pins, registry=Artifacts(settings.artifacts, PROJECT).registry)
-        installed = stack_runtimes.one(runtime, settings, images)
+        installed = stack_runtimes.adapt(runtime, settings, images)
         return None if installed is None else replace(document, value=installed.manifest)
 
 

@@ -51,7 +51,7 @@ def violations(
         PlatformError: The runtime does not fit the stack.
     """
     registry = Artifacts(settings.artifacts, PROJECT).registry
-    installed = stack_runtimes.one(runtime, settings, Images(pins, registry))
+    installed = stack_runtimes.adapt(runtime, settings, Images(pins, registry))
     if installed is None:
         raise NotInstalledError(runtime.name)
     yield from engine.check(installed.manifest, today, policies)

@@ -55,9 +55,9 @@ def fields(before: Any, after: Any, path: str = "") -> Iterator[Field]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in dict.fromkeys((*before, *after)):
             yield from fields(before.get(key), after.get(key), _child(path, key))
-    elif (one := _named(before)) is not None and (other := _named(after)) is not None:
-        for name in dict.fromkeys((*one, *other)):
-            yield from fields(one.get(name), other.get(name), f"{path}[{name}]")
+    elif (entries_before := _named(before)) is not None and (entries_after := _named(after)) is not None:
+        for name in dict.fromkeys((*entries_before, *entries_after)):
+            yield from fields(entries_before.get(name), entries_after.get(name), f"{path}[{name}]")
     elif before != after:
         yield Field(path, before, after)
 
@@ -67,15 +67,15 @@ def _change(name: str, before: Json | None, after: Json | None) -> Change | None
         return Change(name, Kind.ADDED)
     if after is None:
         return Change(name, Kind.REMOVED)
-    found = tuple(fields(before, after))
-    return Change(name, Kind.CHANGED, found) if found else None
+    differences = tuple(fields(before, after))
+    return Change(name, Kind.CHANGED, differences) if differences else None
 
 
 def _named(value: Any) -> dict[str, Any] | None:
     """The entries of a list by name, if each has one of its own."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return None
-    by_name = {one["name"]: one for one in value if isinstance(one, Mapping) and "name" in one}
+    by_name = {entry["name"]: entry for entry in value if isinstance(entry, Mapping) and "name" in entry}
     return by_name if len(by_name) == len(value) else None
 
 

@@ -35,7 +35,7 @@ def stored(runtime: Runtime, storage: Storage) -> Runtime:
             claim["spec"] = {**claim.get("spec", {}), "storageClassName": class_name(role, settings)}
     if storage.object_store:
         for container, step in _containers(jobset):
-            _tell(container, _variables(storage.object_store, step))
+            _add_variables(container, _variables(storage.object_store, step))
     return replace(runtime, manifest=manifest)
 
 
@@ -49,7 +49,7 @@ def _role(runtime: str, claim: Manifest) -> StorageRole | None:
     role = metadata.get("annotations", {}).get(names.STORAGE_ANNOTATION)
     if role is None:
         return None
-    roles = [str(one) for one in StorageRole]
+    roles = [str(role) for role in StorageRole]
     if role not in roles:
         raise PlatformError(
             f"the runtime {runtime!r}: the claim {metadata.get('name')!r} has the annotation "
@@ -75,9 +75,9 @@ def _variables(store: ObjectStore, step: str | None) -> dict[str, str]:
     return {endpoint: store.endpoint, **({region: store.region} if store.region else {})}
 
 
-def _tell(container: Manifest, variables: Mapping[str, str]) -> None:
-    known = {entry["name"] for entry in container.get("env", [])}
-    added = [{"name": name, "value": value} for name, value in variables.items() if name not in known]
+def _add_variables(container: Manifest, variables: Mapping[str, str]) -> None:
+    existing = {entry["name"] for entry in container.get("env", [])}
+    added = [{"name": name, "value": value} for name, value in variables.items() if name not in existing]
     if added:
         container["env"] = [*container.get("env", []), *added]
 
@@ -85,21 +85,24 @@ def _tell(container: Manifest, variables: Mapping[str, str]) -> None:
 def equipped(runtime: Runtime, stack: Mapping[AcceleratorKind, Accelerator]) -> Runtime:
     """The runtime, with what their accelerators need in the environment of the training containers.
 
-    A container that asks for none may get any from its TrainJob, and so gets it for all.
+    A TrainJob may add any accelerator to a container that requests none, so that container gets the
+    variables of all kinds.
     """
     manifest = copy.deepcopy(runtime.manifest)
     for container in _training(manifest):
-        asked = set((container.get("resources") or {}).get("limits") or {})
-        everything = [
-            one for kind, accelerator in stack.items() for one in accelerators.resources(kind, accelerator)
+        limits = set((container.get("resources") or {}).get("limits") or {})
+        offered = [
+            resource
+            for kind, accelerator in stack.items()
+            for resource in accelerators.resources(kind, accelerator)
         ]
-        told: dict[str, str] = {}
+        environment: dict[str, str] = {}
         for kind, accelerator in stack.items():
-            if not asked.intersection(everything) or asked.intersection(
+            if not limits.intersection(offered) or limits.intersection(
                 accelerators.resources(kind, accelerator)
             ):
-                told |= {**accelerators.facts()[kind].environment, **accelerator.environment}
-        _tell(container, told)
+                environment |= {**accelerators.facts()[kind].environment, **accelerator.environment}
+        _add_variables(container, environment)
     return replace(runtime, manifest=manifest)
 
 
@@ -121,5 +124,5 @@ def starts_cache(runtime: Runtime) -> bool:
 def without_cache(runtimes: Iterable[Runtime]) -> tuple[list[Runtime], list[str]]:
     """The runtimes that a cluster without a data cache can have, and the names of the others."""
     runtimes = list(runtimes)
-    kept = [runtime for runtime in runtimes if not starts_cache(runtime)]
-    return kept, [runtime.name for runtime in runtimes if starts_cache(runtime)]
+    cacheless = [runtime for runtime in runtimes if not starts_cache(runtime)]
+    return cacheless, [runtime.name for runtime in runtimes if starts_cache(runtime)]

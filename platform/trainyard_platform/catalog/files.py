@@ -55,10 +55,10 @@ def load(
                 f"(it has: {', '.join(sorted(runtimes))}){nearest(name, list(runtimes))}"
             )
     images = Images(catalog_images.load(folder), registry)
-    wanted = {name: changes.get(name, RuntimeOverlay()) for name in sorted(runtimes)}
+    stack_changes = {name: changes.get(name, RuntimeOverlay()) for name in sorted(runtimes)}
     return tuple(
         adapt(runtimes[name], change, images)
-        for name, change in wanted.items()
+        for name, change in stack_changes.items()
         if installed(runtimes[name].manifest, change)
     )
 
@@ -66,7 +66,7 @@ def load(
 def every(folder: Path) -> tuple[Runtime, ...]:
     """Every runtime of the catalog, optional ones too, sorted by name, as its file has it."""
     images = Images(catalog_images.load(folder))
-    return tuple(adapt(one, RuntimeOverlay(), images) for _, one in sorted(read_all(folder).items()))
+    return tuple(adapt(runtime, RuntimeOverlay(), images) for _, runtime in sorted(read_all(folder).items()))
 
 
 def installed(manifest: Mapping[str, Any], change: RuntimeOverlay | None) -> bool:

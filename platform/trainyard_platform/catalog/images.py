@@ -53,13 +53,13 @@ def load(folder: Path) -> dict[str, ImagePin]:
         return {}
     file = yamlfile.load(path)
     try:
-        found = _File.model_validate(file.value).images
+        listed = _File.model_validate(file.value).images
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(step) for step in first["loc"])
         raise file.error(f"{where}: {first['msg']}", first["loc"]) from error
     pins: dict[str, ImagePin] = {}
-    for position, pin in enumerate(found):
+    for position, pin in enumerate(listed):
         image = f"{pin.name}:{pin.tag}"
         if image in pins:
             raise file.error(f"{image} is listed twice", ["images", position])
@@ -71,7 +71,7 @@ def apply(manifest: dict[str, Any], images: Images) -> None:
     """Resolve every image of a runtime, in place: of containers, and in variables that name a pinned one."""
     for job in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
         pod = job["template"]["spec"]["template"]["spec"]
-        for container in (one for part in _LISTS for one in pod.get(part, [])):
+        for container in (container for key in _LISTS for container in pod.get(key, [])):
             if "image" in container:
                 container["image"] = images.resolve(container["image"])
             for variable in container.get("env", []):

@@ -14,7 +14,7 @@ def load(
     folder: Path,
     stack: StackSettings,
     registry: Callable[[str], str],
-    tell: Callable[[str], object] = lambda _: None,
+    log: Callable[[str], object] = lambda _: None,
 ) -> tuple[Runtime, ...]:
     """The runtimes of the catalog in `folder` that this stack installs, with all its changes.
 
@@ -24,7 +24,7 @@ def load(
         folder: The catalog.
         stack: The stack's settings.
         registry: Where the stack takes an image from (`Artifacts.registry`).
-        tell: Gets a line about each runtime that is left out.
+        log: Gets a line about each runtime that is left out.
 
     Raises:
         PlatformError: If a runtime does not fit the stack.
@@ -33,13 +33,13 @@ def load(
     if not stack.data_cache.enabled:
         runtimes, left_out = equipment.without_cache(runtimes)
         for name in left_out:
-            tell(f"the runtime {name} starts a data cache and is left out: dataCache.enabled is false")
+            log(f"the runtime {name} starts a data cache and is left out: dataCache.enabled is false")
     if stack.cluster.assigns_users:
         runtimes = list(users.left_to_the_cluster(runtimes))
     return tuple(_equipped(runtime, stack) for runtime in runtimes)
 
 
-def one(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | None:
+def adapt(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | None:
     """One runtime of the catalog as this stack installs it; None if it leaves it out.
 
     Args:
@@ -53,12 +53,12 @@ def one(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | Non
     change = stack.runtimes.get(runtime.name)
     if not files.installed(runtime.manifest, change):
         return None
-    kept = [files.adapt(runtime, change or RuntimeOverlay(), images)]
+    runtimes = [files.adapt(runtime, change or RuntimeOverlay(), images)]
     if not stack.data_cache.enabled:
-        kept, _ = equipment.without_cache(kept)
+        runtimes, _ = equipment.without_cache(runtimes)
     if stack.cluster.assigns_users:
-        kept = list(users.left_to_the_cluster(kept))
-    return _equipped(kept[0], stack) if kept else None
+        runtimes = list(users.left_to_the_cluster(runtimes))
+    return _equipped(runtimes[0], stack) if runtimes else None
 
 
 def _equipped(runtime: Runtime, stack: StackSettings) -> Runtime:

@@ -40,8 +40,8 @@ def findings(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterat
         value: What it holds.
         namesake: Another file of the catalog that has its name; empty: none has.
     """
-    found = [*place(path, value, namesake), *shapes.check(value)]
-    yield from found or _essential(value)
+    problems = [*place(path, value, namesake), *shapes.check(value)]
+    yield from problems or _essential(value)
 
 
 def place(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterator[Finding]:
@@ -57,8 +57,8 @@ def place(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterator[
         yield Finding(_NAME, f"must be unique in the catalog: {namesake} has it too")
     for field in _OF_THE_CLUSTER:
         if field in metadata:
-            said = "must be left out: a file of the catalog has only name, labels and annotations"
-            yield Finding(_METADATA.child(field), said)
+            message = "must be left out: a file of the catalog has only name, labels and annotations"
+            yield Finding(_METADATA.child(field), message)
     if names.FRAMEWORK_LABEL in labels:
         framework = labels[names.FRAMEWORK_LABEL]
         yield from _must_be(framework_label.PATH, path.parent.name, framework, "the folder's name, ")
@@ -68,10 +68,12 @@ def place(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterator[
         yield from _must_be(_LAST_WORDS, in_pods.PYTHON, annotations[names.LAST_WORDS_ANNOTATION])
 
 
-def _must_be(path: FieldPath, wanted: str, found: object, what: str = "") -> Iterator[Finding]:
-    if found != wanted:
-        said = {None: "missing", "": "empty"}.get(found, found) if isinstance(found, str | None) else found
-        yield Finding(path, f"must be {what}{wanted}, and is {said}")
+def _must_be(path: FieldPath, expected: str, actual: object, description: str = "") -> Iterator[Finding]:
+    if actual != expected:
+        shown = (
+            {None: "missing", "": "empty"}.get(actual, actual) if isinstance(actual, str | None) else actual
+        )
+        yield Finding(path, f"must be {description}{expected}, and is {shown}")
 
 
 def _essential(value: Mapping[str, Any]) -> Iterator[Finding]:

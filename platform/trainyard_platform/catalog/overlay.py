@@ -24,7 +24,9 @@ def apply(manifest: Mapping[str, Any], overlay: RuntimeOverlay) -> dict[str, Any
         if overlay.node_selector:
             pod["nodeSelector"] = {**pod.get("nodeSelector", {}), **overlay.node_selector}
         if overlay.tolerations:
-            added = [one.model_dump(mode="json", exclude_none=True) for one in overlay.tolerations]
+            added = [
+                toleration.model_dump(mode="json", exclude_none=True) for toleration in overlay.tolerations
+            ]
             pod["tolerations"] = [*pod.get("tolerations", []), *added]
         images = {container.get("image") for container in pod["containers"]}
         for container in pod["containers"]:
@@ -52,16 +54,16 @@ def step(job: Mapping[str, Any]) -> object:
 
 def _place(template: dict[str, Any], placement: Placement) -> None:
     metadata = template.setdefault("metadata", {})
-    kept = {
+    annotations = {
         key: value
         for key, value in metadata.get("annotations", {}).items()
         if key not in (names.REQUIRED_TOPOLOGY_ANNOTATION, names.PREFERRED_TOPOLOGY_ANNOTATION)
     }
     if placement.required is not None:
-        kept[names.REQUIRED_TOPOLOGY_ANNOTATION] = placement.required
+        annotations[names.REQUIRED_TOPOLOGY_ANNOTATION] = placement.required
     if placement.preferred is not None:
-        kept[names.PREFERRED_TOPOLOGY_ANNOTATION] = placement.preferred
-    metadata["annotations"] = kept
+        annotations[names.PREFERRED_TOPOLOGY_ANNOTATION] = placement.preferred
+    metadata["annotations"] = annotations
 
 
 def _image(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
@@ -73,8 +75,8 @@ def _image(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
 
 def _container(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
     if overlay.env:
-        kept = [entry for entry in container.get("env", []) if entry["name"] not in overlay.env]
-        container["env"] = kept + [{"name": name, "value": value} for name, value in overlay.env.items()]
+        inherited = [entry for entry in container.get("env", []) if entry["name"] not in overlay.env]
+        container["env"] = inherited + [{"name": name, "value": value} for name, value in overlay.env.items()]
     if overlay.resources:
         # Extended resources must have equal requests and limits; for CPU and
         # memory that gives a training node exactly what it asked for.

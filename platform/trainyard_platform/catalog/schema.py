@@ -25,7 +25,7 @@ _LONGEST: Final = 160
 def document() -> Json:
     """The schema of one file of the catalog."""
     whole = models.TrainerV1alpha1TrainingRuntimeSpec.model_json_schema(by_alias=True)
-    definitions = {name: _object(one) for name, one in whole.pop("$defs").items()}
+    definitions = {name: _object(definition) for name, definition in whole.pop("$defs").items()}
     definitions[_SPEC] = _object(whole) | {"required": ["mlPolicy", "template"]}
     definitions["IoK8sApimachineryPkgApiResourceQuantity"] = _QUANTITY
     # Trainyard's operator does not know Flux.
@@ -80,25 +80,25 @@ def _object(schema: Json) -> Json:
 
 def _simple(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_simple(one) for one in schema]
+        return [_simple(value) for value in schema]
     if not isinstance(schema, Mapping):
         return schema
-    kept = {key: value for key, value in schema.items() if key not in ("title", "default", "description")}
-    choices = _without_null(kept.pop("anyOf", []))
+    keywords = {key: value for key, value in schema.items() if key not in ("title", "default", "description")}
+    choices = _without_null(keywords.pop("anyOf", []))
     if len(choices) == 1:
-        kept |= choices[0]
+        keywords |= choices[0]
     elif choices:
-        kept["anyOf"] = choices
-    if isinstance(kept.get("properties"), Mapping):
-        kept["properties"] = {name: _simple(one) for name, one in kept["properties"].items()}
-    result = {key: value if key == "properties" else _simple(value) for key, value in kept.items()}
+        keywords["anyOf"] = choices
+    if isinstance(keywords.get("properties"), Mapping):
+        keywords["properties"] = {name: _simple(value) for name, value in keywords["properties"].items()}
+    result = {key: value if key == "properties" else _simple(value) for key, value in keywords.items()}
     if isinstance(words := schema.get("description"), str):
         result["description"] = _sentence(words)
     return result
 
 
 def _without_null(choices: list[Any]) -> list[Any]:
-    return [one for one in choices if one != _NULL]
+    return [choice for choice in choices if choice != _NULL]
 
 
 def _sentence(words: str) -> str:
@@ -109,24 +109,24 @@ def _sentence(words: str) -> str:
 
 def _reached(root: Json, definitions: Mapping[str, Json]) -> Json:
     """The definitions that the root leads to, by name."""
-    found: Json = {}
+    reached: Json = {}
     todo = [root]
     while todo:
         for name in _references(todo.pop()):
-            if name not in found:
-                found[name] = definitions[name]
+            if name not in reached:
+                reached[name] = definitions[name]
                 todo.append(definitions[name])
-    return dict(sorted(found.items()))
+    return dict(sorted(reached.items()))
 
 
 def _references(schema: Any) -> set[str]:
     if isinstance(schema, list):
-        return {name for one in schema for name in _references(one)}
+        return {name for item in schema for name in _references(item)}
     if not isinstance(schema, Mapping):
         return set()
-    own = schema.get("$ref")
+    reference = schema.get("$ref")
     inner = {name for value in schema.values() for name in _references(value)}
-    return inner | ({own.removeprefix("#/$defs/")} if isinstance(own, str) else set())
+    return inner | ({reference.removeprefix("#/$defs/")} if isinstance(reference, str) else set())
 
 
 if __name__ == "__main__":

@@ -19,16 +19,16 @@ _USER = "runAsUser"
 
 def left_to_the_cluster(runtimes: Iterable[Runtime]) -> tuple[Runtime, ...]:
     """The runtimes without groups; raises `PlatformError` with all that name a user."""
-    found = tuple(runtimes)
+    runtimes = tuple(runtimes)
     problems = [
-        f"  {CONFIG_KEY}.runtimes.{one.name}: it needs the user {user}, "
+        f"  {CONFIG_KEY}.runtimes.{runtime.name}: it needs the user {user}, "
         "and cluster.distribution openshift assigns users: leave it out with `enabled: false`"
-        for one in found
-        for user in sorted(set(_users(one.manifest)))
+        for runtime in runtimes
+        for user in sorted(set(_users(runtime.manifest)))
     ]
     if problems:
         raise PlatformError("runtimes that do not run on this cluster:\n" + "\n".join(problems))
-    return tuple(replace(one, manifest=_without_groups(one.manifest)) for one in found)
+    return tuple(replace(runtime, manifest=_without_groups(runtime.manifest)) for runtime in runtimes)
 
 
 def _users(value: Any) -> Iterator[int]:

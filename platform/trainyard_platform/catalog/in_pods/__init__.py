@@ -20,18 +20,20 @@ _VOLUME: Final = "trainyard-python"
 _PATH: Final = "PYTHONPATH"
 
 
-def asked(manifest: dict[str, Any]) -> Any:
+def requested(manifest: dict[str, Any]) -> Any:
     """What the runtime asks for; None: nothing."""
     return _mapping(manifest["metadata"].get("annotations")).get(names.LAST_WORDS_ANNOTATION)
 
 
 def add(manifest: dict[str, Any]) -> None:
     """Put the module into the pods of the runtime, if that asks for it."""
-    if asked(manifest) is None:
+    if requested(manifest) is None:
         return
     for job in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
         template = job["template"]["spec"]["template"]
-        containers = [one for one in template["spec"]["containers"] if one.get("name") == names.NODE]
+        containers = [
+            container for container in template["spec"]["containers"] if container.get("name") == names.NODE
+        ]
         if not containers:
             continue
         metadata = _mapping(template.get("metadata"))
@@ -54,17 +56,17 @@ def _volume() -> dict[str, Any]:
 
 def _first_in_path(env: list[Any]) -> list[Any]:
     """The variables, with the module's folder at the front of their path."""
-    own = next((one for one in env if _mapping(one).get("name") == _PATH), None)
-    if own is None:
+    python_path = next((variable for variable in env if _mapping(variable).get("name") == _PATH), None)
+    if python_path is None:
         return [*env, {"name": _PATH, "value": FOLDER}]
-    value = f"{FOLDER}:{own['value']}" if own.get("value") else FOLDER
-    return [{"name": _PATH, "value": value} if one is own else one for one in env]
+    value = f"{FOLDER}:{python_path['value']}" if python_path.get("value") else FOLDER
+    return [{"name": _PATH, "value": value} if variable is python_path else variable for variable in env]
 
 
-def _mapping(found: Any) -> dict[str, Any]:
+def _mapping(value: Any) -> dict[str, Any]:
     """The mapping; if it is not one, `trainyard lint` reports it with file and line."""
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _list(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else []
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
