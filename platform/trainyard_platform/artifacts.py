@@ -190,9 +190,9 @@ def _way_out(name: str) -> str:
 def _check_digest(place: str, content: bytes, digest: str | None) -> None:
     if digest is None:
         return
-    seen = f"sha256:{hashlib.sha256(content).hexdigest()}"
-    if seen != digest:
+    actual = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    if actual != digest:
         raise PlatformError(
-            f"{place}: these are not the pinned bytes: {seen}, but artifacts.yaml pins {digest}; "
+            f"{place}: these are not the pinned bytes: {actual}, but artifacts.yaml pins {digest}; "
             "take the pinned version, or update version and digest together"
         )

@@ -63,7 +63,7 @@ class Assembly:
 
     def find(self, kind: type[Part]) -> Part | None:
         """The part of this class, if the stack has it."""
-        return next((one for one in self.parts if isinstance(one, kind)), None)
+        return next((part for part in self.parts if isinstance(part, kind)), None)
 
     def after(self, *kinds: type[pulumi.Resource]) -> list[pulumi.Resource]:
         """The parts of these classes that the stack has, for a part that comes after them."""

@@ -36,16 +36,16 @@ def problems(stack: StackSettings, artifacts: Artifacts) -> Iterator[str]:
     """A sentence for every two parts that do not work together, with the place to change."""
     for parts, problem in Table.read().refused(used(stack, artifacts)):
         chosen = [_CHOSEN_BY[part] for part in parts if part in _CHOSEN_BY]
-        said = next((place for place in chosen if _says(stack, place)), "")
-        yield f"{CONFIG_KEY}.{said}: {problem}" if said else f"{CONFIG_KEY}: {problem}"
+        setting = next((place for place in chosen if _is_set(stack, place)), "")
+        yield f"{CONFIG_KEY}.{setting}: {problem}" if setting else f"{CONFIG_KEY}: {problem}"
 
 
 def check(stack: StackSettings, artifacts: Artifacts, name: str) -> None:
     """End the program, before it registers anything, if two parts do not work together."""
-    if found := list(problems(stack, artifacts)):
-        raise InvalidStackError(name, found)
+    if conflicts := list(problems(stack, artifacts)):
+        raise InvalidStackError(name, conflicts)
 
 
-def _says(stack: StackSettings, place: str) -> bool:
+def _is_set(stack: StackSettings, place: str) -> bool:
     part, _, key = place.partition(".")
     return bool(getattr(getattr(stack, part), key))

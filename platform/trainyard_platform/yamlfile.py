@@ -59,9 +59,9 @@ def parse(text: str, path: Path) -> YamlFile:
     """The one mapping in a text that was read at `path`; raises as `load`."""
     source = display(path)
     try:
-        found = documents.parse(text, source)
+        contents = documents.parse(text, source)
     except documents.DocumentError as error:
         raise PlatformError(str(error)) from error
-    if len(found) != 1:
-        raise PlatformError(f"{source}:1: must hold one YAML document, holds {len(found)}")
-    return YamlFile(path=path, document=found[0])
+    if len(contents) != 1:
+        raise PlatformError(f"{source}:1: must hold one YAML document, holds {len(contents)}")
+    return YamlFile(path=path, document=contents[0])

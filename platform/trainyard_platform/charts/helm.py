@@ -60,9 +60,9 @@ def install(
     need more; what patterns of KIND/NAME match is left out.
     """
     fields = controllers.of_pods()
-    told = [f"--pods={json.dumps(fields)}"] if fields else []
-    told += ["--budgets"] if controllers.disruption_budgets else []
-    told += ["--restricted"] if restricted else []
+    arguments = [f"--pods={json.dumps(fields)}"] if fields else []
+    arguments += ["--budgets"] if controllers.disruption_budgets else []
+    arguments += ["--restricted"] if restricted else []
     repository = RepositoryOptsArgs(repo=chart.repository) if chart.repository else None
     return HelmChart(
         name,
@@ -73,7 +73,7 @@ def install(
         namespace=namespace,
         skip_crds=True,
         post_renderer=PostRendererArgs(
-            command=sys.executable, args=["-P", str(Path(order.__file__).resolve()), *told, *without]
+            command=sys.executable, args=["-P", str(Path(order.__file__).resolve()), *arguments, *without]
         ),
         values=values if further is None else further.beside(values),
         opts=opts,

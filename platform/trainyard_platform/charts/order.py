@@ -63,20 +63,20 @@ _FIELDS_OF = {
 
 def placed(objects: list[dict[str, Any]], fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The same objects, with these fields in their pods: added to what the chart says, or replacing it."""
-    for one in objects:
-        for name in _FIELDS_OF.get(one["kind"], ()):
+    for manifest in objects:
+        for name in _FIELDS_OF.get(manifest["kind"], ()):
             if name in fields:
-                pod = one["spec"]["template"]["spec"]
+                pod = manifest["spec"]["template"]["spec"]
                 pod[name] = _joined(pod.get(name), fields[name])
     return objects
 
 
-def _joined(there: Any, wanted: Any) -> Any:
-    if isinstance(wanted, dict):
-        return {**(there or {}), **wanted}
-    if isinstance(wanted, list):
-        return [*(there or []), *(one for one in wanted if one not in (there or []))]
-    return wanted
+def _joined(chart_value: Any, stack_value: Any) -> Any:
+    if isinstance(stack_value, dict):
+        return {**(chart_value or {}), **stack_value}
+    if isinstance(stack_value, list):
+        return [*(chart_value or []), *(item for item in stack_value if item not in (chart_value or []))]
+    return stack_value
 
 
 def restricted(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -84,31 +84,33 @@ def restricted(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Source: kubernetes.io, Pod Security Standards. Stricter settings of a chart stay.
     """
-    for one in objects:
-        if one["kind"] not in _FIELDS_OF:
+    for manifest in objects:
+        if manifest["kind"] not in _FIELDS_OF:
             continue
-        pod = one["spec"]["template"]["spec"]
+        pod = manifest["spec"]["template"]["spec"]
         context = pod["securityContext"] = pod.get("securityContext") or {}
         context["runAsNonRoot"] = True
         context.setdefault("seccompProfile", {"type": "RuntimeDefault"})
         for container in (*(pod.get("initContainers") or ()), *pod["containers"]):
-            own = container["securityContext"] = container.get("securityContext") or {}
-            own["allowPrivilegeEscalation"] = False
-            own["capabilities"] = {"drop": ["ALL"]}
+            container_context = container["securityContext"] = container.get("securityContext") or {}
+            container_context["allowPrivilegeEscalation"] = False
+            container_context["capabilities"] = {"drop": ["ALL"]}
     return objects
 
 
 def budgeted(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same objects, and a PodDisruptionBudget for each Deployment of several pods without one."""
-    theirs = [one["spec"].get("selector") for one in objects if one["kind"] == "PodDisruptionBudget"]
+    selectors = [
+        manifest["spec"].get("selector") for manifest in objects if manifest["kind"] == "PodDisruptionBudget"
+    ]
     return [
         *objects,
         *(
-            _budget(one)
-            for one in objects
-            if one["kind"] == "Deployment"
-            and (one["spec"].get("replicas") or 1) > 1
-            and one["spec"]["selector"] not in theirs
+            _budget(manifest)
+            for manifest in objects
+            if manifest["kind"] == "Deployment"
+            and (manifest["spec"].get("replicas") or 1) > 1
+            and manifest["spec"]["selector"] not in selectors
         ),
     ]
 
@@ -123,30 +125,32 @@ def without(objects: list[dict[str, Any]], patterns: Sequence[str]) -> list[dict
     """The objects that are neither CRDs nor named by a pattern."""
     unwanted = ("CustomResourceDefinition/*", *patterns)
     return [
-        one
-        for one in objects
-        if not any(fnmatchcase(f"{one['kind']}/{one['metadata']['name']}", pattern) for pattern in unwanted)
+        manifest
+        for manifest in objects
+        if not any(
+            fnmatchcase(f"{manifest['kind']}/{manifest['metadata']['name']}", pattern) for pattern in unwanted
+        )
     ]
 
 
 def order(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same objects, with webhooks that wait for the Deployments and Secrets without empty data."""
     deployments = [
-        f"apps/namespaces/{one['metadata']['namespace']}/Deployment/{one['metadata']['name']}"
-        for one in objects
-        if one["kind"] == "Deployment"
+        f"apps/namespaces/{manifest['metadata']['namespace']}/Deployment/{manifest['metadata']['name']}"
+        for manifest in objects
+        if manifest["kind"] == "Deployment"
     ]
-    for one in objects:
-        if wait := _WAITS.get(one["kind"]):
+    for manifest in objects:
+        if wait := _WAITS.get(manifest["kind"]):
             # Some charts write `annotations:` with nothing after it.
-            annotations = one["metadata"].get("annotations") or {}
-            one["metadata"]["annotations"] = {
+            annotations = manifest["metadata"].get("annotations") or {}
+            manifest["metadata"]["annotations"] = {
                 **annotations,
                 DEPENDS_ON: ",".join(deployments),
                 WAIT_FOR: wait,
             }
-        if one["kind"] == "Secret" and not any((one.get("data") or {}).values()):
-            one.pop("data", None)
+        if manifest["kind"] == "Secret" and not any((manifest.get("data") or {}).values()):
+            manifest.pop("data", None)
     return objects
 
 
@@ -158,7 +162,7 @@ def main() -> None:
     parser.add_argument("--restricted", action="store_true", help="have pods pass the level `restricted`")
     parser.add_argument("without", nargs="*", help="patterns of KIND/NAME to leave out")
     arguments = parser.parse_args()
-    objects = [one for one in yaml.load_all(sys.stdin, Loader=_Loader) if one]
+    objects = [manifest for manifest in yaml.load_all(sys.stdin, Loader=_Loader) if manifest]
     objects = order(placed(without(objects, arguments.without), arguments.pods))
     objects = restricted(objects) if arguments.restricted else objects
     yaml.safe_dump_all(budgeted(objects) if arguments.budgets else objects, sys.stdout, sort_keys=False)

@@ -7,14 +7,14 @@ import pulumi
 
 
 def declare(
-    manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, called: str = ""
+    manifest: Mapping[str, Any], opts: pulumi.ResourceOptions, resource_name: str = ""
 ) -> pulumi.CustomResource:
     """The object as a resource of the provider (docs/adr/0027).
 
     Args:
         manifest: What the API server is to have.
         opts: The resource's options.
-        called: The resource's name; if left out, made of the object's kind, namespace and name.
+        resource_name: The resource's name; if left out, made of the object's kind, namespace and name.
     """
     metadata = manifest["metadata"]
     scope = f"{metadata['namespace']}/" if "namespace" in metadata else ""
@@ -22,7 +22,7 @@ def declare(
     return pulumi.CustomResource(
         # Pulumi names the core group, a manifest does not.
         f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}",
-        called or f"{manifest['kind'].lower()}-{scope}{metadata['name']}",
+        resource_name or f"{manifest['kind'].lower()}-{scope}{metadata['name']}",
         dict(manifest),
         opts,
     )

@@ -17,9 +17,11 @@ def spec(controllers: Controllers) -> Manifest:
     """Fields of a pod's spec; empty ones are left out."""
     fields = {
         "nodeSelector": dict(controllers.node_selector),
-        "tolerations": [one.model_dump(mode="json", exclude_none=True) for one in controllers.tolerations],
+        "tolerations": [
+            toleration.model_dump(mode="json", exclude_none=True) for toleration in controllers.tolerations
+        ],
         "priorityClassName": controllers.priority_class,
-        "imagePullSecrets": [{"name": one} for one in controllers.pull_secrets],
+        "imagePullSecrets": [{"name": secret} for secret in controllers.pull_secrets],
     }
     return {name: value for name, value in fields.items() if value}
 

@@ -24,7 +24,7 @@ def role(metadata: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]) -> Man
         "apiVersion": _VERSION,
         "kind": _kind(metadata),
         "metadata": dict(metadata),
-        "rules": [dict(one) for one in rules],
+        "rules": [dict(rule) for rule in rules],
     }
 
 
@@ -44,7 +44,7 @@ def binding(
         "kind": f"{_kind(metadata)}Binding",
         "metadata": dict(metadata),
         "roleRef": {"apiGroup": RBAC, "kind": kind or _kind(metadata), "name": name},
-        "subjects": [dict(one) for one in subjects],
+        "subjects": [dict(subject) for subject in subjects],
     }
 
 
