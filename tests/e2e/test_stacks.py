@@ -121,7 +121,7 @@ def test_the_values_that_charts_know_are_recorded_as_they_are(empty: Cluster) ->
     for artifact in chart_values.CHARTS:
         (values,) = folder.glob(f"{artifact}/*/chart/values.yaml")
         found[artifact] = chart_values.tree(yaml.safe_load(values.read_text()))
-    assert found == chart_values.known()
+    assert found == chart_values.trees()
 
 
 def test_every_pod_of_a_whole_stack_passes_restricted_and_every_namespace_of_theirs_is_closed(

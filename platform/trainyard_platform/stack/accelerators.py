@@ -99,9 +99,12 @@ def facts() -> Mapping[AcceleratorKind, Facts]:
 
 def resources(kind: AcceleratorKind, accelerator: Accelerator) -> tuple[str, ...]:
     """The resources that pods can ask for."""
-    known = facts()[kind]
+    kind_facts = facts()[kind]
     profiles = accelerator.mig.profiles if accelerator.mig else ()
-    return (known.resource, *((known.partition or "").format(profile=profile) for profile in profiles))
+    return (
+        kind_facts.resource,
+        *((kind_facts.partition or "").format(profile=profile) for profile in profiles),
+    )
 
 
 def problems(
@@ -109,10 +112,10 @@ def problems(
 ) -> Iterator[str]:
     """What is wrong with them by themselves or with the pools, each with its path."""
     for kind, accelerator in accelerators.items():
-        known = facts()[kind]
-        if accelerator.device_plugin is DevicePlugin.INSTALL and known.artifact is None:
-            yield f"accelerators.{kind}.devicePlugin: must be `shipped`: it comes from {known.shipped}"
-        if accelerator.mig and known.partition is None:
+        kind_facts = facts()[kind]
+        if accelerator.device_plugin is DevicePlugin.INSTALL and kind_facts.artifact is None:
+            yield f"accelerators.{kind}.devicePlugin: must be `shipped`: it comes from {kind_facts.shipped}"
+        if accelerator.mig and kind_facts.partition is None:
             yield f"accelerators.{kind}.mig: only NVIDIA's accelerators have it"
     for name, pool in pools.items():
         if pool.accelerator:
@@ -126,9 +129,9 @@ def problems(
 
 def kind_of(resource: str) -> AcceleratorKind | None:
     """The kind of accelerator that offers the resource; None for an unknown one."""
-    for kind, known in facts().items():
-        part = known.partition and known.partition.partition("{")[0]
-        if resource == known.resource or (part and resource.startswith(part)):
+    for kind, kind_facts in facts().items():
+        prefix = kind_facts.partition and kind_facts.partition.partition("{")[0]
+        if resource == kind_facts.resource or (prefix and resource.startswith(prefix)):
             return kind
     return None
 
@@ -141,13 +144,13 @@ def _of_pool(
     accelerators: Mapping[AcceleratorKind, Accelerator],
 ) -> Iterator[str]:
     """What is wrong with one kind of accelerator that a pool has."""
-    offered = [one for kind, accelerator in accelerators.items() for one in resources(kind, accelerator)]
+    offered = [offer for kind, accelerator in accelerators.items() for offer in resources(kind, accelerator)]
     kind = kind_of(resource)
     by_gke = provider is Provider.GKE and kind in _SHIPPED_BY_GKE
     if kind is not None and kind not in accelerators:
         if provider is not Provider.KWOK and not by_gke:  # simulated nodes have what they say
-            why = f"no device plugin offers {resource}, so its nodes would offer none"
-            yield f"{place}: {why}: {_to_add(resource, kind)}"
+            reason = f"no device plugin offers {resource}, so its nodes would offer none"
+            yield f"{place}: {reason}: {_to_add(resource, kind)}"
     elif offered and resource not in offered:
         yield (
             f"{place}: no accelerator of this stack offers {resource} "
@@ -159,14 +162,16 @@ def _of_pool(
 
 def _to_add(resource: str, kind: AcceleratorKind) -> str:
     """The missing line of a stack file."""
-    known = facts()[kind]
-    if known.artifact is None:
-        return f"add `accelerators: {{{kind}: {{devicePlugin: shipped}}}}`; it comes from {known.shipped}"
-    part = known.partition and known.partition.partition("{")[0]
-    says = "{devicePlugin: install}"
-    if part and resource.startswith(part):
-        says = f"{{mig: {{strategy: mixed, profiles: [{resource.removeprefix(part)}]}}}}"
+    kind_facts = facts()[kind]
+    if kind_facts.artifact is None:
+        return (
+            f"add `accelerators: {{{kind}: {{devicePlugin: shipped}}}}`; it comes from {kind_facts.shipped}"
+        )
+    prefix = kind_facts.partition and kind_facts.partition.partition("{")[0]
+    entry = "{devicePlugin: install}"
+    if prefix and resource.startswith(prefix):
+        entry = f"{{mig: {{strategy: mixed, profiles: [{resource.removeprefix(prefix)}]}}}}"
     return (
-        f"add `accelerators: {{{kind}: {says}}}`, or with `devicePlugin: shipped` if the node image, "
+        f"add `accelerators: {{{kind}: {entry}}}`, or with `devicePlugin: shipped` if the node image, "
         "the cloud or another operator brings its device plugin"
     )

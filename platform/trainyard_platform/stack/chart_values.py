@@ -38,7 +38,7 @@ Tree = Mapping[str, Any]
 
 
 @cache
-def known() -> Mapping[str, Tree]:
+def trees() -> Mapping[str, Tree]:
     """By artifact, the values of its chart: a mapping for those with keys, else the kind of value."""
     document: Mapping[str, Tree] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
     return document
@@ -52,26 +52,28 @@ def problems(artifact: str, values: Mapping[str, Any], place: str) -> Iterator[s
         values: What the stack says.
         place: Path of the values in the stack's settings.
     """
-    yield from _problems(values, known()[artifact], place)
+    yield from _problems(values, trees()[artifact], place)
 
 
-def merged(given: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+def merged(stack_values: Mapping[str, Any], platform_values: Mapping[str, Any]) -> dict[str, Any]:
     """What the stack gives, overridden by what the platform sets."""
     both = {
-        key: merged(given[key], ours[key])
-        for key in given.keys() & ours.keys()
-        if isinstance(given[key], Mapping) and isinstance(ours[key], Mapping)
+        key: merged(stack_values[key], platform_values[key])
+        for key in stack_values.keys() & platform_values.keys()
+        if isinstance(stack_values[key], Mapping) and isinstance(platform_values[key], Mapping)
     }
-    return {**given, **ours, **both}
+    return {**stack_values, **platform_values, **both}
 
 
-def overruled(given: Mapping[str, Any], ours: Mapping[str, Any], place: str) -> Iterator[str]:
+def overruled(
+    stack_values: Mapping[str, Any], platform_values: Mapping[str, Any], place: str
+) -> Iterator[str]:
     """Paths of what the stack sets without effect, because the platform sets it otherwise."""
-    for key in sorted(given.keys() & ours.keys()):
+    for key in sorted(stack_values.keys() & platform_values.keys()):
         path = f"{place}.{key}"
-        if isinstance(given[key], Mapping) and isinstance(ours[key], Mapping):
-            yield from overruled(given[key], ours[key], path)
-        elif given[key] != ours[key]:
+        if isinstance(stack_values[key], Mapping) and isinstance(platform_values[key], Mapping):
+            yield from overruled(stack_values[key], platform_values[key], path)
+        elif stack_values[key] != platform_values[key]:
             yield path
 
 
@@ -86,19 +88,19 @@ def _tree(key: str, value: Any) -> Any:
     return tree(value) if value and isinstance(value, dict) else _kind(value)
 
 
-def _problems(values: Mapping[str, Any], there: Tree, place: str) -> Iterator[str]:
+def _problems(values: Mapping[str, Any], chart_values: Tree, place: str) -> Iterator[str]:
     for key, value in values.items():
         path = f"{place}.{key}"
-        wanted = there.get(key)
-        if wanted is None:
-            yield f"{path}: the chart has no such value{nearest(str(key), list(there))}"
-        elif isinstance(wanted, Mapping):
+        expected = chart_values.get(key)
+        if expected is None:
+            yield f"{path}: the chart has no such value{nearest(str(key), list(chart_values))}"
+        elif isinstance(expected, Mapping):
             if isinstance(value, Mapping):
-                yield from _problems(value, wanted, path)
+                yield from _problems(value, expected, path)
             elif value is not None:
-                yield f"{path}: must be a mapping, of {', '.join(sorted(wanted))}; is {value!r}"
-        elif wanted != _ANY and value is not None and _kind(value) != wanted:
-            yield f"{path}: must be {wanted}; is {value!r}"
+                yield f"{path}: must be a mapping, of {', '.join(sorted(expected))}; is {value!r}"
+        elif expected != _ANY and value is not None and _kind(value) != expected:
+            yield f"{path}: must be {expected}; is {value!r}"
 
 
 def _kind(value: Any) -> str:
@@ -107,16 +109,16 @@ def _kind(value: Any) -> str:
 
 def main(folder: Path) -> None:
     """Write the file from a folder with the charts."""
-    found = {}
+    chart_trees = {}
     for artifact in CHARTS:
         (chart,) = folder.glob(f"{artifact}/*/chart/values.yaml")
-        found[artifact] = tree(yaml.safe_load(chart.read_text(encoding="utf-8")))
-    _FILE.write_text(text(found), encoding="utf-8")
+        chart_trees[artifact] = tree(yaml.safe_load(chart.read_text(encoding="utf-8")))
+    _FILE.write_text(text(chart_trees), encoding="utf-8")
 
 
-def text(found: Mapping[str, Tree]) -> str:
+def text(chart_trees: Mapping[str, Tree]) -> str:
     """The file's content."""
-    return _HEADER + yaml.safe_dump(dict(found), sort_keys=True, width=110)
+    return _HEADER + yaml.safe_dump(dict(chart_trees), sort_keys=True, width=110)
 
 
 if __name__ == "__main__":

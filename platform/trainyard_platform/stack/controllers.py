@@ -34,7 +34,9 @@ class Controllers(Closed):
         """The fields of a pod's spec, as Kubernetes spells them; empty ones are left out."""
         fields = {
             "nodeSelector": dict(self.node_selector),
-            "tolerations": [one.model_dump(mode="json", exclude_none=True) for one in self.tolerations],
+            "tolerations": [
+                toleration.model_dump(mode="json", exclude_none=True) for toleration in self.tolerations
+            ],
             "priorityClassName": self.priority_class,
             "imagePullSecrets": [{"name": secret} for secret in self.pull_secrets],
         }

@@ -101,8 +101,10 @@ class Kueue(Closed):
     def useless(self) -> Iterator[str]:
         """Keys for whoever installs it, if that is not the platform."""
         if self.controller is KueueController.EXISTING:
-            said = self.model_fields_set & {*_OF_WHO_INSTALLS}
-            yield from (str(type(self).model_fields[key].alias) for key in _OF_WHO_INSTALLS if key in said)
+            set_keys = self.model_fields_set & {*_OF_WHO_INSTALLS}
+            yield from (
+                str(type(self).model_fields[key].alias) for key in _OF_WHO_INSTALLS if key in set_keys
+            )
         elif self.namespace is not None:
             yield "namespace"
 

@@ -42,12 +42,12 @@ class MultiKueue(Closed):
         Args:
             checks: Names of the other admission checks.
         """
-        for name, one in self.dispatch.items():
+        for name, dispatch in self.dispatch.items():
             if name in checks:
                 yield f"dispatch.{name}: admissionChecks already has one of this name"
-            for position, worker in enumerate(one.workers):
+            for position, worker in enumerate(dispatch.workers):
                 place = f"dispatch.{name}.workers[{position}]"
                 if worker not in self.workers:
                     yield f"{place}: there is no worker {worker!r}{nearest(worker, list(self.workers))}"
-                if worker in one.workers[:position]:
+                if worker in dispatch.workers[:position]:
                     yield f"{place}: {worker!r} is listed twice"

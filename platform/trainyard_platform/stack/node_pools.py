@@ -130,9 +130,9 @@ class Clouds(Closed):
     @model_validator(mode="after")
     def _one_cloud(self) -> "Clouds":
         aws = [key for key in ("karpenter", "eks") if getattr(self, key)]
-        others = [key for key in ("gke", "aks") if getattr(self, key)]
-        if len(others) > 1 or (aws and others):
-            raise ValueError(f"a cluster is on one cloud, not on {' and '.join((*aws, *others))}")
+        other_clouds = [key for key in ("gke", "aks") if getattr(self, key)]
+        if len(other_clouds) > 1 or (aws and other_clouds):
+            raise ValueError(f"a cluster is on one cloud, not on {' and '.join((*aws, *other_clouds))}")
         return self
 
 
@@ -163,15 +163,16 @@ def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
         if len(pool.zones) != 1:
             yield f"zones: must be one, since {EFA} does not span zones; has {len(pool.zones)}"
     if pool.provider is Provider.GKE and clouds.gke:
-        known = list(clouds.gke.networks)
-        for position, one in enumerate(pool.networks):
-            if one not in known:
-                yield f"networks[{position}]: cluster.gke.networks has no {one!r}{nearest(one, known)}"
+        networks = list(clouds.gke.networks)
+        for position, network in enumerate(pool.networks):
+            if network not in networks:
+                near = nearest(network, networks)
+                yield f"networks[{position}]: cluster.gke.networks has no {network!r}{near}"
     if pool.provider is Provider.AKS:
         if pool.compact_placement and clouds.aks and clouds.aks.location is None:
             yield "compactPlacement: needs cluster.aks.location, the region of the group that is created"
         size = pool.machine.type or ""
-        rdma = next((one for one in pool.machine.resources if one.startswith("rdma/")), None)
+        rdma = next((resource for resource in pool.machine.resources if resource.startswith("rdma/")), None)
         if rdma and "r" not in _features(size):
             yield (
                 f"machine.resources: {rdma} is not in {size}: sizes with InfiniBand have an r "
@@ -181,8 +182,8 @@ def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
 
 def _features(size: str) -> str:
     """The letters that say what an Azure size can do: "isr" in Standard_ND96isr_H100_v5."""
-    found = re.match(r"(?:Standard_)?[A-Za-z]+[0-9]+(?:-[0-9]+)?([a-z]*)", size)
-    return found.group(1) if found else ""
+    match = re.match(r"(?:Standard_)?[A-Za-z]+[0-9]+(?:-[0-9]+)?([a-z]*)", size)
+    return match.group(1) if match else ""
 
 
 def _elsewhere(zone: str, provider: Provider, clouds: Clouds) -> str | None:

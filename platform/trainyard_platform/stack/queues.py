@@ -305,17 +305,17 @@ class Queues(Closed):
             for place, used in _flavors(at, queue.resource_groups):
                 yield place, used, flavors, "flavor"
             for position, check in enumerate(queue.admission_checks):
-                there = f"{at}.admissionChecks[{position}]"
-                yield f"{there}.name", check.name, checks, "admission check"
+                check_path = f"{at}.admissionChecks[{position}]"
+                yield f"{check_path}.name", check.name, checks, "admission check"
                 for flavor_name in check.on_flavors:
-                    yield f"{there}.onFlavors", flavor_name, flavors, "flavor"
+                    yield f"{check_path}.onFlavors", flavor_name, flavors, "flavor"
         for position, local in enumerate(self.local_queues):
             place = f"localQueues[{position}].clusterQueue"
             yield place, local.cluster_queue, self.cluster_queues, "cluster queue"
 
     def _useless_weights(self) -> Iterator[str]:
-        weights = {f"cohorts.{name}": one.fair_weight for name, one in self.cohorts.items()}
-        weights |= {f"clusterQueues.{name}": one.fair_weight for name, one in self.cluster_queues.items()}
+        weights = {f"cohorts.{name}": cohort.fair_weight for name, cohort in self.cohorts.items()}
+        weights |= {f"clusterQueues.{name}": queue.fair_weight for name, queue in self.cluster_queues.items()}
         for place, weight in weights.items():
             if weight is not None:
                 yield f"{place}.fairWeight: has no effect unless kueue.fairSharing is true"

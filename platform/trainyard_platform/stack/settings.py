@@ -128,15 +128,15 @@ class Artifacts(Closed):
 
     @model_validator(mode="after")
     def _source_is_complete(self) -> "Artifacts":
-        needed = {
+        required = {
             ArtifactSource.UPSTREAM: (),
             ArtifactSource.MIRROR: ("registry", "manifests"),
             ArtifactSource.FOLDER: ("folder",),
         }[self.source]
         for key in ("registry", "manifests", "folder"):
-            if key in needed and getattr(self, key) is None:
+            if key in required and getattr(self, key) is None:
                 raise ValueError(f"source {self.source} needs the key {key!r}")
-            if key not in needed and getattr(self, key) is not None:
+            if key not in required and getattr(self, key) is not None:
                 raise ValueError(f"source {self.source} has no use for the key {key!r}: remove it")
         return self
 
@@ -249,10 +249,14 @@ class StackSettings(Closed):
         return sum(tenant.held for tenant in self.tenants.values())
 
     def _problems_of_memory(self) -> Iterator[str]:
-        needed, given = operator_memory.needed(self.held), self.operator.resources.memory
-        if self.tenants and given is not None and quantity.parse(given).ceil() < needed * operator_memory.MIB:
+        needed, memory = operator_memory.needed(self.held), self.operator.resources.memory
+        if (
+            self.tenants
+            and memory is not None
+            and quantity.parse(memory).ceil() < needed * operator_memory.MIB
+        ):
             yield (
-                f"operator.resources.memory: {given} is too little for what the tenants may hold: "
+                f"operator.resources.memory: {memory} is too little for what the tenants may hold: "
                 f"{self.held} TrainJobs and TrainingRuntimes need up to {needed}Mi in each replica; leave it "
                 f"out, say {needed}Mi or more, or lower {tenancy.TRAINJOBS} and {tenancy.TRAINING_RUNTIMES} "
                 "in tenants.<name>.resourceQuota"
@@ -282,7 +286,9 @@ class InvalidStackError(PlatformError):
     """A stack's settings are invalid, perhaps in several places."""
 
     def __init__(self, stack: str, problems: Sequence[str]) -> None:
-        super().__init__("\n".join([f"{_file(stack)} is not valid:", *(f"  {one}" for one in problems)]))
+        super().__init__(
+            "\n".join([f"{_file(stack)} is not valid:", *(f"  {problem}" for problem in problems)])
+        )
         self.problems = tuple(problems)
         """A sentence each, that begins with the place: `trainyard:platform.key[0].key: `."""
 

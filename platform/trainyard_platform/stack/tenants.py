@@ -16,10 +16,10 @@ from .value_types import Annotations, Labels, ObjectName
 NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 DEFAULT_ACCOUNT = "default"
 """The ServiceAccount of pods that name none."""
-_KEPT_KEYS = frozenset(
+_RESERVED_KEYS = frozenset(
     {"app.kubernetes.io/managed-by", "kubernetes.io/metadata.name", "pod-security.kubernetes.io/enforce"}
 )
-_KEPT_DOMAINS = (names.OWN_PREFIX, "pulumi.com/")
+_RESERVED_DOMAINS = (names.OWN_PREFIX, "pulumi.com/")
 """Of labels and annotations that have a meaning for the platform."""
 
 SYSTEM = frozenset(
@@ -198,7 +198,7 @@ def problems(tenants: Mapping[str, Tenant]) -> Iterator[str]:
             yield f"{name}: is a namespace of the system: a tenant's limits would stop what runs there"
         for place, keys in _keys(tenant):
             for key in keys:
-                if key in _KEPT_KEYS or key.startswith(_KEPT_DOMAINS):
+                if key in _RESERVED_KEYS or key.startswith(_RESERVED_DOMAINS):
                     yield f"{name}.{place}.{key}: is the platform's own: remove it"
         if data_cache.ACCOUNT in tenant.service_accounts:
             yield f"{name}.serviceAccounts.{data_cache.ACCOUNT}: is the data cache's: remove it"
