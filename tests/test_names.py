@@ -54,7 +54,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "initializers": GOAL,
     "kube": GOAL,
     "operator": GOAL,
-    "platform": 32,
+    "platform": GOAL,
     "policies": GOAL,
     "sandbox": GOAL,
 }

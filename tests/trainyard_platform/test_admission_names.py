@@ -8,7 +8,7 @@ from trainyard_operator.watch.cache import Cache
 from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
 from trainyard_platform.parts.admission import manifests
-from trainyard_platform.parts.admission.manifests import Asked
+from trainyard_platform.parts.admission.manifests import WebhookSettings
 from trainyard_platform.parts.operator import rbac
 from trainyard_platform.stack.kueue import OF_TENANTS
 from trainyard_policies.settings import Policies
@@ -19,7 +19,7 @@ def test_the_paths_that_are_called_are_those_that_are_served() -> None:
     cache = Cache()
     runtimes = Runtimes(client, cache, namespace="n", memories=Memories(cache))
     served = Decider(client, cache, runtimes, synced=lambda: True, policies=Policies()).routes()
-    asked = Asked(policies=True, queued=OF_TENANTS)
+    asked = WebhookSettings(policies=True, queued=OF_TENANTS)
     called = {
         (webhook["clientConfig"]["service"]["path"], webhook["rules"][0]["resources"][0])
         for configuration in (manifests.mutating(asked), manifests.validating(asked))

@@ -25,19 +25,22 @@ def values(
         declared: The stack's pools.
     """
     offered = accelerators.resources(kind, accelerator)
-    having = {
+    matching_pools = {
         name: pool
         for name, pool in declared.items()
         if not pools.resources(pool).keys().isdisjoint(offered)
         and pool.provider is not Provider.KWOK  # which has no devices
     }
-    return _VALUES[kind](kind, accelerator, image, having)
+    return _VALUES[kind](kind, accelerator, image, matching_pools)
 
 
 def _nvidia(
-    kind: AcceleratorKind, accelerator: Accelerator, image: tuple[str, str], having: Mapping[str, NodePool]
+    kind: AcceleratorKind,
+    accelerator: Accelerator,
+    image: tuple[str, str],
+    matching_pools: Mapping[str, NodePool],
 ) -> Values:
-    selectors = [pools.selector(name, pool) for name, pool in having.items()]
+    selectors = [pools.selector(name, pool) for name, pool in matching_pools.items()]
     terms = [
         {
             "matchExpressions": [
@@ -52,12 +55,12 @@ def _nvidia(
         "image": {"repository": repository, "tag": tag},
         "migStrategy": str(accelerator.mig.strategy) if accelerator.mig else "none",
         "affinity": {"nodeAffinity": required},
-        "tolerations": _tolerations(kind, having),
+        "tolerations": _tolerations(kind, matching_pools),
     }
 
 
 def _amd(
-    kind: AcceleratorKind, _: Accelerator, image: tuple[str, str], having: Mapping[str, NodePool]
+    kind: AcceleratorKind, _: Accelerator, image: tuple[str, str], matching_pools: Mapping[str, NodePool]
 ) -> Values:
     # Its chart has one choice of labels, not one for each pool; without a GPU the
     # plugin has nothing to do.
@@ -65,35 +68,35 @@ def _amd(
     return {
         "dp": {"image": {"repository": repository, "tag": tag}},
         "node_selector_enabled": False,
-        "tolerations": _tolerations(kind, having),
+        "tolerations": _tolerations(kind, matching_pools),
     }
 
 
 def _efa(
-    kind: AcceleratorKind, _: Accelerator, image: tuple[str, str], having: Mapping[str, NodePool]
+    kind: AcceleratorKind, _: Accelerator, image: tuple[str, str], matching_pools: Mapping[str, NodePool]
 ) -> Values:
     # Its chart chooses nodes by their machine, with a list of all that have EFA; the
     # list is replaced as a whole, so machines that are newer than the chart count
     # too.
-    machines = sorted({pool.machine.type for pool in having.values() if pool.machine.type})
+    machines = sorted({pool.machine.type for pool in matching_pools.values() if pool.machine.type})
     repository, tag = image
     return {
         "image": {"repository": repository, "tag": tag},
         **({"supportedInstanceLabels": {"values": machines}} if machines else {}),
-        "tolerations": _tolerations(kind, having),
+        "tolerations": _tolerations(kind, matching_pools),
     }
 
 
 _VALUES = {AcceleratorKind.NVIDIA: _nvidia, AcceleratorKind.AMD: _amd, AcceleratorKind.EFA: _efa}
 
 
-def _tolerations(kind: AcceleratorKind, having: Mapping[str, NodePool]) -> list[dict[str, str]]:
+def _tolerations(kind: AcceleratorKind, matching_pools: Mapping[str, NodePool]) -> list[dict[str, str]]:
     """Of the pools' taints, and of the usual one for nodes with accelerators."""
-    found = [{"key": accelerators.facts()[kind].resource, "operator": "Exists"}]
-    for pool in having.values():
+    tolerations = [{"key": accelerators.facts()[kind].resource, "operator": "Exists"}]
+    for pool in matching_pools.values():
         for toleration in pool_manifests.tolerations(pool):
-            said = toleration.model_dump(by_alias=True, mode="json")
-            entry = {key: value for key, value in said.items() if value not in (None, "")}
-            if entry not in found:
-                found.append(entry)
-    return found
+            fields = toleration.model_dump(by_alias=True, mode="json")
+            entry = {key: value for key, value in fields.items() if value not in (None, "")}
+            if entry not in tolerations:
+                tolerations.append(entry)
+    return tolerations

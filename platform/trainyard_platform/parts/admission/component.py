@@ -19,14 +19,14 @@ from ...objects.declared import declare
 from ...stack.operator import Certificates
 from ..operator.component import Operator
 from . import manifests
-from .manifests import CA_BUNDLES, Asked
+from .manifests import CA_BUNDLES, WebhookSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionArgs:
     """What is asked, and who has to answer before anybody asks."""
 
-    asked: Asked
+    webhooks: WebhookSettings
     after: Sequence[pulumi.Resource]
 
 
@@ -41,8 +41,8 @@ class Admission(pulumi.ComponentResource):
             ignore_changes=[CA_BUNDLES],
             custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
         )
-        declare(manifests.mutating(args.asked), last, names.MUTATING_WEBHOOKS)
-        declare(manifests.validating(args.asked), last, names.VALIDATING_WEBHOOKS)
+        declare(manifests.mutating(args.webhooks), last, names.MUTATING_WEBHOOKS)
+        declare(manifests.validating(args.webhooks), last, names.VALIDATING_WEBHOOKS)
         self.register_outputs({})
 
 
@@ -52,9 +52,9 @@ def install(assembly: Assembly) -> None:
     if operator is None or not stack.admission.enabled:
         return
     kueue = stack.kueue
-    asked = Asked(
+    webhooks = WebhookSettings(
         cert_manager=stack.operator.certificates is Certificates.CERT_MANAGER,
         policies=assembly.rules is not None,
         queued=kueue.namespace_selector if kueue.enabled and not stack.queues_hold_jobsets else None,
     )
-    Admission("admission", AdmissionArgs(asked=asked, after=[operator]), assembly.options)
+    Admission("admission", AdmissionArgs(webhooks=webhooks, after=[operator]), assembly.options)

@@ -46,7 +46,7 @@ _IF_IT_IS_HELD_OR_RESUMED: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class WebhookSettings:
     """What the API server asks the operator about."""
 
     cert_manager: bool = False
@@ -57,30 +57,30 @@ class Asked:
     """The namespaces whose TrainJobs Kueue holds; None if it holds none."""
 
 
-def mutating(asked: Asked) -> Manifest:
+def mutating(settings: WebhookSettings) -> Manifest:
     """The webhooks that fill in what a TrainJob leaves out."""
-    return _configuration("Mutating", names.MUTATING_WEBHOOKS, asked, list(_mutators(asked)))
+    return _configuration("Mutating", names.MUTATING_WEBHOOKS, settings, list(_mutators(settings)))
 
 
-def validating(asked: Asked) -> Manifest:
+def validating(settings: WebhookSettings) -> Manifest:
     """The webhooks that check a TrainJob or a runtime."""
-    webhooks = [*_validators(), *(_holders() if asked.policies else ())]
-    return _configuration("Validating", names.VALIDATING_WEBHOOKS, asked, webhooks)
+    webhooks = [*_validators(), *(_holders() if settings.policies else ())]
+    return _configuration("Validating", names.VALIDATING_WEBHOOKS, settings, webhooks)
 
 
-def _configuration(which: str, name: str, asked: Asked, webhooks: list[Manifest]) -> Manifest:
+def _configuration(prefix: str, name: str, settings: WebhookSettings, webhooks: list[Manifest]) -> Manifest:
     annotations = {**_WAIT, **KEPT}
-    if asked.cert_manager:
+    if settings.cert_manager:
         annotations[cert_manager.INJECT_FROM] = f"{names.SYSTEM_NAMESPACE}/{names.OPERATOR}"
     return {
         "apiVersion": _VERSION,
-        "kind": f"{which}WebhookConfiguration",
+        "kind": f"{prefix}WebhookConfiguration",
         "metadata": {"name": name, "labels": operator.LABELS, "annotations": annotations},
         "webhooks": webhooks,
     }
 
 
-def _mutators(asked: Asked) -> Iterator[Manifest]:
+def _mutators(settings: WebhookSettings) -> Iterator[Manifest]:
     yield _webhook(
         f"defaulter.trainjob.{names.TRAINER_GROUP}",
         "mutate",
@@ -88,7 +88,7 @@ def _mutators(asked: Asked) -> Iterator[Manifest]:
         _IF_THERE_IS_SOMETHING_TO_DEFAULT,
         reinvocationPolicy="IfNeeded",
     )
-    if asked.queued is not None:
+    if settings.queued is not None:
         # Called once, before Kueue's webhook, which suspends every job of a queue.
         yield _webhook(
             f"holder.trainjob.{names.OWN_PREFIX.removesuffix('/')}",
@@ -96,7 +96,7 @@ def _mutators(asked: Asked) -> Iterator[Manifest]:
             "trainjob",
             _IF_IT_IS_HELD_OR_RESUMED,
             reinvocationPolicy="Never",
-            namespaceSelector=asked.queued.manifest(),
+            namespaceSelector=settings.queued.manifest(),
         )
 
 
@@ -111,12 +111,12 @@ def _holders() -> Iterator[Manifest]:
 
 
 def _webhook(
-    name: str, asked: str, singular: str, *conditions: Mapping[str, str], **further: object
+    name: str, action: str, singular: str, *conditions: Mapping[str, str], **further: object
 ) -> Manifest:
     service = {
         "name": names.OPERATOR,
         "namespace": names.SYSTEM_NAMESPACE,
-        "path": f"/{asked}-{_DASHED}-{singular}",
+        "path": f"/{action}-{_DASHED}-{singular}",
         "port": 443,
     }
     rule = {

@@ -23,9 +23,9 @@ def _brief(value: Any, *, in_a_pod: bool) -> Any:
     if not isinstance(value, dict):
         return value
     # A property named `description` has a schema; the text is a string.
-    kept = {key: item for key, item in value.items() if not (in_a_pod and _is_text(key, item))}
+    entries = {key: item for key, item in value.items() if not (in_a_pod and _is_text(key, item))}
     inside = in_a_pod or _is_a_pod(value)
-    return {key: _brief(item, in_a_pod=inside) for key, item in kept.items()}
+    return {key: _brief(item, in_a_pod=inside) for key, item in entries.items()}
 
 
 def _is_text(key: str, item: Any) -> bool:

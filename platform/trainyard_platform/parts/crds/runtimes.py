@@ -26,7 +26,7 @@ def _without_transitions(value: Any) -> Any:
         return [_without_transitions(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {key: _without_transitions(item) for key, item in value.items() if key != _RULES}
-    if kept := [rule for rule in value.get(_RULES, ()) if "oldSelf" not in rule["rule"]]:
-        found[_RULES] = kept
-    return found
+    schema = {key: _without_transitions(item) for key, item in value.items() if key != _RULES}
+    if rules := [rule for rule in value.get(_RULES, ()) if "oldSelf" not in rule["rule"]]:
+        schema[_RULES] = rules
+    return schema

@@ -80,8 +80,8 @@ class DataCache(pulumi.ComponentResource):
         self.namespaces = {NAMESPACE: namespace}
         role = declare(manifests.role(), inside)
         for tenant in args.tenants:
-            for one in manifests.account(tenant):
-                declare(one, pulumi.ResourceOptions(parent=self, depends_on=[role, *args.after]))
+            for account_manifest in manifests.account(tenant):
+                declare(account_manifest, pulumi.ResourceOptions(parent=self, depends_on=[role, *args.after]))
         self.register_outputs({})
 
 

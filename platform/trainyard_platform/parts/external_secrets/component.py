@@ -37,5 +37,5 @@ def install(assembly: Assembly) -> None:
     secrets = assembly.stack.controllers.external_secrets
     if not secrets:
         return
-    homes = {one.name: one.namespace for one in assembly.served} | assembly.unserved
+    homes = {served.name: served.namespace for served in assembly.served} | assembly.unserved
     ExternalSecrets("external-secrets", secrets, homes, assembly.options)

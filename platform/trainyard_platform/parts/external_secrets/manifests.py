@@ -11,12 +11,12 @@ def manifest(
 ) -> dict[str, Any]:
     """The object that creates the Secret of this name in this namespace."""
     metadata = {"name": name, "namespace": namespace, **({"labels": dict(labels)} if labels else {})}
-    taken: dict[str, Any] = {"dataFrom": [{"extract": {"key": secret.key}}]}
+    source: dict[str, Any] = {"dataFrom": [{"extract": {"key": secret.key}}]}
     if secret.data:
-        taken = {
+        source = {
             "data": [
-                {"secretKey": key, "remoteRef": one.model_dump(mode="json", exclude_none=True)}
-                for key, one in secret.data.items()
+                {"secretKey": key, "remoteRef": reference.model_dump(mode="json", exclude_none=True)}
+                for key, reference in secret.data.items()
             ]
         }
     return {
@@ -27,6 +27,6 @@ def manifest(
             "refreshInterval": secret.refresh_interval,
             "secretStoreRef": {"kind": str(secret.store.kind), "name": secret.store.name},
             "target": {"name": name, "creationPolicy": "Owner", "template": {"type": secret.type}},
-            **taken,
+            **source,
         },
     }

@@ -28,7 +28,7 @@ _OTHER_JOBS = (
     *("jaxjob", "leaderworkerset", "mpijob", "paddlejob", "pytorchjob", "raycluster", "rayjob"),
     *("rayservice", "sparkapplication", "tfjob", "xgboostjob"),
 )
-_ROLES_FOR_OTHER_JOBS = tuple(f"ClusterRole/*-{one}-*-role" for one in _OTHER_JOBS)
+_ROLES_FOR_OTHER_JOBS = tuple(f"ClusterRole/*-{job}-*-role" for job in _OTHER_JOBS)
 """The chart has two ClusterRoles for every kind that Kueue can queue; these it never queues here."""
 
 

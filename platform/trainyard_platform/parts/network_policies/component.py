@@ -20,9 +20,9 @@ class NetworkPolicies(pulumi.ComponentResource):
         self, name: str, served: Iterable[Served], opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("trainyard:platform:NetworkPolicies", name, {}, opts)
-        for one in served:
-            inside = pulumi.ResourceOptions(parent=self, depends_on=[one.namespace])
-            declare(network_policy(one.name, one.ports), inside)
+        for entry in served:
+            inside = pulumi.ResourceOptions(parent=self, depends_on=[entry.namespace])
+            declare(network_policy(entry.name, entry.ports), inside)
         self.register_outputs({})
 
 

@@ -88,8 +88,8 @@ def _placement(name: str, pool: NodePool, cluster: Aks, parent: pulumi.Resource)
         allowed_vm_sizes=[pool.machine.type or ""],
         opts=pulumi.ResourceOptions(parent=parent),
     )
-    made: pulumi.Output[str] = group.id
-    return made
+    group_id: pulumi.Output[str] = group.id
+    return group_id
 
 
 def _taint(taint: Taint) -> str:

@@ -82,9 +82,9 @@ def _placement(pool: NodePool) -> container.NodePoolPlacementPolicyArgs | None:
 def _networks(pool: NodePool, cluster: Gke) -> container.NodePoolNetworkConfigArgs | None:
     further = [
         container.NodePoolNetworkConfigAdditionalNodeNetworkConfigArgs(
-            network=cluster.networks[one].network, subnetwork=cluster.networks[one].subnetwork
+            network=cluster.networks[name].network, subnetwork=cluster.networks[name].subnetwork
         )
-        for one in pool.networks
+        for name in pool.networks
     ]
     return container.NodePoolNetworkConfigArgs(additional_node_network_configs=further) if further else None
 

@@ -37,8 +37,8 @@ class KarpenterPool(pulumi.ComponentResource):
         super().__init__("trainyard:platform:KarpenterPool", name, {}, opts)
         before: list[pulumi.Resource] = []
         for manifest in karpenter_manifests.manifests(name, args.pool, args.cluster):
-            stays = pulumi.ResourceOptions(
+            options = pulumi.ResourceOptions(
                 parent=self, depends_on=list(before), deleted_with=args.stays_without
             )
-            before.append(declare(annotated(manifest, KEPT), stays))
+            before.append(declare(annotated(manifest, KEPT), options))
         self.register_outputs({})

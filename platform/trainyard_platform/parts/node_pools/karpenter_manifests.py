@@ -76,12 +76,14 @@ def node_pool(name: str, pool: NodePool) -> Manifest:
 
 
 def _requirements(pool: NodePool) -> list[Manifest]:
-    wanted = {
+    requirements = {
         names.INSTANCE_TYPE_LABEL: [pool.machine.type],
         "karpenter.sh/capacity-type": [str(pool.capacity_type)],
         names.ZONE_LABEL: list(pool.zones),
     }
-    return [{"key": key, "operator": "In", "values": values} for key, values in wanted.items() if values]
+    return [
+        {"key": key, "operator": "In", "values": values} for key, values in requirements.items() if values
+    ]
 
 
 def _limits(pool: NodePool) -> Manifest:

@@ -66,7 +66,7 @@ def nodes(name: str, pool: NodePool) -> list[dict[str, Any]]:
 
 def with_pools(queues: Queues, pools: Mapping[str, NodePool]) -> Queues:
     """The queues, with the flavors, topologies and quota of the pools."""
-    topologies = {name: found for name, pool in pools.items() if (found := topology(pool))}
+    topologies = {name: pool_topology for name, pool in pools.items() if (pool_topology := topology(pool))}
     return queues.model_copy(
         update={
             "flavors": {**queues.flavors, **{name: flavor(name, pool) for name, pool in pools.items()}},
@@ -81,9 +81,9 @@ def with_pools(queues: Queues, pools: Mapping[str, NodePool]) -> Queues:
 
 def _shares(queue: str, pools: Mapping[str, NodePool]) -> Iterator[FlavorQuota]:
     for name, pool in pools.items():
-        for one in pool.quota:
-            if one.cluster_queue == queue:
-                yield quota(name, pool, pool.nodes_of(one))
+        for share in pool.quota:
+            if share.cluster_queue == queue:
+                yield quota(name, pool, pool.nodes_of(share))
 
 
 def _with_quota(queue: ClusterQueue, shares: Sequence[FlavorQuota]) -> ClusterQueue:
@@ -95,23 +95,23 @@ def _with_quota(queue: ClusterQueue, shares: Sequence[FlavorQuota]) -> ClusterQu
     """
     if not shares:
         return queue
-    pooled = {resource for one in shares for resource in one.resources}
+    pooled = {resource for flavor_quota in shares for resource in flavor_quota.resources}
 
     def overlaps(group: ResourceGroup) -> bool:
         return bool(pooled & set(group.flavors[0].resources))
 
     apart = [group for group in queue.resource_groups if not overlaps(group)]
-    joined = [group for group in queue.resource_groups if overlaps(group)]
-    flavors = [*(one for group in joined for one in group.flavors), *shares]
-    covered = list(dict.fromkeys(resource for one in flavors for resource in one.resources))
+    overlapping = [group for group in queue.resource_groups if overlaps(group)]
+    flavors = [*(flavor_quota for group in overlapping for flavor_quota in group.flavors), *shares]
+    covered = list(dict.fromkeys(resource for flavor_quota in flavors for resource in flavor_quota.resources))
     nothing = Quota(nominal="0")
     group = ResourceGroup(
         flavors=tuple(
             FlavorQuota(
-                name=one.name,
-                resources={resource: one.resources.get(resource, nothing) for resource in covered},
+                name=flavor_quota.name,
+                resources={resource: flavor_quota.resources.get(resource, nothing) for resource in covered},
             )
-            for one in flavors
+            for flavor_quota in flavors
         )
     )
     return queue.model_copy(update={"resource_groups": (*apart, group)})

@@ -18,7 +18,7 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 def dashboard(entry: Mapping[str, Any], parts: Sequence[str]) -> Dashboard:
     """One dashboard as Grafana expects it, with the panels about those parts of the platform that exist."""
-    wanted = [panel for panel in entry["panels"] if needed(panel, parts)]
+    panels = [panel for panel in entry["panels"] if needed(panel, parts)]
     return {
         "uid": entry["name"],
         "title": entry["title"],
@@ -32,7 +32,7 @@ def dashboard(entry: Mapping[str, Any], parts: Sequence[str]) -> Dashboard:
                 {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
             ]
         },
-        "panels": list(_panels(wanted)),
+        "panels": list(_panels(panels)),
     }
 
 

@@ -135,11 +135,11 @@ def dashboard_maps(namespace: str, parts: Sequence[str], settings: Observability
 def may_scrape(scraper: Scraper, namespaces: Iterable[str]) -> list[Manifest]:
     """Lets Prometheus find the targets in these namespaces, and read metrics that need authentication."""
     subject = rights.account(scraper.name, scraper.namespace)
-    found = [({"name": NAME}, [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}])]
-    found += [({"name": NAME, "namespace": namespace}, _DISCOVERY) for namespace in namespaces]
+    roles = [({"name": NAME}, [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}])]
+    roles += [({"name": NAME, "namespace": namespace}, _DISCOVERY) for namespace in namespaces]
     return [
         manifest
-        for metadata, rules in found
+        for metadata, rules in roles
         for manifest in (rights.role(metadata, rules), rights.binding(metadata, NAME, [subject]))
     ]
 

@@ -19,13 +19,13 @@ def certificate(name: str, namespace: str, labels: Mapping[str, str]) -> list[Ma
     """Has a certificate created for the Service `name`, in the Secret `secret(name)`."""
     authority = f"{name}-ca"
 
-    def made(kind: str, called: str, spec: Manifest) -> Manifest:
-        metadata = {"name": called, "namespace": namespace, "labels": dict(labels)}
+    def manifest(kind: str, object_name: str, spec: Manifest) -> Manifest:
+        metadata = {"name": object_name, "namespace": namespace, "labels": dict(labels)}
         return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
     return [
-        made("Issuer", f"{name}-selfsigned", {"selfSigned": {}}),
-        made(
+        manifest("Issuer", f"{name}-selfsigned", {"selfSigned": {}}),
+        manifest(
             "Certificate",
             authority,
             {
@@ -38,8 +38,8 @@ def certificate(name: str, namespace: str, labels: Mapping[str, str]) -> list[Ma
                 "issuerRef": {"kind": "Issuer", "name": f"{name}-selfsigned"},
             },
         ),
-        made("Issuer", authority, {"ca": {"secretName": authority}}),
-        made(
+        manifest("Issuer", authority, {"ca": {"secretName": authority}}),
+        manifest(
             "Certificate",
             name,
             {

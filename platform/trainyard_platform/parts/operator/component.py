@@ -120,10 +120,9 @@ class Operator(pulumi.ComponentResource):
         protection = list(self._protection(args, inside))
         certificate: list[pulumi.Resource] = []
         if process.cert_manager:
-            made = cert_manager.certificate(names.OPERATOR, names.SYSTEM_NAMESPACE, LABELS)
-            certificate += [
-                declare(one, inside, f"{one['kind'].lower()}-{one['metadata']['name']}") for one in made
-            ]
+            for manifest in cert_manager.certificate(names.OPERATOR, names.SYSTEM_NAMESPACE, LABELS):
+                resource_name = f"{manifest['kind'].lower()}-{manifest['metadata']['name']}"
+                certificate.append(declare(manifest, inside, resource_name))
         configuration = declare(manifests.configuration(process), inside, names.OPERATOR)
         deployment = declare(
             manifests.deployment(process),
@@ -154,17 +153,17 @@ class Operator(pulumi.ComponentResource):
             # A missing namespace cannot have a Role: the one Lease is then
             # allowed by its name, wherever it is.
             everywhere += rbac.UPSTREAM
-        own = manifests.own_rules(args.process)
+        own_rules = manifests.own_rules(args.process)
         yield from _declared(manifests.granted(everywhere), inside, names.OPERATOR)
-        yield from _declared(manifests.granted(own, names.SYSTEM_NAMESPACE), inside, names.OPERATOR)
+        yield from _declared(manifests.granted(own_rules, names.SYSTEM_NAMESPACE), inside, names.OPERATOR)
         if args.kubeflow_namespace:
             upstream = manifests.granted(rbac.UPSTREAM, args.kubeflow_namespace)
             yield from _declared(upstream, inside, f"{names.OPERATOR}-kubeflow")
         for name, rules, namespaces in inside_others:
-            for namespace, there in namespaces.items() if EVERYWHERE not in namespaces else ():
-                opened = pulumi.ResourceOptions(parent=self, depends_on=list(there))
+            for namespace, prerequisites in namespaces.items() if EVERYWHERE not in namespaces else ():
+                options = pulumi.ResourceOptions(parent=self, depends_on=list(prerequisites))
                 granted = manifests.granted(rules, namespace, name)
-                yield from _declared(granted, opened, f"{name}-{namespace}")
+                yield from _declared(granted, options, f"{name}-{namespace}")
 
     def _protection(self, args: OperatorArgs, inside: pulumi.ResourceOptions) -> Iterator[pulumi.Resource]:
         of_the_cluster: list[Manifest] = []
@@ -201,6 +200,6 @@ def install(assembly: Assembly) -> None:
 
 
 def _declared(
-    made: Iterable[Manifest], opts: pulumi.ResourceOptions, called: str
+    objects: Iterable[Manifest], opts: pulumi.ResourceOptions, resource_name: str
 ) -> Iterator[pulumi.Resource]:
-    yield from (declare(one, opts, called) for one in made)
+    yield from (declare(manifest, opts, resource_name) for manifest in objects)

@@ -137,12 +137,12 @@ def mpi(namespace: str) -> tuple[Manifest, Manifest]:
 def files(process: Process) -> dict[str, str]:
     """Its configuration files, by name."""
     configuration = process.configuration.model_dump(by_alias=True, exclude_none=True, include=FROM_STACK)
-    found = {CONFIGURATION: documents.dump([configuration])}
+    contents = {CONFIGURATION: documents.dump([configuration])}
     if process.policies is not None:
-        found[POLICIES] = documents.dump(
+        contents[POLICIES] = documents.dump(
             [process.policies.model_dump(mode="json", by_alias=True, exclude_none=True)]
         )
-    return found
+    return contents
 
 
 def configuration(process: Process) -> Manifest:
@@ -154,11 +154,11 @@ def service(process: Process) -> Manifest | None:
     """Its Service; None if only Prometheus connects to it."""
     ports = [
         {"name": name, "port": port, "targetPort": target, "protocol": "TCP"}
-        for name, port, target, wanted in (
+        for name, port, target, serves in (
             ("webhook", 443, names.WEBHOOK_PORT, process.admission),
             ("status", names.STATUS_PORT, names.STATUS_PORT, process.reports),
         )
-        if wanted
+        if serves
     ]
     if not ports:
         return None
@@ -215,14 +215,14 @@ def _pod(process: Process) -> Manifest:
 def _files(process: Process) -> list[tuple[Manifest, Manifest]]:
     """The volumes of a pod, each with its mount."""
     configured = {"name": "configuration", "configMap": {"name": names.OPERATOR}}
-    found: list[tuple[Manifest, Manifest]] = [
+    volumes: list[tuple[Manifest, Manifest]] = [
         ({"name": "tmp", "emptyDir": {}}, {"name": "tmp", "mountPath": "/tmp"}),  # noqa: S108 (the container's own)
         (configured, {"name": "configuration", "mountPath": CONFIGURATION_FOLDER, "readOnly": True}),
     ]
     if process.cert_manager:
         secret = {"name": "certificate", "secret": {"secretName": cert_manager.secret(names.OPERATOR)}}
-        found.append((secret, {"name": "certificate", "mountPath": CERTIFICATE_FOLDER, "readOnly": True}))
-    return found
+        volumes.append((secret, {"name": "certificate", "mountPath": CERTIFICATE_FOLDER, "readOnly": True}))
+    return volumes
 
 
 def _container(process: Process) -> Manifest:
@@ -239,13 +239,13 @@ def _container(process: Process) -> Manifest:
         ],
         "ports": [
             {"name": name, "containerPort": port, "protocol": "TCP"}
-            for name, port, wanted in (
+            for name, port, serves in (
                 ("http", names.METRICS_PORT, True),
                 ("webhook", names.WEBHOOK_PORT, process.admission),
                 ("status", names.STATUS_PORT, process.reports),
                 ("metrics", names.SECURE_METRICS_PORT, process.asks_readers),
             )
-            if wanted
+            if serves
         ],
         "livenessProbe": _probe("/healthz", 20),
         "readinessProbe": _probe("/readyz", 5),

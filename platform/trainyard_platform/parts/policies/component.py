@@ -44,8 +44,8 @@ class PolicyRules(pulumi.ComponentResource):
             # A binding comes after its policy, which comes after the parameters.
             is_policy = manifest["kind"] == "ValidatingAdmissionPolicy"
             opts = pulumi.ResourceOptions(parent=self, depends_on=[first if is_policy else policy])
-            made = declare(annotated(manifest, _WAIT) if is_policy else manifest, opts)
-            policy = made if is_policy else policy
+            resource = declare(annotated(manifest, _WAIT) if is_policy else manifest, opts)
+            policy = resource if is_policy else policy
         self.register_outputs({})
 
 

@@ -57,7 +57,9 @@ class Queues(pulumi.ComponentResource):
         earlier: dict[str, list[pulumi.Resource]] = {}
         for manifest in manifests.manifests(args.queues):
             kind = manifest["kind"]
-            before = [one for other, ones in earlier.items() if other != kind for one in ones]
+            before = [
+                resource for other, resources in earlier.items() if other != kind for resource in resources
+            ]
             resource = self._declare(manifest, args, [*args.after, *before])
             earlier.setdefault(kind, []).append(resource)
         if args.queues.multi_kueue.accepts_jobs:

@@ -46,7 +46,7 @@ def flavor(name: str, settings: Flavor) -> Manifest:
     return _object(
         "ResourceFlavor",
         name,
-        _said(
+        _non_empty(
             nodeLabels=settings.node_labels,
             nodeTaints=[_dump(taint) for taint in settings.node_taints],
             tolerations=[_dump(toleration) for toleration in settings.tolerations],
@@ -72,7 +72,7 @@ def cohort(name: str, settings: Cohort) -> Manifest:
     return _object(
         "Cohort",
         name,
-        _said(
+        _non_empty(
             parentName=settings.parent,
             resourceGroups=list(_groups(settings.resource_groups)),
             fairSharing=_weight(settings.fair_weight),
@@ -83,12 +83,14 @@ def cohort(name: str, settings: Cohort) -> Manifest:
 def cluster_queue(name: str, settings: ClusterQueue) -> Manifest:
     """A ClusterQueue."""
     preemption = settings.preemption
-    checks = [_said(name=check.name, onFlavors=list(check.on_flavors)) for check in settings.admission_checks]
+    checks = [
+        _non_empty(name=check.name, onFlavors=list(check.on_flavors)) for check in settings.admission_checks
+    ]
     return _object(
         "ClusterQueue",
         name,
         {
-            **_said(
+            **_non_empty(
                 cohortName=settings.cohort,
                 resourceGroups=list(_groups(settings.resource_groups)),
                 admissionChecksStrategy={"admissionChecks": checks} if checks else None,
@@ -130,11 +132,11 @@ def _groups(groups: Sequence[ResourceGroup]) -> Iterator[Manifest]:
             "coveredResources": covered,
             "flavors": [
                 {
-                    "name": one.name,
+                    "name": quota.name,
                     # In the order of coveredResources, which Kueue insists on.
-                    "resources": list(_quotas(covered, one.resources)),
+                    "resources": list(_quotas(covered, quota.resources)),
                 }
-                for one in group.flavors
+                for quota in group.flavors
             ],
         }
 
@@ -142,7 +144,7 @@ def _groups(groups: Sequence[ResourceGroup]) -> Iterator[Manifest]:
 def _quotas(covered: Iterable[str], quotas: Mapping[str, Quota]) -> Iterator[Manifest]:
     for name in covered:
         quota = quotas[name]
-        yield _said(
+        yield _non_empty(
             name=name,
             nominalQuota=quota.nominal,
             borrowingLimit=quota.borrowing_limit,
@@ -165,9 +167,9 @@ def _object(kind: str, name: str, spec: Manifest) -> Manifest:
 
 def _dump(settings: Any) -> Manifest:
     dumped: Manifest = settings.model_dump(by_alias=True, mode="json")
-    return _said(**dumped)
+    return _non_empty(**dumped)
 
 
-def _said(**values: Any) -> Manifest:
+def _non_empty(**values: Any) -> Manifest:
     """The values that are not empty."""
     return {key: value for key, value in values.items() if value not in (None, "", [], {})}

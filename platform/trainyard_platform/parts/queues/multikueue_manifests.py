@@ -28,13 +28,13 @@ def manager(settings: MultiKueue) -> list[Manifest]:
         _object(
             "MultiKueueCluster",
             name,
-            clusterSource={"kubeConfig": {"location": one.kubeconfig_secret, "locationType": "Secret"}},
+            clusterSource={"kubeConfig": {"location": cluster.kubeconfig_secret, "locationType": "Secret"}},
         )
-        for name, one in settings.workers.items()
+        for name, cluster in settings.workers.items()
     ]
     configs = [
-        _object("MultiKueueConfig", name, clusters=list(one.workers))
-        for name, one in settings.dispatch.items()
+        _object("MultiKueueConfig", name, clusters=list(dispatch.workers))
+        for name, dispatch in settings.dispatch.items()
     ]
     checks = [
         _object(
@@ -55,7 +55,7 @@ def worker(namespace: str, integrations: Iterable[Integration]) -> list[Manifest
         namespace: Kueue's.
         integrations: Kinds of jobs that are queued; a manager watches all of them.
     """
-    jobs = [_RESOURCES[one] for one in integrations]
+    jobs = [_RESOURCES[kind] for kind in integrations]
     account = {"name": ACCOUNT, "namespace": namespace}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},

@@ -60,10 +60,10 @@ class Tenants(pulumi.ComponentResource):
         contents = manifests.contents(name, tenant, args.dns_ports, further)
         accounts, secrets = (manifests.accounts(name, tenant), manifests.secrets(name, tenant))
         for manifest in (*contents, *accounts, *secrets):
-            stays = pulumi.ResourceOptions(
+            options = pulumi.ResourceOptions(
                 parent=self, depends_on=[namespace, *after], deleted_with=namespace
             )
-            declare(annotated(manifest, KEPT), stays)
+            declare(annotated(manifest, KEPT), options)
         for manifest in manifests.bindings(name, tenant):
             declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[namespace, *after]))
         return namespace

@@ -69,11 +69,11 @@ def namespace(name: str, tenant: Tenant, further: Mapping[str, str] = {}) -> Man
 
 def accounts(name: str, tenant: Tenant) -> Iterator[Manifest]:
     """The ServiceAccounts of the tenant's pods: each that it names, and for pull secrets the default one."""
-    wanted = dict(tenant.service_accounts)
+    service_accounts = dict(tenant.service_accounts)
     if tenant.pull_secrets:
-        wanted.setdefault(DEFAULT_ACCOUNT, Account())
+        service_accounts.setdefault(DEFAULT_ACCOUNT, Account())
     pull_secrets = [{"name": secret} for secret in tenant.pull_secrets]
-    for account_name, account in wanted.items():
+    for account_name, account in service_accounts.items():
         labels = {**account.labels, names.TENANT_LABEL: name}
         metadata = {"name": account_name, "namespace": name, "labels": labels}
         yield {
@@ -148,7 +148,7 @@ def _network(egress: Sequence[Egress], dns_ports: Sequence[int], further: Sequen
         "podSelector": {},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"from": each_other}],
-        "egress": [{"to": each_other}, {"ports": dns}, *further, *(_opened(one) for one in egress)],
+        "egress": [{"to": each_other}, {"ports": dns}, *further, *(_opened(block) for block in egress)],
     }
 
 
@@ -159,7 +159,7 @@ def _opened(egress: Egress) -> Manifest:
 
 
 def _bound(metadata: Manifest, role: str, people: Sequence[Subject], kind: str = "") -> Manifest:
-    return rights.binding(metadata, role, [_subject(one) for one in people], kind=kind)
+    return rights.binding(metadata, role, [_subject(subject) for subject in people], kind=kind)
 
 
 def _subject(subject: Subject) -> Manifest:

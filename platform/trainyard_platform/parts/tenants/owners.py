@@ -37,10 +37,10 @@ def owner(namespace: Json) -> str:
         return ""
     for reference in metadata.get("ownerReferences") or ():
         return f"{reference['kind']} {reference['name']}"
-    for where, key, words in _MARKS:
-        said = (metadata.get(where) or {}).get(key)
-        if said and said not in _NO_OWNERS:
-            return words.format(said)
+    for section, key, words in _MARKS:
+        mark = (metadata.get(section) or {}).get(key)
+        if mark and mark not in _NO_OWNERS:
+            return words.format(mark)
     return ""
 
 

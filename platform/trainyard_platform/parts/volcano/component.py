@@ -117,7 +117,7 @@ class Volcano(pulumi.ComponentResource):
     def _certificate(self, args: VolcanoArgs, after: list[pulumi.Resource]) -> pulumi.Resource:
         """The Job that creates the webhooks' certificate, with the permissions to store it."""
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
-        rights = [declare(one, inside, CERTIFICATE_JOB) for one in manifests.job_rights()]
+        rights = [declare(manifest, inside, CERTIFICATE_JOB) for manifest in manifests.job_rights()]
         image = Image(registry=args.registry, tag=args.tag, pull_policy=args.image_pull_policy)
         return declare(
             manifests.job(image, args.controllers, args.user),
