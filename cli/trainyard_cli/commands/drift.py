@@ -144,7 +144,9 @@ def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[st
 
 
 def _field(row: Row) -> dict[str, Any]:
-    values = {name: value for name, value in (("git", row.git), ("there", row.there)) if value is not ABSENT}
+    values = {
+        name: value for name, value in (("git", row.git), ("there", row.cluster)) if value is not ABSENT
+    }
     writer = row.writer
     by = (
         None

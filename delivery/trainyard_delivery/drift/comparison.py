@@ -36,7 +36,7 @@ class Row:
     path: str
     git: Json
     """What git says; `ABSENT` for nothing."""
-    there: Json
+    cluster: Json
     """What is there; `ABSENT` for nothing."""
     writer: Writer | None
     """The client that says that it wrote it; None if none does."""
@@ -86,8 +86,8 @@ def _rows(live: Mapping[str, Json], changes: Iterable[Difference]) -> tuple[Row,
         Row(
             text(change.path),
             _shown(change.git, change.path, is_secret),
-            _shown(change.there, change.path, is_secret),
-            None if change.there is ABSENT else writer(live, change.path),
+            _shown(change.cluster, change.path, is_secret),
+            None if change.cluster is ABSENT else writer(live, change.path),
         )
         for change in changes
     )

@@ -40,32 +40,32 @@ class Difference:
     path: Path
     git: Json
     """What git says; `ABSENT` for nothing."""
-    there: Json
+    cluster: Json
     """What is there; `ABSENT` for nothing."""
 
 
-def differences(git: Json, there: Json, path: Path = ()) -> Iterator[Difference]:
+def differences(git: Json, cluster: Json, path: Path = ()) -> Iterator[Difference]:
     """Each difference, in the order of the fields' names.
 
     What is wholly new or wholly gone is one difference, however large. Items
     of a list are told apart by their names or similar fields; without these,
     an item that is in only one of the lists is new or gone.
     """
-    if git == there:
+    if git == cluster:
         return
-    if isinstance(git, dict) and isinstance(there, dict):
-        for key in sorted({*git, *there}):
-            yield from differences(git.get(key, ABSENT), there.get(key, ABSENT), (*path, key))
-    elif isinstance(git, list) and isinstance(there, list):
-        identity = _identity(git, there)
-        yield from _items(git, there, path) if identity is None else _named(git, there, identity, path)
+    if isinstance(git, dict) and isinstance(cluster, dict):
+        for key in sorted({*git, *cluster}):
+            yield from differences(git.get(key, ABSENT), cluster.get(key, ABSENT), (*path, key))
+    elif isinstance(git, list) and isinstance(cluster, list):
+        identity = _identity(git, cluster)
+        yield from _items(git, cluster, path) if identity is None else _named(git, cluster, identity, path)
     else:
-        yield Difference(path, git, there)
+        yield Difference(path, git, cluster)
 
 
-def _identity(git: Sequence[Json], there: Sequence[Json]) -> tuple[str, ...] | None:
+def _identity(git: Sequence[Json], cluster: Sequence[Json]) -> tuple[str, ...] | None:
     for fields in _IDENTITIES:
-        if all(_tells_apart(items, fields) for items in (git, there)):
+        if all(_tells_apart(items, fields) for items in (git, cluster)):
             return fields
     return None
 
@@ -83,30 +83,30 @@ def _tells_apart(items: Sequence[Json], fields: Sequence[str]) -> bool:
 
 
 def _named(
-    git: Sequence[Json], there: Sequence[Json], fields: Sequence[str], path: Path
+    git: Sequence[Json], cluster: Sequence[Json], fields: Sequence[str], path: Path
 ) -> Iterator[Difference]:
     def item(value: Json) -> Item:
         return Item(tuple((name, value[name]) for name in fields if name in value))
 
-    of_git, of_there = ({item(value): value for value in items} for items in (git, there))
-    for step in {**of_git, **of_there}:
-        yield from differences(of_git.get(step, ABSENT), of_there.get(step, ABSENT), (*path, step))
-    common = [step for step in of_git if step in of_there]
-    if common != [step for step in of_there if step in of_git]:
-        yield Difference(path, git, there)
+    of_git, of_cluster = ({item(value): value for value in items} for items in (git, cluster))
+    for step in {**of_git, **of_cluster}:
+        yield from differences(of_git.get(step, ABSENT), of_cluster.get(step, ABSENT), (*path, step))
+    common = [step for step in of_git if step in of_cluster]
+    if common != [step for step in of_cluster if step in of_git]:
+        yield Difference(path, git, cluster)
 
 
-def _items(git: Sequence[Json], there: Sequence[Json], path: Path) -> Iterator[Difference]:
+def _items(git: Sequence[Json], cluster: Sequence[Json], path: Path) -> Iterator[Difference]:
     missing = list(enumerate(git))
     added = []
-    for position, item in enumerate(there):
+    for position, item in enumerate(cluster):
         same = next((pair for pair in missing if pair[1] == item), None)
         if same is None:
             added.append((position, item))
         else:
             missing.remove(same)
     if not missing and not added:
-        yield Difference(path, git, there)
+        yield Difference(path, git, cluster)
     elif len(missing) == len(added) == 1 and _is_alike(missing[0][1], added[0][1]):
         yield from differences(missing[0][1], added[0][1], (*path, added[0][0]))
     else:
@@ -116,7 +116,7 @@ def _items(git: Sequence[Json], there: Sequence[Json], path: Path) -> Iterator[D
             yield Difference((*path, position), ABSENT, item)
 
 
-def _is_alike(git: Json, there: Json) -> bool:
+def _is_alike(git: Json, cluster: Json) -> bool:
     """Whether one may be the other, changed: objects that have an equal field."""
-    are_objects = isinstance(git, dict) and isinstance(there, dict)
-    return are_objects and any(key in there and there[key] == value for key, value in git.items())
+    are_objects = isinstance(git, dict) and isinstance(cluster, dict)
+    return are_objects and any(key in cluster and cluster[key] == value for key, value in git.items())

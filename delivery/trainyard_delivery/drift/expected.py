@@ -20,7 +20,7 @@ def objects(state: Mapping[str, Json]) -> tuple[dict[str, Json], ...]:
 
     Raises `PlatformError` if a value is encrypted: there is nothing to compare with.
     """
-    return tuple(_manifest(one["urn"], one["inputs"]) for one in pulumi_state.objects(state))
+    return tuple(_manifest(resource["urn"], resource["inputs"]) for resource in pulumi_state.objects(state))
 
 
 def _manifest(urn: str, inputs: Mapping[str, Json]) -> dict[str, Json]:
@@ -31,5 +31,5 @@ def _manifest(urn: str, inputs: Mapping[str, Json]) -> dict[str, Json]:
 
 def _is_encrypted(value: Json) -> bool:
     if isinstance(value, dict):
-        return _SECRET in value or any(_is_encrypted(one) for one in value.values())
-    return isinstance(value, list) and any(_is_encrypted(one) for one in value)
+        return _SECRET in value or any(_is_encrypted(item) for item in value.values())
+    return isinstance(value, list) and any(_is_encrypted(item) for item in value)

@@ -45,19 +45,19 @@ def _is_of_kubernetes(manifest: Json) -> bool:
     return "." not in group or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))
 
 
-def _mutations(git: Json, there: Json, path: Path) -> Iterator[Difference]:
-    if git is None or _is_same(git, there):
+def _mutations(git: Json, cluster: Json, path: Path) -> Iterator[Difference]:
+    if git is None or _is_same(git, cluster):
         return
-    if isinstance(git, dict) and isinstance(there, dict):
-        for key in sorted(there):
+    if isinstance(git, dict) and isinstance(cluster, dict):
+        for key in sorted(cluster):
             if key in git:
-                yield from _mutations(git[key], there[key], (*path, key))
-            elif _is_put_in(there[key], (*path, key)):
-                yield Difference((*path, key), ABSENT, there[key])
-    elif isinstance(git, list) and isinstance(there, list):
-        yield from _items(git, there, path)
+                yield from _mutations(git[key], cluster[key], (*path, key))
+            elif _is_put_in(cluster[key], (*path, key)):
+                yield Difference((*path, key), ABSENT, cluster[key])
+    elif isinstance(git, list) and isinstance(cluster, list):
+        yield from _items(git, cluster, path)
     else:
-        yield Difference(path, git, there)
+        yield Difference(path, git, cluster)
 
 
 def _is_put_in(value: Json, path: Path) -> bool:
@@ -67,46 +67,48 @@ def _is_put_in(value: Json, path: Path) -> bool:
     return path[:3] == _TEMPLATE or isinstance(value[0], dict)
 
 
-def _items(git: Sequence[Json], there: Sequence[Json], path: Path) -> Iterator[Difference]:
+def _items(git: Sequence[Json], cluster: Sequence[Json], path: Path) -> Iterator[Difference]:
     """Items belong together by name, otherwise where the item of git is in the other."""
-    left = list(enumerate(git))
+    unmatched = list(enumerate(git))
     added = []
-    for position, item in enumerate(there):
+    for position, item in enumerate(cluster):
         name = item.get("name") if isinstance(item, dict) else None
-        like = [pair for pair in left if _is_in(pair[1], item)] or [
+        matches = [pair for pair in unmatched if _is_in(pair[1], item)] or [
             pair
-            for pair in left
+            for pair in unmatched
             if name is not None and isinstance(pair[1], dict) and pair[1].get("name") == name
         ]
-        if not like:
+        if not matches:
             added.append((position, item))
             continue
-        left.remove(like[0])
+        unmatched.remove(matches[0])
         step = position if name is None else Item((("name", name),))
-        yield from _mutations(like[0][1], item, (*path, step))
-    for position, item in left:
+        yield from _mutations(matches[0][1], item, (*path, step))
+    for position, item in unmatched:
         yield Difference((*path, position), item, ABSENT)
     for position, item in added:
         yield Difference((*path, position), ABSENT, item)
 
 
-def _is_in(git: Json, there: Json) -> bool:
+def _is_in(git: Json, cluster: Json) -> bool:
     """Whether what git says is all there; what it does not say may be a default."""
-    if isinstance(git, dict) and isinstance(there, dict):
+    if isinstance(git, dict) and isinstance(cluster, dict):
         return all(
-            value is None or key not in there or _is_in(value, there[key]) for key, value in git.items()
+            value is None or key not in cluster or _is_in(value, cluster[key]) for key, value in git.items()
         )
-    if isinstance(git, list) and isinstance(there, list):
-        return len(git) <= len(there) and all(any(_is_in(one, item) for item in there) for one in git)
-    return _is_same(git, there)
+    if isinstance(git, list) and isinstance(cluster, list):
+        return len(git) <= len(cluster) and all(
+            any(_is_in(git_item, cluster_item) for cluster_item in cluster) for git_item in git
+        )
+    return _is_same(git, cluster)
 
 
-def _is_same(git: Json, there: Json) -> bool:
-    if git == there:
+def _is_same(git: Json, cluster: Json) -> bool:
+    if git == cluster:
         return True
     try:
         # The API server writes a quantity its own way: `1000m` as `1`.
-        return _is_number(git, there) and quantity.parse(git).nano == quantity.parse(there).nano
+        return _is_number(git, cluster) and quantity.parse(git).nano == quantity.parse(cluster).nano
     except ValueError:
         return False
 

@@ -58,8 +58,8 @@ def _field(fields: Mapping[str, Any], value: Any, step: Step) -> str | None:
     if isinstance(step, str):
         return f"f:{step}" if f"f:{step}" in fields else None
     if not isinstance(value, dict):
-        written = f"v:{json.dumps(value, separators=(',', ':'))}"
-        return written if written in fields else None
+        value_key = f"v:{json.dumps(value, separators=(',', ':'))}"
+        return value_key if value_key in fields else None
     for key in fields:
         if key.startswith("k:") and Item(tuple(json.loads(key[2:]).items())).is_(value):
             return key

@@ -23,15 +23,15 @@ Path = tuple[Step, ...]
 
 def text(path: Path) -> str:
     """The path as people read it: `spec.containers[name=node].env[0]`, and a key with dots in brackets."""
-    written = ""
+    path_text = ""
     for step in path:
         if isinstance(step, Item):
-            written += f"[{','.join(f'{name}={value}' for name, value in step.fields)}]"
+            path_text += f"[{','.join(f'{name}={value}' for name, value in step.fields)}]"
         elif isinstance(step, int) or "." in step or "/" in step:
-            written += f"[{step}]"
+            path_text += f"[{step}]"
         else:
-            written += f".{step}" if written else step
-    return written
+            path_text += f".{step}" if path_text else step
+    return path_text
 
 
 def below(value: Json, step: Step) -> Json:

@@ -78,7 +78,7 @@ _LEAST_KNOWN: Final = ("system:anonymous", "system:bootstrappers", "system:node:
 pods: none of them has all rights in any cluster by itself."""
 _OF_THE_CLUSTER: Final = "kube-system"
 """Its accounts are those of Kubernetes and of its distribution."""
-_MADE: Final[Mapping[str, frozenset[str]]] = {
+_PARTS_OF_JOBS: Final[Mapping[str, frozenset[str]]] = {
     "": frozenset({"configmaps", "pods", "secrets", "serviceaccounts"}),
     "apps": frozenset({"controllerrevisions"}),
     "batch": frozenset({"jobs"}),
@@ -96,26 +96,27 @@ class Unmanaged:
     why: str
 
 
-def unmanaged(git: Sequence[Json], there: Iterable[Json], allowed: Sequence[Known] = ()) -> list[Unmanaged]:
+def unmanaged(git: Sequence[Json], cluster: Iterable[Json], allowed: Sequence[Known] = ()) -> list[Unmanaged]:
     """Those that reach into the stack, by kind, namespace and name.
 
     Args:
         git: What the stack asks for.
-        there: What the cluster has of the kinds of `LISTED`.
+        cluster: What the cluster has of the kinds of `LISTED`.
         allowed: What is not reported.
     """
     stack = _Stack(git)
     findings = [
         Unmanaged(Ref.of(manifest), why)
-        for manifest in there
-        if not stack.has(Ref.of(manifest)) and not any(_is(each, Ref.of(manifest)) for each in allowed)
+        for manifest in cluster
+        if not stack.has(Ref.of(manifest))
+        and not any(_is_allowed(entry, Ref.of(manifest)) for entry in allowed)
         for why in stack.reach(manifest)
     ]
     return sorted(findings, key=lambda finding: finding.ref[1:])
 
 
-def _is(allowed: Known, ref: Ref) -> bool:
-    return (allowed.kind, allowed.name) == (ref.kind, ref.name) and allowed.namespace in ("", ref.namespace)
+def _is_allowed(entry: Known, ref: Ref) -> bool:
+    return (entry.kind, entry.name) == (ref.kind, ref.name) and entry.namespace in ("", ref.namespace)
 
 
 class _Object(NamedTuple):
@@ -181,21 +182,21 @@ class _Stack:
         """How an object reaches into the stack, in one sentence; nothing if it does not."""
         kind, namespace = manifest["kind"], manifest["metadata"].get("namespace")
         if kind in ("ClusterRoleBinding", "RoleBinding"):
-            yield from self._bound(manifest)
+            yield from self._grants(manifest)
         elif kind == "ClusterRole":
-            yield from self._collected(manifest)
+            yield from self._aggregations(manifest)
         elif kind.endswith("WebhookConfiguration"):
-            yield from self._sent(manifest)
+            yield from self._webhook_reach(manifest)
         elif kind.endswith("AdmissionPolicyBinding"):
             if manifest["spec"].get("policyName") in self._policies:
                 yield f"binds the stack's policy {manifest['spec']['policyName']} again"
         elif kind.endswith("AdmissionPolicy"):
             constraints = manifest["spec"].get("matchConstraints") or {}
-            yield from self._judged(kind, constraints)
+            yield from self._policy_reach(kind, constraints)
         elif namespace in self._namespaces and not _is_made_by_kubernetes(manifest):
             yield f"is in {namespace}, which belongs to the stack"
 
-    def _bound(self, binding: Json) -> Iterator[str]:
+    def _grants(self, binding: Json) -> Iterator[str]:
         role, namespace = binding["roleRef"], binding["metadata"].get("namespace") or ""
         name = binding["metadata"]["name"]
         is_kubernetes = not namespace and role["name"] == name
@@ -214,9 +215,9 @@ class _Stack:
                 if self._is_ours(subject, namespace) or (all_rights and _is_a_strangers(subject))
             ]
         if subjects:
-            where = f" in {namespace}" if namespace else ""
-            to = ", ".join(_subject(subject, namespace) for subject in subjects)
-            yield f"gives {role['kind']} {role['name']}{where} to {to}"
+            place = f" in {namespace}" if namespace else ""
+            recipients = ", ".join(_subject(subject, namespace) for subject in subjects)
+            yield f"gives {role['kind']} {role['name']}{place} to {recipients}"
 
     def _is_ours(self, subject: Json, namespace: str) -> bool:
         name = subject["name"]
@@ -227,17 +228,19 @@ class _Stack:
             return name in _EVERYBODY or of_a_namespace
         return name.startswith(_ACCOUNT) and name.split(":")[2] in self._namespaces
 
-    def _collected(self, cluster_role: Json) -> Iterator[str]:
+    def _aggregations(self, cluster_role: Json) -> Iterator[str]:
         labels = cluster_role["metadata"].get("labels") or {}
         rules = cluster_role.get("rules") or ()
-        into = []
+        aggregates = []
         if cluster_role["metadata"]["name"] not in _OF_KUBERNETES:
-            into = [role for role in _TO_ALL if labels.get(f"{_AGGREGATED}{role}") == "true"]
-            delicate = any(map(self._is_delicate, rules)) or ("view" in into and any(map(_makes_pods, rules)))
-            into = into if delicate else []
-        into += [name for name, selector in self._selectors if selects(selector, labels)]
-        if into:
-            yield f"its rules are aggregated into ClusterRole {', '.join(into)}"
+            aggregates = [role for role in _TO_ALL if labels.get(f"{_AGGREGATED}{role}") == "true"]
+            delicate = any(map(self._is_delicate, rules)) or (
+                "view" in aggregates and any(map(_makes_pods, rules))
+            )
+            aggregates = aggregates if delicate else []
+        aggregates += [name for name, selector in self._selectors if selects(selector, labels)]
+        if aggregates:
+            yield f"its rules are aggregated into ClusterRole {', '.join(aggregates)}"
 
     def _is_delicate(self, rule: Json) -> bool:
         groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
@@ -245,18 +248,18 @@ class _Stack:
         core = bool(groups & {"", "*"}) and bool(resources & _DELICATE)
         return core or bool(groups & {*self._groups, "*"}) or bool(verbs & _STRONG)
 
-    def _sent(self, configuration: Json) -> Iterator[str]:
+    def _webhook_reach(self, configuration: Json) -> Iterator[str]:
         webhooks = configuration.get("webhooks") or ()
-        yield from _sentence(configuration["kind"], set().union(*map(self._seen, webhooks)))
+        yield from _sentence(configuration["kind"], set().union(*map(self._namespaces_reached, webhooks)))
 
-    def _judged(self, kind: str, constraints: Json) -> Iterator[str]:
-        seen = {**constraints, "rules": constraints.get("resourceRules")}
-        yield from _sentence(kind, self._seen(seen))
+    def _policy_reach(self, kind: str, constraints: Json) -> Iterator[str]:
+        webhook_form = {**constraints, "rules": constraints.get("resourceRules")}
+        yield from _sentence(kind, self._namespaces_reached(webhook_form))
 
-    def _seen(self, webhook: Json) -> set[str]:
+    def _namespaces_reached(self, webhook: Json) -> set[str]:
         """The namespaces in which it sees what jobs are made of, or objects of the stack; "" for none."""
         rules = webhook.get("rules") or ()
-        namespaces = self._selected(webhook.get("namespaceSelector"))
+        namespaces = self._selected_namespaces(webhook.get("namespaceSelector"))
         if any(map(self._is_about_us, rules)):
             return namespaces
         return {
@@ -264,22 +267,23 @@ class _Stack:
             for target in self._objects
             if target.namespace in (*namespaces, "")
             and selects(webhook.get("objectSelector"), target.labels)
-            and any(_sees(rule, target) for rule in rules)
+            and any(_matches(rule, target) for rule in rules)
         }
 
     def _is_about_us(self, rule: Json) -> bool:
         groups = set(rule.get("apiGroups") or ())
         plurals = {resource.split("/")[0] for resource in rule.get("resources") or ()}
-        made = any(
-            groups & {group, "*"} and plurals & {*resources, "*"} for group, resources in _MADE.items()
+        holds_parts_of_jobs = any(
+            groups & {group, "*"} and plurals & {*resources, "*"}
+            for group, resources in _PARTS_OF_JOBS.items()
         )
-        return made or bool(groups & self._groups)
+        return holds_parts_of_jobs or bool(groups & self._groups)
 
-    def _selected(self, selector: Json | None) -> set[str]:
+    def _selected_namespaces(self, selector: Json | None) -> set[str]:
         return {name for name, labels in self._namespaces.items() if selects(selector, labels)}
 
 
-def _sees(rule: Json, target: _Object) -> bool:
+def _matches(rule: Json, target: _Object) -> bool:
     groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
     return bool(groups & {target.group, "*"}) and bool(resources & {target.resource, "*", "*/*"})
 
@@ -287,8 +291,8 @@ def _sees(rule: Json, target: _Object) -> bool:
 def _sentence(kind: str, namespaces: set[str]) -> Iterator[str]:
     verb = "change" if kind.startswith("Mutating") else "refuse"
     if first_and_others := sorted(namespaces - {""}):
-        first, *others = first_and_others
-        more = f" and {len(others)} more namespaces" if others else ""
+        first, *more_namespaces = first_and_others
+        more = f" and {len(more_namespaces)} more namespaces" if more_namespaces else ""
         yield f"may {verb} objects in {first}{more}"
     elif namespaces:
         yield f"may {verb} objects of the stack that are in no namespace"

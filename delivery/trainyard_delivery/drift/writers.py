@@ -81,26 +81,26 @@ def _places(pattern: Sequence[str], value: Json, path: Path) -> Iterator[Path]:
 
 
 def _take_over(merged: dict[str, Json], live: Mapping[str, Json], path: Path, right: Right) -> None:
-    there: Json = live
+    value: Json = live
     for step in path:
-        there = below(there, step)
+        value = below(value, step)
     items = (
-        [entry for entry in enumerate(there) if right.allows_item(entry[1])]
-        if isinstance(there, list)
+        [entry for entry in enumerate(value) if right.allows_item(entry[1])]
+        if isinstance(value, list)
         else []
     )
-    if not items and (there is None or not right.allows(there)):
+    if not items and (value is None or not right.allows(value)):
         return
-    at: Json = merged
-    *way, last = path
-    for step in way:
-        if isinstance(step, str) and below(at, step) is None:
-            at[step] = {}
-        at = below(at, step)
+    target: Json = merged
+    *parents, last = path
+    for step in parents:
+        if isinstance(step, str) and below(target, step) is None:
+            target[step] = {}
+        target = below(target, step)
     if items:
-        _insert(at.setdefault(last, []), items)
-    elif not at.get(last):
-        at[last] = copy.deepcopy(there)
+        _insert(target.setdefault(last, []), items)
+    elif not target.get(last):
+        target[last] = copy.deepcopy(value)
 
 
 def _insert(target: list[Json], items: Sequence[tuple[int, Json]]) -> None:
