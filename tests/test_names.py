@@ -49,7 +49,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "assist": GOAL,
     "benchmarks": GOAL,
     "cli": 14,
-    "delivery": 22,
+    "delivery": GOAL,
     "examples": GOAL,
     "initializers": GOAL,
     "kube": GOAL,

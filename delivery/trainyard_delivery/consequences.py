@@ -45,23 +45,23 @@ def _of_mpi(change: Change) -> Iterator[str]:
 
 
 def _of_people(change: Change) -> Iterator[str]:
-    may = _RIGHTS.get((change.after or change.before).get("roleRef", {}).get("name", ""))
-    if may is None:
+    permissions = _RIGHTS.get((change.after or change.before).get("roleRef", {}).get("name", ""))
+    if permissions is None:
         return
     before, after = _people(change.before), _people(change.after)
     for verb, people in (
-        ("can no longer", [one for one in before if one not in after]),
-        ("can now", [one for one in after if one not in before]),
+        ("can no longer", [subject for subject in before if subject not in after]),
+        ("can now", [subject for subject in after if subject not in before]),
     ):
         if people:
-            yield f"{_listed(people)} {verb} {may.format(namespace=change.ref.namespace)}"
+            yield f"{_listed(people)} {verb} {permissions.format(namespace=change.ref.namespace)}"
 
 
 def _people(binding: Json) -> list[str]:
-    return [_who(subject) for subject in binding.get("subjects") or ()]
+    return [_subject(subject) for subject in binding.get("subjects") or ()]
 
 
-def _who(subject: Json) -> str:
+def _subject(subject: Json) -> str:
     place = f"{subject['namespace']}/" if subject.get("namespace") else ""
     return f"{subject.get('kind')} {place}{subject.get('name')}"
 

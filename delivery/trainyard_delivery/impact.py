@@ -140,7 +140,9 @@ def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json
     for name, tenant in stack.tenants.items():
         namespace = tenant_manifests.namespace(name, tenant)
         objects[Ref(NAMESPACE, "", name)] = {"metadata": {"labels": namespace["metadata"]["labels"]}}
-    inside = [manifest for name, tenant in stack.tenants.items() for manifest in _inside(name, tenant)]
+    inside = [
+        manifest for name, tenant in stack.tenants.items() for manifest in _tenant_manifests(name, tenant)
+    ]
     for manifest in [*queues, *inside, *_of_mpi(stack)]:
         metadata = manifest["metadata"]
         content = {
@@ -150,7 +152,7 @@ def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json
     return objects
 
 
-def _inside(name: str, tenant: Tenant) -> Iterator[Manifest]:
+def _tenant_manifests(name: str, tenant: Tenant) -> Iterator[Manifest]:
     """A tenant's queue, and who may do what in its namespace."""
     for manifest in (*tenant_manifests.contents(name, tenant), *tenant_manifests.bindings(name, tenant)):
         if manifest["kind"] in ("LocalQueue", ROLE_BINDING):
@@ -258,9 +260,9 @@ def _by_queue(change: Change, job: Job) -> Touched:
             return Touched(job, "its pods" if job.state is State.RUNNING else _waiting(job, _IN_QUEUE))
     gone = _flavors(change.before) - _flavors(change.after)
     if job.state is State.RUNNING:
-        if lost := sorted(gone & job.flavors):
-            back = f"the way back: once evicted it is not admitted to {', '.join(lost)} again"
-            return Touched(job, "its pods and its quota until it is evicted or ends", back)
+        if lost_flavors := sorted(gone & job.flavors):
+            way_back = f"the way back: once evicted it is not admitted to {', '.join(lost_flavors)} again"
+            return Touched(job, "its pods and its quota until it is evicted or ends", way_back)
         return Touched(job, "its pods and its quota; more than the queue's own share may be taken back")
     if short := _never_given(change.after.get("spec", {}), job.requests):
         return Touched(job, _waiting(job, _IN_QUEUE), f"its start: {short}")
@@ -309,9 +311,9 @@ _OF_NODES: Final = ("machine", "accelerator", "compactPlacement", "networks", "m
 
 
 def _by_pool(change: Change, job: Job) -> Touched:
-    by = Provider(change.before["provider"])
+    provider = Provider(change.before["provider"])
     fewer = change.verb is Verb.REMOVED or change.after.get("nodes", 0) < change.before["nodes"]
-    if by is Provider.EXISTING:
+    if provider is Provider.EXISTING:
         return Touched(job, "its pods: the stack removes no nodes that it did not create")
     replaced = any(change.before.get(part) != change.after.get(part) for part in _OF_NODES)
     if fewer or replaced:

@@ -23,13 +23,13 @@ class Provider:
 
 def objects(state: Json) -> Iterator[Json]:
     """The resources that are objects of a cluster, in the order of the state."""
-    return (one for one in state["deployment"]["resources"] if _is_object(one))
+    return (resource for resource in state["deployment"]["resources"] if _is_object(resource))
 
 
 def deleted_with(state: Json) -> Mapping[str, str]:
     """By URN, the resource whose deletion deletes it, such as a namespace."""
     resources = state["deployment"].get("resources") or ()
-    return {each["urn"]: each["deletedWith"] for each in resources if each.get("deletedWith")}
+    return {resource["urn"]: resource["deletedWith"] for resource in resources if resource.get("deletedWith")}
 
 
 def provider(state: Json) -> Provider | None:

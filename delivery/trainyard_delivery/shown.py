@@ -23,8 +23,8 @@ def apart(before: str, after: str, most: int) -> tuple[str, str]:
         return _ended(before, most), _ended(after, most)
     begin = min(same - most // 4, longest - room)
     shown = (f"{_CUT}{text[begin:]}" for text in (before, after))
-    left, right = (_ended(text, most) for text in shown)
-    return left, right
+    before, after = (_ended(text, most) for text in shown)
+    return before, after
 
 
 def _ended(text: str, most: int) -> str:

@@ -9,11 +9,11 @@ from trainyard_delivery import impact
 from trainyard_delivery.drift.verdicts import Ref
 from trainyard_delivery.rollout import events, words
 from trainyard_delivery.rollout.events import (
+    Diagnostic,
     Done,
     Ended,
     Op,
     Planned,
-    Said,
     Severity,
     Step,
     Violation,
@@ -82,7 +82,7 @@ def test_what_is_done_a_message_a_violation_and_the_end() -> None:
     outputs = {"metadata": {"op": "create", "urn": URN, "new": state(QUEUE)}, "planning": False}
     assert events.read(json.dumps({"resOutputsEvent": outputs})) == Done(URN, preview=False)
     said = {"severity": "error", "urn": URN, "prefix": "<{%fg 1%}>error: <{%reset%}>", "message": "no\n"}
-    assert events.read(json.dumps({"diagnosticEvent": said})) == Said(Severity.ERROR, URN, "no")
+    assert events.read(json.dumps({"diagnosticEvent": said})) == Diagnostic(Severity.ERROR, URN, "no")
     waits = {"severity": "info", "urn": URN, "message": "[1/2] Waiting for its pods", "ephemeral": True}
     assert events.read(json.dumps({"diagnosticEvent": waits})) == Waiting(URN, "[1/2] Waiting for its pods")
     policy = {
@@ -103,7 +103,7 @@ def test_what_refuses_an_object_is_told_while_the_provider_still_tries_again() -
     refused = 'configmaps "one" is forbidden: exceeded quota: full'
     told = {"severity": "info", "urn": URN, "message": f"Retry #0; creation failed: {refused}\n"}
     again = json.dumps({"diagnosticEvent": {**told, "ephemeral": True}})
-    assert events.read(again) == Said(Severity.WARNING, URN, refused)
+    assert events.read(again) == Diagnostic(Severity.WARNING, URN, refused)
 
 
 @pytest.mark.parametrize("line", ["Logging in ...", "[]", '"text"', "{"])

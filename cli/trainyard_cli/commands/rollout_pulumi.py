@@ -140,7 +140,7 @@ class Teller:
                 self._count(urn, self._steps if preview else self._begun)
             case events.Waiting(urn, text) if urn in self._begun:
                 self._progress.at(len(self._done), f"{self._name(urn)}: {text}")
-            case events.Said():
+            case events.Diagnostic():
                 self._say(event)
             case events.Violation():
                 self._violations[event] = None
@@ -154,7 +154,7 @@ class Teller:
             self._done.add(urn)
             self._progress.at(len(self._done), step.name)
 
-    def _say(self, message: events.Said) -> None:
+    def _say(self, message: events.Diagnostic) -> None:
         of_the_program = not message.urn or _TOLD_BY_THE_PROGRAM in message.urn
         if message in self._said or (message.severity is Severity.INFO and not of_the_program):
             return

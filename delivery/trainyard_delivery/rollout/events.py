@@ -106,7 +106,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Diagnostic:
     """A message of the program, the engine or a provider."""
 
     severity: Severity
@@ -140,7 +140,7 @@ class Ended:
     succeeded: bool
 
 
-Event = Planned | Done | Said | Waiting | Violation | Ended
+Event = Planned | Done | Diagnostic | Waiting | Violation | Ended
 
 
 def read(line: str) -> Event | None:
@@ -152,25 +152,25 @@ def read(line: str) -> Event | None:
     event = json.loads(line)
     if not isinstance(event, dict):
         raise ValueError("not an object")
-    if told := event.get("resourcePreEvent"):
-        step = _step(told["metadata"])
-        return None if step is None else Planned(step, bool(told.get("planning")))
-    if told := event.get("resOutputsEvent"):
-        metadata = told["metadata"]
+    if start := event.get("resourcePreEvent"):
+        step = _step(start["metadata"])
+        return None if step is None else Planned(step, bool(start.get("planning")))
+    if outputs := event.get("resOutputsEvent"):
+        metadata = outputs["metadata"]
         if not (metadata.get("new") or metadata.get("old") or {}).get("custom"):
             return None
-        return Done(metadata["urn"], bool(told.get("planning")))
-    if told := event.get("diagnosticEvent"):
-        return _said(told)
-    if told := event.get("policyEvent"):
+        return Done(metadata["urn"], bool(outputs.get("planning")))
+    if diagnostic := event.get("diagnosticEvent"):
+        return _diagnostic(diagnostic)
+    if violation := event.get("policyEvent"):
         return Violation(
-            told["policyName"],
-            told["enforcementLevel"] == "mandatory",
-            told.get("resourceUrn", ""),
-            _plain(told["message"]),
+            violation["policyName"],
+            violation["enforcementLevel"] == "mandatory",
+            violation.get("resourceUrn", ""),
+            _plain(violation["message"]),
         )
-    if told := event.get("summaryEvent"):
-        return Ended(bool(told.get("isPreview")), told.get("result", "succeeded") == "succeeded")
+    if summary := event.get("summaryEvent"):
+        return Ended(bool(summary.get("isPreview")), summary.get("result", "succeeded") == "succeeded")
     return None
 
 
@@ -179,31 +179,31 @@ def _step(metadata: Json) -> Step | None:
     op = _OPS.get(metadata["op"])
     if op is None or not (new or old).get("custom") or metadata["type"].startswith("pulumi:"):
         return None
-    found = old.get("outputs") or {}
+    outputs = old.get("outputs") or {}
     return Step(
         metadata["urn"],
         op,
-        _asked(old),
-        _asked(new),
+        _inputs(old),
+        _inputs(new),
         retained=bool(old.get("retainOnDelete")),
-        going=going(found) if "metadata" in found else "",
+        going=going(outputs) if "metadata" in outputs else "",
     )
 
 
-def _asked(state: Json) -> Json:
+def _inputs(state: Json) -> Json:
     inputs = state.get("inputs") or {}
     return {key: value for key, value in inputs.items() if not key.startswith(_PULUMIS_OWN)}
 
 
-def _said(told: Json) -> Said | Waiting | None:
-    severity, urn = told["severity"], told.get("urn", "")
-    text = _AT_THE_SERVER.sub("", _plain(told["message"]))
+def _diagnostic(diagnostic: Json) -> Diagnostic | Waiting | None:
+    severity, urn = diagnostic["severity"], diagnostic.get("urn", "")
+    text = _AT_THE_SERVER.sub("", _plain(diagnostic["message"]))
     if not text or severity not in tuple(Severity) or _NOISE.search(text):
         return None
-    if not told.get("ephemeral"):
-        return Said(Severity(severity), urn, text)
+    if not diagnostic.get("ephemeral"):
+        return Diagnostic(Severity(severity), urn, text)
     if refused := _TRIED_AGAIN.match(text):
-        return Said(Severity.WARNING, urn, text[refused.end() :])
+        return Diagnostic(Severity.WARNING, urn, text[refused.end() :])
     return Waiting(urn, text) if urn else None
 
 

@@ -78,10 +78,10 @@ def _running_first(fate: Touched) -> tuple[int, str, str]:
 
 
 def _controllers(steps: Iterable[Step]) -> list[Step]:
-    found = [
+    controllers = [
         step for step in steps if step.ref and step.ref.kind == "Deployment" and step.ref.name in WITHOUT
     ]
-    return sorted(found, key=lambda step: step.name)
+    return sorted(controllers, key=lambda step: step.name)
 
 
 def _named(kind: str, steps: Sequence[Step]) -> str:
@@ -164,9 +164,9 @@ def contradictions(rolled_out: Provider | None, kubeconfig: str | None, context:
         ("context", context, rolled_out.context),
     )
     return [
-        f"cluster.{field} of the stack file is {now or 'none'}, and the last roll-out had "
-        f"{there or 'none'}: that is the cluster that would be destroyed. Change the stack file back, "
+        f"cluster.{field} of the stack file is {file_value or 'none'}, and the last roll-out had "
+        f"{state_value or 'none'}: that is the cluster that would be destroyed. Change the stack file back, "
         "or roll out first"
-        for field, now, there in fields
-        if now != there
+        for field, file_value, state_value in fields
+        if file_value != state_value
     ]

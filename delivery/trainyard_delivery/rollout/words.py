@@ -93,8 +93,8 @@ def taken_over(steps: Iterable[Step], existing: Collection[Ref]) -> Iterator[Ste
 def summary(steps: Iterable[Step]) -> str:
     """How many steps there are of each kind."""
     counted = Counter(step.op for step in steps)
-    found = [f"{counted[op]} {words}" for op, words in _COUNTED.items() if counted[op]]
-    return ", ".join(found) or "nothing in it"
+    counts = [f"{counted[op]} {words}" for op, words in _COUNTED.items() if counted[op]]
+    return ", ".join(counts) or "nothing in it"
 
 
 def changing(steps: Iterable[Step]) -> int:
@@ -109,25 +109,25 @@ def details(steps: Sequence[Step], effects: Mapping[str, Sequence[impact.Touched
         steps: All of a preview.
         effects: What a step does to TrainJobs, by its URN.
     """
-    steps = sorted(steps, key=lambda one: one.name)
-    for step in (one for one in steps if one.going and one.op in (Op.SAME, Op.UPDATE)):
+    steps = sorted(steps, key=lambda step: step.name)
+    for step in (step for step in steps if step.going and step.op in (Op.SAME, Op.UPDATE)):
         yield f"! {step.name}: is being deleted {step.going}"
         yield "    Kubernetes deletes it as soon as nothing holds it. Then roll out again to recreate it."
     for op in (Op.REPLACE, Op.UPDATE):
-        for step in (one for one in steps if one.op is op):
+        for step in (step for step in steps if step.op is op):
             yield f"{_MARKS[op]} {step.name}" + (": deleted, and recreated" if op is Op.REPLACE else "")
             yield from _fields(step)
             yield from _means(step)
             yield from touched(effects.get(step.urn, ()))
     for op in (Op.DELETE, Op.LEAVE, Op.TAKE_OVER, Op.CREATE):
-        found = [one for one in steps if one.op is op]
-        touching = [one for one in found if effects.get(one.urn) or any(_means(one))]
-        for step in found if len(found) <= _MANY else touching:
+        of_op = [step for step in steps if step.op is op]
+        touching = [step for step in of_op if effects.get(step.urn) or any(_means(step))]
+        for step in of_op if len(of_op) <= _MANY else touching:
             yield _line(step)
             yield from _means(step)
             yield from touched(effects.get(step.urn, ()))
-        if len(found) > _MANY:
-            yield by_kind(op, [one for one in found if one not in touching])
+        if len(of_op) > _MANY:
+            yield by_kind(op, [step for step in of_op if step not in touching])
 
 
 def by_kind(op: Op, steps: Iterable[Step]) -> str:
@@ -136,28 +136,31 @@ def by_kind(op: Op, steps: Iterable[Step]) -> str:
     return f"{_MARKS[op]} " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
-def violations(found: Sequence[Violation], steps: Iterable[Step]) -> Iterator[str]:
+def violations(reported: Sequence[Violation], steps: Iterable[Step]) -> Iterator[str]:
     """What policies say: each refusal, advice on what changes, and the amount of advice on the rest."""
     by_urn = {step.urn: step for step in steps}
 
-    def about(one: Violation) -> str:
-        return f"{by_urn[one.urn].name}: " if one.urn in by_urn else ""
+    def about(violation: Violation) -> str:
+        return f"{by_urn[violation.urn].name}: " if violation.urn in by_urn else ""
 
-    for one in sorted((one for one in found if one.mandatory), key=lambda one: (one.policy, about(one))):
-        yield f"refused by {one.policy}: {about(one)}{_flat(one.text)}"
-    advice = [one for one in found if not one.mandatory]
-    unchanged = [one for one in advice if one.urn in by_urn and by_urn[one.urn].op is Op.SAME]
-    on_changes = [one for one in advice if one not in unchanged]
-    for policy in sorted({one.policy for one in on_changes}):
-        of_policy = sorted((one for one in on_changes if one.policy == policy), key=about)
+    refusals = [violation for violation in reported if violation.mandatory]
+    for violation in sorted(refusals, key=lambda violation: (violation.policy, about(violation))):
+        yield f"refused by {violation.policy}: {about(violation)}{_flat(violation.text)}"
+    advice = [violation for violation in reported if not violation.mandatory]
+    same = {urn for urn, step in by_urn.items() if step.op is Op.SAME}
+    unchanged = [violation for violation in advice if violation.urn in same]
+    on_changes = [violation for violation in advice if violation not in unchanged]
+    for policy in sorted({violation.policy for violation in on_changes}):
+        of_policy = sorted((violation for violation in on_changes if violation.policy == policy), key=about)
         if len(of_policy) <= _FEW:
-            yield from (f"advised against by {policy}: {about(one)}{_flat(one.text)}" for one in of_policy)
+            for violation in of_policy:
+                yield f"advised against by {policy}: {about(violation)}{_flat(violation.text)}"
         else:
-            named = list(dict.fromkeys(about(one).removesuffix(": ") for one in of_policy))
+            named = list(dict.fromkeys(about(violation).removesuffix(": ") for violation in of_policy))
             more = f" and {len(named) - _FEW} more" if named[_FEW:] else ""
             yield f"advised against by {policy}: {', '.join(named[:_FEW])}{more}: VERBOSE=1 says what"
     if unchanged:
-        number = len({one.urn for one in unchanged})
+        number = len({violation.urn for violation in unchanged})
         many = f"{number} object{'' if number == 1 else 's'}"
         yield f"advice on what does not change, {many}: VERBOSE=1 has it"
 
@@ -190,22 +193,26 @@ def _line(step: Step) -> str:
 
 
 def _fields(step: Step) -> Iterator[str]:
-    found = [one for one in differences(step.after, step.before) if _PULUMIS not in paths.text(one.path)]
+    changes = [
+        difference
+        for difference in differences(step.after, step.before)
+        if _PULUMIS not in paths.text(difference.path)
+    ]
     secret = step.ref is not None and step.ref.kind == "Secret"
-    for one in found[:_MOST_FIELDS]:
-        hidden = secret and one.path[0] in _SECRET
-        yield f"    {_field(one, hidden=hidden)}"
-    if found[_MOST_FIELDS:]:
-        yield f"    and {len(found) - _MOST_FIELDS} more fields: VERBOSE=1 has them"
+    for difference in changes[:_MOST_FIELDS]:
+        hidden = secret and difference.path[0] in _SECRET
+        yield f"    {_field(difference, hidden=hidden)}"
+    if changes[_MOST_FIELDS:]:
+        yield f"    and {len(changes) - _MOST_FIELDS} more fields: VERBOSE=1 has them"
     rolls = step.ref is not None and step.ref.kind in _ROLLED
-    if rolls and any(paths.text(one.path).startswith("spec.template.") for one in found):
+    if rolls and any(paths.text(difference.path).startswith("spec.template.") for difference in changes):
         yield "    its pods are recreated, one after the other"
 
 
-def _field(one: Difference, *, hidden: bool) -> str:
-    before, after = (NOT_SHOWN if hidden else _text(value) for value in (one.there, one.git))
+def _field(difference: Difference, *, hidden: bool) -> str:
+    before, after = (NOT_SHOWN if hidden else _text(value) for value in (difference.cluster, difference.git))
     before, after = shown.apart(before, after, _LONGEST)
-    return f"{paths.text(one.path)}: {before} -> {after}"
+    return f"{paths.text(difference.path)}: {before} -> {after}"
 
 
 def _text(value: Json) -> str:
@@ -216,6 +223,6 @@ def _text(value: Json) -> str:
 
 def touched(jobs: Iterable[impact.Touched]) -> Iterator[str]:
     """A line for each TrainJob: what it keeps and loses."""
-    for one in jobs:
-        loses = f"; loses {one.loses}" if one.loses else ""
-        yield f"    {one.job.namespace}/{one.job.name} ({one.job.state}) keeps {one.keeps}{loses}"
+    for effect in jobs:
+        loses = f"; loses {effect.loses}" if effect.loses else ""
+        yield f"    {effect.job.namespace}/{effect.job.name} ({effect.job.state}) keeps {effect.keeps}{loses}"
