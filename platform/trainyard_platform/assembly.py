@@ -44,8 +44,9 @@ class Assembly:
     """Whether manifests are only rendered, and nothing is created."""
     parts: list[pulumi.Resource] = field(default_factory=list)
     """The components so far, in order."""
-    stays_without: pulumi.Resource = field(init=False)
-    """A resource that is removed only with the whole stack, from the CRDs on: who needs it leaves with it."""
+    deleted_with: pulumi.Resource = field(init=False)
+    """The resource that is removed only with the whole stack, from the CRDs on; others name it as their
+    `deletedWith`."""
     served: list[Served] = field(default_factory=list)
     """The namespaces so far whose pods serve something."""
     unserved: dict[str, pulumi.Resource] = field(default_factory=dict)

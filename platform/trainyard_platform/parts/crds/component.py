@@ -72,4 +72,4 @@ class Crds(pulumi.ComponentResource):
 def install(assembly: Assembly) -> None:
     """Install the CRDs of everything that the stack installs."""
     args = CrdsArgs.of(assembly.stack, assembly.artifacts)
-    assembly.stays_without = assembly.add(Crds("crds", args, assembly.options))
+    assembly.deleted_with = assembly.add(Crds("crds", args, assembly.options))

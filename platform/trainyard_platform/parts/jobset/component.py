@@ -95,6 +95,6 @@ def install(assembly: Assembly) -> None:
         return
     args = JobSetArgs.of(assembly.stack, assembly.artifacts, after=assembly.after(Crds))
     jobset = assembly.add(JobSet("jobset", args, assembly.options))
-    assembly.stays_without = jobset
+    assembly.deleted_with = jobset
     assembly.served.append(jobset.served)
     pulumi.export("jobsetNamespace", jobset.namespace)

@@ -114,5 +114,5 @@ def install(assembly: Assembly) -> None:
         return
     args = KueueArgs.of(assembly.stack, assembly.artifacts, after=assembly.after(Crds))
     kueue = assembly.add(Kueue("kueue", args, assembly.options))
-    assembly.stays_without = kueue.namespace
+    assembly.deleted_with = kueue.namespace
     assembly.served.append(kueue.served)

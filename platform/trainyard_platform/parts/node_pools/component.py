@@ -25,7 +25,7 @@ def install(assembly: Assembly) -> None:
         assembly.stack.node_pools,
         assembly.stack.cluster,
         assembly.options,
-        stays_without=assembly.stays_without,
+        deleted_with=assembly.deleted_with,
         node_groups=not assembly.renders,
     )
 
@@ -35,7 +35,7 @@ def provide(
     clouds: Clouds,
     on_cluster: pulumi.ResourceOptions,
     *,
-    stays_without: pulumi.Resource,
+    deleted_with: pulumi.Resource,
     node_groups: bool = True,
 ) -> None:
     """Create what provides each pool's nodes; nodes that exist need nothing.
@@ -44,7 +44,7 @@ def provide(
         pools: The pools by name.
         clouds: Where the cluster is.
         on_cluster: Options of components with objects in the cluster.
-        stays_without: A resource that is removed only with the whole stack.
+        deleted_with: A resource that is removed only with the whole stack.
         node_groups: Whether node groups in a cloud are created.
     """
     connections: dict[Provider, pulumi.ProviderResource] = {}
@@ -52,7 +52,7 @@ def provide(
         if pool.provider is Provider.KWOK:
             KwokPool(name, KwokPoolArgs(pool=pool), on_cluster)
         if pool.provider is Provider.KARPENTER and clouds.karpenter:
-            karpenter = KarpenterPoolArgs(pool=pool, cluster=clouds.karpenter, stays_without=stays_without)
+            karpenter = KarpenterPoolArgs(pool=pool, cluster=clouds.karpenter, deleted_with=deleted_with)
             KarpenterPool(name, karpenter, on_cluster)
         if node_groups and pool.provider in NODE_GROUPS:
             cluster = getattr(clouds, pool.provider)

@@ -24,7 +24,7 @@ class KarpenterPoolArgs:
 
     pool: NodePool
     cluster: Karpenter
-    stays_without: pulumi.Resource
+    deleted_with: pulumi.Resource
     """What is removed only with the whole stack: the pool then stays."""
 
 
@@ -38,7 +38,7 @@ class KarpenterPool(pulumi.ComponentResource):
         before: list[pulumi.Resource] = []
         for manifest in karpenter_manifests.manifests(name, args.pool, args.cluster):
             options = pulumi.ResourceOptions(
-                parent=self, depends_on=list(before), deleted_with=args.stays_without
+                parent=self, depends_on=list(before), deleted_with=args.deleted_with
             )
             before.append(declare(annotated(manifest, KEPT), options))
         self.register_outputs({})

@@ -33,7 +33,7 @@ class QueuesArgs:
     queues: Settings
     namespace: str
     """Where Kueue's controller runs."""
-    stays_without: pulumi.Resource
+    deleted_with: pulumi.Resource
     """What is removed only with the whole stack: the queues then stay."""
     integrations: Sequence[Integration]
     holds_jobsets: bool
@@ -77,7 +77,7 @@ class Queues(pulumi.ComponentResource):
         wait = _ACTIVE if queue and manifests.becomes_active(queue) else {}
         return declare(
             annotated(manifest, {**KEPT, **wait}),
-            pulumi.ResourceOptions(parent=self, depends_on=after, deleted_with=args.stays_without),
+            pulumi.ResourceOptions(parent=self, depends_on=after, deleted_with=args.deleted_with),
         )
 
 
@@ -89,7 +89,7 @@ def install(assembly: Assembly) -> None:
     args = QueuesArgs(
         queues=pool_manifests.with_pools(stack.queues, stack.node_pools),
         namespace=stack.kueue_namespace,
-        stays_without=assembly.stays_without,
+        deleted_with=assembly.deleted_with,
         integrations=stack.integrations,
         holds_jobsets=stack.queues_hold_jobsets,
         admission=stack.admission.enabled,
