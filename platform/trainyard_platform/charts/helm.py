@@ -18,7 +18,7 @@ from pulumi_kubernetes.helm.v4 import PostRendererArgs, RepositoryOptsArgs
 
 from ..artifacts import Chart
 from ..stack import chart_values as values
-from ..stack.controllers import Controllers
+from ..stack.pod_settings import Controllers
 from ..stack.settings import CONFIG_KEY
 from ..stack.value_types import ComputeResources
 from . import order

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..stack.controllers import Controllers
+from ..stack.pod_settings import Controllers
 from .manifest import Manifest
 
 RESTRICTED_CONTAINER: Final[Manifest] = {

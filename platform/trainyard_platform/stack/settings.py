@@ -25,7 +25,6 @@ from . import node_pools as clouds
 from . import tenants as tenancy
 from .accelerators import Accelerator, AcceleratorKind
 from .admission import Admission
-from .controllers import Controllers
 from .coscheduling import Coscheduling
 from .data_cache import DataCache
 from .drift import Drift
@@ -34,6 +33,7 @@ from .jobset import JobSet
 from .kueue import KUEUE_NAMESPACE, OPENSHIFTS_KUEUE, OPENSHIFTS_LABEL, Integration, Kueue, holds_jobsets
 from .observability import Observability
 from .operator import NAMESPACE, Operator
+from .pod_settings import Controllers
 from .queues import Queues
 from .runtimes import RuntimeOverlay
 from .storage import Storage

@@ -17,7 +17,7 @@ from ...charts import helm
 from ...objects import manifest
 from ...objects.declared import declare
 from ...stack.accelerators import Accelerator, AcceleratorKind, DevicePlugin, facts
-from ...stack.controllers import Controllers
+from ...stack.pod_settings import Controllers
 from ...stack.settings import StackSettings
 from . import manifests
 

@@ -16,7 +16,7 @@ from ...charts import helm
 from ...objects import manifest
 from ...objects.declared import declare
 from ...objects.protection import Ports
-from ...stack.controllers import Controllers
+from ...stack.pod_settings import Controllers
 from ...stack.settings import StackSettings
 from ...stack.value_types import ComputeResources
 from ..crds.component import Crds

@@ -10,8 +10,8 @@ from ...assembly import Assembly
 from ...charts import helm
 from ...objects import manifest
 from ...objects.declared import declare
-from ...stack.controllers import Controllers
 from ...stack.data_cache import DataCache as Settings
+from ...stack.pod_settings import Controllers
 from ...stack.settings import StackSettings
 from ..crds.component import Crds
 from ..tenants.component import Tenants

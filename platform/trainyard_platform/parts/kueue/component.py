@@ -16,9 +16,9 @@ from ...assembly import Assembly, Served
 from ...charts import helm
 from ...objects import manifest
 from ...objects.declared import declare
-from ...stack.controllers import Controllers
 from ...stack.kueue import Integration
 from ...stack.kueue import Kueue as Settings
+from ...stack.pod_settings import Controllers
 from ...stack.settings import StackSettings
 from ..crds.component import Crds
 from . import manifests

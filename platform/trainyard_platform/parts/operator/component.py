@@ -15,9 +15,9 @@ from ...objects.declared import declare
 from ...objects.manifest import Manifest
 from ...stack import operator_memory
 from ...stack.admission import Admission
-from ...stack.controllers import Controllers
 from ...stack.operator import EVERYWHERE, Certificates, KubeflowNamespace
 from ...stack.operator import Operator as Settings
+from ...stack.pod_settings import Controllers
 from ...stack.settings import Cluster
 from ..catalog.component import Catalog
 from ..crds.component import Crds

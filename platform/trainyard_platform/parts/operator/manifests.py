@@ -12,7 +12,7 @@ from trainyard_policies.settings import Policies
 from ...objects import pods, rights
 from ...objects.annotations import FORCE
 from ...objects.manifest import Manifest
-from ...stack.controllers import Controllers
+from ...stack.pod_settings import Controllers
 from ...stack.value_types import PullPolicy
 from . import cert_manager, rbac
 from .endpoints import LABELS

@@ -5,7 +5,7 @@ from typing import Final
 
 from ...objects import pods, rights
 from ...objects.manifest import Manifest
-from ...stack.controllers import Controllers
+from ...stack.pod_settings import Controllers
 from ...stack.value_types import PullPolicy
 
 NAMESPACE: Final = "volcano-system"
