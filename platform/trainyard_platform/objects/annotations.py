@@ -7,6 +7,6 @@ from trainyard_api import names
 FORCE: Final = {"pulumi.com/patchForce": "true"}
 """For what others also write into: the stack takes precedence."""
 KEPT: Final = {"pulumi.com/patchFieldManager": names.PLATFORM_MANAGER, **FORCE}
-"""For all that may already exist in the cluster: left behind (`kept`), or taken over (`trainyard adopt`)."""
+"""For all that may already exist in the cluster: left behind (`retention`), or taken over by `adopt`."""
 RETAINED: Final = {names.HELM_RESOURCE_POLICY: names.HELM_KEEP}
-"""For what `kept.options` leaves behind, for whoever cannot see those: Helm, and the rule `crds-retained`."""
+"""For what `retention.options` leaves behind: for Helm and the rule `crds-retained`, which see no options."""

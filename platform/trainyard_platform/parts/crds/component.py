@@ -13,7 +13,7 @@ import pulumi
 
 from ...artifacts import Artifacts
 from ...assembly import Assembly
-from ...objects import kept
+from ...objects import retention
 from ...objects.annotations import KEPT, RETAINED
 from ...objects.declared import annotated, declare
 from ...stack.observability import MonitoringCrds
@@ -64,7 +64,9 @@ class Crds(pulumi.ComponentResource):
             annotations = {**KEPT, **RETAINED, "pulumi.com/waitFor": "condition=Established"}
             # Without the status that some of upstream's files have.
             whole = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": manifest["spec"]}
-            declare(annotated(whole, annotations), kept.options(self, list(args.after)), metadata["name"])
+            declare(
+                annotated(whole, annotations), retention.options(self, list(args.after)), metadata["name"]
+            )
             self.names.append(metadata["name"])
         self.register_outputs({"names": self.names})
 

@@ -2,7 +2,7 @@
 
 The SDK reads it before it submits; whoever may talk to the cluster may read
 it. The namespace is shared with other Kubeflow components, so it outlives the
-stack (`kept`).
+stack (`objects.retention`).
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from trainyard_api import names
 
 from ...artifacts import Artifacts
 from ...assembly import Assembly
-from ...objects import kept
+from ...objects import retention
 from ...objects.declared import declare
 from ...stack.operator import KubeflowNamespace, Operator
 from . import manifests
@@ -46,7 +46,9 @@ class Kubeflow(pulumi.ComponentResource):
     def _show_version(self, args: KubeflowArgs) -> None:
         after = list(args.after)
         if args.namespace is KubeflowNamespace.CREATE:
-            namespace = declare(manifests.namespace(), kept.options(self, after), names.KUBEFLOW_NAMESPACE)
+            namespace = declare(
+                manifests.namespace(), retention.options(self, after), names.KUBEFLOW_NAMESPACE
+            )
             after.append(namespace)
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
         for manifest in manifests.version(args.trainer_version):

@@ -3,7 +3,7 @@
 Plain objects of the cluster, for a Karpenter that already exists: no package
 of a cloud is needed. A NodePool's nodes are deleted with it, and what runs
 there; so a pool that leaves the stack file is deleted, but with the whole
-stack it is not (`kept`): it creates no more nodes than jobs ask for.
+stack it is not (`objects.retention`): it creates no more nodes than jobs ask for.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 A queue that is removed from the stack file is deleted. With the whole stack it
 is not: Kueue holds a ClusterQueue until the last job that it admitted has
 ended, and `destroy` neither waits for that nor stops the job. Like the CRDs,
-the objects then stay, and the next `up` adopts them (`kept`).
+the objects then stay, and the next `up` adopts them (`objects.retention`).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pulumi
 
 from ...assembly import Assembly
-from ...objects import kept
+from ...objects import retention
 from ...objects.annotations import KEPT
 from ...objects.declared import annotated, declare
 from ...objects.manifest import Manifest
@@ -53,7 +53,7 @@ class Queues(pulumi.ComponentResource):
         # It exists before Kueue and outlives it.
         policies = gate.manifests(args.looked_at, holds_jobsets=args.holds_jobsets, admission=args.admission)
         for manifest in policies:
-            declare(annotated(manifest, KEPT), kept.options(self, []))
+            declare(annotated(manifest, KEPT), retention.options(self, []))
         earlier: dict[str, list[pulumi.Resource]] = {}
         for manifest in manifests.manifests(args.queues):
             kind = manifest["kind"]

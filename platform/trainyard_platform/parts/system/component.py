@@ -1,6 +1,6 @@
 """Trainyard's own namespace.
 
-It outlives the stack (`kept`): it holds the runtime revisions that running
+It outlives the stack (`objects.retention`): it holds the runtime revisions that running
 jobs were built from, and the next `up` needs them.
 """
 
@@ -9,7 +9,7 @@ import pulumi
 from trainyard_api import names
 
 from ...assembly import Assembly
-from ...objects import kept, manifest
+from ...objects import manifest, retention
 from ...objects.annotations import KEPT
 from ...objects.declared import declare
 
@@ -22,7 +22,7 @@ class System(pulumi.ComponentResource):
         labels = {"app.kubernetes.io/name": names.OPERATOR, "app.kubernetes.io/part-of": "trainyard"}
         declare(
             manifest.namespace(names.SYSTEM_NAMESPACE, labels=labels, annotations=KEPT),
-            kept.options(self, []),
+            retention.options(self, []),
             names.SYSTEM_NAMESPACE,
         )
         self.register_outputs({})

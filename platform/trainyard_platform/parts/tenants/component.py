@@ -1,7 +1,7 @@
 """Tenants: a namespace each, with its limits, its network, its queue, its accounts and its people.
 
 The namespace holds jobs, so neither `destroy` nor the removal of a tenant
-deletes it (`kept`), and what limits and protects the jobs in it stays with it.
+deletes it (`objects.retention`), and what limits and protects the jobs in it stays with it.
 Permissions are revoked at once.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pulumi
 
 from ...assembly import Assembly
-from ...objects import kept
+from ...objects import retention
 from ...objects.annotations import KEPT
 from ...objects.declared import annotated, declare
 from ...stack.tenants import Tenant
@@ -54,7 +54,7 @@ class Tenants(pulumi.ComponentResource):
     ) -> pulumi.Resource:
         namespace = declare(
             annotated(manifests.namespace(name, tenant, args.labels), KEPT),
-            kept.options(self, after),
+            retention.options(self, after),
         )
         further = [operator.REPORTING] if args.reports else []
         contents = manifests.contents(name, tenant, args.dns_ports, further)
