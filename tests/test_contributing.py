@@ -147,7 +147,7 @@ def greeting(words: str) -> Manifest:
 import pulumi
 
 from ...assembly import Assembly
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ..system.component import System
 from . import manifests
 

@@ -29,7 +29,7 @@ from trainyard_delivery.replacements import Move
 from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.objects.annotations import KEPT
-from trainyard_platform.objects.declared import annotated
+from trainyard_platform.objects.declare import annotated
 from trainyard_platform.parts.tenants import owners as namespace_owners
 
 QUEUE = {

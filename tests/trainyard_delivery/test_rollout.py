@@ -20,7 +20,7 @@ from trainyard_delivery.rollout.events import (
     Waiting,
 )
 from trainyard_platform.objects.annotations import KEPT
-from trainyard_platform.objects.declared import annotated
+from trainyard_platform.objects.declare import annotated
 
 QUEUE = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",

@@ -15,7 +15,7 @@ from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly
 from ...charts import helm
 from ...objects import manifest
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...stack.accelerators import Accelerator, AcceleratorKind, DevicePlugin, facts
 from ...stack.pod_settings import Controllers
 from ...stack.settings import StackSettings

@@ -15,7 +15,7 @@ import pulumi
 from trainyard_api import names
 
 from ...assembly import Assembly
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...stack.operator import Certificates
 from ..operator.component import Operator
 from . import manifests

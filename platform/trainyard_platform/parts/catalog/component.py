@@ -15,7 +15,7 @@ from trainyard_api import names
 from ...assembly import Assembly
 from ...catalog.files import Runtime
 from ...objects.annotations import KEPT
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ..crds.component import Crds
 from ..jobset.component import JobSet
 from ..policies.component import PolicyRules

@@ -14,7 +14,7 @@ from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly, Served
 from ...charts import helm
 from ...objects import manifest
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...objects.protection import Ports
 from ...stack.pod_settings import Controllers
 from ...stack.settings import StackSettings

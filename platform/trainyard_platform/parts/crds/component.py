@@ -15,7 +15,7 @@ from ...artifacts import Artifacts
 from ...assembly import Assembly
 from ...objects import retention
 from ...objects.annotations import KEPT, RETAINED
-from ...objects.declared import annotated, declare
+from ...objects.declare import annotated, declare
 from ...stack.observability import MonitoringCrds
 from ...stack.settings import StackSettings
 from ..kueue import manifests as kueue

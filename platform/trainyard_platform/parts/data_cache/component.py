@@ -9,7 +9,7 @@ from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly
 from ...charts import helm
 from ...objects import manifest
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...stack.data_cache import DataCache as Settings
 from ...stack.pod_settings import Controllers
 from ...stack.settings import StackSettings

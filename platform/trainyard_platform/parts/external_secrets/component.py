@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pulumi
 
 from ...assembly import Assembly
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...stack.external_secrets import ExternalSecret
 from .manifests import manifest
 

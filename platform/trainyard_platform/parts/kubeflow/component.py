@@ -15,7 +15,7 @@ from trainyard_api import names
 from ...artifacts import Artifacts
 from ...assembly import Assembly
 from ...objects import retention
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...stack.operator import KubeflowNamespace, Operator
 from . import manifests
 

@@ -15,7 +15,7 @@ from ...artifacts import Artifacts, Chart
 from ...assembly import Assembly, Served
 from ...charts import helm
 from ...objects import manifest
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...stack.kueue import Integration
 from ...stack.kueue import Kueue as Settings
 from ...stack.pod_settings import Controllers

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pulumi
 
 from ...assembly import Assembly, Served
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...objects.protection import network_policy
 
 

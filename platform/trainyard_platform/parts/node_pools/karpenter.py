@@ -13,7 +13,7 @@ import pulumi
 from trainyard_api.pools import NodePool
 
 from ...objects.annotations import KEPT
-from ...objects.declared import annotated, declare
+from ...objects.declare import annotated, declare
 from ...stack.node_pools import Karpenter
 from . import karpenter_manifests
 

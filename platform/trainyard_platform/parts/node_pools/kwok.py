@@ -11,7 +11,7 @@ import pulumi
 
 from trainyard_api.pools import NodePool
 
-from ...objects.declared import declare
+from ...objects.declare import declare
 from . import manifests
 
 

@@ -12,7 +12,7 @@ import pulumi
 from trainyard_api import names
 
 from ...assembly import Assembly
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...objects.manifest import Manifest
 from ...stack.observability import Observability as Settings
 from ...stack.settings import StackSettings

@@ -11,7 +11,7 @@ from trainyard_policies.settings import Policies
 
 from ...assembly import Assembly, Served
 from ...objects import protection
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...objects.manifest import Manifest
 from ...stack import operator_memory
 from ...stack.admission import Admission

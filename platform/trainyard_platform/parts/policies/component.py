@@ -16,7 +16,7 @@ from trainyard_policies import cluster
 from trainyard_policies.settings import Policies
 
 from ...assembly import Assembly
-from ...objects.declared import annotated, declare
+from ...objects.declare import annotated, declare
 from ..crds.component import Crds
 from ..system.component import System
 

@@ -14,7 +14,7 @@ import pulumi
 from ...assembly import Assembly
 from ...objects import retention
 from ...objects.annotations import KEPT
-from ...objects.declared import annotated, declare
+from ...objects.declare import annotated, declare
 from ...objects.manifest import Manifest
 from ...stack.kueue import Integration
 from ...stack.queues import Queues as Settings

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pulumi
 
 from ...assembly import Assembly
-from ...objects.declared import declare
+from ...objects.declare import declare
 from ...stack.storage import Storage as Settings
 from . import manifests
 

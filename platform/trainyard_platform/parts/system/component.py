@@ -11,7 +11,7 @@ from trainyard_api import names
 from ...assembly import Assembly
 from ...objects import manifest, retention
 from ...objects.annotations import KEPT
-from ...objects.declared import declare
+from ...objects.declare import declare
 
 
 class System(pulumi.ComponentResource):

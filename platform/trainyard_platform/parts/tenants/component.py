@@ -13,7 +13,7 @@ import pulumi
 from ...assembly import Assembly
 from ...objects import retention
 from ...objects.annotations import KEPT
-from ...objects.declared import annotated, declare
+from ...objects.declare import annotated, declare
 from ...stack.tenants import Tenant
 from ..operator import endpoints as operator
 from ..queues.component import Queues
